@@ -1,0 +1,99 @@
+"""Experiments that ship with noisyir, one YAML file each, and how they are read."""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from noisyir.config import Experiment, Params
+from noisyir.errors import ConfigError
+
+
+def names() -> list[str]:
+    """The experiments that ship with noisyir."""
+    return sorted(item.name.removesuffix(".yaml") for item in files(__name__).iterdir() if item.name.endswith(".yaml"))
+
+
+def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
+    """An experiment by its name or its file's path, with `key.path=value` overrides applied.
+
+    ConfigError for an unknown name, a file that is not YAML, an unknown key (with a suggestion) or a bad value.
+    """
+    settings = _read(name_or_path)
+    for override in overrides:
+        path, equals, value = override.partition("=")
+        if not equals:
+            raise ConfigError(f"an override is key=value, such as train.epochs=3; got {override!r}")
+        _set(settings, path.split("."), _parse(value, override), override)
+    try:
+        return Experiment.model_validate(settings)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, name_or_path)) from error
+
+
+def did_you_mean(word: str, known: Sequence[str]) -> str:
+    """` (did you mean X?)`, or nothing when no known word is close."""
+    close = get_close_matches(word, known, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+def _read(name_or_path: str) -> dict[str, Any]:
+    path = Path(name_or_path)
+    if name_or_path in names():
+        text = files(__name__).joinpath(f"{name_or_path}.yaml").read_text()
+    elif path.suffix in (".yaml", ".yml"):
+        try:
+            text = path.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"cannot read the experiment {path}: {error}") from error
+    else:
+        hint = did_you_mean(name_or_path, names())
+        raise ConfigError(f"no experiment {name_or_path!r}{hint}; there are {', '.join(names())}, or give a .yaml file")
+    try:
+        settings = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{name_or_path} is not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(settings, dict):
+        raise ConfigError(f"{name_or_path} must hold settings (name: ..., data: ...), not {type(settings).__name__}")
+    return {"name": path.stem, **settings}
+
+
+def _parse(value: str, override: str) -> Any:
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"the value of {override!r} is not YAML") from error
+
+
+def _set(settings: dict[str, Any], path: list[str], value: Any, override: str) -> None:
+    for name in path[:-1]:
+        settings = settings.setdefault(name, {})
+        if not isinstance(settings, dict):
+            raise ConfigError(f"{override!r}: {name} is a value, not a group of settings")
+    settings[path[-1]] = value
+
+
+def _explain(error: ValidationError, source: str) -> str:
+    lines = []
+    for fault in error.errors():
+        where = ".".join(map(str, fault["loc"]))
+        if fault["type"] == "extra_forbidden":
+            *groups, last = map(str, fault["loc"])
+            known = list(_fields(groups))
+            lines.append(f"{source}: unknown key {where}{did_you_mean(last, known)}; known here: {', '.join(known)}")
+        else:
+            lines.append(f"{source}: {where}: {fault['msg']}, got {fault['input']!r}")
+    return "\n".join(lines)
+
+
+def _fields(groups: Sequence[str]) -> Sequence[str]:
+    model: type[Params] = Experiment
+    for group in groups:
+        inner = model.model_fields[group].annotation
+        assert isinstance(inner, type)
+        model = inner
+    return list(model.model_fields)

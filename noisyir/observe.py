@@ -1,0 +1,81 @@
+"""What a run tells while it works: one protocol, kept by terminals, MLflow and Prefect alike."""
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from noisyir.plan import Step
+    from noisyir.store import Meta
+
+log = logging.getLogger("noisyir")
+
+
+class Observer(Protocol):
+    """Follows a pipeline run; every method may do nothing."""
+
+    def started(self, step: "Step") -> None:
+        """A stage begins to execute (not called for cached ones)."""
+
+    def progress(self, step: "Step", done: int, total: int | None, unit: str) -> None:
+        """`done` of `total` units are finished; total is None while unknown."""
+
+    def metric(self, step: "Step", name: str, value: float, at: int) -> None:
+        """A value measured inside a stage, such as the training loss, at training step `at`."""
+
+    def finished(self, step: "Step", meta: "Meta", cached: bool) -> None:
+        """The stage's artifacts are in the store."""
+
+    def failed(self, step: "Step", error: BaseException) -> None:
+        """The stage raised; the run ends."""
+
+
+class Silent:
+    """Observes nothing: the default, and a base for observers that care about few events."""
+
+    def started(self, step: "Step") -> None:
+        """Do nothing."""
+
+    def progress(self, step: "Step", done: int, total: int | None, unit: str) -> None:
+        """Do nothing."""
+
+    def metric(self, step: "Step", name: str, value: float, at: int) -> None:
+        """Do nothing."""
+
+    def finished(self, step: "Step", meta: "Meta", cached: bool) -> None:
+        """Do nothing."""
+
+    def failed(self, step: "Step", error: BaseException) -> None:
+        """Do nothing."""
+
+
+class Several:
+    """Passes every event to each of several observers, in order."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self.observers = observers
+
+    def started(self, step: "Step") -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.started(step)
+
+    def progress(self, step: "Step", done: int, total: int | None, unit: str) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.progress(step, done, total, unit)
+
+    def metric(self, step: "Step", name: str, value: float, at: int) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.metric(step, name, value, at)
+
+    def finished(self, step: "Step", meta: "Meta", cached: bool) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.finished(step, meta, cached)
+
+    def failed(self, step: "Step", error: BaseException) -> None:
+        """Pass it on."""
+        for observer in self.observers:
+            observer.failed(step, error)

@@ -1,0 +1,175 @@
+"""A plan is a pipeline written down before anything runs: its steps, their keys, and what depends on what.
+
+A pipeline adds its steps to a `Plan`; the local engine, the Prefect flow and the dry run all work from that one list,
+so the graph is stated once and choosing part of it (`--to`, `--only`) is done once.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TypeVar
+
+from noisyir.config import Params
+from noisyir.errors import ConfigError, StoreError
+from noisyir.stage import Inputs, Result, Stage, recorded
+from noisyir.store import Meta, Ref, Store, canonical_json
+
+
+@dataclass(frozen=True)
+class Output:
+    """An artifact that a step will have written: known by its key before it exists."""
+
+    step: str
+    stage: str
+    key: str
+    artifact: str
+
+
+T = TypeVar("T")
+PlannedInputs = Mapping[str, str | Output | Mapping[str, Output]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a stage in a plan.  `name` is the stage's, with `@label` where a pipeline calls it repeatedly."""
+
+    name: str
+    stage: Stage
+    params: Params
+    seed: int | None
+    inputs: PlannedInputs
+    key: str
+
+    def outputs_needed(self) -> Iterator[Output]:
+        """The earlier steps' outputs that this step reads."""
+        for value in self.inputs.values():
+            if isinstance(value, Output):
+                yield value
+            elif isinstance(value, Mapping):
+                yield from value.values()
+
+
+@dataclass
+class Plan:
+    """The steps of one pipeline, in an order in which they can run."""
+
+    seed: int
+    steps: list[Step] = field(default_factory=list)
+    results: dict[str, Output] = field(default_factory=dict)
+
+    def add(
+        self, stage: Stage, params: Params, *, label: str = "", **inputs: str | Output | Mapping[str, Output] | None
+    ) -> Mapping[str, Output]:
+        """Add a call of `stage`; None leaves an optional input out.  Returns its outputs by artifact name."""
+        given = {name: value for name, value in inputs.items() if value is not None}
+        _check_inputs(stage, given)
+        name = f"{stage.name}@{label}" if label else stage.name
+        if any(step.name == name for step in self.steps):
+            raise AssertionError(f"the plan has a step {name} already: give it a label")
+        seed = self.seed if stage.seeded else None
+        step = Step(name, stage, params, seed, MappingProxyType(given), _key(stage, params, seed, given))
+        self.steps.append(step)
+        return {artifact: Output(name, stage.name, step.key, artifact) for artifact in stage.writes}
+
+    def keep(self, **results: Output) -> None:
+        """Name the outputs that the run is made for."""
+        self.results.update(results)
+
+    def named(self, name: str) -> list[Step]:
+        """The steps called `name`, or whose stage is.  ConfigError, with a suggestion, when there is none."""
+        if found := [step for step in self.steps if name in (step.name, step.stage.name)]:
+            return found
+        from noisyir.experiments import did_you_mean
+
+        known = list(dict.fromkeys([step.stage.name for step in self.steps] + [step.name for step in self.steps]))
+        raise ConfigError(f"no stage {name!r} in this pipeline{did_you_mean(name, known)}; it has {', '.join(known)}")
+
+    def upto(self, names: Collection[str]) -> set[str]:
+        """The names of these steps and of all that they need."""
+        needed = {step.name for name in names for step in self.named(name)}
+        for step in reversed(self.steps):
+            if step.name in needed:
+                needed.update(output.step for output in step.outputs_needed())
+        return needed
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which part of a plan to run, and what to rebuild although it is there."""
+
+    to: str | None = None
+    only: str | None = None
+    refresh: tuple[str, ...] = ()
+
+    def selected(self, plan: Plan) -> set[str]:
+        """Names of the steps to run.  ConfigError for a stage that the plan does not have."""
+        if self.only and self.to:
+            raise ConfigError("--only and --to exclude each other")
+        if self.only:
+            return {step.name for step in plan.named(self.only)}
+        return plan.upto([self.to]) if self.to else {step.name for step in plan.steps}
+
+    def refreshed(self, plan: Plan) -> set[str]:
+        """Names of the steps to rebuild."""
+        return {step.name for name in self.refresh for step in plan.named(name)}
+
+
+RunStep = Callable[[Step, Inputs, bool], Result]
+
+
+def execute(plan: Plan, choice: Choice, store: Store, run_step: RunStep) -> dict[str, Result]:
+    """Run the chosen steps in order through `run_step(step, inputs, refresh)`; results by step name.
+
+    A step that was not chosen but is needed must be in the store: StoreError names the command that builds it.
+    """
+    selected, refreshed = choice.selected(plan), choice.refreshed(plan)
+    done: dict[str, Result] = {}
+    for step in plan.steps:
+        if step.name in selected:
+            inputs = resolve(step, plan, store, done)
+            done[step.name] = run_step(step, inputs, step.name in refreshed)
+    return {name: result for name, result in done.items() if name in selected}
+
+
+def resolve(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> Inputs:
+    """References for a step's planned inputs, from the results so far or from the store."""
+
+    def ref(output: Output) -> Ref:
+        if output.step not in done:
+            done[output.step] = Result(_cached(plan.named(output.step)[0], plan, store, done), cached=True)
+        return done[output.step].meta.ref(output.artifact)
+
+    return {name: _map_outputs(value, ref) for name, value in step.inputs.items()}
+
+
+def _cached(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> Meta:
+    inputs = resolve(step, plan, store, done)
+    if meta := store.find(step.stage.name, step.key, recorded(inputs)):
+        return meta
+    raise StoreError(f"upstream artifact {step.name} ({step.key[:12]}) is not cached: run with --to {step.name} first")
+
+
+def _map_outputs(value: str | Output | Mapping[str, Output], ref: Callable[[Output], T]) -> str | T | dict[str, T]:
+    if isinstance(value, Output):
+        return ref(value)
+    return value if isinstance(value, str) else {label: ref(output) for label, output in value.items()}
+
+
+def _check_inputs(stage: Stage, given: PlannedInputs) -> None:
+    known = {*stage.reads, *stage.raw}
+    required = {name for name, read in stage.reads.items() if not read.optional} | set(stage.raw)
+    if set(given) - known or required - set(given):
+        raise AssertionError(f"{stage.name}: unknown inputs {set(given) - known}, missing {required - set(given)}")
+
+
+def _key(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs) -> str:
+    """32 hex digits: a pure hash of what decides the step's result."""
+    described = {
+        "stage": stage.name,
+        "version": stage.version,
+        "params": params.key_values(),
+        "seed": seed,
+        "inputs": {name: _map_outputs(value, lambda o: [o.key, o.artifact]) for name, value in inputs.items()},
+    }
+    return hashlib.sha256(canonical_json(described).encode()).hexdigest()[:32]

@@ -1,0 +1,68 @@
+"""Where a build's bytes came from: code and package versions, and digests of raw input."""
+
+import hashlib
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+_RECORDED = (
+    "noisyir",
+    "numpy",
+    "pyarrow",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "scikit-learn",
+    "faiss-cpu",
+    "faiss-gpu",
+    "pyserini",
+    "bm25s",
+    "ir-measures",
+)
+
+
+@cache
+def package_versions() -> dict[str, str]:
+    """Versions of the installed packages that can change an artifact's bytes, and of Python."""
+    import platform
+
+    found = {"python": platform.python_version()}
+    for name in _RECORDED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def git_commit() -> str | None:
+    """The commit of the checkout that this code runs from, `+` when it has changes; None outside a checkout."""
+    import subprocess
+
+    here = Path(__file__).resolve().parent.parent
+    if not (here / ".git").exists():
+        return None
+    try:
+        said = subprocess.run(
+            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return said.stdout.strip()
+
+
+def files_digest(root: Path, files: Iterable[Path]) -> str:
+    """One sha256 over the names (relative to root) and contents of files, in sorted order."""
+    total = hashlib.sha256()
+    for path in sorted(files):
+        with path.open("rb") as handle:
+            total.update(
+                f"{path.relative_to(root).as_posix()}\0{hashlib.file_digest(handle, 'sha256').hexdigest()}\n".encode()
+            )
+    return total.hexdigest()

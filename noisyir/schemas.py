@@ -1,0 +1,141 @@
+"""Every artifact: its columns, key and version.  Stages speak to each other in these tables and in nothing else.
+
+Ids are strings.  `doc_row` is the only positional id: dense, given once by ingest, equal to the FAISS id.
+Names are those of ir-measures.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from noisyir.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A table's contract, or, without columns, a folder of files (an index, a model, a report)."""
+
+    name: str
+    version: int
+    columns: Mapping[str, pa.DataType] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
+    nullable: tuple[str, ...] = ()
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the artifact is Parquet; otherwise it is a folder whose files its stage names."""
+        return bool(self.columns)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema that every part of the table has."""
+        return pa.schema([pa.field(name, kind, name in self.nullable) for name, kind in self.columns.items()])
+
+    def __getitem__(self, columns: str | tuple[str, ...]) -> "Read":
+        """Read only these columns: `CORPUS["doc_id", "text"]`."""
+        names = (columns,) if isinstance(columns, str) else columns
+        if unknown := [name for name in names if name not in self.columns]:
+            raise SchemaError(f"{self.name} v{self.version} has no column {unknown}; it has {list(self.columns)}")
+        return Read(self, names)
+
+    def all(self) -> "Read":
+        """Read every column, or the whole folder."""
+        return Read(self, tuple(self.columns))
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a stage reads of an artifact: these columns; perhaps not at all; perhaps of several producers."""
+
+    artifact: Artifact
+    columns: tuple[str, ...]
+    optional: bool = False
+    many: bool = False
+
+    def or_none(self) -> "Read":
+        """The stage also works without this input: a method that can be switched off."""
+        return replace(self, optional=True)
+
+    def each(self) -> "Read":
+        """The stage takes any number of these, each under a label of the pipeline's choice."""
+        return replace(self, many=True)
+
+
+def check_columns(artifact: Artifact, found: Sequence[str], writer: str) -> None:
+    """Refuse a table that lacks a column; `writer` is the stage that a remedy should name."""
+    if missing := [name for name in artifact.columns if name not in found]:
+        raise SchemaError(
+            f"{artifact.name} v{artifact.version} lacks {missing}; found {list(found)}. "
+            f"Rebuild it: noisyir run EXPERIMENT --refresh {writer}"
+        )
+
+
+def check_key(artifact: Artifact, table: pa.Table) -> None:
+    """Refuse a table in which two rows have the same key; the message shows one such key."""
+    if not artifact.key or table.num_rows < 2:
+        return
+    counts = table.group_by(list(artifact.key)).aggregate([([], "count_all")])
+    repeated = counts.filter(pa.compute.greater(counts["count_all"], 1))
+    if repeated.num_rows:
+        example = {name: repeated[name][0].as_py() for name in artifact.key}
+        raise SchemaError(f"{artifact.name}: {repeated.num_rows} keys occur more than once, for example {example}")
+
+
+_STRING, _I32, _F32, _F64, _BOOL = pa.string(), pa.int32(), pa.float32(), pa.float64(), pa.bool_()
+_PAIR = {"query_id": _STRING, "doc_id": _STRING}
+_PAIR_KEY = ("query_id", "doc_id")
+_RUN = {**_PAIR, "rank": _I32, "score": _F32}
+
+CORPUS = Artifact("corpus", 1, {"doc_id": _STRING, "doc_row": _I32, "title": _STRING, "text": _STRING}, ("doc_id",))
+QUERIES = Artifact("queries", 1, {"query_id": _STRING, "text": _STRING, "split": _STRING}, ("query_id",))
+ANSWERS = Artifact("answers", 1, {"query_id": _STRING, "aliases": pa.list_(_STRING)}, ("query_id",))
+PAIRS = Artifact("pairs", 1, {**_PAIR, "split": _STRING}, _PAIR_KEY)
+QRELS = Artifact("qrels", 1, {**_PAIR, "relevance": _I32}, _PAIR_KEY)
+EXCLUDED = Artifact("excluded", 1, {"reason": _STRING, "kind": _STRING, "id": _STRING}, ())
+
+NOISY_PAIRS = Artifact("noisy_pairs", 1, {**_PAIR, "split": _STRING}, _PAIR_KEY)
+NOISE_TRUTH = Artifact("noise_truth", 1, {**_PAIR, "kind": _STRING, "is_noisy": _BOOL}, _PAIR_KEY)
+
+LEXICAL_INDEX = Artifact("lexical_index", 1)
+BM25_RUN = Artifact("bm25_run", 1, _RUN, _PAIR_KEY)
+DENSE_RUN = Artifact("dense_run", 1, _RUN, _PAIR_KEY)
+NEGATIVES = Artifact("negatives", 1, {**_PAIR, "weight": _F32, "draw": _I32}, _PAIR_KEY)
+
+MODEL = Artifact("model", 1)
+CURVES = Artifact("curves", 1, {"name": _STRING, "step": _I32, "epoch": _F64, "value": _F64}, ("name", "step"))
+DOC_VECTORS = Artifact("doc_vectors", 1, {"doc_row": _I32, "vector": pa.list_(pa.float32())}, ("doc_row",))
+QUERY_VECTORS = Artifact("query_vectors", 1, {"query_id": _STRING, "vector": pa.list_(pa.float32())}, ("query_id",))
+INDEX = Artifact("index", 1)
+
+METRICS = Artifact(
+    "metrics",
+    1,
+    {"measure": _STRING, "split": _STRING, "query_id": _STRING, "value": _F64},
+    ("measure", "split", "query_id"),
+    nullable=("query_id",),  # null marks the mean over the split's queries
+)
+COMPARISON = Artifact(
+    "comparison",
+    1,
+    {
+        "system": _STRING,
+        "measure": _STRING,
+        "split": _STRING,
+        "queries": _I32,
+        "mean": _F64,
+        "low": _F64,
+        "high": _F64,
+        "baseline": _STRING,
+        "difference": _F64,
+        "difference_low": _F64,
+        "difference_high": _F64,
+        "p_value": _F64,
+        "p_holm": _F64,
+        "wins": _I32,
+        "losses": _I32,
+    },
+    ("system", "measure", "split"),
+    nullable=("baseline", "difference", "difference_low", "difference_high", "p_value", "p_holm", "wins", "losses"),
+)
+REPORT = Artifact("report", 1)

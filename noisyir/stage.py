@@ -1,0 +1,252 @@
+"""A stage is declared once; Python, the command line and Prefect all run that declaration through `run_stage`."""
+
+import logging
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+import pyarrow as pa
+
+from noisyir.config import Params, Runtime
+from noisyir.errors import StoreError
+from noisyir.observe import Observer, Silent
+from noisyir.schemas import Artifact, Read
+from noisyir.store import Meta, Ref, Store
+from noisyir.tables import TableWriter, read_parts, stream_parts
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from noisyir.plan import Step
+
+log = logging.getLogger("noisyir")
+
+P = TypeVar("P", bound=Params)
+Inputs = Mapping[str, str | Ref | Mapping[str, Ref]]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a stage is called, reads, writes and does.  Bump `version` when its results change.
+
+    seeded: whether it makes random choices; the experiment's seed enters the key of such a stage only.
+    raw: names of inputs from outside the store, which arrive as content digests.
+    pool: the kind of worker that the stage deserves.
+    """
+
+    name: str
+    version: int
+    params: type[Params]
+    reads: Mapping[str, Read]
+    writes: Mapping[str, Artifact]
+    run: Callable[["Job[Any]"], None]
+    seeded: bool = False
+    raw: tuple[str, ...] = ()
+    pool: Literal["cpu", "gpu"] = "cpu"
+
+
+@dataclass
+class Job(Generic[P]):
+    """One execution of a stage: its settings, its declared inputs, and where its results go."""
+
+    step: "Step"
+    params: P
+    inputs: Inputs
+    store: Store
+    runtime: Runtime
+    observer: Observer
+    staging: Path
+    work: Path
+    notes: dict[str, Any] = field(default_factory=dict)
+    _rows: dict[str, int | None] = field(default_factory=dict)
+
+    # Inputs -------------------------------------------------------------------------------------------------
+
+    def has(self, name: str) -> bool:
+        """Whether an optional input was given."""
+        return name in self.inputs
+
+    def table(self, name: str) -> pa.Table:
+        """The declared columns of an input, whole."""
+        return self._read(self._ref(name), self.step.stage.reads[name].columns)
+
+    def tables(self, name: str) -> dict[str, pa.Table]:
+        """The declared columns of every table of a labelled input, in the pipeline's order."""
+        columns = self.step.stage.reads[name].columns
+        return {label: self._read(ref, columns) for label, ref in self.refs(name).items()}
+
+    def batches(self, name: str, rows: int = 65536) -> Iterator[pa.RecordBatch]:
+        """The declared columns of an input as a stream: memory does not grow with the table."""
+        columns = self.step.stage.reads[name].columns
+        return stream_parts(self.store.fs, self.store.parts(self._ref(name)), columns, rows)
+
+    def rows(self, name: str) -> int:
+        """How many rows an input table has, without reading it."""
+        return self.store.contents(self._ref(name)).rows or 0
+
+    def folder(self, name: str) -> Path:
+        """A local folder with the files of an input such as an index or a model; read only."""
+        return self.store.folder(self._ref(name))
+
+    def refs(self, name: str) -> dict[str, Ref]:
+        """The references behind a labelled input."""
+        value = self.inputs.get(name, {})
+        assert isinstance(value, Mapping)
+        return dict(value)
+
+    def _ref(self, name: str) -> Ref:
+        value = self.inputs[name]
+        assert isinstance(value, Ref)
+        return value
+
+    def _read(self, ref: Ref, columns: tuple[str, ...]) -> pa.Table:
+        return read_parts(self.store.fs, self.store.parts(ref), columns)
+
+    # Results ------------------------------------------------------------------------------------------------
+
+    def writer(self, name: str) -> TableWriter:
+        """A context manager that writes an output table part by part."""
+        return _CountingWriter(self, name)
+
+    def write(self, name: str, table: pa.Table) -> None:
+        """Write an output table whole."""
+        with self.writer(name) as out:
+            out.append(table)
+
+    def new_folder(self, name: str) -> Path:
+        """An empty folder that becomes the output `name`, for artifacts that are files and not a table."""
+        path = self.staging / name
+        path.mkdir()
+        self._rows[name] = None
+        return path
+
+    def note(self, name: str, value: Any) -> None:
+        """Keep a fact (JSON) about this build in its meta: counts, versions, decisions."""
+        self.notes[name] = value
+
+    # While working ------------------------------------------------------------------------------------------
+
+    def rng(self, *purpose: str | int) -> "np.random.Generator":
+        """A generator that depends on the seed, the stage and `purpose`, and on nothing else."""
+        import hashlib
+
+        import numpy as np
+
+        if self.step.seed is None:
+            raise AssertionError(f"stage {self.step.stage.name} draws random numbers but is not declared seeded")
+        text = "/".join(map(str, (self.step.seed, self.step.stage.name, *purpose)))
+        return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16]))
+
+    def progress(self, done: int, total: int | None, unit: str) -> None:
+        """Tell the observer how far the stage is."""
+        self.observer.progress(self.step, done, total, unit)
+
+    def metric(self, name: str, value: float, at: int) -> None:
+        """Tell the observer a value measured at training step `at`."""
+        self.observer.metric(self.step, name, value, at)
+
+    @property
+    def outputs(self) -> dict[str, tuple[int, int | None]]:
+        """(schema version, rows) of every output; AssertionError when the stage forgot one."""
+        writes = self.step.stage.writes
+        assert set(self._rows) == set(writes), f"{self.step.stage.name} wrote {set(self._rows)}, declared {set(writes)}"
+        return {name: (artifact.version, self._rows[name]) for name, artifact in writes.items()}
+
+
+class _CountingWriter(TableWriter):
+    def __init__(self, job: Job[Any], name: str) -> None:
+        super().__init__(job.step.stage.writes[name], job.staging / name, job.step.stage.name)
+        self._job, self._name = job, name
+
+    def close(self) -> None:
+        super().close()
+        self._job._rows[self._name] = self.rows
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `run_stage` did: the build that now stands for the step, and whether it was there already."""
+
+    meta: Meta
+    cached: bool
+
+
+def run_stage(
+    step: "Step",
+    inputs: Inputs,
+    *,
+    store: Store,
+    runtime: Runtime,
+    observer: Observer | None = None,
+    refresh: bool = False,
+) -> Result:
+    """Check, read, call, check, publish: the one way in which a stage runs.
+
+    A build of the step's key from inputs with the same digests is a hit, unless `refresh`.  Two runs of one key
+    build once: the second waits.  Whatever the stage raises, the store stays as it was; `work` is kept for a retry.
+    """
+    observer = observer or Silent()
+    from_inputs = recorded(inputs)
+    if not refresh and (found := store.find(step.stage.name, step.key, from_inputs)):
+        observer.finished(step, found, cached=True)
+        return Result(found, cached=True)
+    with store.lock(step.stage.name, step.key) as waited:
+        if (not refresh or waited) and (found := store.find(step.stage.name, step.key, from_inputs)):
+            observer.finished(step, found, cached=True)
+            return Result(found, cached=True)
+        observer.started(step)
+        try:
+            meta = _build(step, inputs, from_inputs, store, runtime, observer)
+        except BaseException as error:
+            observer.failed(step, error)
+            raise
+        observer.finished(step, meta, cached=False)
+        return Result(meta, cached=False)
+
+
+def _build(
+    step: "Step", inputs: Inputs, from_inputs: dict[str, Any], store: Store, runtime: Runtime, observer: Observer
+) -> Meta:
+    from noisyir.provenance import git_commit, package_versions
+
+    began = time.monotonic()
+    stage = step.stage
+    staging = store.staging(stage.name, step.key)
+    work = store.work(stage.name, step.key, from_inputs)
+    job = Job(step, step.params, inputs, store, runtime, observer, staging, work)
+    try:
+        stage.run(job)
+        meta = store.publish(
+            staging,
+            stage=stage.name,
+            version=stage.version,
+            key=step.key,
+            params=step.params.model_dump(mode="json"),
+            seed=step.seed,
+            inputs=from_inputs,
+            artifacts=job.outputs,
+            seconds=round(time.monotonic() - began, 3),
+            notes=job.notes,
+            git_commit=git_commit(),
+            packages=package_versions(),
+        )
+    except OSError as error:
+        raise StoreError(f"stage {step.name} could not read or write: {error}") from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    shutil.rmtree(work, ignore_errors=True)
+    return meta
+
+
+def recorded(inputs: Inputs) -> dict[str, Any]:
+    """Inputs as a build's meta records them."""
+
+    def plain(value: str | Ref | Mapping[str, Ref]) -> Any:
+        if isinstance(value, Ref):
+            return asdict(value)
+        return value if isinstance(value, str) else {label: asdict(ref) for label, ref in value.items()}
+
+    return {name: plain(value) for name, value in inputs.items()}

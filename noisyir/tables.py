@@ -1,0 +1,102 @@
+"""Parquet parts: written with pinned settings so that equal rows are equal bytes, read as projections and streams."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noisyir.errors import SchemaError, StoreError
+from noisyir.schemas import Artifact, check_columns, check_key
+
+ROW_GROUP = 65536
+
+
+class TableWriter:
+    """Writes one artifact's rows, part after part, checking each against the contract."""
+
+    def __init__(self, artifact: Artifact, folder: Path, writer: str) -> None:
+        self.artifact, self.folder, self.writer = artifact, folder, writer
+        self.rows = 0
+        self._keys: list[pa.Table] = []
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def append(self, table: pa.Table) -> None:
+        """Write one part.  SchemaError when a column is missing, null, of another type or not finite."""
+        table = conform(self.artifact, table, self.writer)
+        write_part(table, self.folder / f"part-{len(self._keys):05d}.parquet")
+        self._keys.append(table.select(list(self.artifact.key)))
+        self.rows += table.num_rows
+
+    def adopt(self, part: Path) -> None:
+        """Take over a part that `write_part` made earlier, such as a shard that outlived a kill."""
+        table = pq.read_table(part, columns=list(self.artifact.key))
+        part.rename(self.folder / f"part-{len(self._keys):05d}.parquet")
+        self._keys.append(table)
+        self.rows += table.num_rows
+
+    def close(self) -> None:
+        """Check the key over all parts; an artifact without rows still gets one part, for its schema."""
+        if not self._keys:
+            self.append(self.artifact.schema.empty_table())
+        if self.artifact.key:
+            check_key(self.artifact, pa.concat_tables(self._keys))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if error is None:
+            self.close()
+
+
+def write_part(table: pa.Table, path: Path) -> None:
+    """Write Parquet with the project's pinned settings."""
+    pq.write_table(table, path, compression="zstd", row_group_size=ROW_GROUP, use_dictionary=True, version="2.6")
+
+
+def conform(artifact: Artifact, table: pa.Table, writer: str) -> pa.Table:
+    """The table with the contract's columns in the contract's order and types; SchemaError where that fails."""
+    check_columns(artifact, table.column_names, writer)
+    columns, fields = [], []
+    for name, kind in artifact.columns.items():
+        column, nullable = table[name], name in artifact.nullable
+        if column.null_count and not nullable:
+            raise SchemaError(f"{artifact.name}.{name}: {column.null_count} values are null")
+        if not pa.types.is_fixed_size_list(column.type):  # a vector's length and precision are the model's choice
+            try:
+                column = column.cast(kind)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise SchemaError(f"{artifact.name}.{name} is not {kind}: {error}") from error
+        _refuse_nan(artifact, name, column)
+        columns.append(column)
+        fields.append(pa.field(name, column.type, nullable))
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
+    values = column.combine_chunks()
+    if pa.types.is_fixed_size_list(values.type):
+        values = values.flatten()
+    if pa.types.is_floating(values.type) and len(values) and not pa.compute.all(pa.compute.is_finite(values)).as_py():
+        raise SchemaError(f"{artifact.name}.{name} holds NaN or infinite values")
+
+
+def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str]) -> pa.Table:
+    """All rows of these columns, in order.  StoreError when a part is not Parquet."""
+    return pa.concat_tables([_open(fs, path).read(columns=list(columns)) for path in paths])
+
+
+def stream_parts(fs: object, paths: Sequence[str], columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at most `rows` rows, in order; memory does not grow with the table."""
+    for path in paths:
+        yield from _open(fs, path).iter_batches(batch_size=rows, columns=list(columns))
+
+
+def _open(fs: object, path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path, filesystem=fs)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise StoreError(f"damaged artifact: {path}: {error}. Find all such: noisyir verify") from error
