@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from noisyir.config import Params
 from noisyir.errors import ConfigError, StoreError
@@ -129,7 +129,36 @@ def execute(plan: Plan, choice: Choice, store: Store, run_step: RunStep) -> dict
         if step.name in selected:
             inputs = resolve(step, plan, store, done)
             done[step.name] = run_step(step, inputs, step.name in refreshed)
-    return {name: result for name, result in done.items() if name in selected}
+    return {step.name: done[step.name] for step in plan.steps if step.name in selected}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run would do with one step: reuse it, build it, or pass it by."""
+
+    step: Step
+    state: Literal["cached", "would run", "not chosen"]
+
+
+def forecast(plan: Plan, choice: Choice, store: Store) -> list[Forecast]:
+    """The dry run: the state of every step, from keys and the store alone.
+
+    A step behind one that would run is `would run` too, although equal bytes may in the end leave it cached.
+    """
+    selected, refreshed = choice.selected(plan), choice.refreshed(plan)
+    done: dict[str, Result] = {}
+    states = []
+    for step in plan.steps:
+        state: Literal["cached", "would run", "not chosen"] = "would run"
+        if step.name not in selected:
+            state = "not chosen"
+        elif step.name not in refreshed and all(output.step in done for output in step.outputs_needed()):
+            inputs = recorded(resolve(step, plan, store, done))
+            if meta := store.find(step.stage.name, step.key, inputs):
+                done[step.name] = Result(meta, cached=True)
+                state = "cached"
+        states.append(Forecast(step, state))
+    return states
 
 
 def resolve(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> Inputs:

@@ -307,6 +307,22 @@ class Store:
         self.fs.rm_file(f"{base}/{META}")
         self.fs.rm(base, recursive=True)
 
+    def remove_leftovers(self) -> list[Path]:
+        """Delete checkpoints and half builds of keys that nobody is building now."""
+        import fcntl
+
+        removed = []
+        for folder in [*self._scratch.glob(".staging/*"), *self._scratch.glob(".work/*")]:
+            stage, key = folder.name.split("-")[:2]
+            with (self._scratch / ".locks" / f"{stage}-{key}").open("a") as handle:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    continue
+                shutil.rmtree(folder)
+                removed.append(folder)
+        return removed
+
     # Run records --------------------------------------------------------------------------------------------
 
     def record_run(self, name: str, record: Mapping[str, Any]) -> None:

@@ -84,15 +84,15 @@ def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
         raise SchemaError(f"{artifact.name}.{name} holds NaN or infinite values")
 
 
-def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str]) -> pa.Table:
-    """All rows of these columns, in order.  StoreError when a part is not Parquet."""
-    return pa.concat_tables([_open(fs, path).read(columns=list(columns)) for path in paths])
+def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
+    """All rows of these columns (None: of every column), in order.  StoreError when a part is not Parquet."""
+    return pa.concat_tables([_open(fs, path).read(columns=columns and list(columns)) for path in paths])
 
 
-def stream_parts(fs: object, paths: Sequence[str], columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+def stream_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
     """Batches of at most `rows` rows, in order; memory does not grow with the table."""
     for path in paths:
-        yield from _open(fs, path).iter_batches(batch_size=rows, columns=list(columns))
+        yield from _open(fs, path).iter_batches(batch_size=rows, columns=columns and list(columns))
 
 
 def _open(fs: object, path: str) -> pq.ParquetFile:

@@ -1,0 +1,37 @@
+"""Tracking and the model registry behind one small class; the mlflow package is imported by none of it until needed."""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+
+from noisyir.config import Experiment
+from noisyir.observe import Silent
+from noisyir.store import Ref, Store
+
+MODEL_NAME = "noisyir-retriever"
+
+
+class Tracker(Silent):
+    """Observes a pipeline run and keeps what it saw; this one keeps nothing."""
+
+    def tag(self, name: str, value: str) -> None:
+        """Add a fact about the run that only its engine knows, such as a flow run's id."""
+
+    def abort(self, error: BaseException) -> None:
+        """End the run as failed, or as killed where the user interrupted it."""
+
+    def finish(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
+        """End the run: keep its measures and report, register its model; what to tell the user, by name.
+
+        results are the run's named outputs: model, comparison, report; those that are missing are not used.
+        """
+        return {}
+
+
+def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True) -> Tracker:
+    """MLflow where it is installed and wanted, else a tracker that keeps nothing."""
+    if not enabled or find_spec("mlflow") is None:
+        return Tracker()
+    from noisyir.tracking.mlflow_tracker import MlflowTracker
+
+    return MlflowTracker(experiment, home)

@@ -1,0 +1,17 @@
+"""Prefect flows.  They call noisyir's pipelines and never restate the graph.
+
+Prefect reads its home and its telemetry switches while it is imported, so they are set here, before any flow imports it.
+"""
+
+import os
+
+from noisyir.config import default_home
+
+for _name, _value in {
+    "PREFECT_HOME": str(default_home() / "prefect"),
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+}.items():
+    os.environ.setdefault(_name, _value)

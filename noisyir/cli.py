@@ -1,0 +1,133 @@
+"""The `noisyir` command: argument parsing only.  What each verb does is in `noisyir/commands/`, one file each."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+_Groups = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.  Exit code 0, 1 for the user's fault, 2 for usage, 130 when interrupted."""
+    args = _parser().parse_args(argv)
+    from importlib import import_module
+
+    from noisyir.errors import NoisyirError
+
+    try:
+        command = import_module(f"noisyir.commands.{args.command}")
+        return int(command.run(args) or 0)
+    except NoisyirError as error:
+        if args.debug:
+            raise
+        print(f"noisyir: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("noisyir: interrupted; the same command continues where it stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left, as `| head` does
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    from noisyir import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="noisyir",
+        description="Train dense retrievers on data whose labels are wrong, and say which labels are wrong.",
+        epilog="Start with: noisyir run demo",
+    )
+    parser.add_argument("--version", action="version", version=f"noisyir {__version__}")
+    groups = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for add in (_run, _ls, _show, _verify, _gc, _search, _export, _trace, _doctor):
+        add(groups)
+    return parser
+
+
+def _add(groups: _Groups, name: str, summary: str, example: str) -> argparse.ArgumentParser:
+    command = groups.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"example: {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("--store", metavar="URL", help="folder or fsspec URL of the artifacts (default: $NOISYIR_HOME/store)")
+    command.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return command
+
+
+def _json(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else there")
+
+
+def _run(groups: _Groups) -> None:
+    command = _add(groups, "run", "run an experiment", "noisyir run demo train.epochs=3 --to search")
+    command.add_argument("experiment", metavar="EXPERIMENT", help="a name that ships with noisyir, or a .yaml file")
+    command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings to change, such as train.epochs=3")
+    command.add_argument("--to", metavar="STAGE", help="stop after this stage")
+    command.add_argument("--only", metavar="STAGE", help="run this stage alone, from artifacts that are there")
+    command.add_argument("--refresh", metavar="STAGE", action="append", default=[], help="rebuild it (repeatable)")
+    command.add_argument("--dry-run", action="store_true", help="show what is cached and what would run")
+    command.add_argument("--engine", choices=("local", "prefect"), default="local", help="who calls the stages")
+    command.add_argument("--device", default="auto", help="cpu, cuda, cuda:1; auto takes a GPU when there is one")
+    command.add_argument("--threads", type=int, help="CPU threads (default: all)")
+    command.add_argument("--no-track", action="store_true", help="do not track and register with MLflow")
+    _json(command)
+
+
+def _ls(groups: _Groups) -> None:
+    command = _add(groups, "ls", "list artifacts or runs", "noisyir ls warm_up")
+    command.add_argument("stage", nargs="?", metavar="STAGE", help="only what this stage wrote")
+    command.add_argument("--runs", action="store_true", help="list pipeline runs instead")
+    _json(command)
+
+
+def _show(groups: _Groups) -> None:
+    command = _add(groups, "show", "show one build: settings, inputs, tables, first rows", "noisyir show ingest")
+    command.add_argument("build", metavar="BUILD", help="a stage's name (its newest build), or the start of a key")
+    command.add_argument("--rows", type=int, default=3, metavar="N", help="rows shown of each table (default 3)")
+    _json(command)
+
+
+def _verify(groups: _Groups) -> None:
+    command = _add(groups, "verify", "check the digest of every stored file", "noisyir verify")
+    command.add_argument("build", nargs="?", metavar="BUILD", help="only this build")
+
+
+def _gc(groups: _Groups) -> None:
+    command = _add(groups, "gc", "delete what no recent run and no registered model needs", "noisyir gc --keep-runs 3")
+    command.add_argument("--keep-runs", type=int, default=5, metavar="N", help="runs whose artifacts stay (default 5)")
+    command.add_argument("--dry-run", action="store_true", help="only say what would be deleted")
+
+
+def _search(groups: _Groups) -> None:
+    command = _add(groups, "search", "search with a trained model", 'noisyir search demo "parse an ISO date"')
+    command.add_argument("model", metavar="MODEL", help="an experiment's name, a model's key, or models:/NAME@ALIAS")
+    command.add_argument("query", metavar="QUERY")
+    command.add_argument("-k", type=int, default=5, metavar="N", help="documents shown (default 5)")
+    _json(command)
+
+
+def _export(groups: _Groups) -> None:
+    command = _add(groups, "export", "copy a trained model out of the store", "noisyir export demo --to my-model")
+    command.add_argument("model", metavar="MODEL", help="an experiment's name, a model's key, or models:/NAME@ALIAS")
+    command.add_argument("--format", choices=("sentence-transformers",), default="sentence-transformers")
+    command.add_argument("--to", required=True, metavar="DIR", help="a folder that does not exist yet")
+
+
+def _trace(groups: _Groups) -> None:
+    command = _add(groups, "trace", "show what an artifact was made from, down to the raw input", "noisyir trace demo")
+    command.add_argument("build", metavar="MODEL|BUILD", help="an experiment's name, a stage, or the start of a key")
+    _json(command)
+
+
+def _doctor(groups: _Groups) -> None:
+    command = _add(groups, "doctor", "say what this machine can run, and what is missing", "noisyir doctor")
+    _json(command)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,12 @@
+"""What each verb of the command line does, one file each: `run(args)` returns the exit code."""
+
+from argparse import Namespace
+
+from noisyir.config import default_home
+from noisyir.store import Store
+
+
+def open_store(args: Namespace) -> Store:
+    """The store named on the command line, or the one in noisyir's home."""
+    home = default_home()
+    return Store(args.store or home / "store", home=home)

@@ -1,0 +1,60 @@
+"""`noisyir ls`: the builds in the store, or the runs that used them."""
+
+import json
+from argparse import Namespace
+
+from rich.console import Console
+from rich.table import Table
+
+from noisyir.commands import open_store
+from noisyir.store import Meta, Store
+
+
+def run(args: Namespace) -> int:
+    """List builds, oldest first, or runs, newest first."""
+    store = open_store(args)
+    if args.runs:
+        _print_runs(store, as_json=args.json)
+        return 0
+    builds = [meta for meta in store.all_builds() if args.stage in (None, meta.stage)]
+    if args.json:
+        print(json.dumps({"builds": [_as_json(meta) for meta in builds]}, indent=2))
+        return 0
+    table = Table("stage", "key", "built", "rows", "size", "took", box=None, pad_edge=False)
+    for meta in builds:
+        rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
+        size, seconds = human_bytes(meta.size), f"{meta.seconds:.1f} s"
+        table.add_row(meta.stage, meta.key[:12], meta.created[:19].replace("T", " "), rows, size, seconds)
+    Console(highlight=False, soft_wrap=True).print(table if builds else f"nothing in {store.url} yet: noisyir run demo")
+    return 0
+
+
+def human_bytes(count: float) -> str:
+    """`1.5 MB` and the like, in powers of 1000."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def _as_json(meta: Meta) -> dict[str, object]:
+    return {
+        "stage": meta.stage, "key": meta.key, "build": meta.build, "created": meta.created, "seconds": meta.seconds,
+        "bytes": meta.size, "rows": {name: contents.rows for name, contents in meta.artifacts.items()},
+    }  # fmt: skip
+
+
+def _print_runs(store: Store, *, as_json: bool) -> None:
+    runs = store.runs()
+    if as_json:
+        print(json.dumps({"runs": runs}, indent=2))
+        return
+    table = Table("began", "experiment", "status", "stages", "took", "facts", box=None, pad_edge=False)
+    for run in runs:
+        facts = ", ".join(f"{name} {value}" for name, value in run["facts"].items())
+        steps = run["steps"].values()
+        done = f"{sum(s['cached'] is False for s in steps)} run, {sum(bool(s['cached']) for s in steps)} cached"
+        began = run["began"][:19].replace("T", " ")
+        table.add_row(began, run["experiment"], run["status"], done, f"{run['seconds']:.1f} s", facts)
+    Console(highlight=False, soft_wrap=True).print(table if runs else "no runs yet: noisyir run demo")

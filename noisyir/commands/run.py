@@ -1,0 +1,74 @@
+"""`noisyir run`: run an experiment and say where its result is."""
+
+import json
+import sys
+from argparse import Namespace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from noisyir import experiments
+from noisyir.commands import open_store
+from noisyir.config import Runtime
+from noisyir.console import observer_for, print_forecast, print_outcome
+from noisyir.errors import ConfigError
+from noisyir.pipelines import train_retriever
+from noisyir.plan import Choice, forecast
+from noisyir.runs import Outcome, run_experiment
+from noisyir.store import Store
+from noisyir.tables import read_parts
+from noisyir.tracking import open_tracker
+
+PREFECT_ENGINE = "flows.train_retriever"  # found by name: the library does not know the orchestrator
+
+
+def run(args: Namespace) -> int:
+    """Run an experiment, or with --dry-run say what would run."""
+    exp = experiments.load(args.experiment, args.overrides)
+    choice = Choice(to=args.to, only=args.only, refresh=tuple(args.refresh))
+    store = open_store(args)
+    if args.dry_run:
+        states = forecast(train_retriever(exp), choice, store)
+        print_forecast(states, as_json=args.json)
+        return 0
+    store.check_writable()
+    runtime = Runtime(device=args.device, threads=args.threads)
+    tracker = open_tracker(experiment=exp, home=store.home, enabled=not args.no_track)
+    engine = run_experiment if args.engine == "local" else _prefect_engine()
+    with observer_for(sys.stderr) as observer:
+        outcome = engine(exp, choice, store=store, runtime=runtime, tracker=tracker, observer=observer)
+    if args.json:
+        print(json.dumps(describe(outcome, store), indent=2))
+    else:
+        print_outcome(outcome, store)
+    return 0
+
+
+def _prefect_engine() -> Any:
+    if (Path.cwd() / "flows").is_dir():
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return import_module(PREFECT_ENGINE).run_experiment
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"--engine prefect needs prefect and noisyir's flows ({error.name} is not importable): run it in a "
+            "checkout or the image, after pip install 'noisyir[orchestrate]'; --engine local works anywhere"
+        ) from error
+
+
+def describe(outcome: Outcome, store: Store) -> dict[str, Any]:
+    """The run as one JSON object."""
+    comparison = outcome.kept.get("comparison")
+    return {
+        "experiment": outcome.experiment,
+        "run": outcome.executed,
+        "cached": outcome.cached,
+        "steps": [
+            {"name": name, "stage": r.meta.stage, "key": r.meta.key, "build": r.meta.build, "cached": r.cached,
+             "seconds": r.meta.seconds, "rows": {k: v.rows for k, v in r.meta.artifacts.items()}}
+            for name, r in outcome.results.items()
+        ],
+        "comparison": read_parts(store.fs, store.parts(comparison)).to_pylist() if comparison else [],
+        "report": str(store.folder(outcome.kept["report"]) / "report.html") if "report" in outcome.kept else None,
+        **outcome.facts,
+    }

@@ -1,0 +1,65 @@
+"""`noisyir show`: one build's settings, inputs, artifacts and first rows."""
+
+import json
+from argparse import Namespace
+
+from rich.console import Console
+from rich.table import Table
+
+from noisyir.commands import open_store
+from noisyir.commands.ls import human_bytes
+from noisyir.lookup import find_build
+from noisyir.store import Meta, Store
+from noisyir.tables import stream_parts
+
+CELL = 60  # characters of a value that a terminal's table shows
+
+
+def run(args: Namespace) -> int:
+    """Show one build."""
+    store = open_store(args)
+    meta = find_build(store, args.build)
+    if args.json:
+        described = json.loads(meta.to_json())
+        described["head"] = {name: _head(store, meta, name, args.rows) for name in meta.artifacts}
+        print(json.dumps(described, indent=2, default=str))
+        return 0
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{meta.stage} v{meta.version}  {meta.key}\nbuilt {meta.created[:19]} in {meta.seconds} s")
+    console.print(f"code {meta.git_commit or 'of an installed package'}  seed {meta.seed}")
+    _section(console, "settings", {name: str(value) for name, value in meta.params.items()})
+    _section(console, "inputs", {name: f"{ref.stage} {ref.key[:12]} {ref.digest[:12]}" for name, ref in meta.input_refs()})
+    _section(console, "raw input", {name: value for name, value in meta.inputs.items() if isinstance(value, str)})
+    _section(console, "notes", {name: str(value) for name, value in meta.notes.items()})
+    for name, contents in meta.artifacts.items():
+        size = human_bytes(sum(size for size, _ in contents.files.values()))
+        rows = "" if contents.rows is None else f"{contents.rows:,} rows, "
+        console.print(f"\n[bold]{name}[/]  {rows}{size}, digest {contents.digest[:12]}")
+        console.print(f"  {store.root}/{meta.ref(name).path}")
+        if head := _head(store, meta, name, args.rows):
+            console.print(_as_table(head))
+    return 0
+
+
+def _section(console: Console, heading: str, values: dict[str, str]) -> None:
+    if values:
+        console.print(f"\n[bold]{heading}[/]")
+        for name, value in values.items():
+            console.print(f"  {name:<22} {value}", markup=False)
+
+
+def _head(store: Store, meta: Meta, artifact: str, rows: int) -> list[dict[str, object]]:
+    contents = meta.artifacts[artifact]
+    if contents.rows is None or rows < 1:
+        return []
+    for batch in stream_parts(store.fs, store.parts(meta.ref(artifact)), None, rows):
+        return list(batch.to_pylist())
+    return []
+
+
+def _as_table(head: list[dict[str, object]]) -> Table:
+    table = Table(*head[0], box=None)
+    for row in head:
+        texts = [" ".join(str(value).split()) for value in row.values()]
+        table.add_row(*(text if len(text) <= CELL else text[: CELL - 1] + "…" for text in texts))
+    return table

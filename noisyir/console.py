@@ -1,0 +1,110 @@
+"""What the command line prints: live progress on a terminal, plain lines elsewhere, and the tables at the end."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from noisyir.observe import Observer, Silent
+from noisyir.plan import Forecast, Step
+from noisyir.report.summary import summary_rows
+from noisyir.runs import Outcome
+from noisyir.store import Meta, Store
+from noisyir.tables import read_parts
+
+
+@contextmanager
+def observer_for(stream: TextIO) -> Iterator[Observer]:
+    """An observer that shows a live display on a terminal and writes plain lines to anything else."""
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        yield Lines(console)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TextColumn("{task.fields[unit]}"), TimeElapsedColumn(), console=console) as bars:
+        yield Live(bars)
+
+
+class Lines(Silent):
+    """One line when a stage starts, one when it ends."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def started(self, step: Step) -> None:
+        """Say what starts."""
+        self.console.print(f"  {step.name} ...")
+
+    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
+        """Say what is there, how large it is and how long it took."""
+        rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
+        took = "cached" if cached else f"{meta.seconds:.1f} s"
+        self.console.print(f"  {step.name:<20} {took:>8}  {rows}")
+
+
+class Live(Lines):
+    """A moving bar for the stage at work, and a line above it for each one done."""
+
+    def __init__(self, bars: Progress) -> None:
+        super().__init__(bars.console)
+        self.bars = bars
+        self._bar = bars.add_task("", total=None, unit="", visible=False)
+
+    def started(self, step: Step) -> None:
+        """Show a bar for the stage."""
+        self.bars.reset(self._bar, description=step.name, total=None, unit="", visible=True)
+
+    def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
+        """Move the bar."""
+        self.bars.update(self._bar, completed=done, total=total, unit=unit)
+
+    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
+        """Turn the bar into a line."""
+        self.bars.update(self._bar, visible=False)
+        super().finished(step, meta, cached)
+
+
+def print_forecast(states: Sequence[Forecast], *, as_json: bool) -> None:
+    """The dry run's table, or one JSON object."""
+    if as_json:
+        print(json.dumps({"steps": [{"name": s.step.name, "key": s.step.key, "state": s.state} for s in states]}))
+        return
+    table = Table("stage", "state", "key", "pool", box=None)
+    colours = {"cached": "green", "would run": "yellow", "not chosen": "dim"}
+    for entry in states:
+        state = f"[{colours[entry.state]}]{entry.state}[/]"
+        table.add_row(entry.step.name, state, entry.step.key[:12], entry.step.stage.pool)
+    Console(highlight=False).print(table)
+
+
+def print_outcome(outcome: Outcome, store: Store) -> None:
+    """The end of a run: result table, where things are, and what to type next."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
+    if "comparison" in outcome.kept:
+        console.print()
+        console.print(measures_table(store, outcome))
+    if "report" in outcome.kept:
+        console.print(f"\nreport      {store.folder(outcome.kept['report']) / 'report.html'}")
+    for name, value in outcome.facts.items():
+        console.print(f"{name:<11} {value}")
+    if "model" in outcome.kept:
+        console.print(f"\nnext        noisyir search {outcome.experiment} 'your question'")
+        console.print(f"            noisyir export {outcome.experiment} --to my-model")
+        console.print(f"            noisyir trace {outcome.experiment}")
+
+
+def measures_table(store: Store, outcome: Outcome) -> Table:
+    """Systems in rows, measures in columns; the interval under each mean."""
+    comparison = read_parts(store.fs, store.parts(outcome.kept["comparison"]))
+    rows = summary_rows(comparison)
+    table = Table(box=None, pad_edge=False)
+    for number, heading in enumerate(rows[0]):
+        table.add_column(heading, justify="left" if number == 0 else "right")
+    for row in rows[1:]:
+        table.add_row(*row)
+    return table

@@ -1,0 +1,54 @@
+"""What a name on the command line stands for: an experiment's last run, a stage's newest build, a key, a registered model."""
+
+from noisyir.errors import StoreError
+from noisyir.store import Meta, Ref, Store
+
+
+def find_build(store: Store, name: str) -> Meta:
+    """The build that `name` means: a stage (its newest build), the start of a key, or an experiment (its model).
+
+    StoreError, with what to type instead, when nothing or more than one key matches.
+    """
+    builds = store.all_builds()
+    if of_stage := [meta for meta in builds if meta.stage == name]:
+        return of_stage[-1]
+    if (model := _model_of_run(store, name)) is not None:
+        return store.meta(model)
+    with_key = {meta.key: meta for meta in builds if meta.key.startswith(name.split("/")[-1])}
+    if len(with_key) == 1:
+        return next(iter(with_key.values()))
+    found = f"{len(with_key)} builds" if with_key else "no experiment that has run, no stage and no key"
+    raise StoreError(f"{name!r} matches {found} in {store.url}; list them: noisyir ls")
+
+
+def find_model(store: Store, name: str) -> Ref:
+    """The model that `name` means, as `find_build`, or a registered one by `models:/NAME@ALIAS` or `/VERSION`."""
+    if name.startswith("models:/"):
+        from noisyir.tracking.registry import artifact_key
+
+        name = artifact_key(name, store.home)
+    meta = find_build(store, name)
+    if "model" not in meta.artifacts:
+        raise StoreError(f"{name!r} is a build of {meta.stage}, which holds no model; list models: noisyir ls warm_up")
+    return meta.ref("model")
+
+
+def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
+    """(index, corpus) of the newest index over vectors that `model` made.  StoreError when it was not indexed."""
+    for index in reversed(store.all_builds()):
+        if index.stage != "index":
+            continue
+        vectors = store.meta(dict(index.input_refs())["doc_vectors"])
+        sources = dict(vectors.input_refs())
+        if sources["model"].digest == model.digest:
+            return index.ref("index"), sources["corpus"]
+    raise StoreError(f"the model {model.key[:12]} has no index in {store.url}: run its experiment --to index first")
+
+
+def _model_of_run(store: Store, experiment: str) -> Ref | None:
+    for run in store.runs():
+        if run["experiment"] == experiment and run["status"] == "done":
+            step = run["steps"].get("warm_up")
+            if step and step["build"]:
+                return next(m.ref("model") for m in store.builds(step["stage"], step["key"]) if m.build == step["build"])
+    return None

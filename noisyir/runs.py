@@ -1,0 +1,114 @@
+"""One run of a pipeline: execute the plan, track and register it, and keep a record that `gc` and `ls --runs` read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from noisyir.config import Experiment, Runtime
+from noisyir.observe import Observer, Several
+from noisyir.pipelines import train_retriever
+from noisyir.plan import Choice, Plan, RunStep, execute
+from noisyir.stage import Inputs, Result, run_stage
+from noisyir.store import Ref, Store
+from noisyir.tracking import Tracker
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did and made.  `facts` name the registered version and the MLflow run, where there are any."""
+
+    experiment: str
+    results: Mapping[str, Result]
+    kept: Mapping[str, Ref]
+    facts: Mapping[str, str]
+
+    @property
+    def executed(self) -> int:
+        """Steps that ran."""
+        return sum(not result.cached for result in self.results.values())
+
+    @property
+    def cached(self) -> int:
+        """Steps whose artifacts were in the store already."""
+        return len(self.results) - self.executed
+
+
+def run_experiment(
+    exp: Experiment,
+    choice: Choice,
+    *,
+    store: Store,
+    runtime: Runtime,
+    tracker: Tracker,
+    observer: Observer,
+    run_step: RunStep | None = None,
+) -> Outcome:
+    """Run an experiment's pipeline; `run_step` is how an engine calls one stage (default: here and now)."""
+    plan = train_retriever(exp)
+    both = Several([observer, tracker])
+
+    def here(step: Any, inputs: Inputs, refresh: bool) -> Result:
+        return run_stage(step, inputs, store=store, runtime=runtime, observer=both, refresh=refresh)
+
+    record = _Record(store, exp, plan, choice)
+    record.write("running", {}, {})
+    try:
+        results = execute(plan, choice, store, run_step or here)
+    except BaseException as error:
+        record.write("failed", {}, {"error": str(error) or type(error).__name__})
+        tracker.abort(error)
+        raise
+    kept = {
+        name: results[output.step].meta.ref(output.artifact)
+        for name, output in plan.results.items()
+        if output.step in results
+    }
+    outcome = Outcome(exp.name, results, kept, {})
+    facts = tracker.finish(store, kept) if outcome.executed else record.earlier_facts()
+    record.write("done", results, facts)
+    return Outcome(exp.name, results, kept, facts)
+
+
+@dataclass
+class _Record:
+    """`.runs/<time>-<name>.json`: which builds a run used, so that they are kept, and what came of it."""
+
+    store: Store
+    exp: Experiment
+    plan: Plan
+    choice: Choice
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def write(self, status: str, results: Mapping[str, Result], facts: Mapping[str, str]) -> None:
+        selected = self.choice.selected(self.plan)
+        steps = {
+            step.name: {
+                "stage": step.stage.name,
+                "key": step.key,
+                "build": results[step.name].meta.build if step.name in results else None,
+                "cached": results[step.name].cached if step.name in results else None,
+            }
+            for step in self.plan.steps
+            if step.name in selected
+        }
+        self.store.record_run(
+            f"{self.began:%Y%m%dT%H%M%S%f}-{self.exp.name}",
+            {
+                "experiment": self.exp.name,
+                "settings": self.exp.model_dump(mode="json"),
+                "status": status,
+                "began": self.began.isoformat(),
+                "seconds": round((datetime.now(UTC) - self.began).total_seconds(), 3),
+                "steps": steps,
+                "facts": dict(facts),
+            },
+        )
+
+    def earlier_facts(self) -> dict[str, str]:
+        """What an earlier run of the very same steps registered: nothing is registered twice."""
+        keys = {step.key for step in self.plan.steps}
+        for run in self.store.runs():
+            if run["status"] == "done" and run["facts"] and {s["key"] for s in run["steps"].values()} == keys:
+                return dict(run["facts"])
+        return {}

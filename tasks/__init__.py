@@ -1,0 +1,1 @@
+"""Stages as Prefect tasks: names, retries, logs and progress, and nothing else."""

@@ -1,0 +1,144 @@
+"""The shape of the code base, kept by machine: who may import whom, what is loaded when, how large things grow."""
+
+import ast
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("noisyir", "tasks", "flows")
+SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+IDS = [path.relative_to(ROOT).as_posix() for path in SOURCES]
+
+MAY_NOT_IMPORT = {
+    "noisyir": {"tasks", "flows", "prefect", "mlflow"},
+    "tasks": {"flows", "mlflow", "torch"},
+    "flows": {"mlflow", "torch"},
+}
+# Layers of noisyir, lowest first: a module imports from its own layer and from those below.
+LAYERS = [
+    {"errors", "__init__"},
+    {"config", "schemas"},
+    {"store", "tables", "provenance", "observe", "experiments"},
+    {"stage", "plan"},
+    {"losses", "models"},
+    {"data", "retrieval", "mining", "sieve", "noise", "training", "eval"},
+    {"report"},
+    {"stages"},
+    {"pipelines", "tracking"},
+    {"runs", "lookup", "retention"},
+    {"console", "commands"},
+    {"cli"},
+]
+HEAVY = {"torch", "transformers", "sentence_transformers", "faiss", "pyserini", "jnius", "sklearn", "scipy", "mlflow",
+         "prefect", "pandas", "matplotlib", "bm25s", "ir_measures"}  # fmt: skip
+LIGHT_ENTRIES = ["noisyir.cli", "noisyir.pipelines", "noisyir.runs", "noisyir.commands.run", "noisyir.tracking"]
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 350, 45
+
+
+def imports(tree: ast.AST, package: str) -> Iterator[tuple[str, bool]]:
+    """(module, whether only for type checking) of every import, lazy ones included."""
+    typing_only = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node in typing_only) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            yield node.module or "", node in typing_only
+            if node.module == package:
+                yield from ((f"{package}.{alias.name}", node in typing_only) for alias in node.names)
+
+
+def layer_of(module: str) -> int:
+    name = module.split(".")[1] if "." in module else "__init__"
+    return next((number for number, names in enumerate(LAYERS) if name in names), -1)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=IDS)
+def test_imports_point_downwards(path: Path):
+    package = path.relative_to(ROOT).parts[0]
+    roots = {module.split(".")[0] for module, _ in imports(ast.parse(path.read_text()), package)}
+    forbidden = roots & MAY_NOT_IMPORT[package]
+    if path.is_relative_to(ROOT / "noisyir" / "tracking"):
+        forbidden -= {"mlflow"}
+    assert not forbidden
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if p.is_relative_to(ROOT / "noisyir")], ids=lambda p: p.stem)
+def test_layers_of_the_library_are_kept(path: Path):
+    relative = path.relative_to(ROOT).with_suffix("")
+    here = layer_of(".".join(relative.parts))
+    assert here >= 0, f"{relative} has no layer: add it to LAYERS"
+    upward = [
+        module
+        for module, typing_only in imports(ast.parse(path.read_text()), "noisyir")
+        if module.startswith("noisyir.") and not typing_only and layer_of(module) > here
+    ]
+    assert not upward
+
+
+@pytest.mark.parametrize("entry", LIGHT_ENTRIES)
+def test_nothing_heavy_is_loaded_before_a_stage_runs(entry: str):
+    code = f"import sys, {entry}; print(*sorted({{m.split('.')[0] for m in sys.modules}} & {HEAVY!r}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == []
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=IDS)
+def test_files_and_functions_stay_readable(path: Path):
+    text = path.read_text()
+    assert len(text.splitlines()) <= MAX_FILE_LINES
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            docstring = ast.get_docstring(node, clean=False) or ""
+            lines = (node.end_lineno or 0) - node.lineno + 1 - len(docstring.splitlines())
+            assert lines <= MAX_FUNCTION_LINES, f"{node.name} has {lines} lines"
+
+
+def test_every_table_has_one_writer_and_stages_are_unique():
+    from noisyir.pipelines import train_retriever  # noqa: F401 - loads every stage module
+    from noisyir.stage import Stage
+
+    stages = {id(v): v for name, m in list(sys.modules.items()) if name.startswith("noisyir.stages.")
+              for v in vars(m).values() if isinstance(v, Stage)}.values()  # fmt: skip
+    assert len({stage.name for stage in stages}) == len(stages) >= 12
+    writers: dict[str, set[str]] = {}
+    for stage in stages:
+        for artifact in stage.writes.values():
+            writers.setdefault(artifact.name, set()).add(stage.name)
+    assert {name: found for name, found in writers.items() if len(found) > 1} == {"model": {"init_model", "warm_up"}}
+
+
+def test_only_scoring_reads_the_truth_about_injected_noise():
+    from noisyir.pipelines import train_retriever  # noqa: F401 - loads every stage module
+    from noisyir.stage import Stage
+
+    readers = {v.name for name, m in list(sys.modules.items()) if name.startswith("noisyir.stages.")
+               for v in vars(m).values() if isinstance(v, Stage)
+               for read in v.reads.values() if read.artifact.name == "noise_truth"}  # fmt: skip
+    assert readers <= {"score", "score_detection"}
+    for path in SOURCES:
+        if path.parent.name in {"training", "models", "losses", "mining", "retrieval", "sieve", "noise"}:
+            assert "noise_truth" not in path.read_text().lower(), path
+
+
+def test_the_wheel_ships_the_library_alone(tmp_path: Path):
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=ROOT, check=True, capture_output=True,
+    )  # fmt: skip
+    (wheel,) = tmp_path.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"noisyir"}
+    assert "noisyir/experiments/demo.yaml" in names
+    assert any(name.startswith("noisyir/report/templates/") for name in names)
+    assert not any("tests" in name or name.endswith(".pyc") for name in names)

@@ -1,0 +1,103 @@
+"""Fixtures that every test may use: a store of its own, and one stage run for real on small tables."""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from noisyir.config import Params, Runtime
+from noisyir.plan import Plan, Step
+from noisyir.provenance import files_digest
+from noisyir.schemas import Artifact
+from noisyir.stage import Job, Stage, run_stage
+from noisyir.store import Meta, Ref, Store
+from noisyir.tables import read_parts
+
+Given = pa.Table | Path | str
+Outputs = dict[str, pa.Table | Path]
+
+
+class NoParams(Params):
+    """A stage without settings."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store in the test's own folder."""
+    return Store(tmp_path / "store", home=tmp_path)
+
+
+@pytest.fixture
+def run_stage_on(store: Store) -> Callable[..., Outputs]:
+    """`run_stage_on(stage, params, tables, seed=0, runtime=...)`: outputs by artifact name, tables as tables.
+
+    `tables` maps the stage's input names to a table, a folder, a raw digest, or {label: table or folder}.
+    """
+
+    def run(
+        stage: Stage,
+        params: Params,
+        tables: Mapping[str, Given | Mapping[str, Given]],
+        *,
+        seed: int = 0,
+        runtime: Runtime | None = None,
+    ) -> Outputs:
+        plan = Plan(seed)
+        inputs = {name: _given(plan, stage, name, value) for name, value in tables.items()}
+        plan.add(stage, params, **inputs)
+        metas: dict[str, Meta] = {}
+        for step in plan.steps:
+            refs = _references(step, metas)
+            metas[step.name] = run_stage(step, refs, store=store, runtime=runtime or Runtime()).meta
+        return {name: _read(store, metas[stage.name].ref(name), artifact) for name, artifact in stage.writes.items()}
+
+    return run
+
+
+def _given(plan: Plan, stage: Stage, name: str, value: Given | Mapping[str, Given]) -> Any:
+    """Plan a source stage that publishes `value` as the artifact that `stage` reads under `name`."""
+    if isinstance(value, str):
+        return value
+    artifact = stage.reads[name].artifact
+    if isinstance(value, Mapping):
+        return {label: _source(plan, f"given_{name}_{label}", artifact, item) for label, item in value.items()}
+    return _source(plan, f"given_{name}", artifact, value)
+
+
+def _source(plan: Plan, name: str, artifact: Artifact, value: Given) -> Any:
+    def publish(job: Job[NoParams]) -> None:
+        if isinstance(value, Path):
+            shutil.copytree(value, job.new_folder(artifact.name), dirs_exist_ok=True)
+        else:
+            job.write(artifact.name, value)
+
+    source = Stage(name, 1, NoParams, {}, {artifact.name: artifact}, publish, raw=("content",))
+    return plan.add(source, NoParams(), content=_digest(value))[artifact.name]
+
+
+def _digest(value: Given) -> str:
+    if isinstance(value, Path):
+        return files_digest(value, [path for path in value.rglob("*") if path.is_file()])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, value.schema) as stream:
+        stream.write_table(value)
+    return hashlib.sha256(sink.getvalue()).hexdigest()
+
+
+def _references(step: Step, metas: dict[str, Meta]) -> dict[str, Any]:
+    def reference(value: Any) -> str | Ref | dict[str, Ref]:
+        if isinstance(value, Mapping):
+            return {label: reference(item) for label, item in value.items()}
+        return value if isinstance(value, str) else metas[value.step].ref(value.artifact)
+
+    return {name: reference(value) for name, value in step.inputs.items()}
+
+
+def _read(store: Store, ref: Ref, artifact: Artifact) -> pa.Table | Path:
+    if not artifact.is_table:
+        return store.folder(ref)
+    return read_parts(store.fs, store.parts(ref), list(artifact.columns))

@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+
+from noisyir import experiments
+from noisyir.config import CorruptParams, Experiment, IngestParams
+from noisyir.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", experiments.names())
+def test_every_shipped_experiment_loads_under_its_own_name(name: str):
+    exp = experiments.load(name)
+    assert exp.name == name and exp.description
+
+
+def test_overrides_are_yaml_and_reach_nested_settings():
+    exp = experiments.load("demo", ["train.epochs=3", "score.splits=[dev, test]", "seed=7", "data.max_documents=null"])
+    assert (exp.train.epochs, exp.score.splits, exp.seed) == (3, ("dev", "test"), 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "message"),
+    [
+        ("dmo", [], r"no experiment 'dmo' \(did you mean demo\?\); there are demo"),
+        ("demo", ["train.epoch=3"], r"unknown key train.epoch \(did you mean epochs\?\); known here: .*batch_size"),
+        ("demo", ["trian.epochs=3"], r"unknown key trian \(did you mean train\?\)"),
+        ("demo", ["train.epochs=many"], r"train.epochs: .*integer.*got 'many'"),
+        ("demo", ["noise.rate=1.5"], r"noise.rate: .*less than or equal to 1.*got 1.5"),
+        ("demo", ["train.epochs"], r"an override is key=value.*got 'train.epochs'"),
+        ("demo", ["seed.x=1"], r"seed is a value, not a group|unknown key|seed"),
+        ("missing.yaml", [], r"cannot read the experiment missing.yaml"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_line(name, overrides, message):
+    with pytest.raises(ConfigError, match=message):
+        experiments.load(name, overrides)
+
+
+@pytest.mark.parametrize(("text", "message"), [("a: [", "is not YAML"), ("- a", "must hold settings"), ("", "must hold")])
+def test_a_file_that_is_no_experiment_is_refused(tmp_path: Path, text: str, message: str):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        experiments.load(str(path))
+
+
+def test_a_users_file_takes_its_name_from_the_file(tmp_path: Path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("data: {dataset: beir, path: /data/x}")
+    assert experiments.load(str(path)).name == "mine"
+
+
+def test_where_the_data_lies_does_not_enter_a_key_but_everything_else_does():
+    here, there = IngestParams(dataset="beir", path="/a"), IngestParams(dataset="beir", path="/b")
+    assert here.key_values() == there.key_values() and "path" not in here.key_values()
+    assert CorruptParams(rate=0.1).key_values() != CorruptParams(rate=0.2).key_values()
+
+
+def test_an_experiment_is_frozen():
+    exp = Experiment(name="x")
+    with pytest.raises(ValueError, match="frozen"):
+        exp.seed = 1  # type: ignore[misc]

@@ -1,0 +1,231 @@
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from noisyir.config import Params, Runtime
+from noisyir.errors import SchemaError, StoreError
+from noisyir.plan import Choice, Plan, execute, forecast
+from noisyir.schemas import BM25_RUN, MODEL, QUERIES
+from noisyir.stage import Job, Stage, run_stage
+from noisyir.store import Ref, Store
+
+
+class MakeParams(Params):
+    count: int = 3
+    split: str = "train"
+
+
+def make_queries(job: Job[MakeParams]) -> None:
+    ids = [f"q{n}" for n in range(job.params.count)]
+    table = {"query_id": ids, "text": [f"text {i}" for i in ids], "split": [job.params.split] * len(ids)}
+    job.write("queries", pa.table(table))
+
+
+def upper_case(job: Job[Params]) -> None:
+    texts = [text.upper() for text in job.table("queries")["text"].to_pylist()]
+    (job.new_folder("model") / "weights.txt").write_text("\n".join(texts))
+
+
+MAKE = Stage("make", 1, MakeParams, reads={}, writes={"queries": QUERIES}, run=make_queries, raw=("source",))
+UPPER = Stage("upper", 1, Params, reads={"queries": QUERIES["text"]}, writes={"model": MODEL}, run=upper_case)
+
+
+def two_steps(count: int = 3, source: str = "aa") -> Plan:
+    plan = Plan(seed=1)
+    made = plan.add(MAKE, MakeParams(count=count), source=source)
+    plan.add(UPPER, Params(), queries=made["queries"])
+    return plan
+
+
+def run(plan: Plan, store: Store, choice: Choice = Choice()):
+    def here(step, inputs, refresh):
+        return run_stage(step, inputs, store=store, runtime=Runtime(), refresh=refresh)
+
+    return execute(plan, choice, store, here)
+
+
+def cached(results) -> dict[str, bool]:
+    return {name: result.cached for name, result in results.items()}
+
+
+def test_a_second_run_executes_nothing(store: Store):
+    assert cached(run(two_steps(), store)) == {"make": False, "upper": False}
+    assert cached(run(two_steps(), store)) == {"make": True, "upper": True}
+
+
+def test_a_changed_setting_or_raw_input_builds_under_another_key(store: Store):
+    run(two_steps(), store)
+    assert cached(run(two_steps(count=4), store)) == {"make": False, "upper": False}
+    assert cached(run(two_steps(source="bb"), store))["make"] is False
+
+
+def test_refreshing_to_equal_bytes_leaves_what_follows_cached(store: Store):
+    run(two_steps(), store)
+    again = run(two_steps(), store, Choice(refresh=("make",)))
+    assert cached(again) == {"make": False, "upper": True}
+    assert len(store.builds("make", again["make"].meta.key)) == 1  # equal bytes are not kept twice
+
+
+def test_refreshing_to_other_bytes_rebuilds_what_follows_and_keeps_the_old_build(store: Store, monkeypatch):
+    first = run(two_steps(), store)
+
+    def other(job: Job[MakeParams]) -> None:
+        job.write("queries", pa.table({"query_id": ["x"], "text": ["other"], "split": ["train"]}))
+
+    plan = two_steps()
+    changed = Stage("make", 1, MakeParams, reads={}, writes={"queries": QUERIES}, run=other, raw=("source",))
+    object.__setattr__(plan.steps[0], "stage", changed)
+    assert cached(run(plan, store, Choice(refresh=("make",)))) == {"make": False, "upper": False}
+    old = first["upper"].meta.ref("model")
+    assert (store.folder(old) / "weights.txt").read_text() == "TEXT Q0\nTEXT Q1\nTEXT Q2"
+
+
+def test_only_needs_its_upstream_in_the_store(store: Store):
+    with pytest.raises(StoreError, match=r"make .* not cached: run with --to make first"):
+        run(two_steps(), store, Choice(only="upper"))
+    run(two_steps(), store, Choice(to="make"))
+    assert cached(run(two_steps(), store, Choice(only="upper"))) == {"upper": False}
+
+
+def test_a_forecast_runs_nothing(store: Store):
+    states = [entry.state for entry in forecast(two_steps(), Choice(), store)]
+    assert states == ["would run", "would run"] and store.all_builds() == []
+    run(two_steps(), store, Choice(to="make"))
+    assert [entry.state for entry in forecast(two_steps(), Choice(), store)] == ["cached", "would run"]
+    assert [entry.state for entry in forecast(two_steps(), Choice(to="make"), store)] == ["cached", "not chosen"]
+
+
+def test_a_failed_stage_leaves_no_build(store: Store):
+    def half(job: Job[Params]) -> None:
+        (job.new_folder("model") / "half").write_text("x")
+        raise RuntimeError("out of memory")
+
+    plan = Plan(seed=1)
+    plan.add(Stage("half", 1, Params, reads={}, writes={"model": MODEL}, run=half), Params())
+    with pytest.raises(RuntimeError, match="out of memory"):
+        run(plan, store)
+    assert store.all_builds() == [] and not list(Path(store.root).glob(".staging/*"))
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"query_id": ["a", "a"], "text": ["x", "y"], "split": ["train"] * 2}, r"1 keys occur more than once.*'a'"),
+        ({"query_id": ["a"], "text": ["x"]}, r"queries v1 lacks \['split'\].*--refresh bad"),
+        ({"query_id": ["a"], "text": [None], "split": ["train"]}, r"queries.text: 1 values are null"),
+    ],
+)
+def test_a_table_that_breaks_its_contract_is_refused(store: Store, table, message):
+    stage = Stage("bad", 1, Params, reads={}, writes={"queries": QUERIES}, run=lambda j: j.write("queries", pa.table(table)))
+    plan = Plan(seed=1)
+    plan.add(stage, Params())
+    with pytest.raises(SchemaError, match=message):
+        run(plan, store)
+    assert store.all_builds() == []
+
+
+def test_nan_scores_are_refused(store: Store):
+    table = pa.table({"query_id": ["a"], "doc_id": ["d"], "rank": [1], "score": [float("nan")]})
+    stage = Stage("nan", 1, Params, reads={}, writes={"bm25_run": BM25_RUN}, run=lambda j: j.write("bm25_run", table))
+    plan = Plan(seed=1)
+    plan.add(stage, Params())
+    with pytest.raises(SchemaError, match="score holds NaN"):
+        run(plan, store)
+
+
+def test_damage_is_found_and_named(store: Store):
+    results = run(two_steps(), store)
+    meta = results["make"].meta
+    assert store.verify(meta) == []
+    part = Path(store.root) / meta.ref("queries").path / "part-00000.parquet"
+    data = bytearray(part.read_bytes())
+    data[10] ^= 1
+    part.write_bytes(data)
+    assert store.verify(meta) == ["queries/part-00000.parquet has other bytes than were written"]
+    part.write_bytes(data[:-5])
+    with pytest.raises(StoreError, match=r"damaged artifact queries \(make/.*--refresh make"):
+        run(two_steps(), store, Choice(only="upper", refresh=("upper",)))
+
+
+def test_an_unwritable_store_is_one_line(tmp_path: Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot write to the store"):
+        Store(tmp_path / "file" / "store", home=tmp_path).check_writable()
+
+
+def test_removed_builds_are_gone(store: Store):
+    meta = run(two_steps(), store)["upper"].meta
+    store.remove(meta)
+    assert [m.stage for m in store.all_builds()] == ["make"]
+    with pytest.raises(StoreError, match="--to upper"):
+        store.meta(meta.ref("model"))
+
+
+def slow_stage(job: Job[Params]) -> None:
+    with (Path(os.environ["COUNT_FILE"])).open("a") as log:
+        log.write("built\n")
+    shard = job.work / "shard"
+    if not shard.exists():
+        shard.write_text("kept")
+        time.sleep(float(os.environ["SLOW_SECONDS"]))
+    (job.new_folder("model") / "w").write_text(shard.read_text())
+
+
+def slow_plan() -> Plan:
+    plan = Plan(seed=1)
+    plan.add(Stage("slow", 1, Params, reads={}, writes={"model": MODEL}, run=slow_stage), Params())
+    return plan
+
+
+def _run_slow(root: str) -> None:
+    run(slow_plan(), Store(root, home=Path(root)))
+
+
+def _start_slow(tmp_path: Path, monkeypatch, seconds: float) -> multiprocessing.Process:
+    monkeypatch.setenv("COUNT_FILE", str(tmp_path / "count"))
+    monkeypatch.setenv("SLOW_SECONDS", str(seconds))
+    process = multiprocessing.get_context("fork").Process(target=_run_slow, args=(str(tmp_path / "store"),))
+    process.start()
+    return process
+
+
+def test_two_runs_at_once_build_once(tmp_path: Path, monkeypatch):
+    processes = [_start_slow(tmp_path, monkeypatch, 0.7) for _ in range(2)]
+    for process in processes:
+        process.join()
+        assert process.exitcode == 0
+    assert (tmp_path / "count").read_text() == "built\n"
+    assert len(Store(tmp_path / "store", home=tmp_path).all_builds()) == 1
+
+
+def test_a_killed_build_shows_nothing_and_its_work_is_taken_up(tmp_path: Path, monkeypatch):
+    process = _start_slow(tmp_path, monkeypatch, 60)
+    while not list((tmp_path / "store").glob(".work/*/shard")):
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    store = Store(tmp_path / "store", home=tmp_path)
+    assert store.all_builds() == []
+    began = time.monotonic()
+    run(slow_plan(), store)  # would sleep for a minute if the shard had been lost
+    assert time.monotonic() - began < 30
+    assert len(store.all_builds()) == 1 and not list((tmp_path / "store").glob(".work/*"))
+
+
+def test_leftovers_of_dead_builds_are_removed_but_not_of_living_ones(store: Store):
+    dead = store.work("gone", "k1", {})
+    with store.lock("busy", "k2"):
+        living = store.work("busy", "k2", {})
+        assert store.remove_leftovers() == [dead]
+        assert living.exists() and not dead.exists()
+
+
+def test_refs_outlive_a_round_trip_through_json(store: Store):
+    meta = run(two_steps(), store)["upper"].meta
+    assert type(meta).from_json(meta.to_json()) == meta
+    assert [(name, type(ref)) for name, ref in meta.input_refs()] == [("queries", Ref)]

@@ -1,0 +1,55 @@
+"""The same store code against a real S3 protocol server on loopback."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noisyir.store import Store
+from noisyir.tables import stream_parts
+
+from .test_store import cached, run, two_steps
+
+
+@pytest.fixture
+def bucket(monkeypatch) -> Iterator[str]:
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+    }.items():
+        monkeypatch.setenv(name, value)
+    import s3fs
+
+    s3fs.S3FileSystem.clear_instance_cache()
+    s3fs.S3FileSystem().mkdir("bucket")
+    yield "s3://bucket/store"
+    s3fs.S3FileSystem.clear_instance_cache()
+    server.stop()
+
+
+def test_builds_on_s3_are_found_read_copied_verified_and_removed(bucket: str, tmp_path: Path):
+    store = Store(bucket, home=tmp_path / "one")
+    store.check_writable()
+    results = run(two_steps(), store)
+    assert cached(results) == {"make": False, "upper": False}
+
+    elsewhere = Store(bucket, home=tmp_path / "two")  # another machine: nothing local is shared
+    assert cached(run(two_steps(), elsewhere)) == {"make": True, "upper": True}
+    queries = results["make"].meta.ref("queries")
+    batches = list(stream_parts(elsewhere.fs, elsewhere.parts(queries), ["text"], rows=2))
+    assert [batch.num_rows for batch in batches] == [2, 1]
+    model = results["upper"].meta.ref("model")
+    assert (elsewhere.folder(model) / "weights.txt").read_text().startswith("TEXT Q0")
+    assert [elsewhere.verify(meta) for meta in elsewhere.all_builds()] == [[], []]
+
+    elsewhere.record_run("r1", {"facts": {}})
+    assert elsewhere.runs() == [{"facts": {}}]
+    elsewhere.remove(results["upper"].meta)
+    assert [meta.stage for meta in elsewhere.all_builds()] == ["make"]
