@@ -4,8 +4,9 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import TypeAlias
 
-_Groups = "argparse._SubParsersAction[argparse.ArgumentParser]"
+_Groups: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +55,9 @@ def _add(groups: _Groups, name: str, summary: str, example: str) -> argparse.Arg
         epilog=f"example: {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("--store", metavar="URL", help="folder or fsspec URL of the artifacts (default: $NOISYIR_HOME/store)")
+    command.add_argument(
+        "--store", metavar="URL", help="folder or fsspec URL of the artifacts (default: $NOISYIR_HOME/store)"
+    )
     command.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return command
 

@@ -40,6 +40,9 @@ class IngestParams(Params):
     dev_queries: NonNegativeInt = Field(1000, description="pydocs: queries held out to choose by")
     test_queries: NonNegativeInt = Field(2000, description="pydocs: queries held out to report on")
     max_documents: PositiveInt | None = Field(None, description="keep at most this many documents: for a quick look")
+    on_empty: Literal["error", "exclude"] = Field(
+        "error", description="a document without title and text, or a query without text: refuse, or leave out"
+    )
 
 
 class CorruptParams(Params):
@@ -145,12 +148,16 @@ class CompareParams(Params):
 
     confidence: Fraction = Field(0.95, description="of the bootstrap intervals")
     resamples: PositiveInt = Field(10000, description="bootstrap resamples of the queries")
+    baseline: str | None = Field(None, description="the system that every other is compared with; null: the first")
 
 
 class ReportParams(Params):
     """The page that shows the result."""
 
     title: str = Field("", description="the page's heading; the experiment's name if empty")
+    alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value of a win or a regression")
+    min_gain: NonNegativeFloat = Field(0.01, description="least gain of a win, in the measure's own unit")
+    examples: NonNegativeInt = Field(5, description="example pairs, wins and losses shown")
 
 
 class Experiment(Params):

@@ -1,4 +1,4 @@
-"""What a name on the command line stands for: an experiment's last run, a stage's newest build, a key, a registered model."""
+"""What a name on the command line stands for: a stage, an experiment, a key or a registered model."""
 
 from noisyir.errors import StoreError
 from noisyir.store import Meta, Ref, Store
@@ -50,5 +50,7 @@ def _model_of_run(store: Store, experiment: str) -> Ref | None:
         if run["experiment"] == experiment and run["status"] == "done":
             step = run["steps"].get("warm_up")
             if step and step["build"]:
-                return next(m.ref("model") for m in store.builds(step["stage"], step["key"]) if m.build == step["build"])
+                return next(
+                    m.ref("model") for m in store.builds(step["stage"], step["key"]) if m.build == step["build"]
+                )
     return None

@@ -5,6 +5,10 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from noisyir.store import Meta, Ref, Store
 
 _RECORDED = (
     "noisyir",
@@ -66,3 +70,20 @@ def files_digest(root: Path, files: Iterable[Path]) -> str:
                 f"{path.relative_to(root).as_posix()}\0{hashlib.file_digest(handle, 'sha256').hexdigest()}\n".encode()
             )
     return total.hexdigest()
+
+
+def lineage(store: "Store", refs: "Iterable[Ref]") -> "list[Meta]":
+    """Every build behind these artifacts, each once, inputs before what was made from them."""
+    ordered: dict[tuple[str, str], Meta] = {}
+
+    def visit(ref: "Ref") -> None:
+        if (ref.key, ref.build) in ordered:
+            return
+        meta = store.meta(ref)
+        for _, source in meta.input_refs():
+            visit(source)
+        ordered[ref.key, ref.build] = meta
+
+    for ref in refs:
+        visit(ref)
+    return list(ordered.values())

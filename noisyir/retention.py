@@ -5,7 +5,7 @@ from noisyir.store import Meta, Store
 
 
 def unneeded(store: Store, *, keep_runs: int) -> list[Meta]:
-    """Builds that neither the last `keep_runs` runs nor any run that registered a model used, directly or through inputs.
+    """Builds that neither the last `keep_runs` runs nor a run that registered a model used, directly or by inputs.
 
     A run that has not finished keeps every build of the keys in its plan.
     """

@@ -64,8 +64,8 @@ def run_experiment(
         for name, output in plan.results.items()
         if output.step in results
     }
-    outcome = Outcome(exp.name, results, kept, {})
-    facts = tracker.finish(store, kept) if outcome.executed else record.earlier_facts()
+    nothing_new = all(result.cached for result in results.values())
+    facts = (nothing_new and record.earlier_facts()) or tracker.finish(store, kept)
     record.write("done", results, facts)
     return Outcome(exp.name, results, kept, facts)
 

@@ -115,6 +115,7 @@ METRICS = Artifact(
     ("measure", "split", "query_id"),
     nullable=("query_id",),  # null marks the mean over the split's queries
 )
+TREC = Artifact("trec", 1)  # {split}.run and {split}.qrels: what was scored, as trec_eval reads it
 COMPARISON = Artifact(
     "comparison",
     1,
@@ -135,7 +136,7 @@ COMPARISON = Artifact(
         "wins": _I32,
         "losses": _I32,
     },
-    ("system", "measure", "split"),
+    ("system", "measure", "split", "baseline"),
     nullable=("baseline", "difference", "difference_low", "difference_high", "p_value", "p_holm", "wins", "losses"),
 )
 REPORT = Artifact("report", 1)

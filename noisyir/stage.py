@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import pyarrow as pa
 
 from noisyir.config import Params, Runtime
-from noisyir.errors import StoreError
+from noisyir.errors import MissingPackageError, StoreError
 from noisyir.observe import Observer, Silent
 from noisyir.schemas import Artifact, Read
 from noisyir.store import Meta, Ref, Store
@@ -233,6 +233,10 @@ def _build(
             git_commit=git_commit(),
             packages=package_versions(),
         )
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"stage {step.name} needs the package {error.name}: pip install 'noisyir[all]'"
+        ) from error
     except OSError as error:
         raise StoreError(f"stage {step.name} could not read or write: {error}") from error
     finally:

@@ -89,7 +89,9 @@ def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None =
     return pa.concat_tables([_open(fs, path).read(columns=columns and list(columns)) for path in paths])
 
 
-def stream_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
+def stream_parts(
+    fs: object, paths: Sequence[str], columns: Sequence[str] | None, rows: int
+) -> Iterator[pa.RecordBatch]:
     """Batches of at most `rows` rows, in order; memory does not grow with the table."""
     for path in paths:
         yield from _open(fs, path).iter_batches(batch_size=rows, columns=columns and list(columns))

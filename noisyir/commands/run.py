@@ -64,8 +64,15 @@ def describe(outcome: Outcome, store: Store) -> dict[str, Any]:
         "run": outcome.executed,
         "cached": outcome.cached,
         "steps": [
-            {"name": name, "stage": r.meta.stage, "key": r.meta.key, "build": r.meta.build, "cached": r.cached,
-             "seconds": r.meta.seconds, "rows": {k: v.rows for k, v in r.meta.artifacts.items()}}
+            {
+                "name": name,
+                "stage": r.meta.stage,
+                "key": r.meta.key,
+                "build": r.meta.build,
+                "cached": r.cached,
+                "seconds": r.meta.seconds,
+                "rows": {k: v.rows for k, v in r.meta.artifacts.items()},
+            }
             for name, r in outcome.results.items()
         ],
         "comparison": read_parts(store.fs, store.parts(comparison)).to_pylist() if comparison else [],

@@ -28,7 +28,9 @@ def run(args: Namespace) -> int:
     console.print(f"{meta.stage} v{meta.version}  {meta.key}\nbuilt {meta.created[:19]} in {meta.seconds} s")
     console.print(f"code {meta.git_commit or 'of an installed package'}  seed {meta.seed}")
     _section(console, "settings", {name: str(value) for name, value in meta.params.items()})
-    _section(console, "inputs", {name: f"{ref.stage} {ref.key[:12]} {ref.digest[:12]}" for name, ref in meta.input_refs()})
+    _section(
+        console, "inputs", {name: f"{ref.stage} {ref.key[:12]} {ref.digest[:12]}" for name, ref in meta.input_refs()}
+    )
     _section(console, "raw input", {name: value for name, value in meta.inputs.items() if isinstance(value, str)})
     _section(console, "notes", {name: str(value) for name, value in meta.notes.items()})
     for name, contents in meta.artifacts.items():

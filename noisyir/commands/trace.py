@@ -42,4 +42,6 @@ def _grow(tree: Tree, store: Store, meta: Meta, seen: set[str]) -> None:
 
 
 def _label(meta: Meta) -> str:
-    return f"[bold]{meta.stage}[/] {meta.key[:12]}  {meta.created[:19].replace('T', ' ')}  code {meta.git_commit or '-'}"
+    return (
+        f"[bold]{meta.stage}[/] {meta.key[:12]}  {meta.created[:19].replace('T', ' ')}  code {meta.git_commit or '-'}"
+    )

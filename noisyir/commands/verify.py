@@ -16,5 +16,7 @@ def run(args: Namespace) -> int:
         lines = [f"{meta.stage}/{meta.key[:12]}: {fault}" for meta, fault in faults]
         stages = " ".join(f"--refresh {stage}" for stage in dict.fromkeys(meta.stage for meta, _ in faults))
         raise StoreError("\n".join(["damaged artifacts:", *lines, f"rebuild them: noisyir run EXPERIMENT {stages}"]))
-    print(f"{len(builds)} builds, {sum(len(c.files) for m in builds for c in m.artifacts.values())} files: all as written")
+    print(
+        f"{len(builds)} builds, {sum(len(c.files) for m in builds for c in m.artifacts.values())} files: all as written"
+    )
     return 0

@@ -1,0 +1,1 @@
+"""Measures per query, answer matching, comparison of systems, and TREC files."""

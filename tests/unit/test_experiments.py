@@ -36,7 +36,9 @@ def test_what_cannot_be_used_is_refused_in_one_line(name, overrides, message):
         experiments.load(name, overrides)
 
 
-@pytest.mark.parametrize(("text", "message"), [("a: [", "is not YAML"), ("- a", "must hold settings"), ("", "must hold")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("a: [", "is not YAML"), ("- a", "must hold settings"), ("", "must hold")]
+)
 def test_a_file_that_is_no_experiment_is_refused(tmp_path: Path, text: str, message: str):
     path = tmp_path / "mine.yaml"
     path.write_text(text)

@@ -42,7 +42,10 @@ def two_steps(count: int = 3, source: str = "aa") -> Plan:
     return plan
 
 
-def run(plan: Plan, store: Store, choice: Choice = Choice()):
+ALL = Choice()
+
+
+def run(plan: Plan, store: Store, choice: Choice = ALL):
     def here(step, inputs, refresh):
         return run_stage(step, inputs, store=store, runtime=Runtime(), refresh=refresh)
 
@@ -121,7 +124,9 @@ def test_a_failed_stage_leaves_no_build(store: Store):
     ],
 )
 def test_a_table_that_breaks_its_contract_is_refused(store: Store, table, message):
-    stage = Stage("bad", 1, Params, reads={}, writes={"queries": QUERIES}, run=lambda j: j.write("queries", pa.table(table)))
+    stage = Stage(
+        "bad", 1, Params, reads={}, writes={"queries": QUERIES}, run=lambda j: j.write("queries", pa.table(table))
+    )
     plan = Plan(seed=1)
     plan.add(stage, Params())
     with pytest.raises(SchemaError, match=message):

@@ -1,0 +1,90 @@
+"""`noisyir doctor`: what this machine can run, and what to install for the rest."""
+
+import json
+import os
+import platform
+import shutil
+from argparse import Namespace
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from noisyir.commands import open_store
+from noisyir.commands.ls import human_bytes
+from noisyir.errors import NoisyirError
+from noisyir.store import Store
+
+
+class Finding(NamedTuple):
+    """One line of the examination; a `needed` thing that is not `ok` stops `noisyir run demo`."""
+
+    name: str
+    ok: bool
+    needed: bool
+    says: str
+
+
+def run(args: Namespace) -> int:
+    """Examine the machine; exit code 1 when `noisyir run demo` would not work."""
+    store = open_store(args)
+    findings = [*_machine(), *_packages(), _java(), _gpu(), _store(store)]
+    if args.json:
+        print(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=2))
+    else:
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for finding in findings:
+            mark = "[green]ok[/]" if finding.ok else "[red]missing[/]" if finding.needed else "[yellow]none[/]"
+            table.add_row(mark, finding.name, finding.says)
+        Console(highlight=False, soft_wrap=True).print(table)
+    return int(any(finding.needed and not finding.ok for finding in findings))
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding("python", True, True, platform.python_version())
+    yield Finding("cpu", True, True, f"{os.cpu_count()} cores, {platform.machine()}")
+
+
+def _packages() -> Iterator[Finding]:
+    for modules, needed, extra, gives in [
+        (("torch", "transformers", "sentence_transformers", "safetensors"), True, "train", "models and training"),
+        (("faiss",), True, "faiss", "dense index"),
+        (("pyserini", "jnius"), False, "bm25", "BM25 by Lucene"),
+        (("bm25s",), False, "bm25", "BM25 without Java (bm25_index.engine=bm25s)"),
+        (("mlflow",), False, "orchestrate", "tracking and model registry"),
+        (("prefect",), False, "orchestrate", "--engine prefect, schedules"),
+        (("s3fs",), False, "s3", "stores on S3"),
+    ]:
+        missing = [name for name in modules if find_spec(name) is None]
+        says = f'{gives}: pip install "noisyir[{extra}]"' if missing else gives
+        yield Finding(", ".join(missing or modules), not missing, needed, says)
+
+
+def _java() -> Finding:
+    from noisyir.retrieval.java import find_java
+
+    try:
+        java = find_java()
+    except NoisyirError as error:
+        return Finding("java", False, False, str(error))
+    return Finding("java", True, False, str(java))
+
+
+def _gpu() -> Finding:
+    if find_spec("torch") is None:
+        return Finding("gpu", False, False, "torch is not installed")
+    import torch
+
+    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return Finding("gpu", bool(names), False, ", ".join(names) or "no CUDA device: everything runs on the CPU")
+
+
+def _store(store: Store) -> Finding:
+    try:
+        store.check_writable()
+    except NoisyirError as error:
+        return Finding("store", False, True, str(error))
+    free = f", {human_bytes(shutil.disk_usage(store.root).free)} free" if store.is_local else ""
+    return Finding("store", True, True, f"{store.url}{free}")

@@ -1,0 +1,83 @@
+"""A BEIR folder: corpus.jsonl, queries.jsonl and qrels/{train,dev,test}.tsv (Thakur et al., NeurIPS 2021)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+from noisyir.config import Split
+from noisyir.data.records import Document, Judgement, Query
+from noisyir.data.text_files import folder_with, json_lines, text_of, utf8_lines
+from noisyir.errors import DataError
+from noisyir.provenance import files_digest
+
+_HEADER = ["query-id", "corpus-id", "score"]
+_INTEGER = re.compile(r"-?[0-9]{1,9}")
+
+
+@dataclass(frozen=True)
+class BeirFolder:
+    """Documents and queries are streamed line by line; which qrels files exist decides which splits there are."""
+
+    name: str
+    root: Path
+    splits: tuple[Split, ...]
+
+    @classmethod
+    def open(cls, path: str | None) -> "BeirFolder":
+        """DataError when the folder, one of its files, or every qrels file is missing."""
+        root = folder_with(path, "beir", ("corpus.jsonl", "queries.jsonl"))
+        splits = tuple(split for split in get_args(Split) if (root / f"qrels/{split}.tsv").is_file())
+        if not splits:
+            raise DataError(f"{root} lacks qrels: put train.tsv, dev.tsv or test.tsv in {root / 'qrels'}")
+        return cls(root.name, root, splits)
+
+    @cached_property
+    def _qrels(self) -> dict[Split, Path]:
+        return {split: self.root / f"qrels/{split}.tsv" for split in self.splits}
+
+    def digest(self) -> str:
+        """A hash of all files' bytes."""
+        return files_digest(self.root, [self.root / "corpus.jsonl", self.root / "queries.jsonl", *self._qrels.values()])
+
+    def documents(self) -> Iterator[Document]:
+        """The lines of corpus.jsonl; a missing title is empty."""
+        path = self.root / "corpus.jsonl"
+        for number, row in json_lines(path):
+            where = f"{path} line {number}"
+            title = text_of(row, "title", where) if row.get("title") is not None else ""
+            yield Document(text_of(row, "_id", where), title, text_of(row, "text", where), f"{path} line", number)
+
+    def queries(self) -> Iterator[Query]:
+        """The lines of queries.jsonl."""
+        path = self.root / "queries.jsonl"
+        for number, row in json_lines(path):
+            where = f"{path} line {number}"
+            yield Query(text_of(row, "_id", where), text_of(row, "text", where), (), f"{path} line", number)
+
+    def judgements(self) -> Iterator[Judgement]:
+        """The lines of every qrels file.  DataError for a wrong header, column count or relevance."""
+        for split, path in self._qrels.items():
+            yield from _judgements(path, split)
+
+    def facts(self) -> dict[str, Any]:
+        """Which splits the folder has."""
+        return {"splits": list(self.splits)}
+
+
+def _judgements(path: Path, split: Split) -> Iterator[Judgement]:
+    lines = utf8_lines(path)
+    header = next(lines, (1, ""))[1].split("\t")
+    if header != _HEADER:
+        raise DataError(f"{path} line 1: the header must be {'<TAB>'.join(_HEADER)}, found {'<TAB>'.join(header)!r}")
+    for number, line in lines:
+        if not line:
+            continue
+        fields = line.split("\t")
+        if len(fields) != 3:
+            raise DataError(f"{path} line {number}: expected 3 tab-separated columns, found {len(fields)}")
+        if not _INTEGER.fullmatch(fields[2]):
+            raise DataError(f"{path} line {number}: the relevance must be an integer, found {fields[2]!r}")
+        yield Judgement(fields[0], fields[1], int(fields[2]), split, f"{path} line", number)

@@ -1,0 +1,239 @@
+"""The built-in data set: docstrings as queries, functions as documents, mined from the Python that it runs on."""
+
+import gc
+import platform
+import re
+import sysconfig
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from noisyir.config import Split
+from noisyir.data.docstrings import Documented, documented_functions
+from noisyir.data.records import Document, Judgement, Query
+from noisyir.errors import DataError
+
+# Distributions that noisyir's own extras install, in the order of their documents, with the package to mine.
+# transformers is left out: most of its functions are copies between model files, that is, unlabelled positives.
+PACKAGES = {
+    "alembic": "alembic",
+    "cryptography": "cryptography",
+    "docker": "docker",
+    "fastapi": "fastapi",
+    "flask": "flask",
+    "fsspec": "fsspec",
+    "huggingface-hub": "huggingface_hub",
+    "joblib": "joblib",
+    "matplotlib": "matplotlib",
+    "mlflow": "mlflow",
+    "networkx": "networkx",
+    "numpy": "numpy",
+    "pandas": "pandas",
+    "pillow": "PIL",
+    "prefect": "prefect",
+    "pyarrow": "pyarrow",
+    "pydantic": "pydantic",
+    "rich": "rich",
+    "scikit-learn": "sklearn",
+    "scipy": "scipy",
+    "sentence-transformers": "sentence_transformers",
+    "sqlalchemy": "sqlalchemy",
+    "sympy": "sympy",
+    "torch": "torch",
+}
+_NOT_MINED = {"site-packages", "dist-packages", "idlelib", "lib2to3", "turtledemo", "__pycache__"}
+_TESTS = re.compile(r"(^|_)(tests?|testing|conftest)(_|$)")
+_FILES_AT_ONCE = 64
+
+Functions = list[Documented] | None
+
+
+@dataclass(frozen=True)
+class Module:
+    """A source file and its dotted module name."""
+
+    name: str
+    path: Path
+
+
+@dataclass(frozen=True)
+class Mined:
+    """Distinct codes with the name of their first function, and the (query, code) pairs between them."""
+
+    doc_ids: dict[str, str]  # code -> doc_id
+    positives: dict[str, list[str]]  # paragraph -> doc_ids
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PythonDocs:
+    """Distinct first paragraphs are queries; every function under that paragraph is relevant to it.
+
+    A query's id is a hash of its text, and the smallest ids are held out: the split depends on nothing else.
+    """
+
+    dev_queries: int
+    test_queries: int
+    max_documents: int | None
+    workers: int | None
+    name: str = "pydocs"
+
+    def digest(self) -> str:
+        """A hash of the versions of Python and of the packages found: the code itself is not read."""
+        found = "\n".join(f"{name}=={number}" for name, number in _versions().items())
+        return sha256(found.encode()).hexdigest()
+
+    def documents(self) -> Iterator[Document]:
+        """Distinct codes, in the order of packages, files and lines."""
+        for number, (code, doc_id) in enumerate(self._mined.doc_ids.items(), 1):
+            yield Document(doc_id, "", code, "pydocs function", number)
+
+    def queries(self) -> Iterator[Query]:
+        """Distinct first paragraphs."""
+        for number, paragraph in enumerate(self._mined.positives, 1):
+            yield Query(query_id(paragraph), paragraph, (), "pydocs docstring", number)
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Each paragraph with its functions, as relevant."""
+        splits = hold_out(self._mined.positives, dev=self.dev_queries, test=self.test_queries)
+        pairs = ((paragraph, doc_id) for paragraph, doc_ids in self._mined.positives.items() for doc_id in doc_ids)
+        for number, (paragraph, doc_id) in enumerate(pairs, 1):
+            yield Judgement(query_id(paragraph), doc_id, 1, splits.get(paragraph, "train"), "pydocs docstring", number)
+
+    def facts(self) -> dict[str, Any]:
+        """Packages mined and missing, files read and unreadable, and how many paragraphs several functions share."""
+        return self._mined.facts
+
+    @cached_property
+    def _mined(self) -> Mined:
+        modules = _modules()
+        return collect(_mine(modules, self.workers, lazily=self.max_documents is not None), self.max_documents)
+
+
+def query_id(paragraph: str) -> str:
+    """16 hex digits that depend on the text alone."""
+    return sha256(paragraph.encode()).hexdigest()[:16]
+
+
+def hold_out(positives: dict[str, list[str]], *, dev: int, test: int) -> dict[str, Split]:
+    """The split of each held-out query: the `test` smallest ids, then the next `dev`.
+
+    Only queries whose documents are theirs alone can be held out, so that no such document is a training positive.
+    DataError when that leaves less than half of the queries to train on.
+    """
+    askers = Counter(doc_id for doc_ids in positives.values() for doc_id in doc_ids)
+    alone = [text for text, doc_ids in positives.items() if all(askers[doc_id] == 1 for doc_id in doc_ids)]
+    if dev + test > len(positives) // 2 or dev + test > len(alone):
+        raise DataError(
+            f"pydocs has {len(positives)} queries: holding out data.dev_queries={dev} and data.test_queries={test} "
+            "leaves less than half to train on; lower them, or raise data.max_documents"
+        )
+    order = sorted(alone, key=query_id)
+    return {text: "test" if rank < test else "dev" for rank, text in enumerate(order[: dev + test])}
+
+
+def collect(modules: Iterable[tuple[str, Functions]], max_documents: int | None) -> Mined:
+    """Join the functions of (module name, its functions; None if it could not be read), up to `max_documents` codes.
+
+    Equal codes are one document, named `module:function` after the first, with `#2`, `#3`, ... where a name recurs.
+    """
+    doc_ids: dict[str, str] = {}
+    positives: dict[str, dict[str, None]] = defaultdict(dict)
+    names: Counter[str] = Counter()
+    unreadable: list[str] = []
+    read = 0
+    for module, functions in modules:
+        read += 1
+        if functions is None:
+            unreadable.append(module)
+        for name, paragraph, code in functions or ():
+            if code not in doc_ids:
+                if len(doc_ids) == max_documents:
+                    return _mined(doc_ids, positives, read, unreadable)
+                names[f"{module}:{name}"] += 1
+                count = names[f"{module}:{name}"]
+                doc_ids[code] = f"{module}:{name}" + (f"#{count}" if count > 1 else "")
+            positives[paragraph][doc_ids[code]] = None
+    return _mined(doc_ids, positives, read, unreadable)
+
+
+def _mined(
+    doc_ids: dict[str, str], positives: dict[str, dict[str, None]], modules: int, unreadable: list[str]
+) -> Mined:
+    shared = sum(len(found) > 1 for found in positives.values())
+    versions = _versions()
+    facts = {
+        "mined": versions,
+        "packages_missing": [name for name in PACKAGES if name not in versions],
+        "modules": modules,
+        "modules_unreadable": unreadable,
+        "queries_with_several_documents": shared,
+    }
+    return Mined(doc_ids, {paragraph: list(found) for paragraph, found in positives.items()}, facts)
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _modules() -> list[Module]:
+    """The source files of the standard library and of every package found, in a fixed order."""
+    found = list(_modules_in(Path(sysconfig.get_path("stdlib")), ""))
+    for distribution in _versions():
+        spec = find_spec(PACKAGES[distribution]) if distribution in PACKAGES else None
+        for folder in (spec and spec.submodule_search_locations) or ():
+            found += _modules_in(Path(folder), f"{PACKAGES[distribution]}.")
+    return found
+
+
+def _modules_in(folder: Path, prefix: str) -> Iterator[Module]:
+    for path in sorted(folder.iterdir()):
+        if path.name in _NOT_MINED or _TESTS.search(path.stem):
+            continue
+        if path.suffix == ".py":
+            yield Module(prefix.removesuffix(".") if path.stem == "__init__" else f"{prefix}{path.stem}", path)
+        elif path.is_dir():
+            yield from _modules_in(path, f"{prefix}{path.name}.")
+
+
+def _mine(modules: Sequence[Module], workers: int | None, *, lazily: bool) -> Iterator[tuple[str, Functions]]:
+    """The functions of every module, in order; lazily: one at a time as they are asked for, else by all workers."""
+    chunks = [modules[start : start + _FILES_AT_ONCE] for start in range(0, len(modules), _FILES_AT_ONCE)]
+    if lazily:
+        results = map(mine_modules, chunks)
+    else:
+        from joblib import Parallel, delayed
+
+        results = Parallel(n_jobs=workers or -1)(delayed(mine_modules)(chunk) for chunk in chunks)
+    return chain.from_iterable(results)
+
+
+def mine_modules(modules: Sequence[Module]) -> list[tuple[str, Functions]]:
+    """(module name, its documented functions) in order; None where the file is not UTF-8 or not valid Python."""
+    collecting = gc.isenabled()
+    gc.disable()  # syntax trees hold no cycles, and looking for some doubles the time
+    try:
+        return [(module.name, _functions(module.path)) for module in modules]
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _functions(path: Path) -> Functions:
+    try:
+        return documented_functions(path.read_text(encoding="utf-8-sig"))
+    except (SyntaxError, ValueError, RecursionError):
+        return None

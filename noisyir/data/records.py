@@ -1,0 +1,60 @@
+"""What a raw data set consists of, whatever its format: documents, queries and judgements, each with its place."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+from noisyir.config import Split
+
+
+class Document(NamedTuple):
+    """A document; `where` and `number` say its place in messages: "corpus.jsonl line" and 7."""
+
+    doc_id: str
+    title: str
+    text: str
+    where: str
+    number: int
+
+
+class Query(NamedTuple):
+    """A query and, in question answering, the texts that count as its answer."""
+
+    query_id: str
+    text: str
+    answers: tuple[str, ...]
+    where: str
+    number: int
+
+
+class Judgement(NamedTuple):
+    """How relevant a document is to a query; relevance above 0 is relevant."""
+
+    query_id: str
+    doc_id: str
+    relevance: int
+    split: Split
+    where: str
+    number: int
+
+
+class Source(Protocol):
+    """One raw data set.  Opening it is cheap and checks that its files are there; records are read as a stream."""
+
+    @property
+    def name(self) -> str:
+        """What messages and reports call the data set."""
+
+    def digest(self) -> str:
+        """A hash of the raw content: equal digests give equal records."""
+
+    def documents(self) -> Iterator[Document]:
+        """Every document, in the order that decides `doc_row`."""
+
+    def queries(self) -> Iterator[Query]:
+        """Every query."""
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Every judgement; a query's split is that of its judgements."""
+
+    def facts(self) -> dict[str, Any]:
+        """What is worth keeping about how the data was made (JSON); known once the records were read."""

@@ -1,0 +1,103 @@
+"""SQuAD v1.1 json as open-domain retrieval: every paragraph of both files is a document (Rajpurkar et al., 2016)."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from noisyir.config import Split
+from noisyir.data.records import Document, Judgement, Query
+from noisyir.data.text_files import folder_with, list_of, read_object, text_of
+from noisyir.provenance import files_digest
+
+# dev first: a limit on the number of documents then keeps the held-out questions' own
+_FILES: dict[Split, str] = {"dev": "dev-v1.1.json", "train": "train-v1.1.json"}
+
+
+@dataclass(frozen=True)
+class _Paragraph:
+    document: Document
+    questions: list[dict[str, Any]]
+    split: Split
+    where: str
+
+
+@dataclass(frozen=True)
+class SquadFolder:
+    """Question ids are SQuAD's; a document's id is `split-title-n`, n counting the article's paragraphs from 0.
+
+    Five paragraphs occur twice: both copies stay documents, and both are relevant to either's questions.
+    """
+
+    name: str
+    root: Path
+
+    @classmethod
+    def open(cls, path: str | None) -> "SquadFolder":
+        """DataError when the folder or one of its two files is missing."""
+        return cls("squad", folder_with(path, "squad", tuple(_FILES.values())))
+
+    def digest(self) -> str:
+        """A hash of both files' bytes."""
+        return files_digest(self.root, [self.root / name for name in _FILES.values()])
+
+    def documents(self) -> Iterator[Document]:
+        """Every paragraph, with its article's title."""
+        return (paragraph.document for paragraph in self._paragraphs)
+
+    def queries(self) -> Iterator[Query]:
+        """Every question with its distinct answers."""
+        for split in _FILES:
+            mine = [paragraph for paragraph in self._paragraphs if paragraph.split == split]
+            asked = ((paragraph, question) for paragraph in mine for question in paragraph.questions)
+            for number, (paragraph, question) in enumerate(asked, 1):
+                answers = [text_of(item, "text", paragraph.where) for item in _list(question, "answers", paragraph)]
+                yield Query(
+                    text_of(question, "id", paragraph.where),
+                    text_of(question, "question", paragraph.where),
+                    tuple(dict.fromkeys(answer for answer in answers if answer.strip())),
+                    f"{self.root / _FILES[split]} question",
+                    number,
+                )
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Each question with its own paragraph, and with any other of the same text."""
+        for paragraph in self._paragraphs:
+            _, _, text, where, number = paragraph.document
+            for question in paragraph.questions:
+                for doc_id in self._ids_by_text[text]:
+                    yield Judgement(question["id"], doc_id, 1, paragraph.split, where, number)
+
+    def facts(self) -> dict[str, Any]:
+        """How many paragraphs have a text that another one has too."""
+        return {"paragraphs_with_a_copy": sum(len(ids) for ids in self._ids_by_text.values() if len(ids) > 1)}
+
+    @cached_property
+    def _paragraphs(self) -> list[_Paragraph]:
+        return [found for split, name in _FILES.items() for found in _paragraphs(self.root / name, split)]
+
+    @cached_property
+    def _ids_by_text(self) -> dict[str, list[str]]:
+        ids = defaultdict(list)
+        for paragraph in self._paragraphs:
+            ids[paragraph.document.text].append(paragraph.document.doc_id)
+        return dict(ids)
+
+
+def _paragraphs(path: Path, split: Split) -> Iterator[_Paragraph]:
+    seen: Counter[str] = Counter()
+    for article in list_of(read_object(path), "data", str(path)):
+        title = text_of(article, "title", f"{path}, article {len(seen) + 1}")
+        for paragraph in list_of(article, "paragraphs", f"{path}, article {title!r}"):
+            where = f"{path}, article {title!r}, paragraph {seen[title]}"
+            text = text_of(paragraph, "context", where)
+            doc_id = f"{split}-{title}-{seen[title]}"
+            seen[title] += 1
+            document = Document(doc_id, title.replace("_", " "), text, f"{path} paragraph", seen.total())
+            yield _Paragraph(document, list_of(paragraph, "qas", where), split, where)
+
+
+def _list(question: dict[str, Any], name: str, paragraph: _Paragraph) -> list[dict[str, Any]]:
+    return list_of(question, name, paragraph.where)

@@ -1,0 +1,95 @@
+"""Text and JSON files whose faults are reported with file and line."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from noisyir.errors import DataError
+
+
+def folder_with(path: str | None, dataset: str, files: tuple[str, ...]) -> Path:
+    """The folder at `path`.  DataError when no path was given, or the folder or one of `files` is missing."""
+    if path is None:
+        raise DataError(f"dataset {dataset} needs a folder: data.path=FOLDER with {', '.join(files)}")
+    root = Path(path)
+    if not root.is_dir():
+        raise DataError(f"{root} is not a folder: set data.path to the folder with {', '.join(files)}")
+    if missing := [name for name in files if not (root / name).is_file()]:
+        raise DataError(f"{root} lacks {', '.join(missing)}, which dataset {dataset} needs")
+    return root
+
+
+def utf8_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number from 1, line without its end) of a text file; a byte order mark is dropped.
+
+    DataError, with line and byte, when the file is not UTF-8.
+    """
+    offset = 0
+    with path.open("rb") as handle:
+        for number, raw in enumerate(handle, 1):
+            try:
+                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file); convert it, "
+                    f"for example with iconv -t UTF-8"
+                ) from error
+            offset += len(raw)
+            yield number, line.rstrip("\r\n")
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of a JSON-lines file; blank lines are passed over.  DataError for any other line."""
+    for number, line in utf8_lines(path):
+        if not line.strip():
+            continue
+        yield number, parse_object(line, f"{path} line {number}")
+
+
+def parse_object(text: str, where: str) -> dict[str, Any]:
+    """The JSON object in `text`.  DataError, starting with `where`, when it is not one."""
+    try:
+        value = json.loads(text)
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but not text
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where}: invalid JSON: {error.msg} at {_position(error)}") from error
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: a \\ud... escape without its other half is not valid Unicode") from error
+    except RecursionError as error:
+        raise DataError(f"{where}: invalid JSON: nested too deeply") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """A JSON file that holds one object, read whole.  DataError when it is not UTF-8 or not JSON."""
+    return parse_object("\n".join(line for _, line in utf8_lines(path)), str(path))
+
+
+def text_of(value: dict[str, Any], name: str, where: str) -> str:
+    """The string `value[name]`.  DataError when it is missing or not a string."""
+    text: str = _typed(value, name, str, "a string", where)
+    return text
+
+
+def list_of(value: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
+    """The list of objects `value[name]`.  DataError when it is missing or something else."""
+    items: list[dict[str, Any]] = _typed(value, name, list, "a list", where)
+    if not all(isinstance(item, dict) for item in items):
+        raise DataError(f"{where}: {name!r} must hold JSON objects only")
+    return items
+
+
+def _typed(value: dict[str, Any], name: str, kind: type, called: str, where: str) -> Any:
+    if name not in value:
+        raise DataError(f"{where}: lacks {name!r}; it has {', '.join(value) or 'no fields'}")
+    if not isinstance(value[name], kind):
+        raise DataError(f"{where}: {name!r} must be {called}, found {value[name]!r:.60}")
+    return value[name]
+
+
+def _position(error: json.JSONDecodeError) -> str:
+    return f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno} column {error.colno}"

@@ -1,0 +1,155 @@
+"""Checks every format alike, in one pass: what is wrong is an error with its place, what is left out is counted."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from noisyir.config import Split
+from noisyir.data.records import Document, Judgement, Query
+from noisyir.errors import DataError
+from noisyir.schemas import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES, Artifact
+
+MAX_CHARACTERS = 1_000_000
+PART_DOCUMENTS = 50_000
+TRAINING: tuple[Split, ...] = ("train", "dev")  # dev pairs serve early stopping, never the gradient
+
+
+class Validator:
+    """Takes a source's documents, then its queries, then its judgements; `tables` is what they amount to.
+
+    Memory: ids, queries and judgements stay; document texts pass through.
+    """
+
+    def __init__(self, name: str, *, on_empty: Literal["error", "exclude"], max_documents: int | None = None) -> None:
+        self.name, self.on_empty, self.max_documents = name, on_empty, max_documents
+        self.kept_documents = 0
+        self._documents: dict[str, int] = {}  # every doc_id -> its number in the file
+        self._queries: dict[str, Query] = {}
+        self._judged: dict[tuple[str, str], Judgement] = {}  # every judgement of a kept query and document
+        self._split_from: dict[str, Judgement] = {}  # query_id -> the first judgement, which says the split
+        self._left_out: dict[tuple[str, str], str] = {}  # (kind, id) -> reason
+
+    def documents(self, records: Iterable[Document]) -> Iterator[pa.Table]:
+        """The corpus in parts of at most 50,000 rows.  DataError: a repeated id, an empty text, no documents."""
+        part: list[Document] = []
+        for record in records:
+            first = self._documents.setdefault(record.doc_id, record.number)
+            if first != record.number:
+                raise DataError(f"{_place(record)}: document id {record.doc_id!r} occurs again, first at {first}")
+            if not self._keeps("document", record.doc_id, f"{record.title}{record.text}", record):
+                continue
+            part.append(record)
+            self.kept_documents += 1
+            if len(part) == PART_DOCUMENTS:
+                yield self._corpus_part(part)
+                part = []
+        yield self._corpus_part(part)
+        if not self.kept_documents:
+            raise DataError(f"{self.name}: the corpus is empty: it needs at least one document with text")
+
+    def queries(self, records: Iterable[Query]) -> None:
+        """Take in the queries.  DataError: a repeated id or an empty text."""
+        for record in records:
+            if first := self._queries.get(record.query_id):
+                raise DataError(
+                    f"{_place(record)}: query id {record.query_id!r} occurs again, first at {_place(first)}"
+                )
+            self._queries[record.query_id] = record
+            self._keeps("query", record.query_id, record.text, record)
+
+    def judgements(self, records: Iterable[Judgement]) -> None:
+        """Take in the judgements.  DataError: an unknown id, a pair judged twice, a query of two splits, none left."""
+        pairs: dict[tuple[str, str], int] = {}
+        for record in records:
+            self._check_known(record)
+            first = pairs.setdefault((record.query_id, record.doc_id), record.number)
+            if first != record.number:
+                raise DataError(
+                    f"{_place(record)}: query {record.query_id!r} and document {record.doc_id!r} are judged again, "
+                    f"first at {first}"
+                )
+            self._keep_judgement(record)
+        if not self._judged:
+            raise DataError(
+                f"{self.name}: no judgement joins a kept query to a kept document: check the qrels, "
+                "or raise data.max_documents"
+            )
+
+    def tables(self) -> dict[str, pa.Table]:
+        """Every artifact but the corpus, by name."""
+        judged = list(self._judged.values())
+        with_judgement = {record.query_id for record in judged}
+        for query_id in self._queries:
+            if query_id not in with_judgement:
+                self._left_out.setdefault(("query", query_id), "no judgement of a kept document")
+        kept = [query for query in self._queries.values() if query.query_id in with_judgement]
+        training = [record for record in judged if record.relevance > 0 and record.split in TRAINING]
+        rows: list[tuple[Artifact, Sequence[Sequence[Any]]]] = [
+            (QUERIES, [(query.query_id, query.text, self._split_from[query.query_id].split) for query in kept]),
+            (ANSWERS, [(query.query_id, query.answers) for query in kept if query.answers]),
+            (PAIRS, [(record.query_id, record.doc_id, record.split) for record in training]),
+            (QRELS, [(record.query_id, record.doc_id, record.relevance) for record in judged]),
+            (EXCLUDED, [(reason, kind, name) for (kind, name), reason in self._left_out.items()]),
+        ]
+        return {artifact.name: _table(artifact, found) for artifact, found in rows}
+
+    def excluded_counts(self) -> dict[str, int]:
+        """How many of each kind were left out for each reason."""
+        return dict(Counter(f"{kind}: {reason}" for (kind, _), reason in self._left_out.items()))
+
+    def _keeps(self, kind: str, record_id: str, text: str, record: Document | Query) -> bool:
+        if reason := self._fault(kind, text, record):
+            self._left_out[kind, record_id] = reason
+        return not reason
+
+    def _fault(self, kind: str, text: str, record: Document | Query) -> str | None:
+        if not record[0].strip():
+            raise DataError(f"{_place(record)}: the {kind}'s id is empty")
+        if not text.strip():
+            if self.on_empty == "error":
+                raise DataError(
+                    f"{_place(record)}: {kind} {record[0]!r} has no text; mend it, or leave all such out "
+                    "with data.on_empty=exclude"
+                )
+            return "no text"
+        if len(text) > MAX_CHARACTERS:
+            return f"longer than {MAX_CHARACTERS:,} characters"
+        beyond = kind == "document" and self.max_documents is not None and self.kept_documents >= self.max_documents
+        return "beyond max_documents" if beyond else None
+
+    def _check_known(self, record: Judgement) -> None:
+        if record.query_id not in self._queries:
+            raise DataError(f"{_place(record)}: unknown query {record.query_id!r}")
+        if record.doc_id not in self._documents:
+            raise DataError(f"{_place(record)}: unknown document {record.doc_id!r}")
+        first = self._split_from.setdefault(record.query_id, record)
+        if first.split != record.split:
+            raise DataError(
+                f"{_place(record)}: query {record.query_id!r} is in split {record.split}, and in {first.split} "
+                f"by {_place(first)}; a query has one split"
+            )
+
+    def _keep_judgement(self, record: Judgement) -> None:
+        pair = record.query_id, record.doc_id
+        if ("document", record.doc_id) in self._left_out:
+            self._left_out["judgement", " ".join(pair)] = "its document is left out"
+        elif ("query", record.query_id) in self._left_out:
+            self._left_out["judgement", " ".join(pair)] = "its query is left out"
+        else:
+            self._judged[pair] = record
+
+    def _corpus_part(self, part: Sequence[Document]) -> pa.Table:
+        first = self.kept_documents - len(part)
+        return _table(CORPUS, [(doc.doc_id, first + n, doc.title, doc.text) for n, doc in enumerate(part)])
+
+
+def _table(artifact: Artifact, rows: Sequence[Sequence[Any]]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [()] * len(artifact.columns)
+    schema = artifact.schema
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)
+
+
+def _place(record: Document | Query | Judgement) -> str:
+    return f"{record.where} {record.number}"

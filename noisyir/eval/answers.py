@@ -1,0 +1,82 @@
+"""Does a passage hold an answer?  The rule of DPR's open-domain evaluation, and the hit rate built on it."""
+
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+
+def tokens(text: str) -> list[str]:
+    """The lower-cased tokens of a text after Unicode NFD: runs of letters, digits and marks, or one other character.
+
+    Separators and control characters are dropped; punctuation and articles are tokens.
+    Source: DPR (Karpukhin et al., EMNLP 2020), `SimpleTokenizer` of its evaluation code, which is DrQA's.
+    """
+    found: list[str] = _pattern().findall(unicodedata.normalize("NFD", text))
+    return [token.lower() for token in found]
+
+
+def contains(passage_tokens: Sequence[str], answer_tokens: Sequence[str]) -> bool:
+    """Whether the answer's tokens are a contiguous sub-list of the passage's; an answer without tokens never is."""
+    return bool(answer_tokens) and _line(answer_tokens) in _line(passage_tokens)
+
+
+def has_answer(answers: Iterable[str], text: str) -> bool:
+    """Whether the text holds at least one of the answers; answers that tokenise to nothing are dropped."""
+    return _first_hit([_line(tokens(text))], _lines(answers)) is not None
+
+
+def answer_match(
+    rankings: Mapping[str, Sequence[str]],
+    aliases: Mapping[str, Sequence[str]],
+    texts: Mapping[str, str],
+    depths: Sequence[int],
+) -> pa.Table:
+    """Per query and depth (measure `AnswerMatch@k`): 1 where one of the first k hits holds an answer, else 0.
+
+    The mean is R@k as DPR reports it: a hit rate.  rankings: query id to document ids, best first; a query that is
+    missing counts 0.  aliases: query id to answers; a query whose answers all tokenise to nothing is left out.
+    texts: document id to text; the title is not searched.  Each document is tokenised once, when first reached.
+    """
+
+    @cache
+    def line_of(doc_id: str) -> str:
+        return _line(tokens(texts[doc_id]))
+
+    usable = {query_id: lines for query_id, answers in sorted(aliases.items()) if (lines := _lines(answers))}
+    first = [
+        _first_hit(map(line_of, rankings.get(query_id, ())[: max(depths)]), lines) for query_id, lines in usable.items()
+    ]
+    return pa.table(
+        {
+            "measure": pa.array([f"AnswerMatch@{depth}" for depth in depths for _ in usable], pa.string()),
+            "query_id": pa.array(list(usable) * len(depths), pa.string()),
+            "value": pa.array([float(rank is not None and rank <= k) for k in depths for rank in first], pa.float64()),
+        }
+    )
+
+
+def _first_hit(passages: Iterable[str], answers: Sequence[str]) -> int | None:
+    for rank, passage in enumerate(passages, 1):
+        if any(answer in passage for answer in answers):
+            return rank
+    return None
+
+
+def _lines(answers: Iterable[str]) -> list[str]:
+    return [_line(found) for answer in answers if (found := tokens(answer))]
+
+
+def _line(found: Sequence[str]) -> str:
+    """Tokens between spaces: no token holds a space, so a sub-list is a substring, which C finds fast."""
+    return f" {' '.join(found)} "
+
+
+@cache
+def _pattern() -> Any:
+    import regex
+
+    flags = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
+    return regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", flags=flags)

@@ -1,0 +1,104 @@
+"""Ranking measures of ir-measures on Arrow tables, always per query.
+
+Tie rule: the rank column decides, scores never.  Same-id rule: see `ranked`.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.errors import ConfigError
+from noisyir.experiments import did_you_mean
+
+if TYPE_CHECKING:
+    from ir_measures import Measure
+
+Judgements = Mapping[str, Mapping[str, int]]
+
+
+def ranked(run: pa.Table, query_ids: Collection[str], *, ignore_same_id: bool = False) -> pa.Table:
+    """The run's rows of these queries, by query and rank, ranks counted again from 1.
+
+    ignore_same_id drops a hit whose document id is the query's id before ranks are counted: BEIR's rule for
+    collections whose queries are themselves documents.
+    """
+    keep = pc.is_in(run["query_id"], pa.array(list(query_ids), pa.string()))
+    if ignore_same_id:
+        keep = pc.and_(keep, pc.not_equal(run["query_id"], run["doc_id"]))
+    run = run.filter(keep).sort_by([("query_id", "ascending"), ("rank", "ascending")]).combine_chunks()
+    sizes = query_sizes(run)
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    ranks = pa.array(np.arange(run.num_rows) - starts + 1, pa.int32())
+    return run.set_column(run.column_names.index("rank"), "rank", ranks)
+
+
+def query_sizes(run: pa.Table) -> np.ndarray:
+    """Rows of each query of a table that is ordered by query, in that order."""
+    lengths = pc.run_end_encode(run["query_id"].combine_chunks()).run_ends.to_numpy() if run.num_rows else []
+    return np.diff(lengths, prepend=0).astype(np.int64)
+
+
+def ranking(run: pa.Table) -> Iterator[tuple[str, list[str]]]:
+    """(query id, its document ids, best first) of a run that `ranked` gave."""
+    rows = zip(run["query_id"].to_pylist(), run["doc_id"].to_pylist(), strict=True)
+    return ((query_id, [doc_id for _, doc_id in hits]) for query_id, hits in groupby(rows, key=lambda row: row[0]))
+
+
+def judged(qrels: pa.Table, query_ids: Collection[str]) -> dict[str, dict[str, int]]:
+    """Judgements of those queries among `query_ids` that have at least one relevant document (relevance >= 1)."""
+    wanted: dict[str, dict[str, int]] = {query_id: {} for query_id in query_ids}
+    columns = (qrels[name].to_pylist() for name in ("query_id", "doc_id", "relevance"))
+    for query_id, doc_id, relevance in zip(*columns, strict=True):
+        if query_id in wanted:
+            wanted[query_id][doc_id] = relevance
+    return {query_id: found for query_id, found in sorted(wanted.items()) if max(found.values(), default=0) >= 1}
+
+
+def per_query(run: pa.Table, judgements: Judgements, measures: Sequence[str]) -> pa.Table:
+    """measure, query_id and value for every measure and judged query; a query that the run lacks counts 0.
+
+    run: query_id, doc_id, rank, as `ranked` gives it.  judgements: query id to {document id: relevance}.
+    measures: ir-measures' names; ConfigError for one that is unknown or that no installed provider computes.
+    """
+    import ir_measures
+
+    parsed = {name: parse(name) for name in measures}
+    rankings = {
+        # Providers sort by score and break ties each in their own way: scores that fall with the rank leave no tie.
+        query_id: {doc_id: -float(rank) for rank, doc_id in enumerate(doc_ids, 1)}
+        for query_id, doc_ids in ranking(run)
+        if query_id in judgements
+    }
+    places = {query_id: place for place, query_id in enumerate(judgements)}
+    values = {measure: np.zeros(len(places)) for measure in parsed.values()}
+    try:
+        for found in ir_measures.iter_calc(list(values), judgements, rankings):
+            values[found.measure][places[found.query_id]] = found.value
+    except ValueError as error:
+        raise ConfigError(f"score.measures: cannot compute {', '.join(measures)}: {error}") from error
+    return pa.table(
+        {
+            "measure": pa.array(np.repeat(list(parsed), len(places)), pa.string()),
+            "query_id": pa.array(list(places) * len(parsed), pa.string()),
+            "value": pa.array(np.concatenate([values[measure] for measure in parsed.values()]), pa.float64()),
+        }
+    )
+
+
+def parse(name: str) -> "Measure":
+    """The measure of that name in ir-measures' grammar; ConfigError, with a suggestion, for any other."""
+    import ir_measures
+
+    try:
+        return ir_measures.parse_measure(name)
+    except (NameError, ValueError, AssertionError, KeyError, TypeError) as error:
+        known: dict[str, Any] = ir_measures.measures.registry
+        base, at, cutoff = name.partition("@")
+        hint = did_you_mean(base, sorted(known)).replace("?", f"{at}{cutoff}?")
+        raise ConfigError(
+            f"score.measures: {name!r} is not a measure of ir-measures{hint}; examples: nDCG@10, RR@10, R@100, AP"
+        ) from error

@@ -1,0 +1,101 @@
+"""Runs and judgements in the TREC text forms that trec_eval, ir_measures and others read."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import numpy as np
+import pyarrow as pa
+
+from noisyir.errors import DataError
+from noisyir.eval.measures import query_sizes
+
+# An id may hold spaces, which a TREC file cannot: these characters are written as %XX and read back.
+_UNSAFE = {ord(char): quote(char) for char in "% \t\n\r\v\f\x1c\x1d\x1e\x1f\x85\xa0\u2028\u2029"}
+
+
+def write_run(run: pa.Table, path: Path) -> None:
+    """Write `query_id Q0 doc_id rank score noisyir` lines of a run in the order of `measures.ranked`.
+
+    trec_eval ranks by score alone, so equal scores are lowered by the least float32 step: its order is ours.
+    """
+    scores = strictly_falling(run["score"].to_numpy(), query_sizes(run))
+    columns = (run["query_id"].to_pylist(), run["doc_id"].to_pylist(), run["rank"].to_pylist(), scores)
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        for query_id, doc_id, rank, score in zip(*columns, strict=True):
+            out.write(f"{_escape(query_id)} Q0 {_escape(doc_id)} {rank} {score!s} noisyir\n")
+
+
+def read_run(path: Path) -> pa.Table:
+    """query_id, doc_id, rank, score of a TREC run; DataError names the line that is not one."""
+    rows = [
+        (unquote(query_id), unquote(doc_id), int(rank), float(score))
+        for query_id, _, doc_id, rank, score, _ in _lines(path, (str, str, str, int, float, str))
+    ]
+    kinds = (pa.string(), pa.string(), pa.int32(), pa.float32())
+    return _table(rows, dict(zip(("query_id", "doc_id", "rank", "score"), kinds, strict=True)))
+
+
+def write_qrels(judgements: Mapping[str, Mapping[str, int]], path: Path) -> None:
+    """Write `query_id 0 doc_id relevance` lines, sorted."""
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        for query_id, found in sorted(judgements.items()):
+            out.writelines(
+                f"{_escape(query_id)} 0 {_escape(doc_id)} {grade}\n" for doc_id, grade in sorted(found.items())
+            )
+
+
+def read_qrels(path: Path) -> pa.Table:
+    """query_id, doc_id, relevance of TREC judgements; DataError names the line that is not one."""
+    rows = [
+        (unquote(query_id), unquote(doc_id), int(relevance))
+        for query_id, _, doc_id, relevance in _lines(path, (str, str, str, int))
+    ]
+    return _table(rows, {"query_id": pa.string(), "doc_id": pa.string(), "relevance": pa.int32()})
+
+
+def strictly_falling(scores: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Scores (float32) with every one that does not fall below its predecessor in the same query lowered until it does.
+
+    sizes: rows of each query, in order.  float32 values, taken as integers in their own order, step by one.
+    """
+    steps = _ordinal(scores.astype(np.float32))
+    place = np.arange(len(steps))
+    for end, size in zip(np.cumsum(sizes), sizes, strict=True):
+        one = slice(end - size, end)
+        steps[one] = np.minimum.accumulate(steps[one] + place[one]) - place[one]
+    return _from_ordinal(steps)
+
+
+def _ordinal(values: np.ndarray) -> np.ndarray:
+    bits = (values + np.float32(0)).view(np.int32).astype(np.int64)  # + 0 makes the two zeros one
+    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+
+
+def _from_ordinal(steps: np.ndarray) -> np.ndarray:
+    bits = np.where(steps < 0, (-steps) | 0x80000000, steps)
+    return bits.astype(np.uint32).view(np.float32)
+
+
+def _escape(name: str) -> str:
+    return name.translate(_UNSAFE)
+
+
+def _lines(path: Path, kinds: tuple[type, ...]) -> Iterator[tuple[str, ...]]:
+    with path.open(encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            fields = tuple(line.split())
+            try:
+                if len(fields) != len(kinds):
+                    raise ValueError(f"{len(fields)} fields instead of {len(kinds)}")
+                for kind, text in zip(kinds, fields, strict=True):
+                    kind(text)
+            except ValueError as error:
+                raise DataError(f"{path}:{number} is not a TREC line: {error}") from error
+            yield fields
+
+
+def _table(rows: list[tuple[object, ...]], columns: dict[str, pa.DataType]) -> pa.Table:
+    names = list(columns)
+    arrays = [pa.array([row[place] for row in rows], columns[name]) for place, name in enumerate(names)]
+    return pa.table(arrays, names=names)

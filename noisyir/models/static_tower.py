@@ -1,0 +1,84 @@
+"""The static backbone: a text's vector is the mean of its tokens' vectors, and no token sees another."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from noisyir.models.tokens import Tokens
+
+
+class StaticTower(nn.Module):
+    """A token-embedding bag: sentence-transformers' StaticEmbedding.
+
+    The gradient of `weight` is a sparse tensor that holds the rows of the batch's tokens and no others, each once.
+    """
+
+    def __init__(self, weight: Float[Tensor, "token dim"], tokenizer_json: str) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+        self.tokenizer_json = tokenizer_json
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return self.weight.shape[1]
+
+    def forward(self, tokens: Tokens) -> Float[Tensor, "text dim"]:
+        """The mean token vector of every text; zero for a text without tokens."""
+        mean: Float[Tensor, "text dim"] = _BagMean.apply(self.weight, tokens)
+        return mean
+
+    def save(self, folder: Path) -> None:
+        """Write StaticEmbedding's two files."""
+        from safetensors.torch import save_file
+
+        folder.mkdir(parents=True, exist_ok=True)
+        save_file({"embedding.weight": self.weight.detach().cpu().contiguous()}, folder / "model.safetensors")
+        (folder / "tokenizer.json").write_text(self.tokenizer_json, encoding="utf-8")
+
+
+class _BagMean(torch.autograd.Function):
+    """bags = S W, S being the sparse (text, token) matrix of shares; hence dW = S' dbags, nonzero in S's columns only.
+
+    Both products are the same kernel, a weighted sum of rows: torch's embedding_bag.  That was the fastest of
+    scipy's CSR product, torch's, and embedding_bag (docs/training.md), and needs neither the dense (token, dim)
+    gradient nor the coalescing of a sparse one with a row per occurrence.
+    """
+
+    @staticmethod
+    def forward(ctx: "torch.autograd.function.FunctionCtx", weight: Tensor, tokens: Tokens) -> Tensor:
+        assert tokens.shares is not None, "a static tower reads tokens with shares"
+        ctx.tokens = tokens  # type: ignore[attr-defined]
+        ctx.size = weight.shape  # type: ignore[attr-defined]
+        return _sum_rows(weight, tokens.ids, tokens.offsets[:-1], tokens.shares)
+
+    @staticmethod
+    def backward(ctx: "torch.autograd.function.FunctionCtx", gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        ids, starts, texts, shares = _transposed(ctx.tokens)  # type: ignore[attr-defined]
+        values = _sum_rows(gradient.contiguous(), texts, starts, shares)
+        rows = torch.from_numpy(ids)[None].to(gradient.device)
+        size = ctx.size  # type: ignore[attr-defined]
+        return torch.sparse_coo_tensor(rows, values, size, is_coalesced=True, check_invariants=False), None
+
+
+def _sum_rows(matrix: Tensor, rows: np.ndarray, starts: np.ndarray, shares: np.ndarray) -> Tensor:
+    """Row i of the result: the sum over j in starts[i]..starts[i + 1] of shares[j] * matrix[rows[j]]."""
+    device = matrix.device
+    index, begin = torch.from_numpy(rows).to(device), torch.from_numpy(starts.astype(rows.dtype)).to(device)
+    weights = torch.from_numpy(shares).to(device, matrix.dtype)
+    return F.embedding_bag(index, matrix, begin, mode="sum", per_sample_weights=weights)
+
+
+def _transposed(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The distinct ids, ascending (int64), and for each the texts that hold it: (ids, starts, texts, shares)."""
+    from scipy.sparse import csr_array
+
+    width = int(tokens.ids.max(initial=0)) + 1
+    by_text = csr_array((tokens.shares, tokens.ids, tokens.offsets), shape=(len(tokens), width))
+    by_token = by_text.tocsc()
+    ids = np.flatnonzero(np.diff(by_token.indptr))
+    return ids, by_token.indptr[ids], by_token.indices.astype(np.int32), by_token.data

@@ -1,0 +1,101 @@
+"""Texts as token ids, kept flat: no Python object per token, so a corpus costs four bytes a token."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+Side = Literal["query", "passage"]
+Rows = npt.NDArray[np.integer]
+
+_TEXTS_AT_ONCE = 8192
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The token ids of n texts: text i is `ids[offsets[i]:offsets[i + 1]]`.
+
+    ids: int32, flat; offsets: int64, n + 1 of them, from 0.
+    shares: float32 beside ids, each id's share of its text's mean, where order is of no account (static backbone):
+    an id then occurs once a text, ids ascend, and a text's shares sum to 1.  None where order counts (transformer).
+    """
+
+    ids: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    shares: npt.NDArray[np.float32] | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """How many ids each text has."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: Rows) -> Self:
+        """The texts at `rows`, in that order; a row may be taken more than once."""
+        offsets, flat = take_ragged(self.offsets, rows)
+        shares = None if self.shares is None else self.shares[flat]
+        return type(self)(self.ids[flat], offsets, shares)
+
+
+def take_ragged(offsets: npt.NDArray[np.int64], rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Offsets of the chosen rows of a ragged array, and the places of their items in its flat values."""
+    lengths = (offsets[1:] - offsets[:-1])[rows]
+    taken = np.concatenate([[0], np.cumsum(lengths)])
+    return taken, np.arange(taken[-1]) + np.repeat(offsets[:-1][rows] - taken[:-1], lengths)
+
+
+@dataclass(frozen=True)
+class TextTokenizer:
+    """Turns the texts of one side into `Tokens`: prefix, special tokens and truncation are part of it."""
+
+    tokenizer: "Tokenizer"
+    prefix: str
+    special_tokens: bool
+    as_shares: bool
+
+    @classmethod
+    def from_json(cls, text: str, *, prefix: str, max_len: int, special_tokens: bool, as_shares: bool) -> Self:
+        """From the content of a `tokenizer.json`; at most `max_len` tokens of a text are kept, special ones included."""
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_str(text)
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(max_len)
+        return cls(tokenizer, prefix, special_tokens, as_shares)
+
+    def __call__(self, texts: Sequence[str]) -> Tokens:
+        """The tokens of each text; an empty text may have none."""
+        flat, lengths = [np.empty(0, np.int32)], []
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            some = [self.prefix + text for text in texts[start : start + _TEXTS_AT_ONCE]]
+            encodings = self.tokenizer.encode_batch_fast(some, add_special_tokens=self.special_tokens)
+            for encoding in encodings:
+                flat.append(np.array(encoding.ids, np.int32))
+                lengths.append(len(flat[-1]))
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        tokens = Tokens(np.concatenate(flat), offsets)
+        return _with_shares(tokens) if self.as_shares else tokens
+
+
+def _with_shares(tokens: Tokens) -> Tokens:
+    """The same texts as bags: repeated ids become one, with the share of the text that they make up."""
+    from scipy.sparse import csr_array
+
+    lengths = tokens.lengths
+    shares = np.repeat(1.0 / np.maximum(lengths, 1), lengths).astype(np.float32)
+    width = int(tokens.ids.max(initial=0)) + 1
+    bags = csr_array((shares, tokens.ids, tokens.offsets), shape=(len(tokens), width))
+    bags.sum_duplicates()
+    return Tokens(bags.indices.astype(np.int32), bags.indptr.astype(np.int64), bags.data)
+
+
+def passage_text(title: str, text: str) -> str:
+    """What a model reads of a document; the only place that joins a title to its text."""
+    return f"{title} {text}" if title else text

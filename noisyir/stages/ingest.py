@@ -1,0 +1,44 @@
+"""Raw data, whatever its format, as the tables that every other stage reads."""
+
+from noisyir.config import IngestParams
+from noisyir.data.sources import open_source
+from noisyir.data.validate import Validator
+from noisyir.schemas import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
+from noisyir.stage import Job, Stage
+
+
+def ingest(job: Job[IngestParams]) -> None:
+    """Read, check and write; the corpus passes through in parts."""
+    source = open_source(job.params, job.runtime.threads)
+    checked = Validator(source.name, on_empty=job.params.on_empty, max_documents=job.params.max_documents)
+    with job.writer("corpus") as out:
+        for part in checked.documents(source.documents()):
+            out.append(part)
+            job.progress(out.rows, None, "documents")
+    checked.queries(source.queries())
+    checked.judgements(source.judgements())
+    tables = checked.tables()
+    for name, table in tables.items():
+        job.write(name, table)
+    job.note("source", {"name": source.name, **source.facts()})
+    job.note("excluded", checked.excluded_counts())
+    if "train" not in tables["pairs"]["split"].unique().to_pylist():
+        job.note("training", "no training pairs: this data can be searched and scored, not trained on")
+
+
+INGEST = Stage(
+    name="ingest",
+    version=1,
+    params=IngestParams,
+    reads={},
+    writes={
+        "corpus": CORPUS,
+        "queries": QUERIES,
+        "answers": ANSWERS,
+        "pairs": PAIRS,
+        "qrels": QRELS,
+        "excluded": EXCLUDED,
+    },
+    run=ingest,
+    raw=("source",),
+)

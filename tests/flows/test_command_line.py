@@ -1,0 +1,175 @@
+"""The command line from outside: real processes on a tiny collection, killed, raced, and given bad input."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.tiny import write_beir
+
+SETTINGS = ["data.dataset=beir", "train.batch_size=16", "train.learning_rate=0.01", "compare.resamples=200"]
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_beir(tmp_path_factory.mktemp("beir"))
+
+
+def command(home: Path, *args: str) -> list[str]:
+    return [sys.executable, "-m", "noisyir.cli", *args]
+
+
+def environment(home: Path) -> dict[str, str]:
+    return {**os.environ, "NOISYIR_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+
+
+def noisyir(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(home, *args), env=environment(home), capture_output=True, text=True, timeout=240)
+
+
+def run_args(collection: Path, *more: str) -> list[str]:
+    return ["run", "demo", *SETTINGS, f"data.path={collection}", "--no-track", "--json", *more]
+
+
+def comparison(done: subprocess.CompletedProcess[str]) -> list[dict]:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["comparison"]
+
+
+@pytest.fixture(scope="module")
+def finished(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
+    """A home in which the pipeline has run once, undisturbed, and its measures."""
+    home = tmp_path_factory.mktemp("home")
+    return home, comparison(noisyir(home, *run_args(collection, "train.epochs=60", "train.patience=null")))
+
+
+def test_a_run_scores_every_system(finished):
+    _, rows = finished
+    assert {row["system"] for row in rows} == {"bm25", "zero_shot", "trained"}
+    mean = {row["system"]: row["mean"] for row in rows if row["measure"] == "RR@10"}
+    assert mean["trained"] > 0.5 and 0 <= mean["zero_shot"] <= 1
+
+
+def test_the_same_command_again_runs_nothing(finished, collection: Path):
+    home, rows = finished
+    again = noisyir(home, *run_args(collection, "train.epochs=60", "train.patience=null"))
+    assert json.loads(again.stdout)["run"] == 0 and comparison(again) == rows
+
+
+def test_refreshing_a_stage_that_gives_equal_bytes_runs_it_alone(finished, collection: Path):
+    home, rows = finished
+    again = noisyir(
+        home, *run_args(collection, "train.epochs=60", "train.patience=null", "--refresh", "search@trained")
+    )
+    ran = [step["name"] for step in json.loads(again.stdout)["steps"] if not step["cached"]]
+    assert ran == ["search@trained"] and comparison(again) == rows
+
+
+@pytest.mark.parametrize("stage", ["warm_up", "encode", "index"])
+def test_a_killed_run_finishes_with_the_same_measures(finished, collection: Path, tmp_path: Path, stage: str):
+    args = run_args(collection, "train.epochs=60", "train.patience=null")
+    process = subprocess.Popen(
+        command(tmp_path, *args), env=environment(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    pattern = f".work/{stage}-*/*" if stage == "warm_up" else f".staging/{stage}-*"
+    while not list((tmp_path / "store").glob(pattern)):
+        assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.001)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+
+    listed = json.loads(noisyir(tmp_path, "ls", "--json").stdout)["builds"]
+    assert stage not in [b["stage"] for b in listed] or stage == "encode"
+    assert noisyir(tmp_path, "verify").returncode == 0
+    assert comparison(noisyir(tmp_path, *args)) == finished[1]
+
+
+def test_two_runs_at_once_build_each_stage_once(finished, collection: Path, tmp_path: Path):
+    args = run_args(collection, "train.epochs=60", "train.patience=null")
+    both = [
+        subprocess.Popen(command(tmp_path, *args), env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    reports = [json.loads(process.communicate(timeout=240)[0]) for process in both]
+    ran = [step["name"] for report in reports for step in report["steps"] if not step["cached"]]
+    assert sorted(ran) == sorted(step["name"] for step in reports[0]["steps"])  # together: every step exactly once
+    assert reports[0]["comparison"] == reports[1]["comparison"] == finished[1]
+
+
+def break_corpus(folder: Path, text: str | bytes) -> None:
+    data = text.encode() if isinstance(text, str) else text
+    (folder / "corpus.jsonl").write_bytes((folder / "corpus.jsonl").read_bytes() + data)
+
+
+BAD_INPUT = {
+    "missing file": (lambda f: (f / "queries.jsonl").unlink(), r"queries.jsonl"),
+    "invalid json": (lambda f: break_corpus(f, "{oops\n"), "corpus.jsonl:81"),
+    "duplicate id": (lambda f: break_corpus(f, '{"_id": "d3", "title": "", "text": "x"}\n'), "d3"),
+    "unknown document": (
+        lambda f: (f / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\ntest0\tnope\t1\n"),
+        "nope",
+    ),
+    "empty corpus": (lambda f: (f / "corpus.jsonl").write_text(""), "corpus.jsonl"),
+    "empty text": (lambda f: break_corpus(f, '{"_id": "e", "title": "", "text": " "}\n'), "data.on_empty=exclude"),
+    "not utf-8": (lambda f: break_corpus(f, b'{"_id": "e", "title": "", "text": "\xff"}\n'), "corpus.jsonl"),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_INPUT)
+def test_bad_input_is_one_line_and_exit_code_1(fault: str, tmp_path: Path):
+    damage, said = BAD_INPUT[fault]
+    collection = write_beir(tmp_path / "beir")
+    damage(collection)
+    done = noisyir(tmp_path / "home", *run_args(collection))
+    assert done.returncode == 1 and done.stdout == ""
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("noisyir: ") and said in last and "Traceback" not in done.stderr
+    stages = {path.parts[-4] for path in (tmp_path / "home" / "store").glob("*/*/*/_meta.json")}
+    assert stages == set()  # nothing was built before the fault was found
+
+
+def test_usage_errors_exit_with_2_and_unknown_keys_with_1(tmp_path: Path):
+    assert noisyir(tmp_path, "fly").returncode == 2
+    done = noisyir(tmp_path, "run", "demo", "train.epoch=1")
+    assert done.returncode == 1 and "did you mean epochs?" in done.stderr
+
+
+def test_a_model_path_that_is_no_model_is_refused(tmp_path: Path):
+    (tmp_path / "empty").mkdir()
+    done = noisyir(tmp_path, "run", "demo", f"model.weights={tmp_path / 'empty'}")
+    assert done.returncode == 1 and "is not a model" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_unwritable_store_is_refused(tmp_path: Path, collection: Path):
+    (tmp_path / "file").write_text("")
+    done = noisyir(tmp_path, *run_args(collection, "--store", str(tmp_path / "file" / "store")))
+    assert done.returncode == 1 and "cannot write to the store" in done.stderr
+
+
+def test_json_is_all_that_stands_on_stdout(finished):
+    home, _ = finished
+    for args in (["ls", "--json"], ["show", "ingest", "--json"], ["trace", "demo", "--json"], ["doctor", "--json"]):
+        done = noisyir(home, *args)
+        assert done.returncode == 0 and isinstance(json.loads(done.stdout), dict), done.stderr
+
+
+def test_what_was_built_can_be_shown_traced_searched_and_exported(finished, tmp_path: Path):
+    home, _ = finished
+    assert "sha256" not in noisyir(home, "show", "ingest").stderr
+    assert "raw input" in noisyir(home, "trace", "demo").stdout
+    found = json.loads(noisyir(home, "search", "demo", "galaxy telescope word2", "-k", "3", "--json").stdout)
+    assert [hit["rank"] for hit in found["hits"]] == [1, 2, 3]
+    exported = noisyir(home, "export", "demo", "--to", str(tmp_path / "model"))
+    assert exported.returncode == 0 and (tmp_path / "model" / "modules.json").exists()
+    again = noisyir(home, "export", "demo", "--to", str(tmp_path / "model"))
+    assert again.returncode == 1 and "exists" in again.stderr
+
+
+def test_help_is_quick_and_shows_an_example(tmp_path: Path):
+    for verb in ("run", "ls", "show", "verify", "gc", "search", "export", "trace", "doctor"):
+        assert "example: noisyir" in noisyir(tmp_path, verb, "--help").stdout

@@ -1,0 +1,79 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noisyir.config import Params
+from noisyir.errors import ConfigError
+from noisyir.plan import Choice, Plan
+from noisyir.schemas import MODEL, QUERIES
+from noisyir.stage import Job, Stage
+
+
+class Numbers(Params):
+    a: int = 0
+    b: float = 0.0
+
+
+def nothing(job: Job[Numbers]) -> None: ...
+
+
+SOURCE = Stage("source", 1, Numbers, {}, {"queries": QUERIES}, nothing, raw=("digest",))
+SEEDED = Stage("seeded", 1, Numbers, {"queries": QUERIES.all()}, {"model": MODEL}, nothing, seeded=True)
+LAST = Stage("last", 1, Numbers, {"model": MODEL.all()}, {"model": MODEL}, nothing)
+
+
+def chain(a: int = 0, b: float = 0.0, seed: int = 0, digest: str = "d") -> list[str]:
+    plan = Plan(seed)
+    queries = plan.add(SOURCE, Numbers(a=a), digest=digest)["queries"]
+    model = plan.add(SEEDED, Numbers(b=b), queries=queries)["model"]
+    plan.add(LAST, Numbers(), model=model)
+    return [step.key for step in plan.steps]
+
+
+@given(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.integers(0, 99), st.text())
+def test_keys_are_pure(a, b, seed, digest):
+    assert chain(a, b, seed, digest) == chain(a, b, seed, digest)
+
+
+@given(st.integers(1), st.integers(1, 99))
+def test_a_change_moves_the_keys_of_what_depends_on_it_and_no_other(a, seed):
+    base = chain()
+    assert [x != y for x, y in zip(base, chain(a=a), strict=True)] == [True, True, True]
+    assert [x != y for x, y in zip(base, chain(b=float(a)), strict=True)] == [False, True, True]
+    assert [x != y for x, y in zip(base, chain(seed=seed), strict=True)] == [False, True, True]
+    assert [x != y for x, y in zip(base, chain(digest="e"), strict=True)] == [True, True, True]
+
+
+def test_a_bumped_version_moves_the_key():
+    plan = Plan(0)
+    plan.add(Stage("source", 2, Numbers, {}, {"queries": QUERIES}, nothing, raw=("digest",)), Numbers(), digest="d")
+    assert plan.steps[0].key != chain()[0]
+
+
+def test_to_selects_exactly_the_ancestors():
+    plan = Plan(0)
+    queries = plan.add(SOURCE, Numbers(), digest="d")["queries"]
+    one = plan.add(SEEDED, Numbers(), label="one", queries=queries)["model"]
+    plan.add(SEEDED, Numbers(), label="two", queries=queries)
+    plan.add(LAST, Numbers(), model=one)
+    assert Choice(to="last").selected(plan) == {"source", "seeded@one", "last"}
+    assert Choice(to="seeded").selected(plan) == {"source", "seeded@one", "seeded@two"}
+    assert Choice(only="seeded@two").selected(plan) == {"seeded@two"}
+
+
+def test_an_unknown_stage_is_refused_with_a_suggestion():
+    plan = Plan(0)
+    plan.add(SOURCE, Numbers(), digest="d")
+    with pytest.raises(ConfigError, match=r"no stage 'sourc' in this pipeline \(did you mean source\?\)"):
+        Choice(to="sourc").selected(plan)
+    with pytest.raises(ConfigError, match="exclude each other"):
+        Choice(to="source", only="source").selected(plan)
+
+
+def test_a_pipeline_that_wires_a_stage_wrongly_fails_at_once():
+    with pytest.raises(AssertionError, match=r"missing \{'digest'\}"):
+        Plan(0).add(SOURCE, Numbers())
+    plan = Plan(0)
+    plan.add(SOURCE, Numbers(), digest="d")
+    with pytest.raises(AssertionError, match="give it a label"):
+        plan.add(SOURCE, Numbers(), digest="d")
