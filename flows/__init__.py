@@ -4,6 +4,7 @@ Prefect reads its home and its telemetry switches while it is imported, so they 
 """
 
 import os
+from pathlib import Path
 
 from noisyir.config import default_home
 
@@ -15,3 +16,5 @@ for _name, _value in {
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
 }.items():
     os.environ.setdefault(_name, _value)
+
+Path(os.environ["PREFECT_HOME"]).mkdir(parents=True, exist_ok=True)  # prefect makes the last folder only

@@ -114,6 +114,7 @@ class WarmUpParams(Params):
 class EncodeParams(Params):
     """Vectors of every document and query."""
 
+    splits: tuple[Split, ...] = Field(HELD_OUT, description="the queries encoded")
     dtype: Literal["float32", "float16"] = Field("float32", description="of the stored vectors")
     shard_rows: PositiveInt = Field(65536, description="documents a shard: the unit of resuming")
 
@@ -131,7 +132,6 @@ class SearchParams(Params):
     top_k: PositiveInt = Field(100, description="documents kept a query")
     probes: PositiveInt = Field(32, description="IVF: lists visited a query")
     breadth: PositiveInt = Field(128, description="HNSW: candidates kept while searching")
-    splits: tuple[Split, ...] = Field(("dev", "test"), description="the queries searched for")
 
 
 class ScoreParams(Params):
@@ -188,12 +188,14 @@ class Runtime(Params):
     threads: PositiveInt | None = Field(None, description="CPU threads; null: all")
     batch_tokens: PositiveInt = Field(32768, description="tokens in one inference batch, padding included")
     checkpoint_seconds: PositiveFloat = Field(60.0, description="least time between two checkpoints in an epoch")
-    java_heap: str = Field("4g", description="largest heap of the JVM that Lucene runs in")
+    java_heap: str = Field("4g", pattern="^[0-9]+[kmgKMG]$", description="largest heap of the JVM that Lucene runs in")
 
     @property
-    def home(self) -> Path:
-        """Where caches and the embedded tracking database lie."""
-        return default_home()
+    def cpu_threads(self) -> int:
+        """How many CPU threads to use: as many as were asked for, else as there are cores."""
+        import os
+
+        return self.threads or os.cpu_count() or 1
 
 
 def default_home() -> Path:

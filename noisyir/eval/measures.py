@@ -4,7 +4,6 @@ Tie rule: the rank column decides, scores never.  Same-id rule: see `ranked`.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,8 +43,11 @@ def query_sizes(run: pa.Table) -> np.ndarray:
 
 def ranking(run: pa.Table) -> Iterator[tuple[str, list[str]]]:
     """(query id, its document ids, best first) of a run that `ranked` gave."""
-    rows = zip(run["query_id"].to_pylist(), run["doc_id"].to_pylist(), strict=True)
-    return ((query_id, [doc_id for _, doc_id in hits]) for query_id, hits in groupby(rows, key=lambda row: row[0]))
+    sizes = query_sizes(run)
+    ends = np.cumsum(sizes)
+    query_ids, doc_ids = run["query_id"].take(ends - sizes).to_pylist(), run["doc_id"].to_pylist()
+    for query_id, end, size in zip(query_ids, ends, sizes, strict=True):
+        yield query_id, doc_ids[end - size : end]
 
 
 def judged(qrels: pa.Table, query_ids: Collection[str]) -> dict[str, dict[str, int]]:
@@ -67,9 +69,10 @@ def per_query(run: pa.Table, judgements: Judgements, measures: Sequence[str]) ->
     import ir_measures
 
     parsed = {name: parse(name) for name in measures}
+    # Providers sort by score and break ties each in their own way: scores that fall with the rank leave no tie.
+    falling = [-float(rank) for rank in range(run.num_rows)]
     rankings = {
-        # Providers sort by score and break ties each in their own way: scores that fall with the rank leave no tie.
-        query_id: {doc_id: -float(rank) for rank, doc_id in enumerate(doc_ids, 1)}
+        query_id: dict(zip(doc_ids, falling, strict=False))
         for query_id, doc_ids in ranking(run)
         if query_id in judgements
     }
@@ -94,11 +97,13 @@ def parse(name: str) -> "Measure":
     import ir_measures
 
     try:
-        return ir_measures.parse_measure(name)
+        measure = ir_measures.parse_measure(name)
+        measure.validate_params()  # type: ignore[no-untyped-call]
+        return measure
     except (NameError, ValueError, AssertionError, KeyError, TypeError) as error:
         known: dict[str, Any] = ir_measures.measures.registry
-        base, at, cutoff = name.partition("@")
-        hint = did_you_mean(base, sorted(known)).replace("?", f"{at}{cutoff}?")
+        base = name.partition("@")[0]
+        hint = "" if base in known else did_you_mean(base, sorted(known))
         raise ConfigError(
             f"score.measures: {name!r} is not a measure of ir-measures{hint}; examples: nDCG@10, RR@10, R@100, AP"
         ) from error

@@ -1,11 +1,12 @@
 """Runs and judgements in the TREC text forms that trec_eval, ir_measures and others read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from noisyir.errors import DataError
 from noisyir.eval.measures import query_sizes
@@ -19,11 +20,12 @@ def write_run(run: pa.Table, path: Path) -> None:
 
     trec_eval ranks by score alone, so equal scores are lowered by the least float32 step: its order is ours.
     """
-    scores = strictly_falling(run["score"].to_numpy(), query_sizes(run))
-    columns = (run["query_id"].to_pylist(), run["doc_id"].to_pylist(), run["rank"].to_pylist(), scores)
-    with path.open("w", encoding="utf-8", newline="\n") as out:
-        for query_id, doc_id, rank, score in zip(*columns, strict=True):
-            out.write(f"{_escape(query_id)} Q0 {_escape(doc_id)} {rank} {score!s} noisyir\n")
+    run = run.combine_chunks()
+    scores = pa.array(strictly_falling(run["score"].to_numpy(), query_sizes(run)), pa.float32())
+    columns = (_escaped(run["query_id"]), "Q0", _escaped(run["doc_id"]), run["rank"], scores, "noisyir")
+    texts = [column if isinstance(column, str) else column.cast(pa.string()) for column in columns]
+    lines = pc.binary_join_element_wise(*texts, " ")
+    path.write_text("".join(f"{line}\n" for line in lines.to_pylist()), encoding="utf-8", newline="\n")
 
 
 def read_run(path: Path) -> pa.Table:
@@ -81,6 +83,13 @@ def _escape(name: str) -> str:
     return name.translate(_UNSAFE)
 
 
+def _escaped(column: pa.ChunkedArray) -> pa.Array:
+    """Ids as they are written; each distinct one is looked at once."""
+    coded = column.combine_chunks().dictionary_encode()
+    names = pa.array([_escape(name) for name in coded.dictionary.to_pylist()], pa.string())
+    return names.take(coded.indices)
+
+
 def _lines(path: Path, kinds: tuple[type, ...]) -> Iterator[tuple[str, ...]]:
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
@@ -95,7 +104,7 @@ def _lines(path: Path, kinds: tuple[type, ...]) -> Iterator[tuple[str, ...]]:
             yield fields
 
 
-def _table(rows: list[tuple[object, ...]], columns: dict[str, pa.DataType]) -> pa.Table:
+def _table(rows: Sequence[tuple[object, ...]], columns: dict[str, pa.DataType]) -> pa.Table:
     names = list(columns)
     arrays = [pa.array([row[place] for row in rows], columns[name]) for place, name in enumerate(names)]
     return pa.table(arrays, names=names)

@@ -1,0 +1,1 @@
+"""Choosing hard negatives: pure functions on arrays."""

@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from noisyir.models.layout import Shape, read_layout, write_layout
-from noisyir.models.static_tower import StaticTower
+from noisyir.errors import ConfigError, DataError
+from noisyir.models.layout import Layout, Shape, read_layout, write_layout
+from noisyir.models.static_tower import StaticTower, load_static
 from noisyir.models.tokens import Side, TextTokenizer, Tokens
-from noisyir.models.transformer_tower import TransformerTower
+from noisyir.models.transformer_tower import TransformerTower, load_transformer
 
 Tower = StaticTower | TransformerTower
 
@@ -35,6 +38,11 @@ class BiEncoder(nn.Module):
         return self.query_tower.dim
 
     @property
+    def device(self) -> torch.device:
+        """Where the weights lie."""
+        return next(self.parameters()).device
+
+    @property
     def similarity(self) -> str:
         """`cosine`: vectors have norm 1; `dot`: any norm.  The score is their inner product in either case."""
         return self.shape.similarity
@@ -51,10 +59,10 @@ class BiEncoder(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write a folder that `load_bi_encoder` and `SentenceTransformer` read; equal weights give equal bytes."""
-        paths = write_layout(folder, self.shape)
-        self.passage_tower.save(paths["passage"])
+        paths = write_layout(folder, self.shape, self.dim)
+        self.passage_tower.save(paths["passage"], self._tokenizers["passage"].to_json())
         if not self.shape.shared:
-            self.query_tower.save(paths["query"])
+            self.query_tower.save(paths["query"], self._tokenizers["query"].to_json())
 
 
 def load_bi_encoder(folder: Path, device: str = "auto") -> BiEncoder:
@@ -62,7 +70,30 @@ def load_bi_encoder(folder: Path, device: str = "auto") -> BiEncoder:
 
     DataError when the folder is not a bi-encoder in sentence-transformers' layout.
     """
-    ...
+    layout = read_layout(folder)
+    device = choose_device(device)
+    passage = _load_tower(layout, "passage")
+    query = passage if layout.shape.shared else _load_tower(layout, "query")
+    return BiEncoder(query, passage, layout.shape).to(device).eval()
+
+
+def choose_device(name: str) -> str:
+    """The torch device that a setting means; ConfigError when this machine does not have it."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"runtime.device={name} cannot be used here: {str(error).splitlines()[0]}") from error
+    return name
+
+
+def _load_tower(layout: Layout, side: Side) -> Tower:
+    folder, shape = layout.towers[side], layout.shape
+    try:
+        return load_static(folder) if shape.backbone == "static" else load_transformer(folder, shape.pooling)
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise DataError(f"{folder} is not a model: {' '.join(str(error).split())}") from error
 
 
 def _tokenizer(tower: Tower, prefix: str, max_len: int) -> TextTokenizer:

@@ -7,7 +7,7 @@ No file names a library version or a path, so equal models are equal bytes.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,10 @@ from typing import Any, Literal
 from noisyir.errors import DataError
 from noisyir.models.tokens import Side
 
+SIDES: tuple[Side, ...] = ("query", "passage")
+
+_FALLBACK_LENGTH = 512  # of a folder that states none
+_UNBOUNDED = 1 << 20  # tokens: a StaticEmbedding reads all of a text unless its tokenizer truncates
 _TYPE = "sentence_transformers.models."
 _ROUTE: Mapping[Side, str] = {"query": "query", "passage": "document"}  # ours -> sentence-transformers'
 
@@ -45,31 +49,128 @@ class Layout:
     towers: Mapping[Side, Path]
 
 
-def write_layout(folder: Path, shape: Shape) -> dict[Side, Path]:
+def write_layout(folder: Path, shape: Shape, dim: int) -> dict[Side, Path]:
     """Write every file but those of the towers; returns the folder that each tower's files belong in."""
     folder.mkdir(parents=True, exist_ok=True)
     prompts = {"query": shape.query_prefix, "document": shape.passage_prefix}
     described = {"default_prompt_name": None, "model_type": "SentenceTransformer", "prompts": prompts}
     _write(folder / "config_sentence_transformers.json", described | {"similarity_fn_name": shape.similarity})
     _write(folder / "noisyir.json", asdict(shape))
-    first = "Router" if not shape.shared else _tower_type(shape)
-    modules = [_module(0, "", first)]
     if shape.shared:
-        towers: dict[Side, Path] = {"query": folder, "passage": folder}
-        if shape.backbone == "transformer":
-            modules.append(_module(1, "1_Pooling", "Pooling"))
-            _write_transformer(folder, folder / "1_Pooling", shape, None)
+        chain = _write_chain(folder, ("", "1_Pooling"), shape, dim, sides=SIDES)
+        towers: dict[Side, Path] = dict.fromkeys(SIDES, folder)
     else:
-        towers = _write_router(folder, shape)
+        chain = [("", "Router")]
+        towers = _write_router(folder, shape, dim)
     if shape.similarity == "cosine":
-        name = f"{len(modules)}_Normalize"
-        modules.append(_module(len(modules), name, "Normalize"))
-        _write(folder / name / "config.json", {})
+        chain.append((f"{len(chain)}_Normalize", "Normalize"))
+        _write(folder / chain[-1][0] / "config.json", {})
+    modules = [{"idx": i, "name": str(i), "path": path, "type": _TYPE + kind} for i, (path, kind) in enumerate(chain)]
     _write(folder / "modules.json", modules)
     return towers
 
 
-def write_pooling_width(folder: Path, shape: Shape, dim: int) -> None:
-    """Complete the pooling files of `write_layout` with the width that only the towers know."""
-    for path in sorted(folder.glob("**/*Pooling/config.json")):
-        _write(path, {"word_embedding_dimension": dim} | json.loads(path.read_text()))
+def _write_router(folder: Path, shape: Shape, dim: int) -> dict[Side, Path]:
+    types, structure, towers = {}, {}, {}
+    for side, route in _ROUTE.items():
+        names = (f"{route}_0_{_tower_type(shape)}", f"{route}_1_Pooling")
+        chain = _write_chain(folder, names, shape, dim, sides=(side,))
+        types.update({path: _TYPE + kind for path, kind in chain})
+        structure[route] = [path for path, _ in chain]
+        towers[side] = folder / names[0]
+    parameters = {"allow_empty_key": True, "default_route": None}
+    _write(folder / "router_config.json", {"parameters": parameters, "structure": structure, "types": types})
+    return towers
+
+
+def _write_chain(
+    folder: Path, names: tuple[str, str], shape: Shape, dim: int, *, sides: Sequence[Side]
+) -> list[tuple[str, str]]:
+    """The modules between a text and its vector as (path, type), their settings written."""
+    if shape.backbone == "static":
+        return [(names[0], "StaticEmbedding")]
+    lengths = {f"{_ROUTE[side]}_length": shape.max_len(side) for side in sides}
+    _write(folder / names[0] / "sentence_bert_config.json", {"max_seq_length": max(lengths.values()), **lengths})
+    modes = {f"pooling_mode_{mode}": mode.startswith(shape.pooling) for mode in ("cls_token", "mean_tokens")}
+    _write(folder / names[1] / "config.json", {"word_embedding_dimension": dim, **modes})
+    return [(names[0], "Transformer"), (names[1], "Pooling")]
+
+
+def _tower_type(shape: Shape) -> str:
+    return "StaticEmbedding" if shape.backbone == "static" else "Transformer"
+
+
+def _write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_layout(folder: Path) -> Layout:
+    """What lies in a folder: one of ours, any other of sentence-transformers' layout, or a plain encoder.
+
+    DataError when it is none of them.
+    """
+    try:
+        if (folder / "noisyir.json").exists():
+            return _read_ours(folder)
+        if (folder / "modules.json").exists():
+            return _read_foreign(folder)
+        if (folder / "config.json").exists():
+            return Layout(_shape("transformer", "mean", "cosine", {}, _FALLBACK_LENGTH), dict.fromkeys(SIDES, folder))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder} is not a model: {type(error).__name__}: {error}") from error
+    raise DataError(f"{folder} is not a model: it has neither modules.json nor config.json")
+
+
+def _read_ours(folder: Path) -> Layout:
+    shape = Shape(**_read(folder / "noisyir.json"))
+    if shape.shared:
+        return Layout(shape, dict.fromkeys(SIDES, folder))
+    kind = _tower_type(shape)
+    return Layout(shape, {side: folder / f"{route}_0_{kind}" for side, route in _ROUTE.items()})
+
+
+def _read_foreign(folder: Path) -> Layout:
+    """Transformer + Pooling or StaticEmbedding, perhaps with Normalize: what we can train on."""
+    modules = {module["type"].rsplit(".", 1)[-1]: folder / module["path"] for module in _read(folder / "modules.json")}
+    kinds = [kind for kind in modules if kind != "Normalize"]
+    if kinds not in (["StaticEmbedding"], ["Transformer", "Pooling"]):
+        raise ValueError(f"modules {' + '.join(modules)}; known are StaticEmbedding and Transformer + Pooling")
+    tower, pooling, length = modules[kinds[0]], "mean", _FALLBACK_LENGTH
+    if kinds[0] == "Transformer":
+        pooling = _pooling(_read(modules["Pooling"] / "config.json"))
+        length = _read(tower / "sentence_bert_config.json").get("max_seq_length") or length
+    else:
+        length = (_read(tower / "tokenizer.json").get("truncation") or {"max_length": _UNBOUNDED})["max_length"]
+    about = _read(folder / "config_sentence_transformers.json")
+    backbone = "static" if kinds[0] == "StaticEmbedding" else "transformer"
+    similarity = "cosine" if "Normalize" in modules else "dot"
+    return Layout(_shape(backbone, pooling, similarity, about.get("prompts", {}), length), dict.fromkeys(SIDES, tower))
+
+
+def _pooling(config: Mapping[str, Any]) -> str:
+    """The one pooling mode in force, in either of sentence-transformers' spellings.  ValueError for others than ours."""
+    modes = [key.removeprefix("pooling_mode_").removesuffix("_tokens") for key, on in config.items() if on is True]
+    mode = config.get("pooling_mode") or [mode.removesuffix("_token") for mode in modes if mode != "include_prompt"]
+    mode = mode if isinstance(mode, str) else "+".join(mode)
+    if mode not in ("mean", "cls"):
+        raise ValueError(f"pooling {mode!r}; known are mean and cls")
+    return mode
+
+
+def _shape(backbone: str, pooling: str, similarity: str, prompts: Mapping[str, str], length: int) -> Shape:
+    passage_prefix = prompts.get("document") or prompts.get("passage") or ""
+    return Shape(
+        backbone=backbone,  # type: ignore[arg-type]
+        shared=True,
+        pooling=pooling,  # type: ignore[arg-type]
+        similarity=similarity,  # type: ignore[arg-type]
+        query_prefix=prompts.get("query") or "",
+        passage_prefix=passage_prefix,
+        query_max_len=length,
+        passage_max_len=length,
+    )
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

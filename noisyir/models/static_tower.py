@@ -32,13 +32,22 @@ class StaticTower(nn.Module):
         mean: Float[Tensor, "text dim"] = _BagMean.apply(self.weight, tokens)
         return mean
 
-    def save(self, folder: Path) -> None:
-        """Write StaticEmbedding's two files."""
+    def save(self, folder: Path, tokenizer_json: str) -> None:
+        """Write StaticEmbedding's two files; sentence-transformers truncates as `tokenizer_json` says."""
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
         save_file({"embedding.weight": self.weight.detach().cpu().contiguous()}, folder / "model.safetensors")
-        (folder / "tokenizer.json").write_text(self.tokenizer_json, encoding="utf-8")
+        (folder / "tokenizer.json").write_text(tokenizer_json, encoding="utf-8")
+
+
+def load_static(folder: Path) -> StaticTower:
+    """A StaticEmbedding's folder, sentence-transformers' or model2vec's.  KeyError, OSError when it is not one."""
+    from safetensors.torch import load_file
+
+    tensors = load_file(folder / "model.safetensors")
+    name = "embedding.weight" if "embedding.weight" in tensors else "embeddings"
+    return StaticTower(tensors[name].float(), (folder / "tokenizer.json").read_text(encoding="utf-8"))
 
 
 class _BagMean(torch.autograd.Function):

@@ -70,6 +70,11 @@ class TextTokenizer:
         tokenizer.enable_truncation(max_len)
         return cls(tokenizer, prefix, special_tokens, as_shares)
 
+    def to_json(self) -> str:
+        """The content of a `tokenizer.json` that truncates as this one does; the prefix is not part of it."""
+        text: str = self.tokenizer.to_str()
+        return text
+
     def __call__(self, texts: Sequence[str]) -> Tokens:
         """The tokens of each text; an empty text may have none."""
         flat, lengths = [np.empty(0, np.int32)], []

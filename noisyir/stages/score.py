@@ -19,8 +19,6 @@ def score(job: Job[ScoreParams]) -> None:
     from noisyir.eval.measures import judged, per_query, ranked
 
     params, run, qrels, queries = job.params, job.table("run"), job.table("qrels"), job.table("queries")
-    if params.answer_ranks and not job.has("answers"):
-        raise ConfigError("score.answer_ranks needs answers, which this dataset does not have: set it to []")
     folder = job.new_folder("trec")
     with job.writer("metrics") as out:
         for split in params.splits:
@@ -42,9 +40,10 @@ def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) ->
 
     if not job.params.answer_ranks:
         return
-    wanted = pa.array(query_ids, pa.string())
-    answers = job.table("answers")
-    answers = answers.filter(pa.compute.is_in(answers["query_id"], wanted))
+    answers = job.table("answers") if job.has("answers") else ANSWERS.schema.empty_table()
+    answers = answers.filter(pa.compute.is_in(answers["query_id"], pa.array(query_ids, pa.string())))
+    if not answers.num_rows or not job.has("corpus"):
+        raise ConfigError("score.answer_ranks needs answers, which these queries do not have: set it to []")
     retrieved = run["doc_id"].unique()
     texts: dict[str, str] = {}
     for batch in job.batches("corpus"):

@@ -1,0 +1,114 @@
+"""The transformer backbone: any Hugging Face encoder, pooled to one vector a text."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from noisyir.models.tokens import Tokens
+
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+
+
+class TransformerTower(nn.Module):
+    """An encoder and its pooling.
+
+    tokenizer_files: the tokenizer's files by name, written back as they came.
+    """
+
+    def __init__(self, encoder: Any, pooling: Literal["mean", "cls"], tokenizer_files: Mapping[str, str]) -> None:
+        super().__init__()
+        self.encoder, self.pooling, self.tokenizer_files = encoder, pooling, tokenizer_files
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector: the encoder's hidden size."""
+        size: int = self.encoder.config.hidden_size
+        return size
+
+    @property
+    def tokenizer_json(self) -> str:
+        """The content of `tokenizer.json`."""
+        return self.tokenizer_files["tokenizer.json"]
+
+    def forward(self, tokens: Tokens) -> Float[Tensor, "text dim"]:
+        """The pooled last hidden states; texts are padded to the longest, segment ids are all zero."""
+        if not len(tokens):
+            return torch.zeros(0, self.dim, device=self.encoder.device)
+        ids, mask = _padded(tokens, self.encoder.config.pad_token_id or 0)
+        ids, mask = ids.to(self.encoder.device), mask.to(self.encoder.device)
+        states = self.encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        return states[:, 0] if self.pooling == "cls" else masked_mean(states, mask)
+
+    def save(self, folder: Path, tokenizer_json: str) -> None:
+        """Write Hugging Face's files: config, safetensors, tokenizer."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with _quiet():
+            self.encoder.save_pretrained(folder)
+        config = json.loads((folder / "config.json").read_text())
+        config.pop("_name_or_path", None)  # where it was loaded from must not change the bytes
+        (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+        for name, text in {**self.tokenizer_files, "tokenizer.json": tokenizer_json}.items():
+            (folder / name).write_text(text, encoding="utf-8")
+
+
+def load_transformer(folder: Path, pooling: Literal["mean", "cls"]) -> TransformerTower:
+    """A saved encoder in float32 and its tokenizer's files.  OSError, ValueError when the folder is not one."""
+    return TransformerTower(read_encoder(folder), pooling, read_tokenizer(folder))
+
+
+def read_encoder(folder: Path) -> Any:
+    """The Hugging Face encoder in a folder, float32, without a pooler; weights only from safetensors."""
+    from transformers import AutoModel
+
+    with _quiet():
+        encoder = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=torch.float32)
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None  # a tanh layer that no bi-encoder here uses, absent from many files
+    return encoder
+
+
+def read_tokenizer(folder: Path) -> dict[str, str]:
+    """The tokenizer's files in a folder, by name.  ValueError when the fast tokenizer's is not among them."""
+    if not (folder / "tokenizer.json").exists():
+        raise ValueError("it has no tokenizer.json; write one with AutoTokenizer.from_pretrained(...).save_pretrained")
+    return {name: (folder / name).read_text("utf-8") for name in _TOKENIZER_FILES if (folder / name).exists()}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No loading report and no progress bar from transformers."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def masked_mean(
+    states: Float[Tensor, "text position dim"], mask: Bool[Tensor, "text position"]
+) -> Float[Tensor, "text dim"]:
+    """The mean of each text's own positions, summed in float32; zero for a text without any."""
+    present = mask.unsqueeze(-1).float()
+    return (states.float() * present).sum(dim=1) / present.sum(dim=1).clamp(min=1.0)
+
+
+def _padded(tokens: Tokens, pad_id: int) -> tuple[Int[Tensor, "text position"], Bool[Tensor, "text position"]]:
+    """Ids as a rectangle, padded on the right, and which of them are real."""
+    lengths = tokens.lengths
+    mask = np.arange(max(1, lengths.max())) < lengths[:, None]
+    ids = np.full(mask.shape, pad_id, np.int64)
+    ids[mask] = tokens.ids
+    return torch.from_numpy(ids), torch.from_numpy(mask)

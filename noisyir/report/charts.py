@@ -1,0 +1,106 @@
+"""Small charts as SVG text.  Colours are the page's CSS classes, so that they follow light, dark and print."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+Points = Sequence[tuple[float, float]]
+_MAX_POINTS = 160
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its interval."""
+
+    name: str
+    mean: float
+    low: float
+    high: float
+
+
+def interval_chart(estimates: Sequence[Estimate], *, width: int = 330) -> str:
+    """One row an estimate: a dot at the mean, a line from low to high; the last row is accented."""
+    left, right, row = 84, 14, 26
+    height = row * len(estimates) + 24
+    ticks = nice_ticks(min(0.0, *(e.low for e in estimates)), max(e.high for e in estimates), 4)
+    place = _scale(ticks[0], ticks[-1], left, width - right)
+    parts = [_grid_x(tick, place(tick), height - 20) for tick in ticks]
+    for number, estimate in enumerate(estimates):
+        y = row * number + 16
+        tone = "accent" if number == len(estimates) - 1 else "plain"
+        name = escape(_shorten(estimate.name, 12))
+        parts.append(f'<text class="label" x="{left - 10}" y="{y + 4}" text-anchor="end">{name}</text>')
+        line = f'x1="{place(estimate.low):.1f}" x2="{place(estimate.high):.1f}" y1="{y}" y2="{y}"'
+        parts.append(f'<line class="interval {tone}" {line}/>')
+        parts.append(f'<circle class="dot {tone}" cx="{place(estimate.mean):.1f}" cy="{y}" r="4"/>')
+    spoken = "; ".join(f"{e.name} {e.mean:.3f} ({e.low:.3f} to {e.high:.3f})" for e in estimates)
+    return _svg(width, height, parts, spoken)
+
+
+def line_chart(points: Points, *, name: str, width: int = 480, height: int = 190) -> str:
+    """A curve of (x, y) with light grid lines; many points are shown as means of equal stretches."""
+    left, right, top, bottom = 50, 14, 10, 24
+    points = thin(points)
+    x_ticks = nice_ticks(min(x for x, _ in points), max(x for x, _ in points), 6)
+    y_ticks = nice_ticks(min(y for _, y in points), max(y for _, y in points), 4)
+    to_x = _scale(min(x for x, _ in points), max(x for x, _ in points), left, width - right)
+    to_y = _scale(y_ticks[0], y_ticks[-1], height - bottom, top)
+    parts = []
+    for tick in y_ticks:
+        parts.append(
+            f'<line class="grid" x1="{left}" x2="{width - right}" y1="{to_y(tick):.1f}" y2="{to_y(tick):.1f}"/>'
+        )
+        parts.append(f'<text class="tick" x="{left - 8}" y="{to_y(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
+    for tick in x_ticks:
+        if left <= to_x(tick) <= width - right:
+            parts.append(
+                f'<text class="tick" x="{to_x(tick):.1f}" y="{height - 6}" text-anchor="middle">{tick:g}</text>'
+            )
+    path = " ".join(f"{to_x(x):.1f},{to_y(y):.1f}" for x, y in points)
+    parts.append(f'<polyline class="curve" points="{path}"/>')
+    marked = points if len(points) <= 24 else points[-1:]
+    parts += [f'<circle class="dot accent" cx="{to_x(x):.1f}" cy="{to_y(y):.1f}" r="3"/>' for x, y in marked]
+    return _svg(width, height, parts, f"{name}: from {points[0][1]:.4g} to {points[-1][1]:.4g}")
+
+
+def thin(points: Points) -> Points:
+    """At most 160 points: means of equal stretches, the last stretch perhaps shorter."""
+    if len(points) <= _MAX_POINTS:
+        return points
+    stretch = math.ceil(len(points) / _MAX_POINTS)
+    groups = [points[start : start + stretch] for start in range(0, len(points), stretch)]
+    return [(sum(x for x, _ in group) / len(group), sum(y for _, y in group) / len(group)) for group in groups]
+
+
+def nice_ticks(low: float, high: float, about: int) -> list[float]:
+    """Round numbers, equally spaced by 1, 2 or 5 times a power of ten, that enclose low and high."""
+    span = (high - low) or abs(high) or 1.0
+    raw = span / about
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(number * step, 12) for number in range(first, max(last, first + 1) + 1)]
+
+
+class _scale:  # noqa: N801 - used as the function that it makes
+    def __init__(self, low: float, high: float, start: float, end: float) -> None:
+        self.low, self.start = low, start
+        self.factor = (end - start) / ((high - low) or 1.0)
+
+    def __call__(self, value: float) -> float:
+        return self.start + (value - self.low) * self.factor
+
+
+def _grid_x(tick: float, x: float, height: float) -> str:
+    line = f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{height}"/>'
+    return f'{line}<text class="tick" x="{x:.1f}" y="{height + 15}" text-anchor="middle">{tick:g}</text>'
+
+
+def _shorten(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def _svg(width: int, height: int, parts: Sequence[str], spoken: str) -> str:
+    head = f'<svg class="chart" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"'
+    return f'{head} aria-label="{escape(spoken)}">{"".join(parts)}</svg>'

@@ -1,0 +1,191 @@
+"""The report page: tables in, one self-contained HTML file out; no script, no request, every text escaped."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+import pyarrow as pa
+import yaml
+from markupsafe import Markup
+
+from noisyir.config import ReportParams
+from noisyir.eval.significance import Gate
+from noisyir.report import charts
+from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
+from noisyir.report.flow import flow_graph
+from noisyir.report.history import Build, experiment_settings
+from noisyir.report.queries import Changes
+from noisyir.report.summary import p_value, signed
+
+_SHOWN_PACKAGES = 24
+
+
+@dataclass(frozen=True)
+class Results:
+    """What was measured: the comparison's table, the curves of training, and the queries that changed most."""
+
+    comparison: pa.Table
+    curves: pa.Table | None
+    changes: Changes | None
+    compared: tuple[str, str] | None  # (system, baseline) of the changes
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """What it was measured on; `corpus` holds the texts of all documents that the page shows."""
+
+    corpus: Corpus
+    queries: pa.Table
+    pairs: pa.Table
+    qrels: pa.Table
+    excluded: pa.Table
+    examples: Sequence[tuple[str, str]]
+
+
+def render(params: ReportParams, results: Results, dataset: Dataset, builds: Sequence[Build]) -> str:
+    """The page as HTML text; the same input gives the same text."""
+    comparison = results.comparison.to_pylist()
+    systems = list(dict.fromkeys(row["system"] for row in comparison))
+    title = params.title or "Retrieval report"
+    return _template().render(
+        title=title,
+        systems=systems,
+        headline=_headline(comparison),
+        verdicts=verdicts(comparison, Gate(params.alpha, params.min_gain)),
+        gate=params,
+        confidence=_confidence(builds),
+        splits=_result_tables(comparison, systems),
+        tests=[row for row in comparison if row["baseline"] is not None],
+        curves=_curve_charts(results.curves),
+        compared=results.compared,
+        changes=results.changes,
+        query_texts=_query_texts(dataset, results.changes),
+        **_dataset_card(dataset, builds),
+        **_history(title, params, builds, systems),
+    )
+
+
+def verdicts(comparison: Sequence[Mapping[str, Any]], gate: Gate) -> list[dict[str, Any]]:
+    """The last system against each other one, on the first measure and split, with what the gate says of it."""
+    last, measure, split = comparison[-1]["system"], comparison[0]["measure"], comparison[0]["split"]
+    return [
+        {
+            **row,
+            "verdict": gate.verdict(row["difference"], row["difference_low"], row["difference_high"], row["p_holm"]),
+        }
+        for row in comparison
+        if row["baseline"] is not None and (row["system"], row["measure"], row["split"]) == (last, measure, split)
+    ]
+
+
+def _headline(comparison: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    first = comparison[0]
+    return {"measure": first["measure"], "split": first["split"], "queries": first["queries"]}
+
+
+def _result_tables(comparison: Sequence[Mapping[str, Any]], systems: Sequence[str]) -> list[dict[str, Any]]:
+    """For each split: its measures, and a row of estimates for each system, the best of each measure marked."""
+    tables = []
+    for split in dict.fromkeys(row["split"] for row in comparison):
+        estimates: dict[str, dict[str, charts.Estimate]] = {}
+        for row in comparison:
+            if row["split"] == split:
+                of_measure = estimates.setdefault(row["measure"], {})
+                of_measure[row["system"]] = charts.Estimate(row["system"], row["mean"], row["low"], row["high"])
+        best = {measure: max(found.values(), key=lambda e: e.mean).mean for measure, found in estimates.items()}
+        rows = [
+            (system, [(found[system], found[system].mean == best[measure]) for measure, found in estimates.items()])
+            for system in systems
+        ]
+        pictures = [(m, Markup(charts.interval_chart(list(found.values())))) for m, found in estimates.items()]
+        tables.append({"split": split, "measures": list(estimates), "rows": rows, "charts": pictures})
+    return tables
+
+
+def _curve_charts(curves: pa.Table | None) -> list[dict[str, Any]]:
+    if curves is None:
+        return []
+    points: dict[str, list[tuple[float, float]]] = {}
+    for row in curves.sort_by([("name", "ascending"), ("step", "ascending")]).to_pylist():
+        points.setdefault(row["name"], []).append((row["epoch"], row["value"]))
+    # The loss is what training lowers: it comes first; all else follows by name.
+    names = sorted(points, key=lambda name: ("loss" not in name, name))
+    return [
+        {"name": name, "last": points[name][-1][1], "chart": Markup(charts.line_chart(points[name], name=name))}
+        for name in names
+    ]
+
+
+def _query_texts(dataset: Dataset, changes: Changes | None) -> dict[str, str]:
+    shown = {query_id for query_id, _ in dataset.examples}
+    shown |= {change.query_id for change in ((*changes.wins, *changes.losses) if changes else ())}
+    wanted = dataset.queries.filter(pa.compute.is_in(dataset.queries["query_id"], pa.array(sorted(shown), pa.string())))
+    texts = map(snippet, wanted["text"].to_pylist())
+    return dict(zip(wanted["query_id"].to_pylist(), texts, strict=True))
+
+
+def _dataset_card(dataset: Dataset, builds: Sequence[Build]) -> dict[str, Any]:
+    notes = {build.meta.stage: build.meta.notes for build in builds}
+    source = notes.get("ingest", {}).get("source", {})
+    return {
+        "source": {name: value for name, value in source.items() if not isinstance(value, dict | list)},
+        "text_lengths": [
+            ("documents", dataset.corpus.lengths),
+            ("queries", lengths(word_counts(dataset.queries["text"]))),
+        ],
+        "split_rows": split_rows(dataset.queries, dataset.pairs, dataset.qrels),
+        "exclusions": exclusion_rows(dataset.excluded),
+        "noise": notes.get("corrupt", {}).get("noise"),
+        "examples": dataset.examples,
+        "doc_texts": dataset.corpus.texts,
+    }
+
+
+def _history(title: str, params: ReportParams, builds: Sequence[Build], systems: Sequence[str]) -> dict[str, Any]:
+    metas = [build.meta for build in builds]
+    settings = experiment_settings(title, metas, params)
+    return {
+        "builds": builds,
+        "seconds": sum(meta.seconds for meta in metas),
+        "slowest": max((meta.seconds for meta in metas), default=0.0) or 1.0,
+        "graph": Markup(flow_graph(builds, systems)) if builds else "",
+        "environments": _environments(builds),
+        "experiment": yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=100),
+    }
+
+
+def _environments(builds: Sequence[Build]) -> list[dict[str, Any]]:
+    """Each code version and set of packages that made a build, and which builds it made: more than one after changes."""
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+    for build in builds:
+        packages = tuple(sorted(build.meta.packages.items()))[:_SHOWN_PACKAGES]
+        found.setdefault((build.meta.git_commit or "an installed package", packages), []).append(build.name)
+    return [{"commit": commit, "packages": packages, "names": names} for (commit, packages), names in found.items()]
+
+
+def _confidence(builds: Sequence[Build]) -> float:
+    return next((build.meta.params["confidence"] for build in builds if build.meta.stage == "compare"), 0.95)
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("noisyir.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"signed": signed, "p_value": p_value, "seconds": _seconds}
+    return environment.get_template("report.html")
+
+
+def _seconds(value: float) -> str:
+    """A duration as people say it: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min."""
+    if value < 10:
+        return f"{value:.1f} s"
+    minutes, seconds = divmod(round(value), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{seconds} s"

@@ -1,0 +1,79 @@
+"""Which queries a system wins and loses: the difference behind the mean, query by query."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+@dataclass(frozen=True)
+class Change:
+    """A query, one relevant document, its rank in every system (None: not retrieved) and the gain in the measure."""
+
+    query_id: str
+    doc_id: str
+    ranks: tuple[int | None, ...]
+    gain: float
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The largest gains and the largest losses on one measure and split."""
+
+    wins: list[Change]
+    losses: list[Change]
+
+
+def largest_changes(
+    values: Mapping[str, Mapping[str, float]],
+    runs: Mapping[str, pa.Table],
+    qrels: pa.Table,
+    *,
+    system: str,
+    baseline: str,
+    count: int,
+) -> Changes:
+    """The `count` queries that gain most and lose most from `baseline` to `system`; equal gains by query id.
+
+    values: system to {query id: value of the measure}.  The document shown is the relevant one that any system ranks
+    highest: the one that the change is about.
+    """
+    query_ids = sorted(values[system])
+    gains = np.array([values[system][query_id] - values[baseline][query_id] for query_id in query_ids])
+    order = np.argsort(-gains, kind="stable")
+    best = [place for place in order[:count] if gains[place] > 0]
+    worst = [place for place in np.argsort(gains, kind="stable")[:count] if gains[place] < 0]
+    ranks = _relevant_ranks([query_ids[place] for place in (*best, *worst)], runs, qrels)
+
+    def change(place: int) -> Change:
+        of_query = ranks[query_ids[place]]
+        doc_id = min(of_query, key=lambda doc_id: (min((r for r in of_query[doc_id] if r), default=np.inf), doc_id))
+        return Change(query_ids[place], doc_id, of_query[doc_id], float(gains[place]))
+
+    return Changes([change(place) for place in best], [change(place) for place in worst])
+
+
+def values_of(metrics: pa.Table, measure: str, split: str) -> dict[str, float]:
+    """Query id to value, of one measure on one split."""
+    wanted = pc.and_(pc.equal(metrics["measure"], measure), pc.equal(metrics["split"], split))
+    rows = metrics.filter(pc.and_(wanted, pc.is_valid(metrics["query_id"])))
+    return dict(zip(rows["query_id"].to_pylist(), rows["value"].to_pylist(), strict=True))
+
+
+def _relevant_ranks(
+    query_ids: Sequence[str], runs: Mapping[str, pa.Table], qrels: pa.Table
+) -> dict[str, dict[str, tuple[int | None, ...]]]:
+    """Query id -> relevant document id -> its rank in each run, in the runs' order."""
+    wanted = pa.array(query_ids, pa.string())
+    places: list[dict[tuple[str, str], int]] = []
+    for run in runs.values():
+        rows = run.filter(pc.is_in(run["query_id"], wanted))
+        columns = (rows[name].to_pylist() for name in ("query_id", "doc_id", "rank"))
+        places.append({(query_id, doc_id): rank for query_id, doc_id, rank in zip(*columns, strict=True)})
+    relevant = qrels.filter(pc.and_(pc.is_in(qrels["query_id"], wanted), pc.greater_equal(qrels["relevance"], 1)))
+    found: dict[str, dict[str, tuple[int | None, ...]]] = {}
+    for query_id, doc_id in zip(relevant["query_id"].to_pylist(), relevant["doc_id"].to_pylist(), strict=True):
+        found.setdefault(query_id, {})[doc_id] = tuple(ranks.get((query_id, doc_id)) for ranks in places)
+    return found

@@ -1,0 +1,62 @@
+"""BM25 behind one protocol: Lucene by Pyserini, or bm25s where Java cannot be had.
+
+Both score with Lucene's BM25, per query term and document (Kamphuis et al., ECIR 2020, "Lucene (accurate)"):
+
+    ln(1 + (N - n + 0.5) / (n + 0.5)) * tf / (tf + k1 * (1 - b + b * length / mean length))
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import pyarrow as pa
+
+from noisyir.retrieval.runs import Hits
+
+Engine = Literal["pyserini", "bm25s"]
+_ABOUT = "about.json"
+
+
+class LexicalSearcher(Protocol):
+    """An open inverted index."""
+
+    def search(self, queries: Sequence[str], top_k: int) -> Hits:
+        """The best documents of each query; none for a query of which no term is left."""
+
+
+def build_lexical_index(
+    engine: Engine, documents: Iterable[pa.RecordBatch], folder: Path, *, threads: int, java_heap: str
+) -> int:
+    """Index documents (doc_id, title, text) into an empty folder; returns how many were indexed.
+
+    A document in which no character can be indexed is left out, and is never found.
+    """
+    if engine == "pyserini":
+        from noisyir.retrieval import lucene
+
+        indexed = lucene.build(documents, folder / engine, threads=threads, java_heap=java_heap)
+    else:
+        from noisyir.retrieval import numpy_bm25
+
+        indexed = numpy_bm25.build(documents, folder / engine)
+    (folder / _ABOUT).write_text(json.dumps({"documents": indexed, "engine": engine}))
+    return indexed
+
+
+def open_lexical_index(folder: Path, *, k1: float, b: float, threads: int, java_heap: str) -> LexicalSearcher:
+    """A searcher of an index that `build_lexical_index` made, by the engine that made it."""
+    engine = json.loads((folder / _ABOUT).read_text())["engine"]
+    if engine == "pyserini":
+        from noisyir.retrieval.lucene import Lucene
+
+        return Lucene(folder / engine, k1=k1, b=b, threads=threads, java_heap=java_heap)
+    from noisyir.retrieval.numpy_bm25 import NumpyBm25
+
+    return NumpyBm25(folder / engine, k1=k1, b=b)
+
+
+def contents(documents: pa.RecordBatch) -> list[str]:
+    """What is indexed of each document: title, newline, text."""
+    titles, texts = documents["title"].to_pylist(), documents["text"].to_pylist()
+    return [f"{title}\n{text}" for title, text in zip(titles, texts, strict=True)]

@@ -1,0 +1,131 @@
+"""Texts to vectors, shard by shard: a finished shard is a file that outlives a kill."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+
+from noisyir.errors import DataError
+from noisyir.models.tokens import Side, Tokens
+from noisyir.schemas import Artifact
+from noisyir.tables import conform, write_part
+
+_NAMED = 5  # documents or queries that an error names
+
+
+class Encoder(Protocol):
+    """What encoding needs of a bi-encoder."""
+
+    def tokenize(self, texts: list[str], side: Side) -> Tokens:
+        """The token ids of texts."""
+
+    def embed(self, tokens: Tokens, side: Side) -> torch.Tensor:
+        """The vectors of tokenised texts: float32 (text, dim)."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some texts and their ids: `keys` go into the vectors' table, `names` into messages."""
+
+    keys: pa.Array
+    names: pa.Array
+    texts: list[str]
+
+
+@dataclass(frozen=True)
+class ShardEncoder:
+    """Encodes shards of one side into Parquet parts of `artifact`, in `folder`, skipping parts that are there.
+
+    dtype: of the stored vectors.  batch_tokens: tokens of one batch, padding included.
+    """
+
+    model: Encoder
+    side: Side
+    artifact: Artifact
+    folder: Path
+    dtype: Literal["float32", "float16"]
+    batch_tokens: int
+
+    def parts(self, shards: Iterable[Shard], finished: Callable[[int], None]) -> list[Path]:
+        """One part per shard, in order; `finished` is told the texts of each.  The next shard is tokenised meanwhile.
+
+        DataError when the model gives a vector that is not finite.
+        """
+        paths = []
+        for path, shard, tokens in _one_ahead(self._prepare, enumerate(shards)):
+            if tokens is not None:
+                arriving = path.with_suffix(".arriving")
+                write_part(self._table(shard, tokens), arriving)
+                arriving.rename(path)
+            finished(len(shard.keys))
+            paths.append(path)
+        return paths
+
+    def _prepare(self, numbered: tuple[int, Shard]) -> tuple[Path, Shard, Tokens | None]:
+        number, shard = numbered
+        path = self.folder / f"{self.artifact.name}-{number:05d}.parquet"
+        return path, shard, None if path.exists() else self.model.tokenize(shard.texts, self.side)
+
+    def _table(self, shard: Shard, tokens: Tokens) -> pa.Table:
+        vectors = embed_all(self.model, tokens, self.side, self.batch_tokens).astype(self.dtype)
+        _refuse_not_finite(vectors, shard, self.side)
+        column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
+        (key,) = self.artifact.key
+        return conform(self.artifact, pa.table({key: shard.keys, "vector": column}), "encode")
+
+
+def embed_all(model: Encoder, tokens: Tokens, side: Side, batch_tokens: int) -> npt.NDArray[np.float32]:
+    """Vectors (text, dim) of tokenised texts, in their order, computed in batches of similar length."""
+    vectors: npt.NDArray[np.float32] | None = None
+    for rows in token_batches(tokens.lengths, batch_tokens):
+        with torch.inference_mode():
+            found = model.embed(tokens.take(rows), side).cpu().numpy()
+        if vectors is None:
+            vectors = np.empty((len(tokens), found.shape[1]), np.float32)
+        vectors[rows] = found
+    assert vectors is not None, "a shard has at least one text"
+    return vectors
+
+
+def token_batches(lengths: npt.NDArray[np.integer], budget: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Rows of texts in batches whose count times longest length is at most `budget`; at least one text each.
+
+    lengths: tokens of each text.  Longest first, so that what does not fit the device's memory fails at once.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        longest = max(int(lengths[order[start]]), 1)
+        stop = start + max(budget // longest, 1)
+        yield order[start:stop]
+        start = stop
+
+
+def _refuse_not_finite(vectors: npt.NDArray[Any], shard: Shard, side: Side) -> None:
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        names = ", ".join(shard.names.take(pa.array(bad[:_NAMED])).to_pylist())
+        many = f"{names} and {len(bad) - _NAMED} more" if len(bad) > _NAMED else names
+        raise DataError(
+            f"the model gives NaN or infinite {vectors.dtype} vectors for the {side} ids {many}: "
+            "train again with a lower train.learning_rate, or set encode.dtype=float32"
+        )
+
+
+def _one_ahead(prepare: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+    """`prepare(item)` of each item, in order, the next one being prepared in another thread while one is used."""
+    with ThreadPoolExecutor(1) as thread:
+        pending = None
+        for item in items:
+            following = thread.submit(prepare, item)
+            if pending is not None:
+                yield pending.result()
+            pending = following
+        if pending is not None:
+            yield pending.result()

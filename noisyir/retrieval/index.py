@@ -1,0 +1,126 @@
+"""FAISS indexes by inner product: built from a stream of vectors, kept as one file, opened without reading it."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from noisyir.errors import ConfigError, DataError
+
+Vectors = npt.NDArray[np.float32]
+Stream = Callable[[], Iterable[pa.RecordBatch]]
+
+_FILE, _ABOUT = "index.faiss", "about.json"
+
+
+def build_index(
+    stream: Stream, rows: int, factory: str, *, train_rows: int, rng: np.random.Generator, threads: int, device: str
+) -> faiss.Index:
+    """An index of `rows` vectors in which a vector's id is its doc_row.
+
+    stream: gives batches (doc_row, vector) from the first row on, each time it is called: twice when the index needs
+    training, which uses `train_rows` of the vectors drawn with `rng`.  ConfigError when FAISS cannot make or train it.
+    """
+    faiss.omp_set_num_threads(threads)
+    dim = vectors_of(next(iter(stream()))).shape[1]
+    with _faiss_errors(factory, rows, dim):
+        index = faiss.index_factory(dim, factory, faiss.METRIC_INNER_PRODUCT)
+        if not index.is_trained:
+            index = _to_gpu(index, device)
+            index.train(_sample(stream, rows, dim, train_rows, rng))
+        if "HNSW" in factory:
+            faiss.omp_set_num_threads(1)  # with more, the graph depends on which thread comes first
+        _reserve(index, rows)
+        for batch in stream():
+            _check_rows(batch, index.ntotal)
+            index.add(vectors_of(batch))
+    return _to_cpu(index)
+
+
+def save_index(index: faiss.Index, factory: str, folder: Path) -> None:
+    """Write the index, and what it is as JSON; equal indexes give equal bytes."""
+    faiss.write_index(index, str(folder / _FILE))
+    about = {"dim": index.d, "factory": factory, "metric": "inner_product", "rows": index.ntotal}
+    (folder / _ABOUT).write_text(json.dumps(about))
+
+
+def open_index(folder: Path, *, probes: int, breadth: int) -> faiss.Index:
+    """A saved index, mapped from its file where its kind allows that, with its search settings.
+
+    probes: inverted lists visited a query (IVF).  breadth: candidates kept while searching (HNSW).
+    """
+    index = faiss.read_index(str(folder / _FILE), faiss.IO_FLAG_MMAP_IFC)
+    space = faiss.ParameterSpace()
+    space.initialize(index)
+    known = {space.parameter_ranges.at(i).name for i in range(space.parameter_ranges.size())}
+    for name, value in (("nprobe", probes), ("efSearch", breadth)):
+        if name in known:
+            space.set_index_parameter(index, name, value)
+    return index
+
+
+def vectors_of(batch: pa.RecordBatch) -> Vectors:
+    """The `vector` column as float32 (row, dim)."""
+    column = batch["vector"]
+    return column.flatten().to_numpy().astype(np.float32, copy=False).reshape(-1, column.type.list_size)
+
+
+def _sample(stream: Stream, rows: int, dim: int, train_rows: int, rng: np.random.Generator) -> Vectors:
+    """A uniform sample of the vectors, in row order; all of them when `train_rows` is not fewer."""
+    chosen = np.sort(rng.choice(rows, size=min(train_rows, rows), replace=False))
+    sample = np.empty((len(chosen), dim), np.float32)
+    first = 0
+    for batch in stream():
+        start, stop = np.searchsorted(chosen, [first, first + batch.num_rows])
+        sample[start:stop] = vectors_of(batch)[chosen[start:stop] - first]
+        first += batch.num_rows
+    return sample
+
+
+def _reserve(index: faiss.Index, rows: int) -> None:
+    """Take the memory of an index that keeps its codes in one array at once: growing, it would take up to three times.
+
+    The array has no `reserve`, but it keeps its capacity when it is emptied.
+    """
+    storage = faiss.downcast_index(getattr(index, "storage", index))
+    if isinstance(storage, faiss.IndexFlatCodes):
+        storage.codes.resize(rows * storage.code_size)
+        storage.codes.resize(0)
+
+
+def _check_rows(batch: pa.RecordBatch, first: int) -> None:
+    rows = batch["doc_row"].to_numpy()
+    if not np.array_equal(rows, np.arange(first, first + len(rows))):
+        raise DataError(f"doc_vectors: doc_row must count up from 0 without gaps; the row after {first} breaks that")
+
+
+@contextmanager
+def _faiss_errors(factory: str, rows: int, dim: int) -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        reason = re.sub(r"^Error in .*? at \S+: (Error: '.*?' failed: )?", "", " ".join(str(error).split()))
+        raise ConfigError(
+            f"index.factory={factory!r} does not work for {rows} vectors of {dim} dimensions: {reason}. "
+            "Flat always works; HNSW32 and IVF<lists>,PQ<bytes> are for large corpora"
+        ) from error
+
+
+def _to_gpu(index: faiss.Index, device: str) -> faiss.Index:
+    """The index on the GPU that `device` names, where FAISS has GPUs and can hold that kind there."""
+    if device == "cpu" or faiss.get_num_gpus() == 0 or not isinstance(index, faiss.IndexIVF):
+        return index
+    number = int(device.partition(":")[2] or 0)
+    return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
+
+
+def _to_cpu(index: Any) -> faiss.Index:
+    on_gpu = hasattr(faiss, "GpuIndex") and isinstance(index, faiss.GpuIndex)
+    return faiss.index_gpu_to_cpu(index) if on_gpu else index

@@ -1,0 +1,43 @@
+"""bm25_index: an inverted index of the corpus."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from noisyir.config import Bm25IndexParams
+from noisyir.schemas import CORPUS, LEXICAL_INDEX
+from noisyir.stage import Job, Stage
+
+_DOCUMENTS_AT_ONCE = 8192
+
+
+def bm25_index(job: Job[Bm25IndexParams]) -> None:
+    """Index title, newline and text of every document, as a stream."""
+    from noisyir.retrieval.bm25 import build_lexical_index
+
+    indexed = build_lexical_index(
+        job.params.engine,
+        _documents(job),
+        job.new_folder("lexical_index"),
+        threads=job.runtime.cpu_threads,
+        java_heap=job.runtime.java_heap,
+    )
+    job.note("documents", {"indexed": indexed, "without_terms": job.rows("corpus") - indexed})
+
+
+def _documents(job: Job[Bm25IndexParams]) -> Iterator[pa.RecordBatch]:
+    done = 0
+    for batch in job.batches("corpus", _DOCUMENTS_AT_ONCE):
+        yield batch
+        done += batch.num_rows
+        job.progress(done, job.rows("corpus"), "documents")
+
+
+BM25_INDEX = Stage(
+    name="bm25_index",
+    version=1,
+    params=Bm25IndexParams,
+    reads={"corpus": CORPUS["doc_id", "title", "text"]},
+    writes={"lexical_index": LEXICAL_INDEX},
+    run=bm25_index,
+)

@@ -1,0 +1,35 @@
+"""index: the documents' vectors as a FAISS index."""
+
+from noisyir import schemas
+from noisyir.config import IndexParams
+from noisyir.stage import Job, Stage
+
+_VECTORS_AT_ONCE = 16384
+
+
+def build(job: Job[IndexParams]) -> None:
+    """Build the index that the factory string describes, from a stream of vectors."""
+    from noisyir.retrieval.index import build_index, save_index
+
+    index = build_index(
+        lambda: job.batches("doc_vectors", _VECTORS_AT_ONCE),
+        job.rows("doc_vectors"),
+        job.params.factory,
+        train_rows=job.params.train_rows,
+        rng=job.rng("training sample"),
+        threads=job.runtime.cpu_threads,
+        device=job.runtime.device,
+    )
+    save_index(index, job.params.factory, job.new_folder("index"))
+
+
+INDEX = Stage(
+    name="index",
+    version=1,
+    params=IndexParams,
+    reads={"doc_vectors": schemas.DOC_VECTORS.all()},
+    writes={"index": schemas.INDEX},
+    run=build,
+    seeded=True,
+    pool="gpu",
+)

@@ -1,0 +1,87 @@
+"""report: one page that shows the result, what it was measured on, and how to make it again."""
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from noisyir.config import ReportParams
+from noisyir.schemas import COMPARISON, CORPUS, CURVES, DENSE_RUN, EXCLUDED, METRICS, PAIRS, QRELS, QUERIES
+from noisyir.schemas import REPORT as PAGE
+from noisyir.stage import Job, Stage
+
+if TYPE_CHECKING:
+    from noisyir.report.history import Build
+    from noisyir.report.queries import Changes
+
+
+def report(job: Job[ReportParams]) -> None:
+    """Write report.html, and the same tables as summary.md and comparison.csv."""
+    from pyarrow import csv
+
+    from noisyir.report.dataset import example_pairs, read_corpus
+    from noisyir.report.page import Dataset, Results, render
+    from noisyir.report.summary import difference_rows, markdown_table, summary_rows
+
+    comparison, queries, pairs, qrels = (job.table(name) for name in ("comparison", "queries", "pairs", "qrels"))
+    compared, changes = _changes(job, comparison, qrels)
+    examples = example_pairs(pairs, job.params.examples)
+    shown = [doc_id for _, doc_id in examples] + [c.doc_id for c in (*changes.wins, *changes.losses)]
+    corpus = read_corpus(job.batches("corpus"), shown)
+    results = Results(comparison, job.table("curves") if job.has("curves") else None, changes, compared)
+    dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
+    folder = job.new_folder("report")
+    page = render(job.params, results, dataset, _builds(job))
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    tables = [markdown_table(summary_rows(comparison), left=1), markdown_table(difference_rows(comparison), left=4)]
+    (folder / "summary.md").write_text("\n".join(tables), encoding="utf-8")
+    csv.write_csv(comparison, folder / "comparison.csv")
+
+
+def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> "tuple[tuple[str, str] | None, Changes]":
+    """The queries that the last system changes most, against the baseline of the comparison, on its first measure."""
+    from noisyir.report.queries import Changes, largest_changes, values_of
+
+    first = {name: comparison[name][0].as_py() for name in ("measure", "split")}
+    metrics = job.tables("metrics")
+    system = list(metrics)[-1]
+    tests = comparison.filter(pa.compute.equal(comparison["system"], system))
+    baseline = tests["baseline"][0].as_py() if tests.num_rows else None
+    if baseline is None:
+        return None, Changes([], [])
+    values = {name: values_of(metrics[name], **first) for name in (system, baseline)}
+    count = job.params.examples
+    changes = largest_changes(values, job.tables("runs"), qrels, system=system, baseline=baseline, count=count)
+    return (system, baseline), changes
+
+
+def _builds(job: Job[Any]) -> "list[Build]":
+    from noisyir.provenance import lineage
+    from noisyir.report.history import name_builds
+    from noisyir.store import Ref
+
+    refs = []
+    for value in job.inputs.values():
+        refs += [value] if isinstance(value, Ref) else list(value.values()) if not isinstance(value, str) else []
+    runs, metrics = job.refs("runs"), job.refs("metrics")
+    systems = {label: [ref, runs[label]] if label in runs else [ref] for label, ref in metrics.items()}
+    return name_builds(lineage(job.store, refs), systems)
+
+
+REPORT = Stage(
+    name="report",
+    version=1,
+    params=ReportParams,
+    reads={
+        "comparison": COMPARISON.all(),
+        "metrics": METRICS.all().each(),
+        "runs": DENSE_RUN["query_id", "doc_id", "rank"].each(),
+        "curves": CURVES.all().or_none(),
+        "corpus": CORPUS["doc_id", "title", "text"],
+        "queries": QUERIES.all(),
+        "pairs": PAIRS.all(),
+        "qrels": QRELS.all(),
+        "excluded": EXCLUDED.all(),
+    },
+    writes={"report": PAGE},
+    run=report,
+)

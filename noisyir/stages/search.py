@@ -1,0 +1,40 @@
+"""search: the dense ranking of each encoded query's best documents."""
+
+from noisyir.config import SearchParams
+from noisyir.schemas import CORPUS, DENSE_RUN, INDEX, QUERY_VECTORS
+from noisyir.stage import Job, Stage
+
+_QUERIES_AT_ONCE = 1024
+
+
+def dense_search(job: Job[SearchParams]) -> None:
+    """Search the index for every query vector, batch by batch."""
+    import faiss
+
+    from noisyir.retrieval.index import open_index, vectors_of
+    from noisyir.retrieval.runs import run_table
+    from noisyir.retrieval.search import ids_by_row, search
+
+    faiss.omp_set_num_threads(job.runtime.cpu_threads)
+    index = open_index(job.folder("index"), probes=job.params.probes, breadth=job.params.breadth)
+    doc_ids = ids_by_row(job.table("corpus"))
+    done = 0
+    with job.writer("dense_run") as out:
+        for batch in job.batches("query_vectors", _QUERIES_AT_ONCE):
+            out.append(run_table(batch["query_id"], search(index, vectors_of(batch), doc_ids, job.params.top_k)))
+            done += batch.num_rows
+            job.progress(done, job.rows("query_vectors"), "queries")
+
+
+SEARCH = Stage(
+    name="search",
+    version=1,
+    params=SearchParams,
+    reads={
+        "index": INDEX.all(),
+        "query_vectors": QUERY_VECTORS.all(),
+        "corpus": CORPUS["doc_id", "doc_row"],
+    },
+    writes={"dense_run": DENSE_RUN},
+    run=dense_search,
+)

@@ -1,0 +1,72 @@
+"""MLflow's tracking store and registry: where they are, opened without noise."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from noisyir.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+_QUIET = {
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",  # its default waits four minutes for a server that is not there
+}
+
+
+@dataclass(frozen=True)
+class Backend:
+    """An open tracking store.  `artifacts`: where a new experiment keeps its files; None when a server decides."""
+
+    client: "MlflowClient"
+    uri: str
+    artifacts: str | None
+
+    def experiment_id(self, name: str) -> str:
+        """The id of the MLflow experiment `name`, which is made when it is not there."""
+        from mlflow.exceptions import MlflowException
+
+        if found := self.client.get_experiment_by_name(name):
+            return str(found.experiment_id)
+        try:
+            return str(self.client.create_experiment(name, artifact_location=self.artifacts))
+        except MlflowException as error:
+            if error.error_code == "RESOURCE_ALREADY_EXISTS" and (found := self.client.get_experiment_by_name(name)):
+                return str(found.experiment_id)  # another run made it meanwhile
+            raise
+
+
+def connect(home: Path) -> Backend:
+    """The store at `MLFLOW_TRACKING_URI`, or the SQLite one in `home`.  ConfigError when it cannot be opened."""
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
+    served = uri.startswith(("http://", "https://", "databricks"))
+    home.mkdir(parents=True, exist_ok=True)
+    try:
+        with exclusive(home):  # two processes that migrate one new database break it
+            client = MlflowClient(uri, os.environ.get("MLFLOW_REGISTRY_URI") or uri)
+            client.search_experiments(max_results=1)
+    except (MlflowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(f"cannot open MLflow at {uri}: {reason}. Check MLFLOW_TRACKING_URI, or --no-track") from error
+    return Backend(client, uri, None if served else (home / "mlflow-artifacts").as_uri())
+
+
+@contextmanager
+def exclusive(home: Path) -> Iterator[None]:
+    """Hold the embedded store and the registry against other processes of this machine; freed by any death."""
+    import fcntl
+
+    with (home / ".mlflow.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,140 @@
+"""Training pairs as arrays, and the batches of an epoch: which pairs together, with which negatives and masks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyir.models.tokens import Tokens, take_ragged
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """A list of row numbers for each of n things: thing i's are `values[offsets[i]:offsets[i + 1]]`."""
+
+    offsets: Rows
+    values: Rows
+
+    @classmethod
+    def grouped(cls, keys: Rows, values: Rows, size: int) -> "Ragged":
+        """The values of each key in 0..size - 1, in their given order."""
+        order = np.argsort(keys, kind="stable")
+        return cls(np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=size))]), values[order])
+
+    def take(self, rows: Rows) -> tuple[Rows, Rows]:
+        """For the things at `rows`: (which of them, value), one entry a value."""
+        offsets, places = take_ragged(self.offsets, rows)
+        return np.repeat(np.arange(len(rows)), np.diff(offsets)), self.values[places]
+
+
+@dataclass(frozen=True)
+class TrainingPairs:
+    """All that training reads, by position: pair i joins text `query[i]` of `queries` and `passage[i]` of `passages`.
+
+    known: for each query, the passages that some pair gives to a query of the same text: never its negatives.
+    negatives: for each query, its mined negatives; None when there are none to use.
+    """
+
+    queries: Tokens
+    passages: Tokens
+    query: Rows
+    passage: Rows
+    known: Ragged
+    negatives: Ragged | None
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Pairs that are each other's negatives.
+
+    Columns run pair by pair: its own passage, then its hard negatives (DPR's order); `positive` holds the columns
+    of the former.  `ignored` is (query, passage), true where a passage is known to be right for a query but is not
+    its pair's.
+    """
+
+    queries: Tokens
+    passages: Tokens
+    positive: Rows
+    ignored: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the pairs in an order, and with negatives, that `rng` alone decides.
+
+    Every pair is in one batch: there are ceil(pairs / batch_size) of them and their sizes differ by at most one.
+    """
+
+    pairs: TrainingPairs
+    batch_size: int
+    hard_negatives: int
+    rng: np.random.Generator
+
+    def __len__(self) -> int:
+        return batch_count(len(self.pairs), self.batch_size)
+
+    @cached_property
+    def _plan(self) -> tuple[list[Rows], Rows]:
+        """Pair numbers by batch, and the (pair, n) negatives: drawn whole, so that any batch can come first."""
+        order = self.rng.permutation(len(self.pairs))
+        return np.array_split(order, len(self)), draw_negatives(self.pairs, self.hard_negatives, self.rng)
+
+    def batches(self, start: int = 0) -> Iterator[Batch]:
+        """The batches from number `start` on."""
+        chosen, negatives = self._plan
+        for rows in chosen[start:]:
+            yield assemble(self.pairs, rows, negatives[rows])
+
+
+def batch_count(pairs: int, batch_size: int) -> int:
+    """Batches of one epoch."""
+    return -(-pairs // batch_size)
+
+
+def assemble(pairs: TrainingPairs, rows: Rows, negatives: Rows) -> Batch:
+    """The batch of the pairs numbered `rows`, whose (pair, n) hard negatives are given."""
+    columns = np.concatenate([pairs.passage[rows, None], negatives], axis=1)
+    positive = np.arange(len(rows)) * columns.shape[1]
+    ignored = known_columns(pairs.known, pairs.query[rows], columns.ravel())
+    ignored[np.arange(len(rows)), positive] = False
+    return Batch(pairs.queries.take(pairs.query[rows]), pairs.passages.take(columns.ravel()), positive, ignored)
+
+
+def known_columns(known: Ragged, queries: Rows, columns: Rows) -> npt.NDArray[np.bool_]:
+    """(query, column): whether the column's passage is known to be right for the query."""
+    order = np.argsort(columns, kind="stable")
+    row, passage = known.take(queries)
+    first = np.searchsorted(columns, passage, "left", sorter=order)
+    count = np.searchsorted(columns, passage, "right", sorter=order) - first
+    ends = np.cumsum(count)
+    places = np.arange(count.sum()) + np.repeat(first - (ends - count), count)
+    found = np.zeros((len(queries), len(columns)), bool)
+    found[np.repeat(row, count), order[places]] = True
+    return found
+
+
+def draw_negatives(pairs: TrainingPairs, count: int, rng: np.random.Generator) -> Rows:
+    """(pair, count) hard negatives: a random choice of the query's own, without repetition.
+
+    Where a query has fewer than `count`, passages drawn from all training passages take the missing places.
+    """
+    drawn = rng.integers(len(pairs.passages), size=(len(pairs), count))
+    if pairs.negatives is None or count == 0:
+        return drawn
+    pair, passage = pairs.negatives.take(pairs.query)
+    shuffled = np.lexsort((rng.random(len(pair)), pair))
+    starts = np.searchsorted(pair, pair)  # `pair` ascends: where each pair's list begins
+    place = np.arange(len(pair)) - starts
+    kept = place < count
+    drawn[pair[kept], place[kept]] = passage[shuffled][kept]
+    return drawn

@@ -1,0 +1,111 @@
+"""Optimisers behind one interface, so that the loop need not know which backbone it trains."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from noisyir.config import WarmUpParams
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.static_tower import StaticTower
+
+BETAS = (0.9, 0.999)
+EPS = 1e-8
+
+
+class Optimiser(Protocol):
+    """Takes the gradients that a backward pass left, moves the weights, and drops the gradients."""
+
+    def step(self, learning_rate: float) -> None:
+        """Clip all gradients to the largest allowed norm, then move the weights by AdamW."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything but the weights that the next step depends on."""
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` returned."""
+
+
+def optimiser_for(encoder: BiEncoder, params: WarmUpParams) -> Optimiser:
+    """AdamW over all weights of a transformer; over the touched rows of a static model."""
+    kind = RowAdamW if isinstance(encoder.query_tower, StaticTower) else DenseAdamW
+    return kind(list(encoder.parameters()), clip_norm=params.clip_norm, weight_decay=params.weight_decay)
+
+
+def learning_rate(step: int, steps: int, params: WarmUpParams) -> float:
+    """The rate of step 0..steps - 1: a linear rise over the first `warmup_ratio` of them, then constant or to 0."""
+    rising = round(steps * params.warmup_ratio)
+    if step < rising:
+        return params.learning_rate * (step + 1) / rising
+    if params.decay == "constant":
+        return params.learning_rate
+    return params.learning_rate * (steps - step) / max(1, steps - rising)
+
+
+class DenseAdamW:
+    """torch's AdamW (Loshchilov and Hutter, ICLR 2019)."""
+
+    def __init__(self, weights: list[nn.Parameter], *, clip_norm: float, weight_decay: float) -> None:
+        self.weights, self.clip_norm = weights, clip_norm
+        self.adam = torch.optim.AdamW(weights, lr=0.0, betas=BETAS, eps=EPS, weight_decay=weight_decay)
+
+    def step(self, learning_rate: float) -> None:
+        """Clip, move, and drop the gradients."""
+        nn.utils.clip_grad_norm_(self.weights, self.clip_norm)
+        self.adam.param_groups[0]["lr"] = learning_rate
+        self.adam.step()
+        self.adam.zero_grad(set_to_none=True)
+
+    def state(self) -> dict[str, Tensor]:
+        """Moments and step count of every weight that has had a gradient."""
+        return {
+            f"{number}.{name}": value
+            for number, weight in enumerate(self.weights)
+            for name, value in self.adam.state[weight].items()
+        }
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` returned."""
+        for key, value in state.items():
+            number, name = key.split(".", 1)
+            weight = self.weights[int(number)]
+            self.adam.state[weight][name] = value if name == "step" else value.to(weight.device)
+
+
+class RowAdamW:
+    """AdamW over the rows that a batch touched: for weights whose gradient is a sparse tensor of whole rows.
+
+    A row that no text of the batch holds keeps its value and its moments, as in torch's SparseAdam; dense AdamW would
+    move it on by its decaying first moment.  Bias correction goes by the number of steps, not of the row's touches,
+    and weight decay, too, reaches touched rows only.
+    """
+
+    def __init__(self, weights: list[nn.Parameter], *, clip_norm: float, weight_decay: float) -> None:
+        self.weights, self.clip_norm, self.weight_decay = weights, clip_norm, weight_decay
+        self.steps = 0
+        self.first = [torch.zeros_like(weight) for weight in weights]
+        self.second = [torch.zeros_like(weight) for weight in weights]
+
+    @torch.no_grad()
+    def step(self, learning_rate: float) -> None:
+        """Clip, move the touched rows, and drop the gradients."""
+        self.steps += 1
+        gradients = [weight.grad.coalesce() for weight in self.weights if weight.grad is not None]
+        norm = torch.stack([gradient.values().norm() for gradient in gradients]).norm()
+        shrink = (self.clip_norm / (norm + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Both moments of every weight, and the step count."""
+        moments = {f"first.{i}": value for i, value in enumerate(self.first)}
+        moments |= {f"second.{i}": value for i, value in enumerate(self.second)}
+        return {**moments, "steps": torch.tensor(self.steps)}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` returned."""
+        self.steps = int(state["steps"])
+        for name, moments in (("first", self.first), ("second", self.second)):
+            for number, moment in enumerate(moments):
+                moment.copy_(state[f"{name}.{number}"])
