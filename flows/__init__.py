@@ -1,6 +1,7 @@
 """Prefect flows.  They call noisyir's pipelines and never restate the graph.
 
-Prefect reads its home and its telemetry switches while it is imported, so they are set here, before any flow imports it.
+Prefect reads its home and its telemetry switches while it is imported, so they are set here, before a flow
+imports it.
 """
 
 import os

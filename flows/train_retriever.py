@@ -15,7 +15,7 @@ from noisyir.store import Store
 from noisyir.tracking import Tracker, open_tracker
 from tasks.stage_task import through_tasks
 
-# What a caller in the same process brings along; a deployment has nobody, and what cannot be JSON cannot be a parameter.
+# What a caller in the same process brings along, and no parameter could carry: parameters are JSON.
 _watchers: ContextVar[tuple[Tracker, Observer] | None] = ContextVar("watchers", default=None)
 
 

@@ -109,6 +109,10 @@ class WarmUpParams(Params):
     patience: PositiveInt | None = Field(
         None, description="stop after this many epochs without a better dev MRR@10, and keep the best; null: never"
     )
+    dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each epoch, at most; 0: none")
+    dev_documents: PositiveInt = Field(
+        50_000, description="documents they are ranked over, at most: the relevant ones, then others named by the pairs"
+    )
 
 
 class EncodeParams(Params):

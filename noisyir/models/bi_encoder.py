@@ -54,8 +54,19 @@ class BiEncoder(nn.Module):
     def embed(self, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
         """Vectors of texts, float32, differentiable; under cosine a text without tokens has the zero vector."""
         tower = self.query_tower if side == "query" else self.passage_tower
-        vectors = tower(tokens).float()
-        return F.normalize(vectors, dim=1) if self.similarity == "cosine" else vectors
+        return self._scored(tower(tokens))
+
+    def embed_both(
+        self, queries: Tokens, passages: Tokens
+    ) -> tuple[Float[Tensor, "query dim"], Float[Tensor, "passage dim"]]:
+        """As `embed` of each.  A shared static tower reads them as one bag, so that its gradient is one, too."""
+        if self.shape.shared and self.shape.backbone == "static":
+            vectors = self._scored(self.passage_tower(queries + passages))
+            return vectors[: len(queries)], vectors[len(queries) :]
+        return self.embed(queries, "query"), self.embed(passages, "passage")
+
+    def _scored(self, vectors: Float[Tensor, "text dim"]) -> Float[Tensor, "text dim"]:
+        return F.normalize(vectors.float(), dim=1) if self.similarity == "cosine" else vectors.float()
 
     def save(self, folder: Path) -> None:
         """Write a folder that `load_bi_encoder` and `SentenceTransformer` read; equal weights give equal bytes."""

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from noisyir.errors import DataError
-from noisyir.models.tokens import Side
-
-SIDES: tuple[Side, ...] = ("query", "passage")
+from noisyir.models.tokens import SIDES, Side
 
 _FALLBACK_LENGTH = 512  # of a folder that states none
 _UNBOUNDED = 1 << 20  # tokens: a StaticEmbedding reads all of a text unless its tokenizer truncates

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 Side = Literal["query", "passage"]
+SIDES: tuple[Side, Side] = ("query", "passage")
 Rows = npt.NDArray[np.integer]
 
 _TEXTS_AT_ONCE = 8192
@@ -36,6 +37,12 @@ class Tokens:
     def lengths(self) -> npt.NDArray[np.int64]:
         """How many ids each text has."""
         return np.diff(self.offsets)
+
+    def __add__(self, other: Self) -> Self:
+        """These texts, then the other's."""
+        offsets = np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
+        both = None if self.shares is None or other.shares is None else np.concatenate([self.shares, other.shares])
+        return type(self)(np.concatenate([self.ids, other.ids]), offsets, both)
 
     def take(self, rows: Rows) -> Self:
         """The texts at `rows`, in that order; a row may be taken more than once."""

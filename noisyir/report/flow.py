@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import pairwise
 
 from noisyir.report.history import Build
 
-_BOX, _COLUMN, _HIGH, _APART, _LANE = 98, 118, 26, 36, 64
+_BOX, _COLUMN, _HIGH, _APART, _LANE = 98, 118, 26, 42, 64
 _MARGIN = 8
 
 
@@ -62,6 +63,6 @@ def _heights(builds: Sequence[Build], columns: Mapping[str, int], systems: Seque
         wished[build.name] = sum(lanes) / len(lanes) * _LANE
     for column in set(columns.values()):
         names = sorted((name for name in wished if columns[name] == column), key=lambda name: wished[name])
-        for above, name in zip(names, names[1:], strict=False):
+        for above, name in pairwise(names):
             wished[name] = max(wished[name], wished[above] + _APART)
     return {name: y + _HIGH / 2 + _MARGIN for name, y in wished.items()}

@@ -28,7 +28,6 @@ class Results:
     comparison: pa.Table
     curves: pa.Table | None
     changes: Changes | None
-    compared: tuple[str, str] | None  # (system, baseline) of the changes
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,6 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         splits=_result_tables(comparison, systems),
         tests=[row for row in comparison if row["baseline"] is not None],
         curves=_curve_charts(results.curves),
-        compared=results.compared,
         changes=results.changes,
         query_texts=_query_texts(dataset, results.changes),
         **_dataset_card(dataset, builds),
@@ -119,7 +117,7 @@ def _curve_charts(curves: pa.Table | None) -> list[dict[str, Any]]:
 
 def _query_texts(dataset: Dataset, changes: Changes | None) -> dict[str, str]:
     shown = {query_id for query_id, _ in dataset.examples}
-    shown |= {change.query_id for change in ((*changes.wins, *changes.losses) if changes else ())}
+    shown |= {change.query_id for change in (changes.all() if changes else ())}
     wanted = dataset.queries.filter(pa.compute.is_in(dataset.queries["query_id"], pa.array(sorted(shown), pa.string())))
     texts = map(snippet, wanted["text"].to_pylist())
     return dict(zip(wanted["query_id"].to_pylist(), texts, strict=True))
@@ -156,7 +154,7 @@ def _history(title: str, params: ReportParams, builds: Sequence[Build], systems:
 
 
 def _environments(builds: Sequence[Build]) -> list[dict[str, Any]]:
-    """Each code version and set of packages that made a build, and which builds it made: more than one after changes."""
+    """Each code version and set of packages, with the builds it made: several where parts were cached."""
     found: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
     for build in builds:
         packages = tuple(sorted(build.meta.packages.items()))[:_SHOWN_PACKAGES]

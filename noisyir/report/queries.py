@@ -20,10 +20,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Changes:
-    """The largest gains and the largest losses on one measure and split."""
+    """The largest gains and the largest losses of a system over a baseline, on one measure and split."""
 
+    system: str
+    baseline: str
     wins: list[Change]
     losses: list[Change]
+
+    def all(self) -> list[Change]:
+        """Gains first, then losses."""
+        return [*self.wins, *self.losses]
 
 
 def largest_changes(
@@ -52,7 +58,7 @@ def largest_changes(
         doc_id = min(of_query, key=lambda doc_id: (min((r for r in of_query[doc_id] if r), default=np.inf), doc_id))
         return Change(query_ids[place], doc_id, of_query[doc_id], float(gains[place]))
 
-    return Changes([change(place) for place in best], [change(place) for place in worst])
+    return Changes(system, baseline, [change(place) for place in best], [change(place) for place in worst])
 
 
 def values_of(metrics: pa.Table, measure: str, split: str) -> dict[str, float]:

@@ -40,44 +40,45 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardEncoder:
-    """Encodes shards of one side into Parquet parts of `artifact`, in `folder`, skipping parts that are there.
+    """Encodes shards into Parquet parts in `folder`, skipping parts that are there.
 
     dtype: of the stored vectors.  batch_tokens: tokens of one batch, padding included.
     """
 
     model: Encoder
-    side: Side
-    artifact: Artifact
     folder: Path
     dtype: Literal["float32", "float16"]
     batch_tokens: int
 
-    def parts(self, shards: Iterable[Shard], finished: Callable[[int], None]) -> list[Path]:
-        """One part per shard, in order; `finished` is told the texts of each.  The next shard is tokenised meanwhile.
+    def parts(
+        self, shards: Iterable[Shard], side: Side, artifact: Artifact, finished: Callable[[int], None]
+    ) -> list[Path]:
+        """One part of `artifact` per shard, in order; `finished` is told how many texts each has.
 
-        DataError when the model gives a vector that is not finite.
+        The next shard is tokenised while one is encoded.  DataError when the model gives a vector that is not finite.
         """
+
+        def prepare(numbered: tuple[int, Shard]) -> tuple[Path, Shard, Tokens | None]:
+            number, shard = numbered
+            path = self.folder / f"{artifact.name}-{number:05d}.parquet"
+            return path, shard, None if path.exists() else self.model.tokenize(shard.texts, side)
+
         paths = []
-        for path, shard, tokens in _one_ahead(self._prepare, enumerate(shards)):
+        for path, shard, tokens in _one_ahead(prepare, enumerate(shards)):
             if tokens is not None:
                 arriving = path.with_suffix(".arriving")
-                write_part(self._table(shard, tokens), arriving)
+                write_part(self._table(shard, tokens, side, artifact), arriving)
                 arriving.rename(path)
             finished(len(shard.keys))
             paths.append(path)
         return paths
 
-    def _prepare(self, numbered: tuple[int, Shard]) -> tuple[Path, Shard, Tokens | None]:
-        number, shard = numbered
-        path = self.folder / f"{self.artifact.name}-{number:05d}.parquet"
-        return path, shard, None if path.exists() else self.model.tokenize(shard.texts, self.side)
-
-    def _table(self, shard: Shard, tokens: Tokens) -> pa.Table:
-        vectors = embed_all(self.model, tokens, self.side, self.batch_tokens).astype(self.dtype)
-        _refuse_not_finite(vectors, shard, self.side)
+    def _table(self, shard: Shard, tokens: Tokens, side: Side, artifact: Artifact) -> pa.Table:
+        vectors = embed_all(self.model, tokens, side, self.batch_tokens).astype(self.dtype)
+        _refuse_not_finite(vectors, shard, side)
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
-        (key,) = self.artifact.key
-        return conform(self.artifact, pa.table({key: shard.keys, "vector": column}), "encode")
+        (key,) = artifact.key
+        return conform(artifact, pa.table({key: shard.keys, "vector": column}), "encode")
 
 
 def embed_all(model: Encoder, tokens: Tokens, side: Side, batch_tokens: int) -> npt.NDArray[np.float32]:

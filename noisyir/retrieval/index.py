@@ -69,7 +69,8 @@ def open_index(folder: Path, *, probes: int, breadth: int) -> faiss.Index:
 def vectors_of(batch: pa.RecordBatch) -> Vectors:
     """The `vector` column as float32 (row, dim)."""
     column = batch["vector"]
-    return column.flatten().to_numpy().astype(np.float32, copy=False).reshape(-1, column.type.list_size)
+    vectors: Vectors = column.flatten().to_numpy().astype(np.float32, copy=False).reshape(-1, column.type.list_size)
+    return vectors
 
 
 def _sample(stream: Stream, rows: int, dim: int, train_rows: int, rng: np.random.Generator) -> Vectors:

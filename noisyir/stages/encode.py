@@ -28,10 +28,10 @@ def encode(job: Job[EncodeParams]) -> None:
         done += texts
         job.progress(done, total, "texts")
 
-    settings = {"folder": job.work, "dtype": job.params.dtype, "batch_tokens": job.runtime.batch_tokens}
-    passages = ShardEncoder(model, "passage", DOC_VECTORS, **settings).parts(_passages(job), finished)
-    asked = ShardEncoder(model, "query", QUERY_VECTORS, **settings).parts(_queries(job, queries), finished)
-    for name, parts in (("doc_vectors", passages), ("query_vectors", asked)):
+    encoder = ShardEncoder(model, job.work, job.params.dtype, job.runtime.batch_tokens)
+    documents = encoder.parts(_passages(job), "passage", DOC_VECTORS, finished)
+    asked = encoder.parts(_queries(job, queries), "query", QUERY_VECTORS, finished)
+    for name, parts in (("doc_vectors", documents), ("query_vectors", asked)):
         with job.writer(name) as out:
             for part in parts:
                 out.adopt(part)

@@ -76,13 +76,11 @@ def _answering(job: Job[MineParams], candidates: pa.Table) -> Mask:
         return f" {' '.join(tokens(text))} "  # no token holds a space: one list is in another where its line is
 
     wanted = candidates["doc_id"].unique()
-    lines = {}
+    lines: dict[str, str] = {}
     for batch in job.batches("corpus"):
         found = batch.filter(pc.is_in(batch["doc_id"], value_set=wanted))
         lines.update(zip(found["doc_id"].to_pylist(), map(line, found["text"].to_pylist()), strict=True))
-    asked = job.table("answers").filter(
-        pc.is_in(job.table("answers")["query_id"], value_set=candidates["query_id"].unique())
-    )
+    asked = job.table("answers")
     answers = {
         query_id: [line(alias) for alias in aliases if tokens(alias)]
         for query_id, aliases in zip(asked["query_id"].to_pylist(), asked["aliases"].to_pylist(), strict=True)

@@ -1,5 +1,6 @@
 """report: one page that shows the result, what it was measured on, and how to make it again."""
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,11 +24,11 @@ def report(job: Job[ReportParams]) -> None:
     from noisyir.report.summary import difference_rows, markdown_table, summary_rows
 
     comparison, queries, pairs, qrels = (job.table(name) for name in ("comparison", "queries", "pairs", "qrels"))
-    compared, changes = _changes(job, comparison, qrels)
+    changes = _changes(job, comparison, qrels)
     examples = example_pairs(pairs, job.params.examples)
-    shown = [doc_id for _, doc_id in examples] + [c.doc_id for c in (*changes.wins, *changes.losses)]
+    shown = [doc_id for _, doc_id in examples] + [change.doc_id for change in (changes.all() if changes else ())]
     corpus = read_corpus(job.batches("corpus"), shown)
-    results = Results(comparison, job.table("curves") if job.has("curves") else None, changes, compared)
+    results = Results(comparison, job.table("curves") if job.has("curves") else None, changes)
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))
@@ -37,21 +38,23 @@ def report(job: Job[ReportParams]) -> None:
     csv.write_csv(comparison, folder / "comparison.csv")
 
 
-def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> "tuple[tuple[str, str] | None, Changes]":
+def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> "Changes | None":
     """The queries that the last system changes most, against the baseline of the comparison, on its first measure."""
-    from noisyir.report.queries import Changes, largest_changes, values_of
+    from noisyir.report.queries import largest_changes, values_of
 
     first = {name: comparison[name][0].as_py() for name in ("measure", "split")}
     metrics = job.tables("metrics")
     system = list(metrics)[-1]
-    tests = comparison.filter(pa.compute.equal(comparison["system"], system))
-    baseline = tests["baseline"][0].as_py() if tests.num_rows else None
-    if baseline is None:
-        return None, Changes([], [])
+    tested = pa.compute.and_(
+        pa.compute.equal(comparison["system"], system), pa.compute.is_valid(comparison["baseline"])
+    )
+    if not (tests := comparison.filter(tested)).num_rows:
+        return None
+    baseline = tests["baseline"][0].as_py()
     values = {name: values_of(metrics[name], **first) for name in (system, baseline)}
-    count = job.params.examples
-    changes = largest_changes(values, job.tables("runs"), qrels, system=system, baseline=baseline, count=count)
-    return (system, baseline), changes
+    return largest_changes(
+        values, job.tables("runs"), qrels, system=system, baseline=baseline, count=job.params.examples
+    )
 
 
 def _builds(job: Job[Any]) -> "list[Build]":
@@ -59,12 +62,10 @@ def _builds(job: Job[Any]) -> "list[Build]":
     from noisyir.report.history import name_builds
     from noisyir.store import Ref
 
-    refs = []
-    for value in job.inputs.values():
-        refs += [value] if isinstance(value, Ref) else list(value.values()) if not isinstance(value, str) else []
     runs, metrics = job.refs("runs"), job.refs("metrics")
     systems = {label: [ref, runs[label]] if label in runs else [ref] for label, ref in metrics.items()}
-    return name_builds(lineage(job.store, refs), systems)
+    others = [ref for ref in job.inputs.values() if isinstance(ref, Ref)]
+    return name_builds(lineage(job.store, [*chain(*systems.values()), *others]), systems)
 
 
 REPORT = Stage(

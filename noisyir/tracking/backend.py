@@ -12,12 +12,14 @@ from noisyir.errors import ConfigError
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-_QUIET = {
+# mlflow reads these while it is imported: whoever imports mlflow here imports this module first.
+for _name, _value in {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",  # its default waits four minutes for a server that is not there
-}
+}.items():
+    os.environ.setdefault(_name, _value)
 
 
 @dataclass(frozen=True)
@@ -35,17 +37,28 @@ class Backend:
         if found := self.client.get_experiment_by_name(name):
             return str(found.experiment_id)
         try:
-            return str(self.client.create_experiment(name, artifact_location=self.artifacts))
+            kind = {"mlflow.experimentKind": "custom_model_development"}  # else its page shows traces first
+            return str(self.client.create_experiment(name, artifact_location=self.artifacts, tags=kind))
         except MlflowException as error:
             if error.error_code == "RESOURCE_ALREADY_EXISTS" and (found := self.client.get_experiment_by_name(name)):
                 return str(found.experiment_id)  # another run made it meanwhile
             raise
 
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make this the store of mlflow's own code too, which takes its address from the process's environment."""
+        before = os.environ.get("MLFLOW_TRACKING_URI")
+        os.environ["MLFLOW_TRACKING_URI"] = self.uri
+        try:
+            yield
+        finally:
+            os.environ.pop("MLFLOW_TRACKING_URI")
+            if before is not None:
+                os.environ["MLFLOW_TRACKING_URI"] = before
+
 
 def connect(home: Path) -> Backend:
     """The store at `MLFLOW_TRACKING_URI`, or the SQLite one in `home`.  ConfigError when it cannot be opened."""
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 

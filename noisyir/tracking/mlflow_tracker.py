@@ -40,7 +40,7 @@ def _unless_lost(
     """Tracking that fails after hours of training must not take the training with it: warn once, then stay silent."""
 
     @wraps(method)
-    def guarded(self: "MlflowTracker", *args: P.args, **kwargs: P.kwargs) -> T | None:
+    def guarded(self: "MlflowTracker", /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         if self.lost:
             return None
         from mlflow.exceptions import MlflowException
@@ -56,7 +56,10 @@ def _unless_lost(
 
 
 class MlflowTracker(Tracker):
-    """Tracks one pipeline run.  ConfigError when MLflow cannot be opened; if it is lost later, the run goes on without."""
+    """Tracks one pipeline run.
+
+    ConfigError when MLflow cannot be opened; when it is lost later, the run goes on without it.
+    """
 
     def __init__(self, experiment: Experiment, home: Path) -> None:
         self.experiment, self.home = experiment, home

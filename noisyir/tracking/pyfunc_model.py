@@ -7,7 +7,7 @@ registry needs the pinned requirements alone and no noisyir.  Nothing is unpickl
 from typing import Any
 
 from mlflow.models import set_model
-from mlflow.pyfunc import PythonModel, PythonModelContext
+from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
 
 class Retriever(PythonModel):

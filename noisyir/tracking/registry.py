@@ -1,10 +1,11 @@
 """The model registry: trained retrievers under one name, found again by the digest of their files."""
 
 import tempfile
+import time
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noisyir.errors import StoreError
 from noisyir.store import Ref
@@ -29,6 +30,13 @@ def register_retriever(
     folder holds the artifact's files.  The same bytes are registered once: another call for them only brings the
     version's tags and description up to date.  Call it under `backend.exclusive`.
     """
+    with backend.current():
+        return _register(backend, model, folder, run_id=run_id, card=card, tags=tags)
+
+
+def _register(
+    backend: Backend, model: Ref, folder: Path, *, run_id: str, card: Card, tags: Mapping[str, str]
+) -> str:
     client = backend.client
     if not client.search_registered_models(f"name = '{MODEL_NAME}'"):
         client.create_registered_model(MODEL_NAME, description=_ABOUT)
@@ -76,7 +84,6 @@ def _upload(backend: Backend, model: Ref, folder: Path, run_id: str, card: Card)
     from mlflow import pyfunc
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus, Metric
     from mlflow.models import Model
-    from mlflow.utils.time import get_current_time_millis
 
     client = backend.client
     run = client.get_run(run_id)
@@ -101,7 +108,7 @@ def _upload(backend: Backend, model: Ref, folder: Path, run_id: str, card: Card)
             ),
         )
         client.log_model_artifacts(logged.model_id, str(packed))
-    now = get_current_time_millis()
+    now = int(time.time() * 1000)
     values = [Metric(name, value, now, 0, model_id=logged.model_id) for name, value in card.own.items()]
     client.log_batch(run_id, metrics=values)
     client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)

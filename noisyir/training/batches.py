@@ -35,16 +35,18 @@ class Ragged:
 class TrainingPairs:
     """All that training reads, by position: pair i joins text `query[i]` of `queries` and `passage[i]` of `passages`.
 
-    known: for each query, the passages that some pair gives to a query of the same text: never its negatives.
-    negatives: for each query, its mined negatives; None when there are none to use.
+    text: for each query, the number of its text, equal for queries that read the same.
+    known: for each such number, the passages that pairs give to it: they are nobody's negatives there.
+    negatives: for each query, its mined negatives, perhaps none.
     """
 
     queries: Tokens
     passages: Tokens
     query: Rows
     passage: Rows
+    text: Rows
     known: Ragged
-    negatives: Ragged | None
+    negatives: Ragged
 
     def __len__(self) -> int:
         return len(self.query)
@@ -105,20 +107,21 @@ def assemble(pairs: TrainingPairs, rows: Rows, negatives: Rows) -> Batch:
     """The batch of the pairs numbered `rows`, whose (pair, n) hard negatives are given."""
     columns = np.concatenate([pairs.passage[rows, None], negatives], axis=1)
     positive = np.arange(len(rows)) * columns.shape[1]
-    ignored = known_columns(pairs.known, pairs.query[rows], columns.ravel())
+    ignored = known_columns(pairs.known, pairs.text[pairs.query[rows]], columns.ravel())
     ignored[np.arange(len(rows)), positive] = False
     return Batch(pairs.queries.take(pairs.query[rows]), pairs.passages.take(columns.ravel()), positive, ignored)
 
 
-def known_columns(known: Ragged, queries: Rows, columns: Rows) -> npt.NDArray[np.bool_]:
-    """(query, column): whether the column's passage is known to be right for the query."""
+def known_columns(known: Ragged, texts: Rows, columns: Rows) -> npt.NDArray[np.bool_]:
+    """(query, column): whether the column's passage is known to be right for the query's text."""
     order = np.argsort(columns, kind="stable")
-    row, passage = known.take(queries)
-    first = np.searchsorted(columns, passage, "left", sorter=order)
-    count = np.searchsorted(columns, passage, "right", sorter=order) - first
+    ordered = columns[order]
+    row, passage = known.take(texts)
+    first = np.searchsorted(ordered, passage, "left")
+    count = np.searchsorted(ordered, passage, "right") - first
     ends = np.cumsum(count)
     places = np.arange(count.sum()) + np.repeat(first - (ends - count), count)
-    found = np.zeros((len(queries), len(columns)), bool)
+    found = np.zeros((len(texts), len(columns)), bool)
     found[np.repeat(row, count), order[places]] = True
     return found
 
@@ -129,8 +132,6 @@ def draw_negatives(pairs: TrainingPairs, count: int, rng: np.random.Generator) -
     Where a query has fewer than `count`, passages drawn from all training passages take the missing places.
     """
     drawn = rng.integers(len(pairs.passages), size=(len(pairs), count))
-    if pairs.negatives is None or count == 0:
-        return drawn
     pair, passage = pairs.negatives.take(pairs.query)
     shuffled = np.lexsort((rng.random(len(pair)), pair))
     starts = np.searchsorted(pair, pair)  # `pair` ascends: where each pair's list begins

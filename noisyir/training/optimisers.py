@@ -6,6 +6,7 @@ from typing import Protocol
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 from noisyir.config import WarmUpParams
 from noisyir.models.bi_encoder import BiEncoder
@@ -84,28 +85,54 @@ class RowAdamW:
 
     def __init__(self, weights: list[nn.Parameter], *, clip_norm: float, weight_decay: float) -> None:
         self.weights, self.clip_norm, self.weight_decay = weights, clip_norm, weight_decay
-        self.steps = 0
         self.first = [torch.zeros_like(weight) for weight in weights]
         self.second = [torch.zeros_like(weight) for weight in weights]
+        self.steps = [torch.zeros((), device=weight.device) for weight in weights]
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
         """Clip, move the touched rows, and drop the gradients."""
-        self.steps += 1
-        gradients = [weight.grad.coalesce() for weight in self.weights if weight.grad is not None]
-        norm = torch.stack([gradient.values().norm() for gradient in gradients]).norm()
-        shrink = (self.clip_norm / (norm + 1e-6)).clamp(max=1.0)  # as torch.nn.utils.clip_grad_norm_
-        ...
+        touched = [_whole_rows(weight.grad) for weight in self.weights if weight.grad is not None]
+        norm = float(torch.stack([values.norm() for _, values in touched]).norm())
+        shrink = self.clip_norm / (norm + 1e-6)  # as torch.nn.utils.clip_grad_norm_
+        for number, (rows, values) in enumerate(touched):
+            self._move(number, rows, values.mul_(shrink) if shrink < 1.0 else values, learning_rate)
+            self.weights[number].grad = None
+
+    def _move(
+        self, number: int, rows: Int[Tensor, " touched"], gradient: Float[Tensor, "touched dim"], learning_rate: float
+    ) -> None:
+        """torch's own AdamW kernel on copies of the rows, which are then put back."""
+        whole = self.weights[number].data, self.first[number], self.second[number]
+        weight, first, second = (tensor.index_select(0, rows) for tensor in whole)
+        adamw(
+            [weight], [gradient], [first], [second], [], [self.steps[number]],
+            fused=True, amsgrad=False, maximize=False, beta1=BETAS[0], beta2=BETAS[1], eps=EPS,
+            lr=learning_rate, weight_decay=self.weight_decay,
+        )  # fmt: skip
+        for tensor, moved in zip(whole, (weight, first, second), strict=True):
+            tensor.index_copy_(0, rows, moved)
 
     def state(self) -> dict[str, Tensor]:
         """Both moments of every weight, and the step count."""
         moments = {f"first.{i}": value for i, value in enumerate(self.first)}
         moments |= {f"second.{i}": value for i, value in enumerate(self.second)}
-        return {**moments, "steps": torch.tensor(self.steps)}
+        return moments | {f"steps.{i}": value for i, value in enumerate(self.steps)}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from what `state` returned."""
-        self.steps = int(state["steps"])
-        for name, moments in (("first", self.first), ("second", self.second)):
-            for number, moment in enumerate(moments):
-                moment.copy_(state[f"{name}.{number}"])
+        for name, tensors in (("first", self.first), ("second", self.second), ("steps", self.steps)):
+            for number, tensor in enumerate(tensors):
+                tensor.copy_(state[f"{name}.{number}"])
+
+
+def _whole_rows(gradient: Tensor) -> tuple[Int[Tensor, " touched"], Float[Tensor, "touched dim"]]:
+    """The rows of a sparse gradient, each once, and their values.
+
+    Autograd forgets that a gradient was coalesced; rows that ascend show it at a fraction of the cost.
+    """
+    rows = gradient._indices()[0]
+    if not bool((rows[1:] > rows[:-1]).all()):
+        gradient = gradient.coalesce()
+        rows = gradient.indices()[0]
+    return rows, gradient._values()

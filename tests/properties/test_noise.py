@@ -42,7 +42,7 @@ def test_a_drawn_document_is_wrong_and_new_to_its_query_or_there_is_none(query, 
     known_array = np.array(sorted(known), np.int64).reshape(-1, 2)
     enough = all(len(wrong(asked)) >= count for asked, count in zip(*np.unique(query, return_counts=True), strict=True))
     if not enough:
-        with pytest.raises(DataError, match="lower noise.rate"):
+        with pytest.raises(DataError, match=r"lower noise\.rate"):
             draw_mismatches(query, pool, known_array, np.random.default_rng(seed), is_relevant=is_relevant)
         return
     drawn = draw_mismatches(query, pool, known_array, np.random.default_rng(seed), is_relevant=is_relevant)

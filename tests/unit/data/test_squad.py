@@ -66,8 +66,8 @@ def test_a_copy_of_a_paragraph_is_relevant_too(ingest):
             r"train-v1.1.json question 1: query id 't1' occurs again",
         ),
         (
-            {"dev": [article("A", (" ", question("v1", "x")))]},
-            r"dev-v1.1.json paragraph 1: document 'dev-A-0' has no text",
+            {"dev": [article("", (" ", question("v1", "x")))]},
+            r"dev-v1.1.json paragraph 1: document 'dev--0' has no text",
         ),
     ],
 )

@@ -75,5 +75,5 @@ def test_a_document_that_holds_an_answer_is_not_wrong(run_stage_on):
 
 def test_a_query_without_wrong_documents_is_an_error(run_stage_on):
     answers = pa.table({"query_id": ["q7"], "aliases": [["more"]]})
-    with pytest.raises(DataError, match="lower noise.rate"):
+    with pytest.raises(DataError, match=r"lower noise\.rate"):
         run_stage_on(CORRUPT, CorruptParams(rate=1), data(answers))

@@ -1,0 +1,83 @@
+"""DPR training: the start model, taught by pairs and by in-batch and mined negatives."""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from noisyir.config import WarmUpParams
+from noisyir.errors import ConfigError
+from noisyir.schemas import CORPUS, CURVES, MODEL, NEGATIVES, NOISY_PAIRS, QRELS, QUERIES
+from noisyir.stage import Job, Stage
+
+if TYPE_CHECKING:
+    from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.training.batches import TrainingPairs
+    from noisyir.training.validation import Held
+
+
+def warm_up(job: Job[WarmUpParams]) -> None:
+    """Train the model on the pairs; write it, and how its loss and its dev MRR@10 went."""
+    import time
+
+    from noisyir.models.bi_encoder import load_bi_encoder
+    from noisyir.training.dpr import Surroundings, train_dpr
+
+    encoder = load_bi_encoder(job.folder("model"), job.runtime.device)
+    pairs, held = _examples(job, encoder)
+    around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric)
+    began = time.monotonic()
+    curves = train_dpr(encoder, pairs, held, job.params, around)
+    job.note("training_seconds", round(time.monotonic() - began, 1))
+    encoder.save(job.new_folder("model"))
+    name, step, epoch, value = zip(*curves, strict=True)
+    job.write("curves", pa.table({"name": name, "step": step, "epoch": epoch, "value": value}))
+
+
+def _examples(job: Job[WarmUpParams], encoder: "BiEncoder") -> "tuple[TrainingPairs, Held | None]":
+    """Join and tokenise what the inputs name, and note how much that is."""
+    from noisyir.training import examples
+
+    params, queries = job.params, job.table("queries")
+    pairs, train_queries = examples.training_queries(job.table("pairs"), queries)
+    negatives = _negatives(job, train_queries)
+    relevance = examples.dev_relevance(job.table("qrels"), queries, params.dev_queries, job.rng("dev_queries"))
+    named = [pairs["doc_id"], relevance["doc_id"], negatives["doc_id"]]
+    needed = pa.chunked_array([chunk for ids in named for chunk in ids.chunks], pa.string()).unique()
+    documents = examples.read_documents(encoder, job.batches("corpus"), needed)
+    train = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
+    held = examples.held_out(encoder, relevance, documents, params.dev_documents, job.rng("dev_documents"))
+    job.note("training_pairs", len(train))
+    job.note("dev_queries", len(held.queries) if held else 0)
+    job.note("dev_documents", len(held.pool) if held else 0)
+    return train, held
+
+
+def _negatives(job: Job[WarmUpParams], train_queries: pa.Table) -> pa.Table:
+    """The mined negatives of the training queries; no rows when none are to be used."""
+    import pyarrow.compute as pc
+
+    if job.params.hard_negatives == 0:
+        return NEGATIVES.schema.empty_table().select(["query_id", "doc_id"])
+    if not job.has("negatives"):
+        raise ConfigError(f"train.hard_negatives={job.params.hard_negatives} needs mined ones: set mine.per_query")
+    negatives = job.table("negatives")
+    return negatives.filter(pc.is_in(negatives["query_id"], value_set=train_queries["query_id"]))
+
+
+WARM_UP = Stage(
+    name="warm_up",
+    version=1,
+    params=WarmUpParams,
+    reads={
+        "model": MODEL.all(),
+        "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+        "queries": QUERIES["query_id", "text", "split"],
+        "corpus": CORPUS["doc_id", "title", "text"],
+        "qrels": QRELS["query_id", "doc_id", "relevance"],
+        "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
+    },
+    writes={"model": MODEL, "curves": CURVES},
+    run=warm_up,
+    seeded=True,
+    pool="gpu",
+)

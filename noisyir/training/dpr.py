@@ -1,0 +1,194 @@
+"""DPR training, told from top to bottom: epochs of batches, a step each, a look at dev, and the best model kept.
+
+A run can be killed at any point and continued to the same bits: the order of the pairs, the hard negatives and the
+dropout of a step follow from (seed, epoch) and (seed, step) alone, so a checkpoint holds positions and tensors only.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from noisyir.config import WarmUpParams
+from noisyir.errors import DataError
+from noisyir.losses.dpr import pair_nll
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.training.batches import Batch, Epoch, TrainingPairs, batch_count
+from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from noisyir.training.gradients import backward, cached_backward
+from noisyir.training.optimisers import Optimiser, learning_rate, optimiser_for
+from noisyir.training.validation import Held, dev_mrr
+
+_POINTS = 400  # of the training loss's curve, at most
+
+Point = tuple[str, int, float, float]
+"""(name, step, epoch, value) of a learning curve."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a run needs besides data and settings; only `rng` has a part in the result.
+
+    rng: a generator for a purpose; work: where the checkpoint lies; progress(done, total, unit); metric(name, value, at).
+    """
+
+    rng: Callable[..., np.random.Generator]
+    work: Path
+    checkpoint_seconds: float
+    progress: Callable[[int, int | None, str], None]
+    metric: Callable[[str, float, int], None]
+
+
+@dataclass
+class Progress:
+    """Where a run stands: `batch` batches of epoch number `epoch` are done.
+
+    recent: losses since the loss curve's last point; best: the best dev MRR@10 and the epoch after which it was seen.
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    recent: list[float] = field(default_factory=list)
+    curves: list[Point] = field(default_factory=list)
+    best: float = -1.0
+    best_epoch: int = 0
+
+    def impatient(self, patience: int | None) -> bool:
+        """Whether `patience` epochs have passed without a better dev value."""
+        return patience is not None and self.epoch - self.best_epoch >= patience
+
+
+def train_dpr(
+    encoder: BiEncoder, pairs: TrainingPairs, held: Held | None, params: WarmUpParams, around: Surroundings
+) -> list[Point]:
+    """Train `encoder` in place and return its learning curves.  DataError when the loss is no longer finite."""
+    run = DprRun(encoder, pairs, held, params, around)
+    run.resume()
+    while not run.finished:
+        encoder.train()
+        for batch in run.batches_left():
+            run.step(batch)
+            run.checkpoint_if_due()
+        run.end_epoch()
+        run.checkpoint_if_due()
+    run.restore_best()
+    return run.progress.curves
+
+
+class DprRun:
+    """One training run: the model, its optimiser, and how far it has come."""
+
+    def __init__(
+        self, encoder: BiEncoder, pairs: TrainingPairs, held: Held | None, params: WarmUpParams, around: Surroundings
+    ) -> None:
+        self.encoder, self.pairs, self.held, self.params, self.around = encoder, pairs, held, params, around
+        self.optimiser: Optimiser = optimiser_for(encoder, params)
+        self.progress = Progress()
+        self.best: dict[str, Tensor] = {}
+        self.steps_an_epoch = batch_count(len(pairs), params.batch_size)
+        self.steps = self.steps_an_epoch * params.epochs
+        self._saved = time.monotonic()
+
+    @property
+    def done(self) -> int:
+        """Steps taken so far."""
+        return self.progress.epoch * self.steps_an_epoch + self.progress.batch
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs are over, or patience is."""
+        return self.progress.epoch >= self.params.epochs or self.progress.impatient(self.params.patience)
+
+    def batches_left(self) -> Iterator[Batch]:
+        """The batches of the present epoch that are still to come."""
+        rng = self.around.rng("epoch", self.progress.epoch)
+        epoch = Epoch(self.pairs, self.params.batch_size, self.params.hard_negatives, rng)
+        return epoch.batches(start=self.progress.batch)
+
+    def step(self, batch: Batch) -> None:
+        """Descend once along the gradient of the batch's mean loss."""
+        loss = self._backward(batch)
+        if not math.isfinite(loss):
+            raise DataError(f"training diverged: the loss is {loss} at step {self.done}; lower train.learning_rate")
+        self.optimiser.step(learning_rate(self.done, self.steps, self.params))
+        self.progress.batch += 1
+        self._record_loss(loss)
+
+    def _backward(self, batch: Batch) -> float:
+        """The batch's loss; its gradient is left in the weights."""
+        device, params = self.encoder.device, self.params
+        positive, ignored = torch.from_numpy(batch.positive).to(device), torch.from_numpy(batch.ignored).to(device)
+
+        def loss(queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]) -> Float[Tensor, ""]:
+            return pair_nll(params.scale * queries @ passages.T, positive, ignored).mean()
+
+        seed = int(self.around.rng("dropout", self.done).integers(2**63))
+        bf16 = params.precision == "bf16"
+        if params.chunk_size is None:
+            return backward(self.encoder, batch, loss, seed=seed, bf16=bf16)
+        return cached_backward(self.encoder, batch, loss, seed=seed, bf16=bf16, chunk_size=params.chunk_size)
+
+    def _record_loss(self, loss: float) -> None:
+        """Add to the loss curve the mean of the last few steps, so that it has at most a few hundred points."""
+        progress = self.progress
+        progress.recent.append(loss)
+        if len(progress.recent) >= math.ceil(self.steps / _POINTS) or self.done == self.steps:
+            self._point("train_loss", sum(progress.recent) / len(progress.recent))
+            progress.recent = []
+            self.around.progress(self.done, self.steps, "steps")
+
+    def end_epoch(self) -> None:
+        """Rank the dev queries, and keep the weights if they never ranked better and someone will want them."""
+        self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
+        if self.held is None:
+            return
+        value = dev_mrr(self.encoder, self.held)
+        self._point("dev_mrr@10", value)
+        if value > self.progress.best:
+            self.progress.best, self.progress.best_epoch = value, self.progress.epoch
+            if self.params.patience is not None:
+                self.best = {name: weight.detach().clone() for name, weight in self._weights().items()}
+
+    def restore_best(self) -> None:
+        """Go back to the best weights where `patience` asked to keep them."""
+        if self.best:
+            self._load_weights(self.best)
+        self.encoder.eval()
+
+    def _point(self, name: str, value: float) -> None:
+        self.progress.curves.append((name, self.done, self.done / self.steps_an_epoch, value))
+        self.around.metric(name, value, self.done)
+
+    # Resuming -----------------------------------------------------------------------------------------------
+
+    def checkpoint_if_due(self) -> None:
+        """Save the state when the last checkpoint is old enough."""
+        if time.monotonic() - self._saved < self.around.checkpoint_seconds:
+            return
+        tensors = {"model": self._weights(), "optimiser": self.optimiser.state(), "best": self.best}
+        save_checkpoint(self.around.work, Checkpoint(tensors, asdict(self.progress)))
+        self._saved = time.monotonic()
+
+    def resume(self) -> None:
+        """Continue from the checkpoint that a killed run of the same stage and inputs left, if it did."""
+        if (found := load_checkpoint(self.around.work)) is None:
+            return
+        self._load_weights(found.tensors["model"])
+        self.optimiser.load(found.tensors["optimiser"])
+        self.best = dict(found.tensors.get("best", {}))
+        self.progress = Progress(**found.progress)
+
+    def _weights(self) -> dict[str, nn.Parameter]:
+        """Every weight once: shared towers are one."""
+        return dict(self.encoder.named_parameters())
+
+    @torch.no_grad()
+    def _load_weights(self, saved: Mapping[str, Tensor]) -> None:
+        for name, weight in self._weights().items():
+            weight.copy_(saved[name])

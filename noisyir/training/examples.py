@@ -1,0 +1,119 @@
+"""From tables to `TrainingPairs` and `Held`: texts joined to ids, tokenised once, and everything numbered.
+
+Only texts that pairs, negatives or dev queries name are read.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.errors import DataError
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.tokens import Tokens, passage_text
+from noisyir.training.batches import Ragged, Rows, TrainingPairs
+from noisyir.training.validation import Held
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """The rows that a set of ids stand for: row i is `ids[i]`."""
+
+    ids: pa.Array
+    of: str
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def rows(self, ids: pa.ChunkedArray | pa.Array) -> Rows:
+        """The row of every id; DataError names one that there is no row for."""
+        found = pc.index_in(ids, value_set=self.ids)
+        if found.null_count:
+            missing = ids.filter(found.is_null())[0].as_py()
+            raise DataError(f"{found.null_count} rows of the pairs name unknown {self.of}, for example {missing!r}")
+        return np.asarray(found, np.int64)
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The tokenised documents that training needs, in the corpus's order."""
+
+    numbering: Numbering
+    tokens: Tokens
+
+
+def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """The training pairs, and those queries that occur in them.  DataError when there are no training pairs."""
+    chosen = pairs.filter(pc.field("split") == "train")
+    if not chosen.num_rows:
+        raise DataError("there are no training pairs: every pair belongs to another split than train")
+    return chosen, queries.filter(pc.is_in(queries["query_id"], value_set=pc.unique(chosen["query_id"])))
+
+
+def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.random.Generator) -> pa.Table:
+    """Relevant documents of at most `at_most` dev queries: (query_id, text, doc_id); perhaps no rows."""
+    relevant = qrels.filter(pc.field("relevance") > 0)
+    dev = queries.filter(pc.field("split") == "dev")
+    dev = dev.filter(pc.is_in(dev["query_id"], value_set=pc.unique(relevant["query_id"])))
+    if dev.num_rows > at_most:
+        dev = dev.take(np.sort(rng.choice(dev.num_rows, at_most, replace=False)))
+    text = pc.index_in(relevant["query_id"], value_set=dev["query_id"].combine_chunks())
+    kept = relevant.append_column("row", text).filter(pc.is_valid(text))
+    texts = dev["text"].take(kept["row"])
+    return kept.select(["query_id", "doc_id"]).append_column("text", texts)
+
+
+def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed: pa.Array) -> Documents:
+    """Tokenise the documents whose ids are in `needed`, streaming the corpus."""
+    ids, tokens = [], encoder.tokenize([], "passage")
+    for batch in corpus:
+        some = batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
+        texts = map(passage_text, some["title"].to_pylist(), some["text"].to_pylist())
+        tokens += encoder.tokenize(list(texts), "passage")
+        ids.append(some["doc_id"])
+    return Documents(Numbering(pa.chunked_array(ids, pa.string()).combine_chunks(), "documents"), tokens)
+
+
+def training_pairs(
+    encoder: BiEncoder, pairs: pa.Table, queries: pa.Table, documents: Documents, negatives: pa.Table
+) -> TrainingPairs:
+    """Number the pairs, and gather for each query text what the pairs know to be right for it."""
+    numbering = Numbering(queries["query_id"].combine_chunks(), "queries")
+    query, passage = numbering.rows(pairs["query_id"]), documents.numbering.rows(pairs["doc_id"])
+    text = np.asarray(queries["text"].combine_chunks().dictionary_encode().indices, np.int64)
+    known = np.unique(np.stack([text[query], passage], axis=1), axis=0)
+    return TrainingPairs(
+        queries=encoder.tokenize(queries["text"].to_pylist(), "query"),
+        passages=documents.tokens,
+        query=query,
+        passage=passage,
+        text=text,
+        known=Ragged.grouped(known[:, 0], known[:, 1], int(text.max()) + 1),
+        negatives=Ragged.grouped(
+            numbering.rows(negatives["query_id"]), documents.numbering.rows(negatives["doc_id"]), len(numbering)
+        ),
+    )
+
+
+def held_out(
+    encoder: BiEncoder, relevance: pa.Table, documents: Documents, at_most: int, rng: np.random.Generator
+) -> Held | None:
+    """Dev queries over a pool of `at_most` documents, more if more are relevant; None when there are no queries."""
+    if not relevance.num_rows:
+        return None
+    queries = relevance.group_by("query_id", use_threads=False).aggregate([("text", "first")])
+    numbering = Numbering(queries["query_id"].combine_chunks(), "queries")
+    relevant = documents.numbering.rows(relevance["doc_id"])
+    pool = np.unique(relevant)
+    others = np.setdiff1d(np.arange(len(documents.numbering)), pool)
+    if (room := at_most - len(pool)) > 0:
+        pool = np.union1d(pool, others if room >= len(others) else rng.choice(others, room, replace=False))
+    return Held(
+        queries=encoder.tokenize(queries["text_first"].to_pylist(), "query"),
+        pool=documents.tokens.take(pool),
+        relevant=Ragged.grouped(
+            numbering.rows(relevance["query_id"]), np.searchsorted(pool, relevant), len(numbering)
+        ),
+    )

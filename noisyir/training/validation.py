@@ -1,0 +1,73 @@
+"""How well a model ranks now: MRR@10 of held-out queries over a pool of passages, exactly scored."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.tokens import SIDES, Side, Tokens
+from noisyir.training.batches import Ragged, Rows
+
+CUTOFF = 10
+
+_QUERIES_AT_ONCE = 256
+_TOKENS_AT_ONCE = 65536
+
+
+@dataclass(frozen=True)
+class Held:
+    """Held-out queries, the pool they are ranked over, and for each query its relevant rows of the pool."""
+
+    queries: Tokens
+    pool: Tokens
+    relevant: Ragged
+
+
+@torch.no_grad()
+def dev_mrr(encoder: BiEncoder, held: Held) -> float:
+    """Mean over the queries of 1/rank of the best-placed relevant passage, 0 beyond rank 10."""
+    encoder.eval()
+    texts: dict[Side, Tokens] = {"query": held.queries, "passage": held.pool}
+    vectors = {side: _embed_all(encoder, texts[side], side) for side in SIDES}
+    total = 0.0
+    for start in range(0, len(held.queries), _QUERIES_AT_ONCE):
+        rows = np.arange(start, min(start + _QUERIES_AT_ONCE, len(held.queries)))
+        scores = vectors["query"][rows] @ vectors["passage"].T
+        total += float(reciprocal_ranks(scores, _marked(held.relevant, rows, scores)).sum())
+    return total / len(held.queries)
+
+
+def reciprocal_ranks(
+    scores: Float[Tensor, "query passage"], relevant: Bool[Tensor, "query passage"]
+) -> Float[Tensor, " query"]:
+    """1/rank of each query's best relevant passage, 0 beyond rank 10 or where none is relevant.
+
+    Ties count against the query, so that a model that scores everything alike earns nothing.
+    """
+    best = scores.masked_fill(~relevant, float("-inf")).amax(dim=1, keepdim=True)
+    rank = ((scores >= best) & ~relevant).sum(dim=1) + 1
+    found = relevant.any(dim=1) & (rank <= CUTOFF)
+    return torch.where(found, 1.0 / rank, 0.0)
+
+
+def _marked(relevant: Ragged, rows: Rows, scores: Tensor) -> Bool[Tensor, "query passage"]:
+    query, passage = (torch.from_numpy(values).to(scores.device) for values in relevant.take(rows))
+    marked = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)
+    marked[query, passage] = True
+    return marked
+
+
+def _embed_all(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
+    """Vectors of many texts, long ones first, in batches of a bounded number of tokens, padding included."""
+    vectors = torch.zeros(len(tokens), encoder.dim, device=encoder.device)
+    order: Int[np.ndarray, " text"] = np.argsort(-tokens.lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        longest = max(1, int(tokens.lengths[order[start]]))
+        rows = order[start : start + max(1, _TOKENS_AT_ONCE // longest)]
+        vectors[rows] = encoder.embed(tokens.take(rows), side)
+        start += len(rows)
+    return vectors
