@@ -4,12 +4,16 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from prefect import get_client
 from prefect.settings import (
+    PREFECT_API_URL,
     PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
     PREFECT_SERVER_ALLOW_EPHEMERAL_MODE,
     PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS,
     temporary_settings,
 )
+
+from noisyir.errors import ConfigError
 
 STARTUP_SECONDS = 120  # a new database is migrated first: 12 s on an idle laptop
 
@@ -18,7 +22,8 @@ STARTUP_SECONDS = 120  # a new database is migrated first: 12 s on an idle lapto
 def embedded() -> Iterator[None]:
     """Settings for a flow that is called by a program and watched by it.
 
-    Prefect stays off the terminal from here on; a run's lines still reach its API, by handlers of their own.
+    ConfigError when no server answers.  Prefect stays off the terminal from here on; a run's lines still reach its
+    API, by handlers of their own.
     """
     settings = {
         PREFECT_SERVER_ALLOW_EPHEMERAL_MODE: True,
@@ -27,4 +32,16 @@ def embedded() -> Iterator[None]:
     }
     logging.getLogger("prefect").propagate = False  # for good: the last lines come when the process ends
     with temporary_settings(settings):
+        _check_server()
         yield
+
+
+def _check_server() -> None:
+    try:
+        with get_client(sync_client=True) as client:
+            fault = client.api_healthcheck()
+    except RuntimeError as error:  # the embedded one did not start
+        fault = error
+    if fault:
+        where = PREFECT_API_URL.value() or "its embedded server"
+        raise ConfigError(f"Prefect does not answer at {where}: {fault}. Check PREFECT_API_URL, or --engine local")

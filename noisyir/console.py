@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from noisyir.builds import Meta
 from noisyir.observe import Observer, Silent
 from noisyir.plan import Forecast, Step
 from noisyir.report.summary import summary_rows
 from noisyir.runs import Outcome
-from noisyir.store import Meta, Store
+from noisyir.store import Store
 from noisyir.tables import read_parts
 
 

@@ -1,7 +1,8 @@
 """What a name on the command line stands for: a stage, an experiment, a key or a registered model."""
 
+from noisyir.builds import Meta, Ref
 from noisyir.errors import StoreError
-from noisyir.store import Meta, Ref, Store
+from noisyir.store import Store
 
 
 def find_build(store: Store, name: str) -> Meta:

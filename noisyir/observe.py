@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from noisyir.builds import Meta
     from noisyir.plan import Step
-    from noisyir.store import Meta
 
 log = logging.getLogger("noisyir")
 

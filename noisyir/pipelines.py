@@ -50,10 +50,10 @@ def train_retriever(exp: Experiment) -> Plan:
 def _dense_run(plan: Plan, exp: Experiment, data: Outputs, model: Output, label: str) -> Outputs:
     """Encode, index and search with one model; the index comes back beside the run."""
     texts = _pick(data, "corpus", "queries")
-    vectors = plan.add(ENCODE, exp.encode, label=label, model=model, **texts)
-    index = plan.add(INDEX, exp.index, label=label, doc_vectors=vectors["doc_vectors"])
+    vectors = plan.add(ENCODE, exp.encode, label, model=model, **texts)
+    index = plan.add(INDEX, exp.index, label, doc_vectors=vectors["doc_vectors"])
     run = plan.add(
-        SEARCH, exp.search, label=label, query_vectors=vectors["query_vectors"], corpus=data["corpus"], **index
+        SEARCH, exp.search, label, query_vectors=vectors["query_vectors"], corpus=data["corpus"], **index
     )
     return {**index, **run}
 
@@ -63,7 +63,7 @@ def _hard_negatives(plan: Plan, exp: Experiment, data: Outputs, lexical: Outputs
     if exp.mine.per_query == 0:
         return None
     params = exp.bm25.model_copy(update={"splits": ("train",), "top_k": exp.mine.rank_to})
-    run = plan.add(BM25, params, label="train", queries=data["queries"], **lexical)
+    run = plan.add(BM25, params, "train", queries=data["queries"], **lexical)
     known = _pick(data, "qrels", "answers", "corpus")
     return plan.add(MINE, exp.mine, run=run["bm25_run"], pairs=pairs, **known)["negatives"]
 
@@ -71,11 +71,12 @@ def _hard_negatives(plan: Plan, exp: Experiment, data: Outputs, lexical: Outputs
 def _score_and_report(plan: Plan, exp: Experiment, data: Outputs, runs: Outputs, *, curves: Output) -> None:
     """Score every run on the same queries, compare them, and write the page."""
     truth = _pick(data, "qrels", "queries", "answers", "corpus")
-    scored = {label: plan.add(SCORE, exp.score, label=label, run=run, **truth) for label, run in runs.items()}
+    scored = {label: plan.add(SCORE, exp.score, label, run=run, **truth) for label, run in runs.items()}
     metrics = {label: outputs["metrics"] for label, outputs in scored.items()}
     comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
     about = _pick(data, "corpus", "queries", "pairs", "qrels", "excluded")
-    report = plan.add(REPORT, exp.report, comparison=comparison, metrics=metrics, runs=runs, curves=curves, **about)
+    params = exp.report.model_copy(update={"title": exp.report.title or exp.name})
+    report = plan.add(REPORT, params, comparison=comparison, metrics=metrics, runs=runs, curves=curves, **about)
     plan.keep(comparison=comparison, report=report["report"])
 
 

@@ -8,12 +8,13 @@ import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
+from noisyir.builds import Meta, Ref, canonical_json
 from noisyir.config import Params
 from noisyir.errors import ConfigError, StoreError
 from noisyir.stage import Inputs, Result, Stage, recorded
-from noisyir.store import Meta, Ref, Store, canonical_json
+from noisyir.store import Store
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Plan:
     results: dict[str, Output] = field(default_factory=dict)
 
     def add(
-        self, stage: Stage, params: Params, *, label: str = "", **inputs: str | Output | Mapping[str, Output] | None
+        self, stage: Stage, params: Params, label: str = "", /, **inputs: str | Output | Mapping[str, Output] | None
     ) -> Mapping[str, Output]:
         """Add a call of `stage`; None leaves an optional input out.  Returns its outputs by artifact name."""
         given = {name: value for name, value in inputs.items() if value is not None}
@@ -199,6 +200,15 @@ def _key(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs) 
         "version": stage.version,
         "params": params.key_values(),
         "seed": seed,
-        "inputs": {name: _map_outputs(value, lambda o: [o.key, o.artifact]) for name, value in inputs.items()},
+        "inputs": {name: _key_part(value) for name, value in inputs.items()},
     }
     return hashlib.sha256(canonical_json(described).encode()).hexdigest()[:32]
+
+
+def _key_part(value: str | Output | Mapping[str, Output]) -> Any:
+    if isinstance(value, Output):
+        return [value.key, value.artifact]
+    if isinstance(value, str):
+        return value
+    # a list, for the order of labels has a meaning: a comparison's first system is its baseline
+    return [[label, output.key, output.artifact] for label, output in value.items()]

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from noisyir.store import Meta, Ref, Store
+    from noisyir.builds import Meta, Ref
+    from noisyir.store import Store
 
 _RECORDED = (
     "noisyir",

@@ -1,7 +1,8 @@
 """Which builds may be deleted: those that no recent run used, no registered model was made from, no run is making."""
 
+from noisyir.builds import Meta
 from noisyir.provenance import lineage
-from noisyir.store import Meta, Store
+from noisyir.store import Store
 
 
 def unneeded(store: Store, *, keep_runs: int) -> list[Meta]:

@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from noisyir.builds import Ref
 from noisyir.config import Experiment, Runtime
 from noisyir.observe import Observer, Several
 from noisyir.pipelines import train_retriever
 from noisyir.plan import Choice, Plan, RunStep, execute
 from noisyir.stage import Inputs, Result, run_stage
-from noisyir.store import Ref, Store
+from noisyir.store import Store
 from noisyir.tracking import Tracker
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import pyarrow as pa
 
+from noisyir.builds import Meta, Ref
 from noisyir.config import Params, Runtime
 from noisyir.errors import MissingPackageError, StoreError
 from noisyir.observe import Observer, Silent
 from noisyir.schemas import Artifact, Read
-from noisyir.store import Meta, Ref, Store
+from noisyir.store import Store
 from noisyir.tables import TableWriter, read_parts, stream_parts
 
 if TYPE_CHECKING:

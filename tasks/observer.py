@@ -6,9 +6,9 @@ import time
 from prefect.artifacts import create_table_artifact
 from prefect.logging import get_run_logger
 
+from noisyir.builds import Meta
 from noisyir.observe import Silent
 from noisyir.plan import Step
-from noisyir.store import Meta
 
 PROGRESS_EVERY_SECONDS = 15.0
 

@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from noisyir.builds import Meta, Ref
 from noisyir.config import Params, Runtime
 from noisyir.plan import Plan, Step
 from noisyir.provenance import files_digest
 from noisyir.schemas import Artifact
 from noisyir.stage import Job, Stage, run_stage
-from noisyir.store import Meta, Ref, Store
+from noisyir.store import Store
 from noisyir.tables import read_parts
 
 Given = pa.Table | Path | str

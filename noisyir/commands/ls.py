@@ -6,8 +6,9 @@ from argparse import Namespace
 from rich.console import Console
 from rich.table import Table
 
+from noisyir.builds import Meta
 from noisyir.commands import open_store
-from noisyir.store import Meta, Store
+from noisyir.store import Store
 
 
 def run(args: Namespace) -> int:

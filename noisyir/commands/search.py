@@ -9,11 +9,12 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.markup import escape
 
+from noisyir.builds import Ref
 from noisyir.commands import open_store
 from noisyir.config import SearchParams
 from noisyir.errors import ConfigError
 from noisyir.lookup import find_model, search_inputs
-from noisyir.store import Ref, Store
+from noisyir.store import Store
 from noisyir.tables import read_parts, stream_parts
 
 SNIPPET = 300  # characters of a document that a terminal shows

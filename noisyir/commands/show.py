@@ -6,10 +6,11 @@ from argparse import Namespace
 from rich.console import Console
 from rich.table import Table
 
+from noisyir.builds import Meta
 from noisyir.commands import open_store
 from noisyir.commands.ls import human_bytes
 from noisyir.lookup import find_build
-from noisyir.store import Meta, Store
+from noisyir.store import Store
 from noisyir.tables import stream_parts
 
 CELL = 60  # characters of a value that a terminal's table shows

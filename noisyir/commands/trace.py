@@ -6,10 +6,11 @@ from argparse import Namespace
 from rich.console import Console
 from rich.tree import Tree
 
+from noisyir.builds import Meta
 from noisyir.commands import open_store
 from noisyir.lookup import find_build
 from noisyir.provenance import lineage
-from noisyir.store import Meta, Store
+from noisyir.store import Store
 
 
 def run(args: Namespace) -> int:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from noisyir.builds import Meta, Ref
 from noisyir.config import Experiment, Params
-from noisyir.store import Meta, Ref
 
 # Where an experiment keeps a stage's settings, when not under the stage's own name.
 _SECTIONS = {"ingest": "data", "corrupt": "noise", "init_model": "model", "warm_up": "train"}

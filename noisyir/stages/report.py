@@ -60,7 +60,7 @@ def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> "
 def _builds(job: Job[Any]) -> "list[Build]":
     from noisyir.provenance import lineage
     from noisyir.report.history import name_builds
-    from noisyir.store import Ref
+    from noisyir.builds import Ref
 
     runs, metrics = job.refs("runs"), job.refs("metrics")
     systems = {label: [ref, runs[label]] if label in runs else [ref] for label, ref in metrics.items()}

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
+from noisyir.builds import Ref
 from noisyir.config import Experiment
 from noisyir.observe import Silent
-from noisyir.store import Ref, Store
+from noisyir.store import Store
 
 MODEL_NAME = "noisyir-retriever"
 

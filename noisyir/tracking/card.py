@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisyir import __version__
+from noisyir.builds import Meta, Ref, canonical_json, input_digests
 from noisyir.config import Experiment
 from noisyir.provenance import lineage
-from noisyir.store import Meta, Ref, Store, canonical_json, input_digests
+from noisyir.store import Store
 from noisyir.tables import read_parts
 
 Row = Mapping[str, Any]

@@ -12,9 +12,10 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from noisyir.builds import Meta, Ref
 from noisyir.config import Experiment
 from noisyir.provenance import git_commit
-from noisyir.store import Meta, Ref, Store
+from noisyir.store import Store
 from noisyir.tracking import MODEL_NAME, Tracker
 from noisyir.tracking.backend import Backend, connect, exclusive
 

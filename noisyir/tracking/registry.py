@@ -7,8 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from noisyir.builds import Ref
 from noisyir.errors import StoreError
-from noisyir.store import Ref
 from noisyir.tracking import MODEL_NAME
 from noisyir.tracking.backend import Backend, connect
 from noisyir.tracking.card import Card, usage

@@ -6,7 +6,22 @@ from noisyir.eval.answers import answer_match, contains, has_answer, tokens
 
 
 def test_tokens_are_runs_of_letters_digits_and_marks_or_single_other_characters():
-    assert tokens("Don't pay $3.50, O.K.?") == ["don", "'", "t", "pay", "$", "3", ".", "50", ",", "o", ".", "k", ".", "?"]
+    assert tokens("Don't pay $3.50, O.K.?") == [
+        "don",
+        "'",
+        "t",
+        "pay",
+        "$",
+        "3",
+        ".",
+        "50",
+        ",",
+        "o",
+        ".",
+        "k",
+        ".",
+        "?",
+    ]
 
 
 def test_separators_and_control_characters_are_no_tokens():
@@ -17,6 +32,10 @@ def test_composed_and_decomposed_accents_are_the_same():
     composed, decomposed = "Beyonc\u00e9", "Beyonce\u0301"
     assert tokens(composed) == tokens(decomposed) == ["beyonce\u0301"]
     assert has_answer([composed], f"It was {decomposed}, of course")
+
+
+def test_the_greek_final_sigma_is_lower_cased_token_by_token():
+    assert tokens("\u039f\u0394\u039f\u03a3'\u0391") == ["\u03bf\u03b4\u03bf\u03c2", "'", "\u03b1"]
 
 
 def test_an_accent_is_part_of_the_word():

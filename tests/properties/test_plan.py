@@ -53,8 +53,8 @@ def test_a_bumped_version_moves_the_key():
 def test_to_selects_exactly_the_ancestors():
     plan = Plan(0)
     queries = plan.add(SOURCE, Numbers(), digest="d")["queries"]
-    one = plan.add(SEEDED, Numbers(), label="one", queries=queries)["model"]
-    plan.add(SEEDED, Numbers(), label="two", queries=queries)
+    one = plan.add(SEEDED, Numbers(), "one", queries=queries)["model"]
+    plan.add(SEEDED, Numbers(), "two", queries=queries)
     plan.add(LAST, Numbers(), model=one)
     assert Choice(to="last").selected(plan) == {"source", "seeded@one", "last"}
     assert Choice(to="seeded").selected(plan) == {"source", "seeded@one", "seeded@two"}

@@ -7,12 +7,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from noisyir.builds import Ref
 from noisyir.config import Params, Runtime
 from noisyir.errors import SchemaError, StoreError
 from noisyir.plan import Choice, Plan, execute, forecast
 from noisyir.schemas import BM25_RUN, MODEL, QUERIES
 from noisyir.stage import Job, Stage, run_stage
-from noisyir.store import Ref, Store
+from noisyir.store import Store
 
 
 class MakeParams(Params):

@@ -101,12 +101,12 @@ def test_one_system_alone_has_a_mean_and_nothing_to_compare(run_stage_on):
 
 
 def test_systems_scored_on_different_queries_are_refused(run_stage_on):
-    with pytest.raises(DataError, match="bm25 was scored on 2 queries and dense on 3.*'q2'"):
+    with pytest.raises(DataError, match=r"bm25 was scored on 2 queries and dense on 3.*'q2'"):
         run_stage_on(COMPARE, CompareParams(), {"metrics": metrics(bm25=[0.5, 0.1], dense=[0.5, 0.1, 0.2])})
 
 
 def test_a_measure_that_one_system_lacks_is_refused(run_stage_on):
     given = metrics(bm25=[0.5], dense=[0.5])
     other = given["dense"].set_column(0, "measure", pa.array(["AP", "AP"]))
-    with pytest.raises(DataError, match="RR@10 of test|AP of test"):
+    with pytest.raises(DataError, match="RR@10 of test: bm25 was scored on 1 queries and dense on 0"):
         run_stage_on(COMPARE, CompareParams(), {"metrics": {"bm25": given["bm25"], "dense": other}})

@@ -47,7 +47,10 @@ def test_a_run_is_read_back_in_rank_order_with_ids_that_hold_spaces(tmp_path: Pa
     write_run(run, tmp_path / "test.run")
     assert (tmp_path / "test.run").read_text().splitlines()[0] == "q%201 Q0 z 1 0.5 noisyir"
     back = read_run(tmp_path / "test.run")
-    assert back.select(["query_id", "doc_id", "rank"]).to_pydict() == run.select(["query_id", "doc_id", "rank"]).to_pydict()
+    assert (
+        back.select(["query_id", "doc_id", "rank"]).to_pydict()
+        == run.select(["query_id", "doc_id", "rank"]).to_pydict()
+    )
 
 
 def test_qrels_are_read_back(tmp_path: Path):

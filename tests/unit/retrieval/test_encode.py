@@ -13,7 +13,7 @@ from noisyir.schemas import DOC_VECTORS, QUERY_VECTORS
 
 
 class LetterModel:
-    """A text's vector is the count of each letter of `abcd`; it remembers the largest padded batch and the texts seen."""
+    """A text's vector is the count of each letter of `abcd`; it keeps the largest padded batch and the texts seen."""
 
     def __init__(self):
         self.largest, self.tokenized = 0, []

@@ -1,0 +1,259 @@
+"""The pipeline as a real Prefect flow, on a tiny collection, under Prefect's test server."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from noisyir import experiments, runs
+from noisyir.builds import Meta
+from noisyir.config import Experiment, Params, Runtime
+from noisyir.errors import ConfigError, StoreError
+from noisyir.observe import Silent
+from noisyir.pipelines import train_retriever as plan_of
+from noisyir.plan import Choice, Plan, Step
+from noisyir.runs import Outcome
+from noisyir.schemas import REPORT
+from noisyir.stage import Job, Stage
+from noisyir.store import Store
+from noisyir.tracking import Tracker
+from noisyir.tracking.backend import connect
+from tests.tiny import write_beir
+
+pytestmark = pytest.mark.usefixtures("prefect_api")
+
+ROOT = Path(__file__).parents[2]
+SETTINGS = (
+    "data.dataset=beir",
+    "bm25_index.engine=bm25s",
+    "train.batch_size=16",
+    "train.learning_rate=0.01",
+    "train.epochs=2",
+    "compare.resamples=200",
+)
+
+
+class Watched(Tracker):
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        self.tags: dict[str, str] = {}
+        self.events: list[tuple[str, str]] = []
+
+    def tag(self, name: str, value: str) -> None:
+        self.tags[name] = value
+
+    def started(self, step: Step) -> None:
+        self.events.append(("started", step.name))
+
+    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
+        self.events.append(("cached" if cached else "finished", step.name))
+
+    def failed(self, step: Step, error: BaseException) -> None:
+        self.events.append(("failed", step.name))
+
+    @property
+    def flow_run(self) -> UUID:
+        return UUID(self.tags["flow_run"])
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def artifacts(home: Path) -> Store:
+    return Store(home / "store", home=home)
+
+
+@pytest.fixture(scope="module")
+def exp(home: Path) -> Experiment:
+    return experiments.load("demo", [*SETTINGS, f"data.path={write_beir(home / 'beir')}"])
+
+
+def flow_run(exp: Experiment, store: Store, choice: Choice | None = None) -> tuple[Outcome, Watched]:
+    from flows.train_retriever import run_experiment
+
+    tracker = Watched()
+    outcome = run_experiment(
+        exp,
+        choice or Choice(),
+        store=store,
+        runtime=Runtime(device="cpu"),
+        tracker=tracker,
+        observer=Silent(),
+    )
+    return outcome, tracker
+
+
+def task_runs(flow_run_id: UUID) -> list[Any]:
+    from prefect import get_client
+    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+
+    with get_client(sync_client=True) as client:
+        chosen = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
+        return sorted(client.read_task_runs(flow_run_filter=chosen), key=lambda run: run.start_time)
+
+
+def read_flow_run(flow_run_id: UUID) -> Any:
+    from prefect import get_client
+
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(flow_run_id)
+
+
+@pytest.fixture(scope="module")
+def first(prefect_api, exp: Experiment, artifacts: Store) -> tuple[Outcome, Watched]:
+    """The first run: every stage executes."""
+    return flow_run(exp, artifacts)
+
+
+def test_every_step_is_a_completed_task_run_of_its_name(first, exp: Experiment):
+    outcome, tracker = first
+    steps = plan_of(exp).steps
+    found = task_runs(tracker.flow_run)
+    assert [run.name for run in found] == [step.name for step in steps] == list(outcome.results)
+    assert {run.state_name for run in found} == {"Completed"}
+    assert [run.tags for run in found] == [[step.stage.pool] for step in steps]
+    assert outcome.executed == len(steps) and set(outcome.kept) >= {"model", "comparison", "report"}
+
+
+def test_the_flow_run_shows_what_was_asked_for(first):
+    run = read_flow_run(first[1].flow_run)
+    assert (run.name, run.state_name) == ("demo", "Completed")
+    assert run.parameters["experiment"]["train"]["epochs"] == 2
+    assert run.parameters["runtime"]["device"] == "cpu"
+
+
+def test_each_new_build_is_a_table_among_the_artifacts(first, exp: Experiment):
+    from prefect import get_client
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
+
+    outcome, tracker = first
+    with get_client(sync_client=True) as client:
+        chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[tracker.flow_run]))
+        found = {artifact.key: json.loads(artifact.data) for artifact in client.read_artifacts(artifact_filter=chosen)}
+    assert set(found) == {step.name.replace("@", "-").replace("_", "-") for step in plan_of(exp).steps}
+    (model,) = [row for row in found["warm-up"] if row["artifact"] == "model"]
+    assert model["digest"] == outcome.kept["model"].digest
+
+
+def test_the_callers_observers_follow_the_stages(first):
+    outcome, tracker = first
+    assert tracker.events == [(event, name) for name in outcome.results for event in ("started", "finished")]
+
+
+def test_a_second_run_executes_nothing_under_either_engine(first, exp: Experiment, artifacts: Store):
+    again, tracker = flow_run(exp, artifacts)
+    assert (again.executed, again.kept) == (0, first[0].kept)
+    assert {event for event, _ in tracker.events} == {"cached"}
+    local = runs.run_experiment(exp, Choice(), store=artifacts, runtime=Runtime(), tracker=Tracker(), observer=Silent())
+    assert local.executed == 0
+
+
+@pytest.mark.parametrize("lost", ["search@trained", "warm_up"])
+def test_a_deleted_artifact_is_rebuilt_and_nothing_else(first, exp: Experiment, artifacts: Store, lost: str):
+    meta = first[0].results[lost].meta
+    artifacts.remove(artifacts.builds(meta.stage, meta.key)[0])
+    outcome, _ = flow_run(exp, artifacts)
+    assert [name for name, result in outcome.results.items() if not result.cached] == [lost]  # to the same bytes
+
+
+def test_part_of_the_pipeline_can_be_chosen(first, exp: Experiment, artifacts: Store):
+    outcome, tracker = flow_run(exp, artifacts, Choice(only="compare", refresh=("compare",)))
+    assert [run.name for run in task_runs(tracker.flow_run)] == ["compare"] == list(outcome.results)
+    assert outcome.executed == 1
+
+
+def test_a_users_error_arrives_as_it_is_and_is_not_retried(first, exp: Experiment, artifacts: Store, tmp_path: Path):
+    damaged = Store(tmp_path / "store", home=tmp_path)
+    flow_run(exp, damaged, Choice(to="ingest"))
+    (part,) = (tmp_path / "store").glob("ingest/*/*/pairs/part-00000.parquet")
+    part.unlink()
+    from flows.train_retriever import run_experiment
+
+    tracker = Watched()
+    with pytest.raises(StoreError, match=r"^damaged artifact pairs .*part-00000.parquet is missing.*--refresh ingest$"):
+        run_experiment(exp, Choice(to="corrupt"), store=damaged, runtime=Runtime(), tracker=tracker, observer=Silent())
+    assert read_flow_run(tracker.flow_run).state_name == "Failed"
+    assert [(run.name, run.state_name, run.run_count) for run in task_runs(tracker.flow_run)] == [
+        ("ingest", "Completed", 1),
+        ("corrupt", "Failed", 1),
+    ]
+    assert tracker.events[-1] == ("failed", "corrupt")
+
+
+def test_another_error_is_tried_once_more(store: Store, monkeypatch: pytest.MonkeyPatch):
+    from prefect import flow
+
+    from tasks import stage_task
+
+    monkeypatch.setattr(stage_task, "RETRY_AFTER_SECONDS", 0)
+    tries = []
+
+    def fails_once(job: Job[Params]) -> None:
+        tries.append(job.step.name)
+        if len(tries) == 1:
+            raise RuntimeError("CUDA went away")
+        (job.new_folder("report") / "report.html").write_text("done")
+
+    plan = Plan(0)
+    plan.add(Stage("flaky", 1, Params, {}, {"report": REPORT}, fails_once), Params())
+    tracker = Watched()
+
+    @flow
+    def once() -> bool:
+        run_step = stage_task.through_tasks(store=store, runtime=Runtime(), observer=tracker)
+        return run_step(plan.steps[0], {}, False).cached
+
+    assert once() is False
+    assert [event for event, _ in tracker.events] == ["started", "failed", "started", "finished"]
+
+
+def test_a_deployment_runs_by_name_and_tracks_by_itself(first, home: Path, artifacts: Store, tmp_path, monkeypatch):
+    from flows.train_retriever import train_retriever
+
+    overrides = (*SETTINGS, f"data.path={home / 'beir'}")
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+    outcome = train_retriever("demo", overrides=overrides, store=artifacts.url, to="corrupt")
+    assert (outcome.executed, list(outcome.results)) == (0, ["ingest", "corrupt"])
+    tracked = connect(tmp_path).client.get_run(outcome.facts["mlflow_run"])
+    assert read_flow_run(UUID(tracked.data.tags["flow_run"])).name == "demo"
+
+
+def test_a_server_that_is_not_there_is_one_clear_line(exp: Experiment, artifacts: Store):
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with (
+        temporary_settings({PREFECT_API_URL: "http://127.0.0.1:9/api"}),
+        pytest.raises(ConfigError, match=r"^Prefect does not answer at http://127.0.0.1:9/api: .*--engine local$"),
+    ):
+        flow_run(exp, artifacts)
+
+
+def test_the_command_line_needs_no_server_and_prints_only_its_own(exp: Experiment, tmp_path: Path):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT")}
+    arguments = ["run", "demo", *SETTINGS, f"data.path={exp.data.path}", "--to", "corrupt", "--engine", "prefect"]
+    done = subprocess.run(
+        [sys.executable, "-m", "noisyir.cli", *arguments, "--no-track", "--json"],
+        cwd=ROOT,
+        env=environment | {"NOISYIR_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [step["name"] for step in json.loads(done.stdout)["steps"]] == ["ingest", "corrupt"]
+    assert "prefect" not in done.stderr.lower() and "Traceback" not in done.stderr
+    with sqlite3.connect(tmp_path / "prefect" / "prefect.db") as database:
+        rows = database.execute("select name, state_name from task_run order by start_time").fetchall()
+        lines = database.execute("select count(*) from log where message like 'built %'").fetchone()[0]
+    assert rows == [("ingest", "Completed"), ("corrupt", "Completed")]
+    assert lines == 2

@@ -1,0 +1,125 @@
+"""The report stage on a small finished run."""
+
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import yaml
+from pyarrow import csv
+
+from noisyir.config import ReportParams
+from noisyir.experiments import load
+from noisyir.store import Store
+from tests.unit.report.world import RANKS, SCRIPT, plan_report, report_folder, run_plan, run_step
+
+VOID = {"meta", "link", "br", "img", "line", "circle", "rect", "path", "polyline"}
+
+
+class Outline(HTMLParser):
+    """Collects tags and attributes, and checks that every element is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+
+def outline(page: str) -> Outline:
+    parsed = Outline()
+    parsed.feed(page)
+    assert parsed.open == []
+    return parsed
+
+
+@pytest.fixture
+def folder(store: Store) -> Path:
+    return report_folder(store)
+
+
+def test_text_from_data_cannot_become_markup(store: Store):
+    folder = report_folder(store, ReportParams(title=SCRIPT))
+    page = (folder / "report.html").read_text()
+    parsed = outline(page)
+    assert SCRIPT not in page and "script" not in parsed.tags
+    assert page.count("&lt;script&gt;") > 20  # title, queries, documents, exclusions, settings: shown as text
+    assert not any(name.startswith("on") for name, _ in parsed.attributes)
+
+
+def test_the_page_needs_nothing_from_outside(folder: Path):
+    page = (folder / "report.html").read_text()
+    parsed = outline(page)
+    assert not {"script", "link", "img", "iframe"} & set(parsed.tags)
+    assert all((value or "").startswith("#") for name, value in parsed.attributes if name in ("href", "src"))
+    assert "url(" not in page and "@import" not in page and "http://" not in page and "https://" not in page
+    assert ("content", "default-src 'none'; style-src 'unsafe-inline'") in parsed.attributes
+
+
+def test_the_page_shows_every_part(folder: Path):
+    page = (folder / "report.html").read_text()
+    anchors = re.findall(r'href="#(\w+)"', page)
+    assert anchors == ["results", "training", "data", "queries", "time", "provenance", "reproduce"]
+    assert all(f'id="{anchor}"' in page for anchor in anchors)
+    assert re.findall(r'class="badge (\w+)"', page) == ["marginal", "win"]  # 8 won and 4 lost against bm25
+    for text in ("search@trained", "score@zero_shot", "warm_up", "+0.165", "Holm", "dev_RR@10"):
+        assert text in page, text
+
+
+def test_without_curves_there_is_no_training_section(store: Store):
+    page = (report_folder(store, curves=False) / "report.html").read_text()
+    assert 'id="training"' not in page and 'id="results"' in page
+
+
+def test_equal_input_gives_equal_bytes(store: Store):
+    plan = plan_report(ReportParams())
+    done = run_plan(plan, store)
+    again = run_step(plan.steps[-1], plan, store, done, refresh=True)
+    assert again.meta.artifacts["report"].digest == done["report"].meta.artifacts["report"].digest
+    assert again.meta.build == done["report"].meta.build  # equal bytes are not stored twice
+
+
+def test_won_and_lost_queries_show_the_ranks_of_the_relevant_document(folder: Path):
+    page = (folder / "report.html").read_text()
+    lost = page[page.index("<h3>Lost</h3>") : page.index('id="time"')]
+    rows = re.findall(r'<td class="num">(.*?)</td>', lost)
+    assert len(rows) == 4 * 4  # four queries lost; a rank for each system, and the gain
+    assert [re.sub("<.*?>", "", cell) for cell in rows[:3]] == ["2", "\N{EN DASH}", "5"]
+
+
+def test_the_settings_shown_are_an_experiment(folder: Path, tmp_path: Path):
+    page = (folder / "report.html").read_text()
+    settings = yaml.safe_load(unescape(re.findall(r'<pre class="code">(.*?)</pre>', page, re.DOTALL)[0]))
+    assert (settings.pop("train"), settings.pop("search")["label"]) == ({"note": SCRIPT}, "bm25")  # this world's own
+    assert settings == {"name": "small", "seed": 7, "compare": {"resamples": 200}, "report": {"title": "small"}}
+    (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(settings))
+    experiment = load(str(tmp_path / "experiment.yaml"))
+    assert (experiment.seed, experiment.compare.resamples, experiment.report.title) == (7, 200, "small")
+
+
+def test_the_tables_are_also_markdown_and_csv(folder: Path):
+    first, second = (folder / "summary.md").read_text().split("\n\n")
+    assert first.splitlines()[0] == "| system | nDCG@10 | RR@10 | R@100 |"
+    assert [line.split(" | ")[0] for line in first.splitlines()[2:]] == [f"| {name}" for name in RANKS]
+    assert len(second.splitlines()) == 2 + 9
+    table = csv.read_csv(folder / "comparison.csv")
+    assert table.num_rows == 12 and pa.types.is_floating(table["p_holm"].type)
+
+
+@pytest.mark.parametrize("examples", [0, 2])
+def test_the_number_of_examples_is_a_setting(store: Store, examples: int):
+    page = (report_folder(store, ReportParams(examples=examples)) / "report.html").read_text()
+    lost = page[page.index("<h3>Lost</h3>") : page.index('id="time"')]
+    assert lost.count('class="query"') == examples

@@ -1,0 +1,128 @@
+"""The registered retriever: found by digest, described for a person, usable without noisyir."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from noisyir.errors import StoreError
+from noisyir.models.bi_encoder import load_bi_encoder
+from noisyir.runs import Outcome
+from noisyir.store import Store
+from noisyir.tracking import MODEL_NAME
+from noisyir.tracking.backend import connect
+from noisyir.tracking.registry import artifact_key
+from tests.unit.tracking.conftest import run_tiny
+
+CHALLENGER = f"models:/{MODEL_NAME}@challenger"
+TEXTS = ["flour oven word3", "anchor", "the star, the comet"]
+
+
+@pytest.fixture
+def registered(tracked: tuple[Path, Outcome], tmp_path: Path) -> tuple[Path, Outcome]:
+    """A copy of the tracked home, to change."""
+    home, outcome = tracked
+    return shutil.copytree(home, tmp_path / "copy"), outcome
+
+
+def challenger(home: Path):
+    return connect(home).client.get_model_version_by_alias(MODEL_NAME, "challenger")
+
+
+def test_the_version_says_where_it_comes_from(tracked):
+    home, outcome = tracked
+    version, model = challenger(home), outcome.kept["model"]
+    assert outcome.facts["registered"] == f"{MODEL_NAME} v{version.version}"
+    assert version.run_id == outcome.facts["mlflow_run"]
+    tags = version.tags
+    assert (tags["artifact_key"], tags["artifact_digest"]) == (model.key, model.digest)
+    assert tags["experiment"] == "demo" and len(tags["eval_digest"]) == 64
+    measures = connect(home).client.get_run(version.run_id).data.metrics
+    for name in ("nDCG_10", "RR_10", "R_100"):
+        assert float(tags[name]) == pytest.approx(measures[f"trained.{name}"], abs=1e-6)
+    for words in ("Data: beir: 80 corpus", "Noise: ", "| bm25 | test | ", "[0.", f"models:/{MODEL_NAME}/1"):
+        assert words in version.description
+    assert artifact_key(CHALLENGER, home) == artifact_key(f"models:/{MODEL_NAME}/1", home) == model.key
+
+
+def test_the_logged_model_carries_its_own_measures(tracked):
+    home, _ = tracked
+    client, version = connect(home).client, challenger(home)
+    logged = client.get_logged_model(version.source.removeprefix("models:/"))
+    assert logged.status == "READY"
+    assert {metric.key for metric in logged.metrics} == {"nDCG_10", "RR_10", "R_100"}
+
+
+def test_a_fresh_process_without_noisyir_gets_our_vectors(tracked):
+    home, outcome = tracked
+    code = (
+        "import sys, json; sys.modules['noisyir'] = None; import mlflow; uri, texts = sys.argv[1], sys.argv[2:];"
+        "model = mlflow.pyfunc.load_model(uri);"
+        "print(json.dumps([model.predict(texts), model.predict(texts, params={'side': 'passage'})]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, CHALLENGER, *TEXTS],
+        env={"MLFLOW_TRACKING_URI": f"sqlite:///{home}/mlflow.db", "HF_HUB_OFFLINE": "1"},
+        cwd=home,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    encoder = load_bi_encoder(Store(home / "store", home=home).folder(outcome.kept["model"]), "cpu")
+    for side, vectors in zip(("query", "passage"), json.loads(done.stdout), strict=True):
+        ours = encoder.embed(encoder.tokenize(TEXTS, side), side).detach().numpy()
+        np.testing.assert_allclose(np.array(vectors), ours, atol=1e-5)
+
+
+def test_input_that_is_not_text_is_refused(tracked):
+    from mlflow import pyfunc
+    from mlflow.exceptions import MlflowException
+
+    home, _ = tracked
+    with connect(home).current():
+        model = pyfunc.load_model(CHALLENGER)
+    with pytest.raises(MlflowException, match="Expected type str"):
+        model.predict([1])
+    with pytest.raises(ValueError, match="side is query or passage"):
+        model.predict(["a"], params={"side": "both"})
+    assert model.metadata.signature.inputs.to_dict() == [{"type": "string", "required": True}]
+    assert model.input_example == ["how to parse a date"]
+
+
+def test_no_file_of_the_registered_model_is_a_pickle(tracked):
+    home, _ = tracked
+    files = [path for path in (home / "mlflow-artifacts" / "models").rglob("*") if path.is_file()]
+    assert {"pyfunc_model.py", "model.safetensors", "requirements.txt", "MLmodel"} <= {path.name for path in files}
+    assert not [path for path in files if path.suffix in (".pkl", ".pickle", ".pt", ".bin")]
+
+
+def test_the_same_bytes_are_registered_once_and_another_model_is_the_next_version(registered, collection: Path):
+    home, first = registered
+    again = run_tiny(home, collection, refresh=("report",))
+    assert again.executed == 1
+    assert again.facts["registered"] == first.facts["registered"]
+    assert again.facts["mlflow_run"] != first.facts["mlflow_run"]
+    other = run_tiny(home, collection, "train.epochs=3")
+    assert other.facts["registered"] == f"{MODEL_NAME} v2"
+    assert int(challenger(home).version) == 2
+
+
+def test_the_evaluation_digest_changes_with_what_models_are_measured_by_and_not_with_the_model(
+    registered, collection: Path
+):
+    home, _ = registered
+    before = challenger(home).tags["eval_digest"]
+    run_tiny(home, collection, "score.measures=[nDCG@10]")
+    assert challenger(home).tags["eval_digest"] != before
+    run_tiny(home, collection, "train.epochs=3")
+    assert challenger(home).tags["eval_digest"] == before
+
+
+@pytest.mark.parametrize("uri", ["models:/nothing@challenger", f"models:/{MODEL_NAME}/99", "models:/"])
+def test_a_model_that_is_not_registered_is_one_clear_line(tracked, uri: str):
+    with pytest.raises(StoreError, match=f"^no registered model {uri} at sqlite:///"):
+        artifact_key(uri, tracked[0])
