@@ -120,12 +120,17 @@ def distinct(texts: list[str]) -> tuple[list[str], np.ndarray]:
 def theirs(folder: Path, texts: Texts, params: WarmUpParams) -> dict[str, float]:
     trainer = trainer_seconds(folder, texts, params)
     bare, steps_only = loop_seconds(folder, texts, params)
-    return {name: len(texts) / s for name, s in zip(("trainer", "bare loop", "peer steps only"), (trainer, bare, steps_only), strict=True)}
+    seconds = {"trainer": trainer, "bare loop": bare, "peer steps only": steps_only}
+    return {name: len(texts) / taken for name, taken in seconds.items()}
 
 
 def trainer_seconds(folder: Path, texts: Texts, params: WarmUpParams) -> float:
     from datasets import Dataset
-    from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
 
     model = SentenceTransformer(str(folder), device="cpu")
@@ -137,9 +142,8 @@ def trainer_seconds(folder: Path, texts: Texts, params: WarmUpParams) -> float:
             save_strategy="no", report_to="none", disable_tqdm=True, use_cpu=True, logging_strategy="no",
         )  # fmt: skip
         data = Dataset.from_dict({"anchor": list(queries), "positive": list(passages)})
-        trainer = SentenceTransformerTrainer(
-            model=model, args=arguments, train_dataset=data, loss=MultipleNegativesRankingLoss(model, scale=params.scale)
-        )
+        loss = MultipleNegativesRankingLoss(model, scale=params.scale)
+        trainer = SentenceTransformerTrainer(model=model, args=arguments, train_dataset=data, loss=loss)
         began = time.perf_counter()
         trainer.train()
         return time.perf_counter() - began

@@ -69,14 +69,17 @@ def _json(command: argparse.ArgumentParser) -> None:
 def _run(groups: _Groups) -> None:
     command = _add(groups, "run", "run an experiment", "noisyir run demo train.epochs=3 --to search")
     command.add_argument("experiment", metavar="EXPERIMENT", help="a name that ships with noisyir, or a .yaml file")
-    command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings to change, such as train.epochs=3")
+    command.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="settings to change, such as train.epochs=3 or runtime.threads=2",
+    )
     command.add_argument("--to", metavar="STAGE", help="stop after this stage")
     command.add_argument("--only", metavar="STAGE", help="run this stage alone, from artifacts that are there")
     command.add_argument("--refresh", metavar="STAGE", action="append", default=[], help="rebuild it (repeatable)")
     command.add_argument("--dry-run", action="store_true", help="show what is cached and what would run")
     command.add_argument("--engine", choices=("local", "prefect"), default="local", help="who calls the stages")
-    command.add_argument("--device", default="auto", help="cpu, cuda, cuda:1; auto takes a GPU when there is one")
-    command.add_argument("--threads", type=int, help="CPU threads (default: all)")
     command.add_argument("--no-track", action="store_true", help="do not track and register with MLflow")
     _json(command)
 

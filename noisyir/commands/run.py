@@ -9,7 +9,6 @@ from typing import Any
 
 from noisyir import experiments
 from noisyir.commands import open_store
-from noisyir.config import Runtime
 from noisyir.console import observer_for, print_forecast, print_outcome
 from noisyir.errors import ConfigError
 from noisyir.pipelines import train_retriever
@@ -24,7 +23,8 @@ PREFECT_ENGINE = "flows.train_retriever"  # found by name: the library does not 
 
 def run(args: Namespace) -> int:
     """Run an experiment, or with --dry-run say what would run."""
-    exp = experiments.load(args.experiment, args.overrides)
+    exp = experiments.load(args.experiment, [text for text in args.overrides if not experiments.is_runtime(text)])
+    runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
     choice = Choice(to=args.to, only=args.only, refresh=tuple(args.refresh))
     store = open_store(args)
     if args.dry_run:
@@ -32,7 +32,6 @@ def run(args: Namespace) -> int:
         print_forecast(states, as_json=args.json)
         return 0
     store.check_writable()
-    runtime = Runtime(device=args.device, threads=args.threads)
     tracker = open_tracker(experiment=exp, home=store.home, enabled=not args.no_track)
     engine = run_experiment if args.engine == "local" else _prefect_engine()
     with observer_for(sys.stderr) as observer:

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
 
-from noisyir.config import Experiment, Params
+from noisyir.config import Experiment, Params, Runtime
 from noisyir.errors import ConfigError
+
+P = TypeVar("P", bound=Params)
 
 
 def names() -> list[str]:
@@ -23,16 +25,18 @@ def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
 
     ConfigError for an unknown name, a file that is not YAML, an unknown key (with a suggestion) or a bad value.
     """
-    settings = _read(name_or_path)
-    for override in overrides:
-        path, equals, value = override.partition("=")
-        if not equals:
-            raise ConfigError(f"an override is key=value, such as train.epochs=3; got {override!r}")
-        _set(settings, path.split("."), _parse(value, override), override)
-    try:
-        return Experiment.model_validate(settings)
-    except ValidationError as error:
-        raise ConfigError(_explain(error, name_or_path)) from error
+    return _validated(Experiment, _with(_read(name_or_path), overrides), name_or_path)
+
+
+def load_runtime(overrides: Sequence[str]) -> Runtime:
+    """The machine's settings from `runtime.key=value` overrides.  ConfigError as `load`."""
+    settings = _with({"runtime": {}}, overrides)["runtime"]
+    return _validated(Runtime, settings, "runtime")
+
+
+def is_runtime(override: str) -> bool:
+    """Whether an override sets the machine (`runtime.threads=2`) and not the experiment."""
+    return override.startswith("runtime.")
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
@@ -62,6 +66,22 @@ def _read(name_or_path: str) -> dict[str, Any]:
     return {"name": path.stem, **settings}
 
 
+def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    for override in overrides:
+        path, equals, value = override.partition("=")
+        if not equals:
+            raise ConfigError(f"an override is key=value, such as train.epochs=3; got {override!r}")
+        _set(settings, path.split("."), _parse(value, override), override)
+    return settings
+
+
+def _validated(model: type[P], settings: dict[str, Any], source: str) -> P:
+    try:
+        return model.model_validate(settings)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, model, source)) from error
+
+
 def _parse(value: str, override: str) -> Any:
     try:
         return yaml.safe_load(value)
@@ -77,21 +97,20 @@ def _set(settings: dict[str, Any], path: list[str], value: Any, override: str) -
     settings[path[-1]] = value
 
 
-def _explain(error: ValidationError, source: str) -> str:
+def _explain(error: ValidationError, model: type[Params], source: str) -> str:
     lines = []
     for fault in error.errors():
         where = ".".join(map(str, fault["loc"]))
         if fault["type"] == "extra_forbidden":
             *groups, last = map(str, fault["loc"])
-            known = list(_fields(groups))
+            known = _fields(model, groups)
             lines.append(f"{source}: unknown key {where}{did_you_mean(last, known)}; known here: {', '.join(known)}")
         else:
             lines.append(f"{source}: {where}: {fault['msg']}, got {fault['input']!r}")
     return "\n".join(lines)
 
 
-def _fields(groups: Sequence[str]) -> Sequence[str]:
-    model: type[Params] = Experiment
+def _fields(model: type[Params], groups: Sequence[str]) -> list[str]:
     for group in groups:
         inner = model.model_fields[group].annotation
         assert isinstance(inner, type)

@@ -1,0 +1,1 @@
+"""Bi-encoders: tokens, towers, folders."""

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from safetensors import SafetensorError
 from torch import Tensor, nn
+from torch.nn import functional
 
 from noisyir.errors import ConfigError, DataError
 from noisyir.models.layout import Layout, Shape, read_layout, write_layout
@@ -62,11 +62,12 @@ class BiEncoder(nn.Module):
         """As `embed` of each.  A shared static tower reads them as one bag, so that its gradient is one, too."""
         if self.shape.shared and self.shape.backbone == "static":
             vectors = self._scored(self.passage_tower(queries + passages))
-            return vectors[: len(queries)], vectors[len(queries) :]
+            query_vectors, passage_vectors = torch.split(vectors, [len(queries), len(passages)])
+            return query_vectors, passage_vectors
         return self.embed(queries, "query"), self.embed(passages, "passage")
 
     def _scored(self, vectors: Float[Tensor, "text dim"]) -> Float[Tensor, "text dim"]:
-        return F.normalize(vectors.float(), dim=1) if self.similarity == "cosine" else vectors.float()
+        return functional.normalize(vectors.float(), dim=1) if self.similarity == "cosine" else vectors.float()
 
     def save(self, folder: Path) -> None:
         """Write a folder that `load_bi_encoder` and `SentenceTransformer` read; equal weights give equal bytes."""

@@ -147,7 +147,7 @@ def _read_foreign(folder: Path) -> Layout:
 
 
 def _pooling(config: Mapping[str, Any]) -> str:
-    """The one pooling mode in force, in either of sentence-transformers' spellings.  ValueError for others than ours."""
+    """The pooling mode in force, in either of sentence-transformers' spellings.  ValueError for others than ours."""
     modes = [key.removeprefix("pooling_mode_").removesuffix("_tokens") for key, on in config.items() if on is True]
     mode = config.get("pooling_mode") or [mode.removesuffix("_token") for mode in modes if mode != "include_prompt"]
     mode = mode if isinstance(mode, str) else "+".join(mode)

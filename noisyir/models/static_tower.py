@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from noisyir.models.tokens import Tokens
 
@@ -29,7 +29,7 @@ class StaticTower(nn.Module):
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "text dim"]:
         """The mean token vector of every text; zero for a text without tokens."""
-        mean: Float[Tensor, "text dim"] = _BagMean.apply(self.weight, tokens)
+        mean: Float[Tensor, "text dim"] = _BagMean.apply(self.weight, tokens)  # type: ignore[no-untyped-call]
         return mean
 
     def save(self, folder: Path, tokenizer_json: str) -> None:
@@ -66,7 +66,7 @@ class _BagMean(torch.autograd.Function):
         return _sum_rows(weight, tokens.ids, tokens.offsets[:-1], tokens.shares)
 
     @staticmethod
-    def backward(ctx: "torch.autograd.function.FunctionCtx", gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: "torch.autograd.function.FunctionCtx", gradient: Tensor) -> tuple[Tensor, None]:
         ids, starts, texts, shares = _transposed(ctx.tokens)  # type: ignore[attr-defined]
         values = _sum_rows(gradient.contiguous(), texts, starts, shares)
         rows = torch.from_numpy(ids)[None].to(gradient.device)
@@ -79,7 +79,7 @@ def _sum_rows(matrix: Tensor, rows: np.ndarray, starts: np.ndarray, shares: np.n
     device = matrix.device
     index, begin = torch.from_numpy(rows).to(device), torch.from_numpy(starts.astype(rows.dtype)).to(device)
     weights = torch.from_numpy(shares).to(device, matrix.dtype)
-    return F.embedding_bag(index, matrix, begin, mode="sum", per_sample_weights=weights)
+    return functional.embedding_bag(index, matrix, begin, mode="sum", per_sample_weights=weights)
 
 
 def _transposed(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

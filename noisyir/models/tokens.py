@@ -69,7 +69,7 @@ class TextTokenizer:
 
     @classmethod
     def from_json(cls, text: str, *, prefix: str, max_len: int, special_tokens: bool, as_shares: bool) -> Self:
-        """From the content of a `tokenizer.json`; at most `max_len` tokens of a text are kept, special ones included."""
+        """From a `tokenizer.json`'s content; keeps at most `max_len` tokens of a text, special ones included."""
         from tokenizers import Tokenizer
 
         tokenizer = Tokenizer.from_str(text)

@@ -37,8 +37,7 @@ class Backend:
         if found := self.client.get_experiment_by_name(name):
             return str(found.experiment_id)
         try:
-            kind = {"mlflow.experimentKind": "custom_model_development"}  # else its page shows traces first
-            return str(self.client.create_experiment(name, artifact_location=self.artifacts, tags=kind))
+            return str(self.client.create_experiment(name, artifact_location=self.artifacts))
         except MlflowException as error:
             if error.error_code == "RESOURCE_ALREADY_EXISTS" and (found := self.client.get_experiment_by_name(name)):
                 return str(found.experiment_id)  # another run made it meanwhile

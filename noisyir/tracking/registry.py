@@ -34,9 +34,7 @@ def register_retriever(
         return _register(backend, model, folder, run_id=run_id, card=card, tags=tags)
 
 
-def _register(
-    backend: Backend, model: Ref, folder: Path, *, run_id: str, card: Card, tags: Mapping[str, str]
-) -> str:
+def _register(backend: Backend, model: Ref, folder: Path, *, run_id: str, card: Card, tags: Mapping[str, str]) -> str:
     client = backend.client
     if not client.search_registered_models(f"name = '{MODEL_NAME}'"):
         client.create_registered_model(MODEL_NAME, description=_ABOUT)

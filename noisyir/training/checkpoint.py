@@ -27,9 +27,13 @@ class Checkpoint:
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """Write the state; the previous one is valid until the new one is on the disk."""
-    flat = {f"{group}/{name}": value for group, named in checkpoint.tensors.items() for name, value in named.items()}
+    flat = {
+        f"{group}/{name}": value.detach().contiguous()
+        for group, named in checkpoint.tensors.items()
+        for name, value in named.items()
+    }
     arriving = folder / f"{_FILE}.arriving"
-    save_file({name: value.contiguous() for name, value in flat.items()}, arriving, {"progress": json.dumps(checkpoint.progress)})
+    save_file(flat, arriving, {"progress": json.dumps(checkpoint.progress)})
     with arriving.open("rb") as handle:
         os.fsync(handle.fileno())
     arriving.replace(folder / _FILE)
@@ -43,7 +47,7 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
     tensors: dict[str, dict[str, Tensor]] = {}
     try:
         with safe_open(path, "pt") as file:
-            for key in file.keys():  # noqa: SIM118  (safe_open is not a mapping)
+            for key in file.keys():
                 group, name = key.split("/", 1)
                 tensors.setdefault(group, {})[name] = file.get_tensor(key)
             return Checkpoint(tensors, json.loads(file.metadata()["progress"]))

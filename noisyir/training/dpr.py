@@ -35,7 +35,8 @@ Point = tuple[str, int, float, float]
 class Surroundings:
     """What a run needs besides data and settings; only `rng` has a part in the result.
 
-    rng: a generator for a purpose; work: where the checkpoint lies; progress(done, total, unit); metric(name, value, at).
+    rng: a generator for a purpose; work: where the checkpoint lies;
+    progress(done, total, unit) and metric(name, value, step) tell whoever watches.
     """
 
     rng: Callable[..., np.random.Generator]
@@ -171,7 +172,11 @@ class DprRun:
         """Save the state when the last checkpoint is old enough."""
         if time.monotonic() - self._saved < self.around.checkpoint_seconds:
             return
-        tensors = {"model": self._weights(), "optimiser": self.optimiser.state(), "best": self.best}
+        tensors: dict[str, Mapping[str, Tensor]] = {
+            "model": self._weights(),
+            "optimiser": self.optimiser.state(),
+            "best": self.best,
+        }
         save_checkpoint(self.around.work, Checkpoint(tensors, asdict(self.progress)))
         self._saved = time.monotonic()
 

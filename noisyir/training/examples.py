@@ -113,7 +113,5 @@ def held_out(
     return Held(
         queries=encoder.tokenize(queries["text_first"].to_pylist(), "query"),
         pool=documents.tokens.take(pool),
-        relevant=Ragged.grouped(
-            numbering.rows(relevance["query_id"]), np.searchsorted(pool, relevant), len(numbering)
-        ),
+        relevant=Ragged.grouped(numbering.rows(relevance["query_id"]), np.searchsorted(pool, relevant), len(numbering)),
     )

@@ -25,9 +25,7 @@ def backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: b
     return float(value.detach())
 
 
-def cached_backward(
-    encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: bool, chunk_size: int
-) -> float:
+def cached_backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: bool, chunk_size: int) -> float:
     """As `backward`, holding the activations of `chunk_size` texts at a time (Gao et al., RepL4NLP 2021).
 
     First all vectors without a graph; then the loss and its gradient by them; then each chunk once more, with a graph
@@ -60,9 +58,11 @@ def cached_backward(
 def seeded(device: torch.device, *seed: int) -> Iterator[None]:
     """Torch's generators start from `seed` inside and are as before outside: dropout knows no other way."""
     number = int(np.random.default_rng(seed).integers(2**63))
-    devices = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
-        torch.manual_seed(number)
+    gpus = [torch.cuda.current_device() if device.index is None else device.index] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
+        # not torch.manual_seed: without a GPU it queues a call, with its stack trace, for ever
+        for generator in (torch.default_generator, *(torch.cuda.default_generators[gpu] for gpu in gpus)):
+            generator.manual_seed(number)
         yield
 
 

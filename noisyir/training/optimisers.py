@@ -15,6 +15,8 @@ from noisyir.models.static_tower import StaticTower
 BETAS = (0.9, 0.999)
 EPS = 1e-8
 
+_ROWS_AT_ONCE = 1024  # moved together: few calls, and copies small enough to be reused from the cache
+
 
 class Optimiser(Protocol):
     """Takes the gradients that a backward pass left, moves the weights, and drops the gradients."""
@@ -87,7 +89,8 @@ class RowAdamW:
         self.weights, self.clip_norm, self.weight_decay = weights, clip_norm, weight_decay
         self.first = [torch.zeros_like(weight) for weight in weights]
         self.second = [torch.zeros_like(weight) for weight in weights]
-        self.steps = [torch.zeros((), device=weight.device) for weight in weights]
+        self.steps = torch.zeros((), device=weights[0].device)
+        self._copies = [weight.new_empty(3, _ROWS_AT_ONCE, weight.shape[1]) for weight in weights]
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
@@ -98,30 +101,35 @@ class RowAdamW:
         for number, (rows, values) in enumerate(touched):
             self._move(number, rows, values.mul_(shrink) if shrink < 1.0 else values, learning_rate)
             self.weights[number].grad = None
+        self.steps += 1
 
     def _move(
         self, number: int, rows: Int[Tensor, " touched"], gradient: Float[Tensor, "touched dim"], learning_rate: float
     ) -> None:
-        """torch's own AdamW kernel on copies of the rows, which are then put back."""
+        """Torch's own AdamW kernel on copies of some rows at a time, which are then put back."""
         whole = self.weights[number].data, self.first[number], self.second[number]
-        weight, first, second = (tensor.index_select(0, rows) for tensor in whole)
-        adamw(
-            [weight], [gradient], [first], [second], [], [self.steps[number]],
-            fused=True, amsgrad=False, maximize=False, beta1=BETAS[0], beta2=BETAS[1], eps=EPS,
-            lr=learning_rate, weight_decay=self.weight_decay,
-        )  # fmt: skip
-        for tensor, moved in zip(whole, (weight, first, second), strict=True):
-            tensor.index_copy_(0, rows, moved)
+        for some, slope in zip(torch.split(rows, _ROWS_AT_ONCE), torch.split(gradient, _ROWS_AT_ONCE), strict=True):
+            weight, first, second = (copy[: len(some)] for copy in self._copies[number])
+            for tensor, copy in zip(whole, (weight, first, second), strict=True):
+                torch.index_select(tensor, 0, some, out=copy)
+            adamw(
+                [weight], [slope], [first], [second], [], [self.steps.clone()],  # the kernel counts the step itself
+                fused=True, amsgrad=False, maximize=False, beta1=BETAS[0], beta2=BETAS[1], eps=EPS,
+                lr=learning_rate, weight_decay=self.weight_decay,
+            )  # fmt: skip
+            for tensor, copy in zip(whole, (weight, first, second), strict=True):
+                tensor.index_copy_(0, some, copy)
 
     def state(self) -> dict[str, Tensor]:
         """Both moments of every weight, and the step count."""
         moments = {f"first.{i}": value for i, value in enumerate(self.first)}
         moments |= {f"second.{i}": value for i, value in enumerate(self.second)}
-        return moments | {f"steps.{i}": value for i, value in enumerate(self.steps)}
+        return moments | {"steps": self.steps}
 
     def load(self, state: Mapping[str, Tensor]) -> None:
         """Continue from what `state` returned."""
-        for name, tensors in (("first", self.first), ("second", self.second), ("steps", self.steps)):
+        self.steps.copy_(state["steps"])
+        for name, tensors in (("first", self.first), ("second", self.second)):
             for number, tensor in enumerate(tensors):
                 tensor.copy_(state[f"{name}.{number}"])
 

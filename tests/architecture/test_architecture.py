@@ -23,6 +23,7 @@ MAY_NOT_IMPORT = {
 LAYERS = [
     {"errors", "__init__"},
     {"config", "schemas"},
+    {"builds"},
     {"store", "tables", "provenance", "observe", "experiments"},
     {"stage", "plan"},
     {"losses", "models"},

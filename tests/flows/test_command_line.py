@@ -12,7 +12,13 @@ import pytest
 
 from tests.tiny import write_beir
 
-SETTINGS = ["data.dataset=beir", "train.batch_size=16", "train.learning_rate=0.01", "compare.resamples=200"]
+SETTINGS = [
+    "data.dataset=beir",
+    "train.batch_size=16",
+    "train.learning_rate=0.01",
+    "compare.resamples=200",
+    "runtime.checkpoint_seconds=0.01",
+]
 
 
 @pytest.fixture(scope="module")

@@ -58,6 +58,14 @@ def test_where_the_data_lies_does_not_enter_a_key_but_everything_else_does():
     assert CorruptParams(rate=0.1).key_values() != CorruptParams(rate=0.2).key_values()
 
 
+def test_the_machine_is_set_apart_from_the_experiment():
+    assert experiments.load_runtime(["runtime.threads=2", "runtime.device=cpu"]).threads == 2
+    with pytest.raises(ConfigError, match=r"unknown key thread \(did you mean threads\?\)"):
+        experiments.load_runtime(["runtime.thread=2"])
+    with pytest.raises(ConfigError, match="unknown key runtime"):
+        experiments.load("demo", ["runtime.threads=2"])
+
+
 def test_an_experiment_is_frozen():
     exp = Experiment(name="x")
     with pytest.raises(ValueError, match="frozen"):
