@@ -42,7 +42,8 @@ class Lines(Silent):
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Say what is there, how large it is and how long it took."""
-        rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
+        counts = {name: meta.artifacts[name].rows for name in step.stage.writes}
+        rows = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count is not None)
         took = "cached" if cached else f"{meta.seconds:.1f} s"
         self.console.print(f"  {step.name:<20} {took:>8}  {rows}")
 
@@ -69,6 +70,12 @@ class Live(Lines):
         super().finished(step, meta, cached)
 
 
+def stdout_console() -> Console:
+    """Standard output: as wide as the terminal, and wide enough not to fold tables in a file or a pipe."""
+    console = Console(highlight=False, soft_wrap=True)
+    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=200)
+
+
 def print_forecast(states: Sequence[Forecast], *, as_json: bool) -> None:
     """The dry run's table, or one JSON object."""
     if as_json:
@@ -79,12 +86,12 @@ def print_forecast(states: Sequence[Forecast], *, as_json: bool) -> None:
     for entry in states:
         state = f"[{colours[entry.state]}]{entry.state}[/]"
         table.add_row(entry.step.name, state, entry.step.key[:12], entry.step.stage.pool)
-    Console(highlight=False).print(table)
+    stdout_console().print(table)
 
 
 def print_outcome(outcome: Outcome, store: Store) -> None:
     """The end of a run: result table, where things are, and what to type next."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = stdout_console()
     console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
     if "comparison" in outcome.kept:
         console.print()

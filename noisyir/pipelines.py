@@ -64,7 +64,7 @@ def _hard_negatives(plan: Plan, exp: Experiment, data: Outputs, lexical: Outputs
         return None
     params = exp.bm25.model_copy(update={"splits": ("train",), "top_k": exp.mine.rank_to})
     run = plan.add(BM25, params, "train", queries=data["queries"], **lexical)
-    known = _pick(data, "qrels", "answers", "corpus")
+    known = _pick(data, "answers", "corpus")
     return plan.add(MINE, exp.mine, run=run["bm25_run"], pairs=pairs, **known)["negatives"]
 
 

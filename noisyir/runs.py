@@ -9,7 +9,7 @@ from noisyir.builds import Ref
 from noisyir.config import Experiment, Runtime
 from noisyir.observe import Observer, Several
 from noisyir.pipelines import train_retriever
-from noisyir.plan import Choice, Plan, RunStep, execute
+from noisyir.plan import Choice, Plan, RunStep, execute, forecast
 from noisyir.stage import Inputs, Result, run_stage
 from noisyir.store import Store
 from noisyir.tracking import Tracker
@@ -52,6 +52,7 @@ def run_experiment(
     def here(step: Any, inputs: Inputs, refresh: bool) -> Result:
         return run_stage(step, inputs, store=store, runtime=runtime, observer=both, refresh=refresh)
 
+    _check_ready(plan, choice, store)
     record = _Record(store, exp, plan, choice)
     record.write("running", {}, {})
     try:
@@ -69,6 +70,13 @@ def run_experiment(
     facts = (nothing_new and record.earlier_facts()) or tracker.finish(store, kept)
     record.write("done", results, facts)
     return Outcome(exp.name, results, kept, facts)
+
+
+def _check_ready(plan: Plan, choice: Choice, store: Store) -> None:
+    """Fail before the first stage rather than after hours: ask every stage that would run whether it can."""
+    for entry in forecast(plan, choice, store):
+        if entry.state == "would run" and entry.step.stage.ready:
+            entry.step.stage.ready(entry.step.params)
 
 
 @dataclass

@@ -36,6 +36,7 @@ class Stage:
     seeded: whether it makes random choices; the experiment's seed enters the key of such a stage only.
     raw: names of inputs from outside the store, which arrive as content digests.
     pool: the kind of worker that the stage deserves.
+    ready: raises what would make the stage fail later for want of something on this machine; cheap.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Stage:
     seeded: bool = False
     raw: tuple[str, ...] = ()
     pool: Literal["cpu", "gpu"] = "cpu"
+    ready: Callable[[Any], None] | None = None
 
 
 @dataclass

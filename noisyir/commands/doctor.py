@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import NamedTuple
 
-from rich.console import Console
 from rich.table import Table
 
 from noisyir.commands import open_store
 from noisyir.commands.ls import human_bytes
+from noisyir.console import stdout_console
 from noisyir.errors import NoisyirError
 from noisyir.store import Store
 
@@ -38,7 +38,7 @@ def run(args: Namespace) -> int:
         for finding in findings:
             mark = "[green]ok[/]" if finding.ok else "[red]missing[/]" if finding.needed else "[yellow]none[/]"
             table.add_row(mark, finding.name, finding.says)
-        Console(highlight=False, soft_wrap=True).print(table)
+        stdout_console().print(table)
     return int(any(finding.needed and not finding.ok for finding in findings))
 
 
@@ -69,7 +69,7 @@ def _java() -> Finding:
         java = find_java()
     except NoisyirError as error:
         return Finding("java", False, False, str(error))
-    return Finding("java", True, False, str(java))
+    return Finding("java", True, False, f"Java {java.version} in {java.home}")
 
 
 def _gpu() -> Finding:

@@ -3,11 +3,11 @@
 import json
 from argparse import Namespace
 
-from rich.console import Console
 from rich.table import Table
 
 from noisyir.builds import Meta
 from noisyir.commands import open_store
+from noisyir.console import stdout_console
 from noisyir.store import Store
 
 
@@ -26,7 +26,7 @@ def run(args: Namespace) -> int:
         rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
         size, seconds = human_bytes(meta.size), f"{meta.seconds:.1f} s"
         table.add_row(meta.stage, meta.key[:12], meta.created[:19].replace("T", " "), rows, size, seconds)
-    Console(highlight=False, soft_wrap=True).print(table if builds else f"nothing in {store.url} yet: noisyir run demo")
+    stdout_console().print(table if builds else f"nothing in {store.url} yet: noisyir run demo")
     return 0
 
 
@@ -58,4 +58,4 @@ def _print_runs(store: Store, *, as_json: bool) -> None:
         done = f"{sum(s['cached'] is False for s in steps)} run, {sum(bool(s['cached']) for s in steps)} cached"
         began = run["began"][:19].replace("T", " ")
         table.add_row(began, run["experiment"], run["status"], done, f"{run['seconds']:.1f} s", facts)
-    Console(highlight=False, soft_wrap=True).print(table if runs else "no runs yet: noisyir run demo")
+    stdout_console().print(table if runs else "no runs yet: noisyir run demo")

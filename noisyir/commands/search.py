@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.console import Console
 from rich.markup import escape
 
 from noisyir.builds import Ref
 from noisyir.commands import open_store
 from noisyir.config import SearchParams
+from noisyir.console import stdout_console
 from noisyir.errors import ConfigError
 from noisyir.lookup import find_model, search_inputs
 from noisyir.store import Store
@@ -31,11 +31,11 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps({"query": args.query, "model": model.key, "hits": hits}, indent=2))
         return 0
-    console = Console(highlight=False)
+    out = stdout_console()
     for hit in hits:
-        console.print(f"[bold]{hit['rank']}[/]  {hit['score']:.4f}  [cyan]{escape(hit['doc_id'])}[/]")
+        out.print(f"[bold]{hit['rank']}[/]  {hit['score']:.4f}  [cyan]{escape(hit['doc_id'])}[/]")
         text = f"{hit['title']}  {hit['text']}".strip()
-        console.print(escape(text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…") + "\n")
+        out.print(escape(text if len(text) <= SNIPPET else text[: SNIPPET - 1] + "…") + "\n")
     return 0
 
 

@@ -4,11 +4,13 @@ import json
 from argparse import Namespace
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from noisyir.builds import Meta
 from noisyir.commands import open_store
 from noisyir.commands.ls import human_bytes
+from noisyir.console import stdout_console
 from noisyir.lookup import find_build
 from noisyir.store import Store
 from noisyir.tables import stream_parts
@@ -25,30 +27,28 @@ def run(args: Namespace) -> int:
         described["head"] = {name: _head(store, meta, name, args.rows) for name in meta.artifacts}
         print(json.dumps(described, indent=2, default=str))
         return 0
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{meta.stage} v{meta.version}  {meta.key}\nbuilt {meta.created[:19]} in {meta.seconds} s")
-    console.print(f"code {meta.git_commit or 'of an installed package'}  seed {meta.seed}")
-    _section(console, "settings", {name: str(value) for name, value in meta.params.items()})
-    _section(
-        console, "inputs", {name: f"{ref.stage} {ref.key[:12]} {ref.digest[:12]}" for name, ref in meta.input_refs()}
-    )
-    _section(console, "raw input", {name: value for name, value in meta.inputs.items() if isinstance(value, str)})
-    _section(console, "notes", {name: str(value) for name, value in meta.notes.items()})
+    out = stdout_console()
+    out.print(f"{meta.stage} v{meta.version}  {meta.key}\nbuilt {meta.created[:19]} in {meta.seconds} s")
+    out.print(f"code {meta.git_commit or 'of an installed package'}  seed {meta.seed}")
+    _section(out, "settings", {name: str(value) for name, value in meta.params.items()})
+    _section(out, "inputs", {name: f"{ref.stage} {ref.key[:12]} {ref.digest[:12]}" for name, ref in meta.input_refs()})
+    _section(out, "raw input", {name: value for name, value in meta.inputs.items() if isinstance(value, str)})
+    _section(out, "notes", {name: str(value) for name, value in meta.notes.items()})
     for name, contents in meta.artifacts.items():
         size = human_bytes(sum(size for size, _ in contents.files.values()))
         rows = "" if contents.rows is None else f"{contents.rows:,} rows, "
-        console.print(f"\n[bold]{name}[/]  {rows}{size}, digest {contents.digest[:12]}")
-        console.print(f"  {store.root}/{meta.ref(name).path}")
+        out.print(f"\n[bold]{name}[/]  {rows}{size}, digest {contents.digest[:12]}")
+        out.print(f"  {store.root}/{meta.ref(name).path}")
         if head := _head(store, meta, name, args.rows):
-            console.print(_as_table(head))
+            out.print(_as_table(head))
     return 0
 
 
-def _section(console: Console, heading: str, values: dict[str, str]) -> None:
+def _section(out: Console, heading: str, values: dict[str, str]) -> None:
     if values:
-        console.print(f"\n[bold]{heading}[/]")
+        out.print(f"\n[bold]{heading}[/]")
         for name, value in values.items():
-            console.print(f"  {name:<22} {value}", markup=False)
+            out.print(f"  {name:<22} {value}", markup=False)
 
 
 def _head(store: Store, meta: Meta, artifact: str, rows: int) -> list[dict[str, object]]:
@@ -64,5 +64,5 @@ def _as_table(head: list[dict[str, object]]) -> Table:
     table = Table(*head[0], box=None)
     for row in head:
         texts = [" ".join(str(value).split()) for value in row.values()]
-        table.add_row(*(text if len(text) <= CELL else text[: CELL - 1] + "…" for text in texts))
+        table.add_row(*(escape(text if len(text) <= CELL else text[: CELL - 1] + "…") for text in texts))
     return table

@@ -3,11 +3,11 @@
 import json
 from argparse import Namespace
 
-from rich.console import Console
 from rich.tree import Tree
 
 from noisyir.builds import Meta
 from noisyir.commands import open_store
+from noisyir.console import stdout_console
 from noisyir.lookup import find_build
 from noisyir.provenance import lineage
 from noisyir.store import Store
@@ -23,7 +23,7 @@ def run(args: Namespace) -> int:
         return 0
     tree = Tree(_label(meta))
     _grow(tree, store, meta, seen=set())
-    Console(highlight=False, soft_wrap=True).print(tree)
+    stdout_console().print(tree)
     return 0
 
 

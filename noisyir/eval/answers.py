@@ -14,7 +14,7 @@ def tokens(text: str) -> list[str]:
     Separators and control characters are dropped; punctuation and articles are tokens.
     Source: DPR (Karpukhin et al., EMNLP 2020), `SimpleTokenizer` of its evaluation code, which is DrQA's.
     """
-    return _line(text).split()
+    return token_line(text).split()
 
 
 def contains(passage_tokens: Sequence[str], answer_tokens: Sequence[str]) -> bool:
@@ -24,7 +24,7 @@ def contains(passage_tokens: Sequence[str], answer_tokens: Sequence[str]) -> boo
 
 def has_answer(answers: Iterable[str], text: str) -> bool:
     """Whether the text holds at least one of the answers; answers that tokenise to nothing are dropped."""
-    return _first_hit([_line(text)], _lines(answers)) is not None
+    return _first_hit([token_line(text)], _lines(answers)) is not None
 
 
 def answer_match(
@@ -42,7 +42,7 @@ def answer_match(
 
     @cache
     def line_of(doc_id: str) -> str:
-        return _line(texts[doc_id])
+        return token_line(texts[doc_id])
 
     usable = {query_id: lines for query_id, answers in sorted(aliases.items()) if (lines := _lines(answers))}
     first = [
@@ -66,11 +66,11 @@ def _first_hit(passages: Iterable[str], answers: Sequence[str]) -> int | None:
 
 
 def _lines(answers: Iterable[str]) -> list[str]:
-    return [line for line in map(_line, answers) if line.strip()]
+    return [line for line in map(token_line, answers) if line.strip()]
 
 
-def _line(text: str) -> str:
-    """The tokens between spaces: no token holds a space, so a sub-list is a substring, which C finds fast.
+def token_line(text: str) -> str:
+    """The tokens of a text between spaces: no token holds a space, so a sub-list is a substring, which C finds fast.
 
     Lower-casing the line is lower-casing each token: the one rule that looks at neighbours, for the Greek final
     sigma, stops at a space.

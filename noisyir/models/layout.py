@@ -15,8 +15,6 @@ from typing import Any, Literal
 from noisyir.errors import DataError
 from noisyir.models.tokens import SIDES, Side
 
-_FALLBACK_LENGTH = 512  # of a folder that states none
-_UNBOUNDED = 1 << 20  # tokens: a StaticEmbedding reads all of a text unless its tokenizer truncates
 _TYPE = "sentence_transformers.models."
 _ROUTE: Mapping[Side, str] = {"query": "query", "passage": "document"}  # ours -> sentence-transformers'
 
@@ -114,7 +112,8 @@ def read_layout(folder: Path) -> Layout:
         if (folder / "modules.json").exists():
             return _read_foreign(folder)
         if (folder / "config.json").exists():
-            return Layout(_shape("transformer", "mean", "cosine", {}, _FALLBACK_LENGTH), dict.fromkeys(SIDES, folder))
+            shape = _shape("transformer", "mean", "cosine", {}, _transformer_length(folder))
+            return Layout(shape, dict.fromkeys(SIDES, folder))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder} is not a model: {type(error).__name__}: {error}") from error
     raise DataError(f"{folder} is not a model: it has neither modules.json nor config.json")
@@ -134,16 +133,32 @@ def _read_foreign(folder: Path) -> Layout:
     kinds = [kind for kind in modules if kind != "Normalize"]
     if kinds not in (["StaticEmbedding"], ["Transformer", "Pooling"]):
         raise ValueError(f"modules {' + '.join(modules)}; known are StaticEmbedding and Transformer + Pooling")
-    tower, pooling, length = modules[kinds[0]], "mean", _FALLBACK_LENGTH
-    if kinds[0] == "Transformer":
-        pooling = _pooling(_read(modules["Pooling"] / "config.json"))
-        length = _read(tower / "sentence_bert_config.json").get("max_seq_length") or length
-    else:
-        length = (_read(tower / "tokenizer.json").get("truncation") or {"max_length": _UNBOUNDED})["max_length"]
-    about = _read(folder / "config_sentence_transformers.json")
-    backbone = "static" if kinds[0] == "StaticEmbedding" else "transformer"
-    similarity = "cosine" if "Normalize" in modules else "dot"
-    return Layout(_shape(backbone, pooling, similarity, about.get("prompts", {}), length), dict.fromkeys(SIDES, tower))
+    tower, about = modules[kinds[0]], _read(folder / "config_sentence_transformers.json")
+    static = kinds[0] == "StaticEmbedding"
+    pooling = "mean" if static else _pooling(_read(modules["Pooling"] / "config.json"))
+    return Layout(
+        _shape(
+            "static" if static else "transformer",
+            pooling,
+            "cosine" if "Normalize" in modules else "dot",
+            about.get("prompts", {}),
+            _static_length(tower) if static else _transformer_length(tower),
+        ),
+        dict.fromkeys(SIDES, tower),
+    )
+
+
+def _static_length(tower: Path) -> int:
+    """StaticEmbedding reads all of a text unless its tokenizer truncates."""
+    truncation = _read(tower / "tokenizer.json").get("truncation") or {"max_length": 1 << 20}
+    return int(truncation["max_length"])
+
+
+def _transformer_length(tower: Path) -> int:
+    """The length that sentence-transformers settles on, of those that the files state."""
+    tokenizer = _read(tower / "tokenizer_config.json").get("model_max_length", 1 << 20)
+    stated = _read(tower / "sentence_bert_config.json").get("max_seq_length") or tokenizer
+    return int(min(stated, _read(tower / "config.json").get("max_position_embeddings", 1 << 20)))
 
 
 def _pooling(config: Mapping[str, Any]) -> str:

@@ -1,10 +1,12 @@
 """bm25_index: an inverted index of the corpus."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pyarrow as pa
 
 from noisyir.config import Bm25IndexParams
+from noisyir.errors import MissingPackageError
 from noisyir.schemas import CORPUS, LEXICAL_INDEX
 from noisyir.stage import Job, Stage
 
@@ -25,6 +27,19 @@ def bm25_index(job: Job[Bm25IndexParams]) -> None:
     job.note("documents", {"indexed": indexed, "without_terms": job.rows("corpus") - indexed})
 
 
+def engine_is_here(params: Bm25IndexParams) -> None:
+    """MissingPackageError when the engine's package, or a Java new enough for it, is not on this machine."""
+    from noisyir.retrieval.java import find_java
+
+    package = {"pyserini": "jnius", "bm25s": "bm25s"}[params.engine]
+    if find_spec(package) is None:
+        raise MissingPackageError(
+            f"bm25_index.engine={params.engine} needs the package {package}: pip install 'noisyir[bm25]'"
+        )
+    if params.engine == "pyserini":
+        find_java()
+
+
 def _documents(job: Job[Bm25IndexParams]) -> Iterator[pa.RecordBatch]:
     done = 0
     for batch in job.batches("corpus", _DOCUMENTS_AT_ONCE):
@@ -40,4 +55,5 @@ BM25_INDEX = Stage(
     reads={"corpus": CORPUS["doc_id", "title", "text"]},
     writes={"lexical_index": LEXICAL_INDEX},
     run=bm25_index,
+    ready=engine_is_here,
 )

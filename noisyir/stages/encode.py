@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 
 def encode(job: Job[EncodeParams]) -> None:
     """Encode in shards kept in `job.work`: a killed build goes on behind its last finished shard."""
+    import torch
+
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.retrieval.encode import ShardEncoder
     from noisyir.retrieval.queries import of_splits
 
+    torch.set_num_threads(job.runtime.cpu_threads)
     model = load_bi_encoder(job.folder("model"), job.runtime.device)
     queries = of_splits(job.table("queries"), job.params.splits, "encode.splits")
     total, done = job.rows("corpus") + queries.num_rows, 0

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.config import MineParams
-from noisyir.schemas import ANSWERS, BM25_RUN, CORPUS, NEGATIVES, PAIRS, QRELS
+from noisyir.schemas import ANSWERS, BM25_RUN, CORPUS, NEGATIVES, PAIRS
 from noisyir.stage import Job, Stage
 
 Mask = npt.NDArray[np.bool_]
@@ -15,7 +15,8 @@ Mask = npt.NDArray[np.bool_]
 def mine(job: Job[MineParams]) -> None:
     """Draw uniformly, without replacement, among the ranks asked for that are not known to be relevant.
 
-    Known are what the pairs and judgements name and, where the data has answers, documents that hold one.
+    Known are what the pairs name and, where the data has answers, documents that hold one.  The judgements are not
+    looked at: under injected noise they know which pair was right, which nobody has outside an experiment.
     """
     from noisyir.mining.draw import draw, uniform_weights
 
@@ -55,11 +56,9 @@ def _candidates(job: Job[MineParams]) -> pa.Table:
 
 
 def _known_relevant(job: Job[MineParams], candidates: pa.Table) -> Mask:
-    """Which candidates are a pair or are judged relevant."""
+    """Which candidates are a pair."""
     pair = ["query_id", "doc_id"]
-    qrels = job.table("qrels")
-    judged = qrels.filter(pc.greater(qrels["relevance"], 0)).select(pair)
-    known = pa.concat_tables([job.table("pairs").select(pair), judged]).group_by(pair).aggregate([])
+    known = job.table("pairs").select(pair)
     numbered = candidates.select(pair).append_column("row", pa.array(np.arange(candidates.num_rows)))
     relevant = np.zeros(candidates.num_rows, bool)
     relevant[numbered.join(known, pair, join_type="left semi")["row"].to_numpy()] = True
@@ -70,19 +69,16 @@ def _answering(job: Job[MineParams], candidates: pa.Table) -> Mask:
     """Which candidates' texts hold an answer to their query (DPR's rule); none where the data has no answers."""
     if not (job.has("answers") and job.has("corpus")) or job.rows("answers") == 0:
         return np.zeros(candidates.num_rows, bool)
-    from noisyir.eval.answers import tokens
-
-    def line(text: str) -> str:
-        return f" {' '.join(tokens(text))} "  # no token holds a space: one list is in another where its line is
+    from noisyir.eval.answers import token_line
 
     wanted = candidates["doc_id"].unique()
     lines: dict[str, str] = {}
     for batch in job.batches("corpus"):
         found = batch.filter(pc.is_in(batch["doc_id"], value_set=wanted))
-        lines.update(zip(found["doc_id"].to_pylist(), map(line, found["text"].to_pylist()), strict=True))
+        lines.update(zip(found["doc_id"].to_pylist(), map(token_line, found["text"].to_pylist()), strict=True))
     asked = job.table("answers")
     answers = {
-        query_id: [line(alias) for alias in aliases if tokens(alias)]
+        query_id: [line for alias in aliases if (line := token_line(alias)).strip()]
         for query_id, aliases in zip(asked["query_id"].to_pylist(), asked["aliases"].to_pylist(), strict=True)
     }
     pairs = zip(candidates["query_id"].to_pylist(), candidates["doc_id"].to_pylist(), strict=True)
@@ -96,7 +92,6 @@ MINE = Stage(
     params=MineParams,
     reads={
         "run": BM25_RUN["query_id", "doc_id", "rank"],
-        "qrels": QRELS["query_id", "doc_id", "relevance"],
         "pairs": PAIRS["query_id", "doc_id", "split"],
         "answers": ANSWERS.all().or_none(),
         "corpus": CORPUS["doc_id", "text"].or_none(),

@@ -58,9 +58,9 @@ def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> "
 
 
 def _builds(job: Job[Any]) -> "list[Build]":
+    from noisyir.builds import Ref
     from noisyir.provenance import lineage
     from noisyir.report.history import name_builds
-    from noisyir.builds import Ref
 
     runs, metrics = job.refs("runs"), job.refs("metrics")
     systems = {label: [ref, runs[label]] if label in runs else [ref] for label, ref in metrics.items()}

@@ -19,9 +19,12 @@ def warm_up(job: Job[WarmUpParams]) -> None:
     """Train the model on the pairs; write it, and how its loss and its dev MRR@10 went."""
     import time
 
+    import torch
+
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.training.dpr import Surroundings, train_dpr
 
+    torch.set_num_threads(job.runtime.cpu_threads)
     encoder = load_bi_encoder(job.folder("model"), job.runtime.device)
     pairs, held = _examples(job, encoder)
     around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric)

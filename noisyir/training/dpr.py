@@ -188,6 +188,7 @@ class DprRun:
         self.optimiser.load(found.tensors["optimiser"])
         self.best = dict(found.tensors.get("best", {}))
         self.progress = Progress(**found.progress)
+        self.progress.curves = [(name, step, epoch, value) for name, step, epoch, value in self.progress.curves]
 
     def _weights(self) -> dict[str, nn.Parameter]:
         """Every weight once: shared towers are one."""

@@ -15,8 +15,6 @@ from noisyir.models.static_tower import StaticTower
 BETAS = (0.9, 0.999)
 EPS = 1e-8
 
-_ROWS_AT_ONCE = 1024  # moved together: few calls, and copies small enough to be reused from the cache
-
 
 class Optimiser(Protocol):
     """Takes the gradients that a backward pass left, moves the weights, and drops the gradients."""
@@ -90,12 +88,11 @@ class RowAdamW:
         self.first = [torch.zeros_like(weight) for weight in weights]
         self.second = [torch.zeros_like(weight) for weight in weights]
         self.steps = torch.zeros((), device=weights[0].device)
-        self._copies = [weight.new_empty(3, _ROWS_AT_ONCE, weight.shape[1]) for weight in weights]
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
         """Clip, move the touched rows, and drop the gradients."""
-        touched = [_whole_rows(weight.grad) for weight in self.weights if weight.grad is not None]
+        touched = [_whole_rows(weight.grad) for weight in self.weights]
         norm = float(torch.stack([values.norm() for _, values in touched]).norm())
         shrink = self.clip_norm / (norm + 1e-6)  # as torch.nn.utils.clip_grad_norm_
         for number, (rows, values) in enumerate(touched):
@@ -106,19 +103,16 @@ class RowAdamW:
     def _move(
         self, number: int, rows: Int[Tensor, " touched"], gradient: Float[Tensor, "touched dim"], learning_rate: float
     ) -> None:
-        """Torch's own AdamW kernel on copies of some rows at a time, which are then put back."""
+        """Torch's own AdamW kernel on copies of the rows, which are then put back."""
         whole = self.weights[number].data, self.first[number], self.second[number]
-        for some, slope in zip(torch.split(rows, _ROWS_AT_ONCE), torch.split(gradient, _ROWS_AT_ONCE), strict=True):
-            weight, first, second = (copy[: len(some)] for copy in self._copies[number])
-            for tensor, copy in zip(whole, (weight, first, second), strict=True):
-                torch.index_select(tensor, 0, some, out=copy)
-            adamw(
-                [weight], [slope], [first], [second], [], [self.steps.clone()],  # the kernel counts the step itself
-                fused=True, amsgrad=False, maximize=False, beta1=BETAS[0], beta2=BETAS[1], eps=EPS,
-                lr=learning_rate, weight_decay=self.weight_decay,
-            )  # fmt: skip
-            for tensor, copy in zip(whole, (weight, first, second), strict=True):
-                tensor.index_copy_(0, some, copy)
+        weight, first, second = (tensor.index_select(0, rows) for tensor in whole)
+        adamw(
+            [weight], [gradient], [first], [second], [], [self.steps.clone()],  # the kernel counts the step itself
+            fused=True, amsgrad=False, maximize=False, beta1=BETAS[0], beta2=BETAS[1], eps=EPS,
+            lr=learning_rate, weight_decay=self.weight_decay,
+        )  # fmt: skip
+        for tensor, moved in zip(whole, (weight, first, second), strict=True):
+            tensor.index_copy_(0, rows, moved)
 
     def state(self) -> dict[str, Tensor]:
         """Both moments of every weight, and the step count."""
@@ -134,11 +128,12 @@ class RowAdamW:
                 tensor.copy_(state[f"{name}.{number}"])
 
 
-def _whole_rows(gradient: Tensor) -> tuple[Int[Tensor, " touched"], Float[Tensor, "touched dim"]]:
+def _whole_rows(gradient: Tensor | None) -> tuple[Int[Tensor, " touched"], Float[Tensor, "touched dim"]]:
     """The rows of a sparse gradient, each once, and their values.
 
     Autograd forgets that a gradient was coalesced; rows that ascend show it at a fraction of the cost.
     """
+    assert gradient is not None, "every tower has a part in every batch"
     rows = gradient._indices()[0]
     if not bool((rows[1:] > rows[:-1]).all()):
         gradient = gradient.coalesce()

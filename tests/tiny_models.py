@@ -1,0 +1,41 @@
+"""Models small enough for tests, made from nothing: a two-layer BERT over a few dozen words."""
+
+from pathlib import Path
+
+from noisyir.config import InitModelParams
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.initial import initial_bi_encoder
+
+WORDS = tuple(f"w{number}" for number in range(60))
+
+
+def tiny_bert(folder: Path, layers: int = 2) -> Path:
+    """A random BERT of width 32 and its tokenizer, as Hugging Face saves them."""
+    import torch
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    specials = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+    vocabulary = {token: number for number, token in enumerate((*specials, *WORDS))}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer()
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
+    config = BertConfig(
+        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=64, initializer_range=0.2,
+    )  # fmt: skip
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        BertModel(config, add_pooling_layer=False).save_pretrained(folder)
+    return folder
+
+
+def tiny_encoder(bert: Path, **params: object) -> BiEncoder:
+    """A bi-encoder from a tiny BERT's folder; `params` are those of `InitModelParams`."""
+    shape = InitModelParams.model_validate({"query_max_len": 12, "passage_max_len": 16, **params})
+    return initial_bi_encoder(bert, shape).eval()

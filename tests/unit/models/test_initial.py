@@ -1,0 +1,57 @@
+"""Models cut from existing weights."""
+
+import numpy as np
+import pytest
+import torch
+
+from noisyir.errors import DataError
+from noisyir.models.transformer_tower import read_encoder
+from tests.tiny_models import tiny_encoder
+
+
+def test_a_static_model_starts_from_the_transformers_word_embeddings(bert):
+    weight = tiny_encoder(bert).passage_tower.weight
+    torch.testing.assert_close(weight.data, read_encoder(bert).embeddings.word_embeddings.weight.data)
+
+
+def test_a_static_model_starts_from_a_static_model(bert, tmp_path):
+    first = tiny_encoder(bert)
+    first.save(tmp_path)
+    torch.testing.assert_close(tiny_encoder(tmp_path, similarity="dot").query_tower.weight, first.query_tower.weight)
+
+
+def test_fewer_layers_are_the_first_ones(bert):
+    encoder = tiny_encoder(bert, backbone="transformer", layers=1, pooling="cls", similarity="dot")
+    tokens = encoder.tokenize(["w1 w2"], "query")
+    whole = read_encoder(bert).eval()
+    states = whole(torch.tensor(tokens.ids[None].astype(np.int64)), output_hidden_states=True).hidden_states
+    torch.testing.assert_close(encoder.embed(tokens, "query"), states[1][:, 0])
+
+
+def test_two_towers_start_equal_and_are_two(bert):
+    encoder = tiny_encoder(bert, shared=False)
+    torch.testing.assert_close(encoder.query_tower.weight, encoder.passage_tower.weight)
+    assert encoder.query_tower.weight.data_ptr() != encoder.passage_tower.weight.data_ptr()
+
+
+def test_a_shared_static_tower_reads_queries_as_long_as_passages(bert):
+    assert tiny_encoder(bert, query_max_len=3, passage_max_len=9).shape.query_max_len == 9
+    assert tiny_encoder(bert, query_max_len=3, passage_max_len=9, shared=False).shape.query_max_len == 3
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"backbone": "transformer", "layers": 3}, "has 2 layers; model.layers asks for 3"),
+        ({"backbone": "transformer", "passage_max_len": 65}, "at most 64 tokens"),
+    ],
+)
+def test_what_the_weights_cannot_give_is_refused(bert, params, message):
+    with pytest.raises(DataError, match=message):
+        tiny_encoder(bert, **params)
+
+
+def test_a_static_model_is_no_start_for_a_transformer(bert, tmp_path):
+    tiny_encoder(bert).save(tmp_path)
+    with pytest.raises(DataError, match=r"set model\.backbone=static"):
+        tiny_encoder(tmp_path, backbone="transformer")

@@ -1,0 +1,76 @@
+"""init_model and warm_up as stages."""
+
+import pyarrow as pa
+import pytest
+
+from noisyir.config import InitModelParams, WarmUpParams
+from noisyir.errors import ConfigError
+from noisyir.models.weights import weights_digest
+from noisyir.stages.init_model import INIT_MODEL
+from noisyir.stages.warm_up import WARM_UP
+from tests.tiny_models import WORDS, tiny_bert
+
+COUNT = 20
+QUERIES = pa.table(
+    {
+        "query_id": [f"q{i}" for i in range(COUNT)],
+        "text": [f"w{i} w{40 + i % 7}" for i in range(COUNT)],
+        "split": ["dev" if i % 4 == 0 else "train" for i in range(COUNT)],
+    }
+)
+CORPUS = pa.table(
+    {
+        "doc_id": [f"d{i}" for i in range(len(WORDS))],
+        "doc_row": pa.array(range(len(WORDS)), pa.int32()),
+        "title": ["w59" if i % 2 else "" for i in range(len(WORDS))],
+        "text": [f"w{i} w{50 + i % 9}" for i in range(len(WORDS))],
+    }
+)
+PAIRS = pa.table(
+    {"query_id": QUERIES["query_id"], "doc_id": CORPUS["doc_id"].slice(0, COUNT), "split": QUERIES["split"]}
+)
+QRELS = PAIRS.select(["query_id", "doc_id"]).append_column("relevance", pa.array([1] * COUNT, pa.int32()))
+NEGATIVES = pa.table(
+    {
+        "query_id": QUERIES["query_id"],
+        "doc_id": [f"d{i + 30}" for i in range(COUNT)],
+        "weight": pa.array([1.0] * COUNT, pa.float32()),
+        "draw": pa.array([0] * COUNT, pa.int32()),
+    }
+)
+TABLES = {"pairs": PAIRS, "queries": QUERIES, "corpus": CORPUS, "qrels": QRELS}
+
+
+@pytest.fixture
+def start(run_stage_on, tmp_path):
+    """The folder of a start model."""
+    params = InitModelParams(weights=str(tiny_bert(tmp_path / "bert")), passage_max_len=32)
+    return run_stage_on(INIT_MODEL, params, {"weights": weights_digest(params)})["model"]
+
+
+def test_a_model_is_made_trained_and_written_with_its_curves(run_stage_on, start):
+    params = WarmUpParams(epochs=3, batch_size=8, learning_rate=0.02, hard_negatives=1)
+    made = run_stage_on(WARM_UP, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
+    curves = made["curves"].to_pylist()
+    assert [row["step"] for row in curves if row["name"] == "train_loss"] == [1, 2, 3, 4, 5, 6]
+    assert [row["epoch"] for row in curves if row["name"] == "dev_mrr@10"] == [1.0, 2.0, 3.0]
+    assert {path.name for path in made["model"].iterdir()} == {path.name for path in start.iterdir()}
+    assert (made["model"] / "model.safetensors").read_bytes() != (start / "model.safetensors").read_bytes()
+
+
+def test_hard_negatives_without_mined_ones_are_an_error(run_stage_on, start):
+    with pytest.raises(ConfigError, match=r"train\.hard_negatives=2 needs mined ones: set mine\.per_query"):
+        run_stage_on(WARM_UP, WarmUpParams(hard_negatives=2), {**TABLES, "model": start})
+
+
+def test_mined_negatives_are_left_unread_where_none_are_wanted(run_stage_on, start):
+    params = WarmUpParams(epochs=1, batch_size=8)
+    with_negatives = run_stage_on(WARM_UP, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
+    without = run_stage_on(WARM_UP, params, {**TABLES, "model": start}, seed=1)
+    weights = [(made["model"] / "model.safetensors").read_bytes() for made in (with_negatives, without)]
+    assert (
+        with_negatives["curves"]
+        .filter(pa.compute.field("name") == "train_loss")
+        .equals(without["curves"].filter(pa.compute.field("name") == "train_loss"))
+    )
+    assert weights[0] == weights[1]

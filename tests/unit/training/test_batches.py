@@ -1,0 +1,62 @@
+"""Batches: columns, masks, hard negatives."""
+
+import numpy as np
+
+from noisyir.training.batches import Epoch, Ragged, assemble, draw_negatives, known_columns
+from tests.tiny_models import tiny_encoder
+from tests.unit.training.toy import SIZE, toy_pairs
+
+
+def test_columns_run_pair_by_pair_its_own_passage_first(bert):
+    pairs = toy_pairs(tiny_encoder(bert), negatives=2)
+    batch = assemble(pairs, np.array([5, 2]), np.array([[6, 7], [3, 4]]))
+    assert batch.positive.tolist() == [0, 3]
+    wanted = pairs.passages.take(np.array([5, 6, 7, 2, 3, 4]))
+    np.testing.assert_array_equal(batch.passages.ids, wanted.ids)
+    np.testing.assert_array_equal(batch.queries.ids, pairs.queries.take(np.array([5, 2])).ids)
+    assert not batch.ignored.any()
+
+
+def test_a_passage_in_the_batch_twice_is_ignored_beside_its_pairs_own_column(bert):
+    batch = assemble(toy_pairs(tiny_encoder(bert)), np.array([3, 8, 3]), np.array([[8], [1], [5]]))
+    # columns: 3 8 | 8 1 | 3 5
+    assert batch.ignored.astype(int).tolist() == [[0, 0, 0, 0, 1, 0], [0, 1, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0]]
+
+
+def test_known_columns_are_those_a_slow_search_finds():
+    rng = np.random.default_rng(0)
+    known = [rng.choice(9, rng.integers(0, 4), replace=False) for _ in range(6)]
+    ragged = Ragged.grouped(np.repeat(np.arange(6), [len(some) for some in known]), np.concatenate(known), 6)
+    texts, columns = rng.integers(6, size=5), rng.integers(9, size=12)
+    slow = [[column in known[text] for column in columns] for text in texts]
+    np.testing.assert_array_equal(known_columns(ragged, texts, columns), slow)
+
+
+def test_hard_negatives_are_the_querys_own_without_repetition_and_the_missing_ones_are_any_passages(bert):
+    pairs = toy_pairs(tiny_encoder(bert), negatives=3)
+    drawn = draw_negatives(pairs, 2, np.random.default_rng(0))
+    for row in range(SIZE - 1):
+        assert set(drawn[row]) <= {(row + k) % SIZE for k in (1, 2, 3)}
+        assert len(set(drawn[row])) == 2
+    assert ((drawn[-1] >= 0) & (drawn[-1] < SIZE)).all()
+    more = draw_negatives(pairs, 5, np.random.default_rng(0))
+    assert {(4 + k) % SIZE for k in (1, 2, 3)} <= set(more[4])
+
+
+def test_each_of_a_querys_negatives_is_drawn_equally_often(bert):
+    pairs = toy_pairs(tiny_encoder(bert), negatives=3)
+    rng = np.random.default_rng(0)
+    drawn = np.concatenate([draw_negatives(pairs, 1, rng)[:-1, 0] - np.arange(SIZE - 1) for _ in range(200)]) % SIZE
+    counts = np.bincount(drawn, minlength=4)[1:4]
+    assert counts.sum() == 200 * (SIZE - 1)
+    assert abs(counts - counts.mean()).max() < 4 * np.sqrt(counts.mean())
+
+
+def test_an_epoch_can_start_at_any_batch(bert):
+    pairs = toy_pairs(tiny_encoder(bert), negatives=1)
+    whole = list(Epoch(pairs, 5, 1, np.random.default_rng(3)).batches())
+    rest = list(Epoch(pairs, 5, 1, np.random.default_rng(3)).batches(start=2))
+    assert [len(batch) for batch in whole] == [5, 5, 5, 5, 4]
+    for one, other in zip(whole[2:], rest, strict=True):
+        np.testing.assert_array_equal(one.passages.ids, other.passages.ids)
+        np.testing.assert_array_equal(one.ignored, other.ignored)

@@ -1,0 +1,36 @@
+"""Checkpoints: whole or not at all."""
+
+import pytest
+import torch
+
+from noisyir.errors import StoreError
+from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+
+STATE = Checkpoint(
+    {"model": {"a.b/c": torch.arange(3.0)}, "optimiser": {"0.step": torch.tensor(4.0)}},
+    {"epoch": 2, "recent": [0.1, 1 / 3], "curves": [["loss", 1, 0.5, 0.1]]},
+)
+
+
+def test_what_is_saved_comes_back_and_a_later_one_replaces_it(tmp_path):
+    assert load_checkpoint(tmp_path) is None
+    save_checkpoint(tmp_path, STATE)
+    save_checkpoint(tmp_path, Checkpoint(STATE.tensors, {**STATE.progress, "epoch": 3}))
+    found = load_checkpoint(tmp_path)
+    assert found.progress == {**STATE.progress, "epoch": 3}
+    assert torch.equal(found.tensors["model"]["a.b/c"], torch.arange(3.0))
+    assert torch.equal(found.tensors["optimiser"]["0.step"], torch.tensor(4.0))
+
+
+def test_a_half_written_successor_is_not_seen(tmp_path):
+    save_checkpoint(tmp_path, STATE)
+    (tmp_path / "checkpoint.safetensors.arriving").write_bytes(b"half")
+    assert load_checkpoint(tmp_path).progress == STATE.progress
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    save_checkpoint(tmp_path, STATE)
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(StoreError, match=r"damaged checkpoint .*checkpoint.safetensors.*Delete it"):
+        load_checkpoint(tmp_path)

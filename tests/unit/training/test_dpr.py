@@ -1,0 +1,79 @@
+"""The DPR loop on a task that a tiny model can learn."""
+
+import pytest
+import torch
+
+from noisyir.config import WarmUpParams
+from noisyir.errors import DataError
+from noisyir.training.dpr import train_dpr
+from noisyir.training.validation import dev_mrr
+from tests.tiny_models import tiny_encoder
+from tests.unit.training.toy import surroundings, toy_held, toy_pairs
+
+STATIC = WarmUpParams(epochs=8, batch_size=8, learning_rate=0.05)
+TRANSFORMER = WarmUpParams(epochs=8, batch_size=8, learning_rate=0.005)
+
+
+@pytest.mark.parametrize(
+    ("shape", "params"),
+    [
+        ({"backbone": "static"}, STATIC),
+        ({"backbone": "static", "shared": False}, STATIC.model_copy(update={"hard_negatives": 2})),
+        ({"backbone": "transformer"}, TRANSFORMER),
+        ({"backbone": "transformer", "shared": False}, TRANSFORMER.model_copy(update={"chunk_size": 3})),
+        ({"backbone": "transformer", "layers": 1}, TRANSFORMER.model_copy(update={"precision": "bf16"})),
+    ],
+)
+def test_training_lowers_the_loss_and_ranks_better(bert, tmp_path, shape, params):
+    encoder = tiny_encoder(bert, **shape)
+    held, before = toy_held(encoder), dev_mrr(encoder, toy_held(encoder))
+    curves = train_dpr(encoder, toy_pairs(encoder, negatives=2), held, params, surroundings(tmp_path))
+    losses = [value for name, _, _, value in curves if name == "train_loss"]
+    ranked = [(step, epoch, value) for name, step, epoch, value in curves if name == "dev_mrr@10"]
+    assert losses[-1] < 0.8 * losses[0]
+    assert [(step, epoch) for step, epoch, _ in ranked] == [(3 * k, k) for k in range(1, 9)]
+    assert ranked[-1][2] > before
+    assert dev_mrr(encoder, held) == ranked[-1][2]
+    assert not encoder.training
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_other_ones(bert, tmp_path):
+    def weight(seed):
+        encoder = tiny_encoder(bert)
+        train_dpr(encoder, toy_pairs(encoder), None, STATIC, surroundings(tmp_path, seed=seed))
+        return encoder.passage_tower.weight.detach()
+
+    assert torch.equal(weight(1), weight(1))
+    assert not torch.equal(weight(1), weight(2))
+
+
+def test_patience_ends_training_and_the_best_weights_come_back(bert, tmp_path):
+    encoder = tiny_encoder(bert)
+    params = WarmUpParams(epochs=30, batch_size=8, learning_rate=0.05, patience=2)
+    held = toy_held(encoder)
+    curves = train_dpr(encoder, toy_pairs(encoder), held, params, surroundings(tmp_path))
+    ranked = [value for name, _, _, value in curves if name == "dev_mrr@10"]
+    best = max(ranked)
+    assert len(ranked) == ranked.index(best) + 1 + 2 < 30
+    assert dev_mrr(encoder, held) == best
+
+
+def test_the_loss_curve_is_the_mean_of_the_steps_it_stands_for(bert, tmp_path, monkeypatch):
+    def losses(points):
+        monkeypatch.setattr("noisyir.training.dpr._POINTS", points)
+        encoder = tiny_encoder(bert)
+        curves = train_dpr(encoder, toy_pairs(encoder), None, STATIC, surroundings(tmp_path))
+        return [(step, value) for name, step, _, value in curves if name == "train_loss"]
+
+    every, thinned = losses(1000), losses(5)  # 24 steps in windows of 5
+    assert [step for step, _ in every] == list(range(1, 25))
+    assert [step for step, _ in thinned] == [5, 10, 15, 20, 24]
+    assert thinned[0][1] == pytest.approx(sum(value for _, value in every[:5]) / 5)
+    assert thinned[-1][1] == pytest.approx(sum(value for _, value in every[20:]) / 4)
+
+
+def test_a_diverging_run_ends_with_advice(bert, tmp_path):
+    encoder = tiny_encoder(bert, similarity="dot")
+    params = WarmUpParams(epochs=50, batch_size=8, learning_rate=1e20, scale=1e20, warmup_ratio=0.0)
+    with pytest.raises(DataError, match=r"loss is \S+ at step \d+; lower train.learning_rate"):
+        train_dpr(encoder, toy_pairs(encoder), None, params, surroundings(tmp_path))

@@ -1,0 +1,80 @@
+"""Gradient caching is exact, and dropout leaves torch's generators alone."""
+
+import numpy as np
+import pytest
+import torch
+
+from noisyir.losses.dpr import pair_nll
+from noisyir.training import gradients
+from noisyir.training.batches import assemble
+from tests.tiny_models import tiny_encoder
+from tests.unit.training.toy import toy_pairs
+
+
+def batch_and_loss(encoder):
+    batch = assemble(toy_pairs(encoder, negatives=1), np.arange(10), np.arange(10, 20)[:, None])
+    positive, ignored = torch.from_numpy(batch.positive), torch.from_numpy(batch.ignored)
+    return batch, lambda q, p: pair_nll(20.0 * q @ p.T, positive, ignored).mean()
+
+
+def gradient_of(encoder):
+    found = [weight.grad.to_dense().flatten() for weight in encoder.parameters()]
+    encoder.zero_grad(set_to_none=True)
+    return torch.cat(found)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("backbone", ["transformer", "static"])
+def test_the_cached_gradient_is_the_plain_one(bert, backbone, shared):
+    encoder = tiny_encoder(bert, backbone=backbone, shared=shared)  # evaluation mode: no dropout
+    batch, loss = batch_and_loss(encoder)
+    plain = gradients.backward(encoder, batch, loss, seed=1, bf16=False)
+    wanted = gradient_of(encoder)
+    for chunk_size in (1, 3, 100):
+        cached = gradients.cached_backward(encoder, batch, loss, seed=1, bf16=False, chunk_size=chunk_size)
+        assert cached == pytest.approx(plain, abs=1e-6)
+        torch.testing.assert_close(gradient_of(encoder), wanted, atol=1e-6, rtol=1e-5)
+
+
+def test_the_cached_gradient_replays_dropout(bert, monkeypatch):
+    """The oracle embeds the same chunks with the same dropout in one graph, and lets autograd do the rest."""
+    encoder = tiny_encoder(bert, backbone="transformer").train()
+    batch, loss = batch_and_loss(encoder)
+    cached = gradients.cached_backward(encoder, batch, loss, seed=7, bf16=False, chunk_size=4)
+    found = gradient_of(encoder)
+
+    number, vectors = 0, {}
+    for side, tokens in (("query", batch.queries), ("passage", batch.passages)):
+        order = np.argsort(-tokens.lengths, kind="stable")
+        parts = []
+        for start in range(0, len(order), 4):
+            with gradients.seeded(encoder.device, 7, number):
+                parts.append(encoder.embed(tokens.take(order[start : start + 4]), side))
+            number += 1
+        vectors[side] = torch.cat(parts)[torch.from_numpy(np.argsort(order))]
+    value = loss(vectors["query"], vectors["passage"])
+    value.backward()
+    assert cached == pytest.approx(value.item(), abs=1e-6)
+    torch.testing.assert_close(found, gradient_of(encoder), atol=1e-6, rtol=1e-5)
+
+
+def test_dropout_follows_the_seed_and_leaves_the_global_generator_as_it_was(bert):
+    encoder = tiny_encoder(bert, backbone="transformer").train()
+    batch, loss = batch_and_loss(encoder)
+    before = torch.get_rng_state()
+    first = gradients.backward(encoder, batch, loss, seed=1, bf16=False)
+    assert torch.equal(torch.get_rng_state(), before)
+    torch.rand(3)
+    assert gradients.backward(encoder, batch, loss, seed=1, bf16=False) == first
+    assert gradients.backward(encoder, batch, loss, seed=2, bf16=False) != first
+
+
+def test_bf16_is_near_fp32_and_leaves_float32_gradients(bert):
+    encoder = tiny_encoder(bert, backbone="transformer")
+    batch, loss = batch_and_loss(encoder)
+    exact = gradients.backward(encoder, batch, loss, seed=1, bf16=False)
+    encoder.zero_grad(set_to_none=True)
+    half = gradients.backward(encoder, batch, loss, seed=1, bf16=True)
+    assert half == pytest.approx(exact, rel=0.05)
+    assert half != exact
+    assert {weight.grad.dtype for weight in encoder.parameters()} == {torch.float32}

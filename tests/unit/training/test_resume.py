@@ -1,0 +1,33 @@
+"""A run killed by kill -9 and run again ends in the bits of one that was never killed."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.training.train_and_die import train
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(("backbone", "step"), [("static", 12), ("transformer", 7)])
+def test_a_killed_run_ends_in_the_same_bits(bert, tmp_path, backbone, step):
+    for name in ("whole", "killed"):
+        (tmp_path / name).mkdir()
+    unkilled, curves, taken = train(bert, tmp_path / "whole", backbone)
+    assert taken == list(range(1, 21))
+
+    program = [sys.executable, "-m", "tests.unit.training.train_and_die"]
+    died = subprocess.run([*program, bert, tmp_path / "killed", backbone, str(step)], cwd=ROOT, capture_output=True)
+    assert died.returncode == -signal.SIGKILL, died.stderr.decode()
+    resumed, curves_again, taken_again = train(bert, tmp_path / "killed", backbone)
+
+    assert taken_again == list(range(step, 21))  # the step it died in was not yet saved
+    assert curves_again == curves
+    unkilled.save(tmp_path / "model")
+    resumed.save(tmp_path / "model_again")
+    files = [path.relative_to(tmp_path / "model") for path in (tmp_path / "model").rglob("*") if path.is_file()]
+    for path in files:
+        assert (tmp_path / "model" / path).read_bytes() == (tmp_path / "model_again" / path).read_bytes(), path

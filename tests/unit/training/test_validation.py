@@ -1,0 +1,37 @@
+"""MRR@10 on dev."""
+
+import numpy as np
+import pytest
+import torch
+
+from noisyir.training import validation
+from noisyir.training.validation import dev_mrr, reciprocal_ranks
+from tests.tiny_models import tiny_encoder
+from tests.unit.training.toy import toy_held
+
+
+def test_the_best_placed_relevant_passage_counts_up_to_rank_ten():
+    scores = torch.tensor([[5.0, 4.0, 3.0], [5.0, 4.0, 3.0], [5.0, 4.0, 3.0]])
+    relevant = torch.tensor([[True, False, False], [False, True, True], [False, False, False]])
+    assert reciprocal_ranks(scores, relevant).tolist() == [1.0, 1 / 2, 0.0]
+    far = torch.arange(12.0).flip(0)[None].repeat(2, 1)
+    last = torch.zeros(2, 12, dtype=torch.bool)
+    last[0, 9], last[1, 10] = True, True
+    assert reciprocal_ranks(far, last).tolist() == [pytest.approx(1 / 10), 0.0]
+
+
+def test_ties_count_against_the_query():
+    relevant = torch.tensor([[False, True, False, True]])
+    assert reciprocal_ranks(torch.zeros(1, 4), relevant).tolist() == [pytest.approx(1 / 3)]
+
+
+def test_batching_by_tokens_and_queries_changes_nothing(bert, monkeypatch):
+    encoder = tiny_encoder(bert, backbone="transformer")
+    held = toy_held(encoder)
+    whole = dev_mrr(encoder, held)
+    monkeypatch.setattr(validation, "_QUERIES_AT_ONCE", 5)
+    monkeypatch.setattr(validation, "_TOKENS_AT_ONCE", 17)
+    assert dev_mrr(encoder, held) == pytest.approx(whole, abs=1e-6)
+    vectors = [encoder.embed(tokens, side) for side, tokens in (("query", held.queries), ("passage", held.pool))]
+    ranks = [1 + int((row > row[i]).sum()) for i, row in enumerate(vectors[0] @ vectors[1].T)]
+    assert whole == pytest.approx(np.mean([1 / rank if rank <= 10 else 0.0 for rank in ranks]), abs=1e-6)

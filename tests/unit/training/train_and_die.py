@@ -1,0 +1,38 @@
+"""Run as a program: train the toy task and kill this very process, as kill -9 does, at a given step.
+
+python -m tests.unit.training.train_and_die BERT_FOLDER WORK_FOLDER BACKBONE STEP
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from noisyir.config import WarmUpParams
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.training.dpr import Point, train_dpr
+from tests.tiny_models import tiny_encoder
+from tests.unit.training.toy import surroundings, toy_held, toy_pairs
+
+
+def train(
+    bert: Path, work: Path, backbone: str, *, die_at: int | None = None
+) -> tuple[BiEncoder, list[Point], list[int]]:
+    """The model, its curves, and the steps that this process took."""
+    encoder = tiny_encoder(bert, backbone=backbone, layers=1)
+    taken: list[int] = []
+
+    def metric(name: str, value: float, step: int) -> None:
+        if name == "train_loss":
+            taken.append(step)
+            if step == die_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    params = WarmUpParams(epochs=4, batch_size=5, learning_rate=0.01, hard_negatives=1, patience=3)
+    around = surroundings(work, checkpoint_seconds=1e-9, metric=metric)
+    curves = train_dpr(encoder, toy_pairs(encoder, negatives=2), toy_held(encoder), params, around)
+    return encoder, curves, taken
+
+
+if __name__ == "__main__":
+    train(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], die_at=int(sys.argv[4]))
