@@ -11,7 +11,7 @@ _Groups: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.  Exit code 0, 1 for the user's fault, 2 for usage, 130 when interrupted."""
-    args = _parser().parse_args(argv)
+    args = _parse(argv)
     from importlib import import_module
 
     from noisyir.errors import NoisyirError
@@ -30,6 +30,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left, as `| head` does
         return 0
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Like parse_args, but settings may also stand behind options: `run demo --to search train.epochs=3`."""
+    parser = _parser()
+    args, rest = parser.parse_known_args(argv)
+    if unknown := [text for text in rest if text.startswith("-") or "overrides" not in args]:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    if rest:
+        args.overrides += rest
+    return args
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -88,6 +88,8 @@ class RowAdamW:
         self.first = [torch.zeros_like(weight) for weight in weights]
         self.second = [torch.zeros_like(weight) for weight in weights]
         self.steps = torch.zeros((), device=weights[0].device)
+        # kept, because fresh memory for every step's copies would cost as much again as the step (page faults)
+        self._copies = [weight.new_empty(3, *weight.shape) for weight in weights]
 
     @torch.no_grad()
     def step(self, learning_rate: float) -> None:
@@ -105,14 +107,16 @@ class RowAdamW:
     ) -> None:
         """Torch's own AdamW kernel on copies of the rows, which are then put back."""
         whole = self.weights[number].data, self.first[number], self.second[number]
-        weight, first, second = (tensor.index_select(0, rows) for tensor in whole)
+        weight, first, second = (copy[: len(rows)] for copy in self._copies[number])
+        for tensor, copy in zip(whole, (weight, first, second), strict=True):
+            torch.index_select(tensor, 0, rows, out=copy)
         adamw(
             [weight], [gradient], [first], [second], [], [self.steps.clone()],  # the kernel counts the step itself
             fused=True, amsgrad=False, maximize=False, beta1=BETAS[0], beta2=BETAS[1], eps=EPS,
             lr=learning_rate, weight_decay=self.weight_decay,
         )  # fmt: skip
-        for tensor, moved in zip(whole, (weight, first, second), strict=True):
-            tensor.index_copy_(0, rows, moved)
+        for tensor, copy in zip(whole, (weight, first, second), strict=True):
+            tensor.index_copy_(0, rows, copy)
 
     def state(self) -> dict[str, Tensor]:
         """Both moments of every weight, and the step count."""

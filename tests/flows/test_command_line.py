@@ -17,7 +17,7 @@ SETTINGS = [
     "train.batch_size=16",
     "train.learning_rate=0.01",
     "compare.resamples=200",
-    "runtime.checkpoint_seconds=0.01",
+    "runtime.checkpoint_seconds=0.3",
 ]
 
 
@@ -51,7 +51,7 @@ def comparison(done: subprocess.CompletedProcess[str]) -> list[dict]:
 def finished(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict]]:
     """A home in which the pipeline has run once, undisturbed, and its measures."""
     home = tmp_path_factory.mktemp("home")
-    return home, comparison(noisyir(home, *run_args(collection, "train.epochs=60", "train.patience=null")))
+    return home, comparison(noisyir(home, *run_args(collection, "train.epochs=15", "train.patience=null")))
 
 
 def test_a_run_scores_every_system(finished):
@@ -63,40 +63,47 @@ def test_a_run_scores_every_system(finished):
 
 def test_the_same_command_again_runs_nothing(finished, collection: Path):
     home, rows = finished
-    again = noisyir(home, *run_args(collection, "train.epochs=60", "train.patience=null"))
+    again = noisyir(home, *run_args(collection, "train.epochs=15", "train.patience=null"))
     assert json.loads(again.stdout)["run"] == 0 and comparison(again) == rows
 
 
 def test_refreshing_a_stage_that_gives_equal_bytes_runs_it_alone(finished, collection: Path):
     home, rows = finished
     again = noisyir(
-        home, *run_args(collection, "train.epochs=60", "train.patience=null", "--refresh", "search@trained")
+        home, *run_args(collection, "train.epochs=15", "train.patience=null", "--refresh", "search@trained")
     )
     ran = [step["name"] for step in json.loads(again.stdout)["steps"] if not step["cached"]]
     assert ran == ["search@trained"] and comparison(again) == rows
 
 
-@pytest.mark.parametrize("stage", ["warm_up", "encode", "index"])
-def test_a_killed_run_finishes_with_the_same_measures(finished, collection: Path, tmp_path: Path, stage: str):
-    args = run_args(collection, "train.epochs=60", "train.patience=null")
+def kill_during(home: Path, args: list[str], trace: str) -> None:
+    """Start a run and kill it with SIGKILL as soon as the store holds a file that matches `trace`."""
     process = subprocess.Popen(
-        command(tmp_path, *args), env=environment(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command(home, *args), env=environment(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
-    pattern = f".work/{stage}-*/*" if stage == "warm_up" else f".staging/{stage}-*"
-    while not list((tmp_path / "store").glob(pattern)):
+    while not list((home / "store").glob(trace)):
         assert process.poll() is None, "the run ended before it could be killed"
         time.sleep(0.001)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
 
-    listed = json.loads(noisyir(tmp_path, "ls", "--json").stdout)["builds"]
-    assert stage not in [b["stage"] for b in listed] or stage == "encode"
-    assert noisyir(tmp_path, "verify").returncode == 0
+
+def test_a_run_killed_three_times_ends_with_the_same_measures(finished, collection: Path, tmp_path: Path):
+    args = run_args(collection, "train.epochs=15", "train.patience=null")
+    for stage, trace in [
+        ("warm_up", ".work/warm_up-*/*"),
+        ("encode", ".staging/encode-*"),
+        ("index", ".staging/index-*"),
+    ]:
+        kill_during(tmp_path, args, trace)
+        listed = json.loads(noisyir(tmp_path, "ls", "--json").stdout)["builds"]
+        assert sum(build["stage"] == stage for build in listed) == (0 if stage == "warm_up" else 1)
+        assert noisyir(tmp_path, "verify").returncode == 0
     assert comparison(noisyir(tmp_path, *args)) == finished[1]
 
 
 def test_two_runs_at_once_build_each_stage_once(finished, collection: Path, tmp_path: Path):
-    args = run_args(collection, "train.epochs=60", "train.patience=null")
+    args = run_args(collection, "train.epochs=15", "train.patience=null")
     both = [
         subprocess.Popen(command(tmp_path, *args), env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
         for _ in range(2)
@@ -114,13 +121,13 @@ def break_corpus(folder: Path, text: str | bytes) -> None:
 
 BAD_INPUT = {
     "missing file": (lambda f: (f / "queries.jsonl").unlink(), r"queries.jsonl"),
-    "invalid json": (lambda f: break_corpus(f, "{oops\n"), "corpus.jsonl:81"),
+    "invalid json": (lambda f: break_corpus(f, "{oops\n"), "corpus.jsonl line 81"),
     "duplicate id": (lambda f: break_corpus(f, '{"_id": "d3", "title": "", "text": "x"}\n'), "d3"),
     "unknown document": (
         lambda f: (f / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\ntest0\tnope\t1\n"),
         "nope",
     ),
-    "empty corpus": (lambda f: (f / "corpus.jsonl").write_text(""), "corpus.jsonl"),
+    "empty corpus": (lambda f: (f / "corpus.jsonl").write_text(""), "the corpus is empty"),
     "empty text": (lambda f: break_corpus(f, '{"_id": "e", "title": "", "text": " "}\n'), "data.on_empty=exclude"),
     "not utf-8": (lambda f: break_corpus(f, b'{"_id": "e", "title": "", "text": "\xff"}\n'), "corpus.jsonl"),
 }

@@ -20,7 +20,7 @@ TRANSFORMER = WarmUpParams(epochs=8, batch_size=8, learning_rate=0.005)
         ({"backbone": "static"}, STATIC),
         ({"backbone": "static", "shared": False}, STATIC.model_copy(update={"hard_negatives": 2})),
         ({"backbone": "transformer"}, TRANSFORMER),
-        ({"backbone": "transformer", "shared": False}, TRANSFORMER.model_copy(update={"chunk_size": 3})),
+        ({"backbone": "transformer", "shared": False}, TRANSFORMER.model_copy(update={"chunk_size": 12})),
         ({"backbone": "transformer", "layers": 1}, TRANSFORMER.model_copy(update={"precision": "bf16"})),
     ],
 )
