@@ -8,13 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from tokenizers import Tokenizer
+    from tokenizers import Encoding, Tokenizer
 
 Side = Literal["query", "passage"]
 SIDES: tuple[Side, Side] = ("query", "passage")
 Rows = npt.NDArray[np.integer]
 
 _TEXTS_AT_ONCE = 8192
+_CHARACTERS_A_TOKEN = 8  # more than most texts have, so that few are read again whole
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,17 @@ def take_ragged(offsets: npt.NDArray[np.int64], rows: Rows) -> tuple[npt.NDArray
 
 @dataclass(frozen=True)
 class TextTokenizer:
-    """Turns the texts of one side into `Tokens`: prefix, special tokens and truncation are part of it."""
+    """Turns the texts of one side into `Tokens`: prefix, special tokens and truncation are part of it.
+
+    by_words: whether the tokens of a text up to a white space do not depend on what follows.
+    """
 
     tokenizer: "Tokenizer"
     prefix: str
+    max_len: int
     special_tokens: bool
     as_shares: bool
+    by_words: bool
 
     @classmethod
     def from_json(cls, text: str, *, prefix: str, max_len: int, special_tokens: bool, as_shares: bool) -> Self:
@@ -75,7 +81,8 @@ class TextTokenizer:
         tokenizer = Tokenizer.from_str(text)
         tokenizer.no_padding()
         tokenizer.enable_truncation(max_len)
-        return cls(tokenizer, prefix, special_tokens, as_shares)
+        by_words = type(tokenizer.pre_tokenizer).__name__ in ("BertPreTokenizer", "ByteLevel")
+        return cls(tokenizer, prefix, max_len, special_tokens, as_shares, by_words)
 
     def to_json(self) -> str:
         """The content of a `tokenizer.json` that truncates as this one does; the prefix is not part of it."""
@@ -86,14 +93,30 @@ class TextTokenizer:
         """The tokens of each text; an empty text may have none."""
         flat, lengths = [np.empty(0, np.int32)], []
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            some = [self.prefix + text for text in texts[start : start + _TEXTS_AT_ONCE]]
-            encodings = self.tokenizer.encode_batch_fast(some, add_special_tokens=self.special_tokens)
-            for encoding in encodings:
+            for encoding in self._encode([self.prefix + text for text in texts[start : start + _TEXTS_AT_ONCE]]):
                 flat.append(np.array(encoding.ids, np.int32))
                 lengths.append(len(flat[-1]))
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         tokens = Tokens(np.concatenate(flat), offsets)
         return _with_shares(tokens) if self.as_shares else tokens
+
+    def _encode(self, texts: Sequence[str]) -> list["Encoding"]:
+        """Encodings of whole texts, of which no more is read than their first `max_len` tokens need."""
+        heads = [self._head(text) for text in texts]
+        found = self.tokenizer.encode_batch_fast(heads, add_special_tokens=self.special_tokens)
+        cut = [row for row, (head, text) in enumerate(zip(heads, texts, strict=True)) if len(head) < len(text)]
+        scarce = [row for row in cut if len(found[row].ids) < self.max_len]
+        whole = self.tokenizer.encode_batch_fast([texts[row] for row in scarce], add_special_tokens=self.special_tokens)
+        for row, encoding in zip(scarce, whole, strict=True):
+            found[row] = encoding
+        return list(found)
+
+    def _head(self, text: str) -> str:
+        """The beginning of a long text, up to a white space: where words are tokenised one by one, enough of it."""
+        limit = self.max_len * _CHARACTERS_A_TOKEN
+        if len(text) <= limit or not self.by_words:
+            return text
+        return text[: max(text.rfind(" ", 0, limit), text.rfind("\n", 0, limit), 0)].rstrip() or text
 
 
 def _with_shares(tokens: Tokens) -> Tokens:

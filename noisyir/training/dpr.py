@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from noisyir.config import WarmUpParams
-from noisyir.errors import DataError
+from noisyir.errors import ConfigError, DataError
 from noisyir.losses.dpr import pair_nll
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Batch, Epoch, TrainingPairs, batch_count
@@ -68,7 +68,12 @@ class Progress:
 def train_dpr(
     encoder: BiEncoder, pairs: TrainingPairs, held: Held | None, params: WarmUpParams, around: Surroundings
 ) -> list[Point]:
-    """Train `encoder` in place and return its learning curves.  DataError when the loss is no longer finite."""
+    """Train `encoder` in place and return its learning curves.
+
+    DataError when the loss is no longer finite; ConfigError when patience has no dev queries to go by.
+    """
+    if params.patience is not None and held is None:
+        raise ConfigError(f"train.patience={params.patience} needs dev queries, and there are none: set it to null")
     run = DprRun(encoder, pairs, held, params, around)
     run.resume()
     while not run.finished:
@@ -94,7 +99,8 @@ class DprRun:
         self.best: dict[str, Tensor] = {}
         self.steps_an_epoch = batch_count(len(pairs), params.batch_size)
         self.steps = self.steps_an_epoch * params.epochs
-        self._saved = time.monotonic()
+        self._saved = self._timed = time.monotonic()
+        self._seen = 0
 
     @property
     def done(self) -> int:
@@ -119,6 +125,7 @@ class DprRun:
             raise DataError(f"training diverged: the loss is {loss} at step {self.done}; lower train.learning_rate")
         self.optimiser.step(learning_rate(self.done, self.steps, self.params))
         self.progress.batch += 1
+        self._seen += len(batch)
         self._record_loss(loss)
 
     def _backward(self, batch: Batch) -> float:
@@ -143,6 +150,8 @@ class DprRun:
             self._point("train_loss", sum(progress.recent) / len(progress.recent))
             progress.recent = []
             self.around.progress(self.done, self.steps, "steps")
+            self.around.metric("pairs_per_second", self._seen / (time.monotonic() - self._timed), self.done)
+            self._seen, self._timed = 0, time.monotonic()
 
     def end_epoch(self) -> None:
         """Rank the dev queries, and keep the weights if they never ranked better and someone will want them."""
@@ -155,6 +164,7 @@ class DprRun:
             self.progress.best, self.progress.best_epoch = value, self.progress.epoch
             if self.params.patience is not None:
                 self.best = {name: weight.detach().clone() for name, weight in self._weights().items()}
+        self._seen, self._timed = 0, time.monotonic()  # ranking is not training
 
     def restore_best(self) -> None:
         """Go back to the best weights where `patience` asked to keep them."""

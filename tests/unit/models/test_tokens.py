@@ -44,3 +44,19 @@ def test_many_texts_keep_their_order_across_the_tokenizers_batches(bert, monkeyp
 def test_a_title_goes_before_the_text_and_no_title_leaves_no_trace():
     assert passage_text("Title", "text") == "Title text"
     assert passage_text("", "text") == "text"
+
+
+def test_long_texts_give_the_tokens_that_reading_them_whole_gives(bert):
+    rng = np.random.default_rng(0)
+    spaces = [" ", "  ", "\n", "\n        ", "\t", "." * 40 + " ", " " * 300]
+    texts = [
+        "".join(f"w{rng.integers(70)}" + spaces[rng.integers(7)] for _ in range(rng.integers(2, 90))) for _ in range(60)
+    ]
+    texts += ["x" * 500, "w1" + " " * 900 + "w2", " " * 900]
+    for backbone in ("static", "transformer"):
+        tokenizer = tiny_encoder(bert, backbone=backbone)._tokenizers["passage"]
+        assert any(len(tokenizer._head(text)) < len(text) for text in texts)
+        whole = tokenizer.tokenizer.encode_batch(texts, add_special_tokens=backbone == "transformer")
+        assert [sorted(set(ids)) if backbone == "static" else ids for ids in (e.ids for e in whole)] == as_lists(
+            tokenizer(texts)
+        )

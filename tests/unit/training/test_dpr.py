@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from noisyir.config import WarmUpParams
-from noisyir.errors import DataError
+from noisyir.errors import ConfigError, DataError
 from noisyir.training.dpr import train_dpr
 from noisyir.training.validation import dev_mrr
 from tests.tiny_models import tiny_encoder
@@ -70,6 +70,12 @@ def test_the_loss_curve_is_the_mean_of_the_steps_it_stands_for(bert, tmp_path, m
     assert [step for step, _ in thinned] == [5, 10, 15, 20, 24]
     assert thinned[0][1] == pytest.approx(sum(value for _, value in every[:5]) / 5)
     assert thinned[-1][1] == pytest.approx(sum(value for _, value in every[20:]) / 4)
+
+
+def test_patience_without_dev_queries_is_an_error(bert, tmp_path):
+    encoder = tiny_encoder(bert)
+    with pytest.raises(ConfigError, match=r"train\.patience=2 needs dev queries"):
+        train_dpr(encoder, toy_pairs(encoder), None, WarmUpParams(patience=2), surroundings(tmp_path))
 
 
 def test_a_diverging_run_ends_with_advice(bert, tmp_path):
