@@ -191,7 +191,7 @@ class Runtime(Params):
     device: str = Field("auto", description="cpu, cuda, cuda:1, ...; auto takes a GPU when there is one")
     threads: PositiveInt | None = Field(None, description="CPU threads; null: all")
     batch_tokens: PositiveInt = Field(32768, description="tokens in one inference batch, padding included")
-    checkpoint_seconds: PositiveFloat = Field(60.0, description="least time between two checkpoints in an epoch")
+    checkpoint_seconds: PositiveFloat = Field(60.0, description="least time between two checkpoints of training")
     java_heap: str = Field("4g", pattern="^[0-9]+[kmgKMG]$", description="largest heap of the JVM that Lucene runs in")
 
     @property

@@ -52,9 +52,7 @@ def _dense_run(plan: Plan, exp: Experiment, data: Outputs, model: Output, label:
     texts = _pick(data, "corpus", "queries")
     vectors = plan.add(ENCODE, exp.encode, label, model=model, **texts)
     index = plan.add(INDEX, exp.index, label, doc_vectors=vectors["doc_vectors"])
-    run = plan.add(
-        SEARCH, exp.search, label, query_vectors=vectors["query_vectors"], corpus=data["corpus"], **index
-    )
+    run = plan.add(SEARCH, exp.search, label, query_vectors=vectors["query_vectors"], corpus=data["corpus"], **index)
     return {**index, **run}
 
 

@@ -195,7 +195,7 @@ def _run_slow(root: str) -> None:
 def _start_slow(tmp_path: Path, monkeypatch, seconds: float) -> multiprocessing.Process:
     monkeypatch.setenv("COUNT_FILE", str(tmp_path / "count"))
     monkeypatch.setenv("SLOW_SECONDS", str(seconds))
-    process = multiprocessing.get_context("fork").Process(target=_run_slow, args=(str(tmp_path / "store"),))
+    process = multiprocessing.get_context("spawn").Process(target=_run_slow, args=(str(tmp_path / "store"),))
     process.start()
     return process
 

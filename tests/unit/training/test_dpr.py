@@ -11,7 +11,7 @@ from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import surroundings, toy_held, toy_pairs
 
 STATIC = WarmUpParams(epochs=8, batch_size=8, learning_rate=0.05)
-TRANSFORMER = WarmUpParams(epochs=8, batch_size=8, learning_rate=0.005)
+TRANSFORMER = WarmUpParams(epochs=12, batch_size=8, learning_rate=0.002)
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,9 @@ def test_training_lowers_the_loss_and_ranks_better(bert, tmp_path, shape, params
     curves = train_dpr(encoder, toy_pairs(encoder, negatives=2), held, params, surroundings(tmp_path))
     losses = [value for name, _, _, value in curves if name == "train_loss"]
     ranked = [(step, epoch, value) for name, step, epoch, value in curves if name == "dev_mrr@10"]
-    assert losses[-1] < 0.8 * losses[0]
-    assert [(step, epoch) for step, epoch, _ in ranked] == [(3 * k, k) for k in range(1, 9)]
-    assert ranked[-1][2] > before
+    assert sum(losses[-6:]) < sum(losses[:6])
+    assert [(step, epoch) for step, epoch, _ in ranked] == [(3 * k, k) for k in range(1, params.epochs + 1)]
+    assert ranked[-1][2] > min(1.5 * before, 0.95)
     assert dev_mrr(encoder, held) == ranked[-1][2]
     assert not encoder.training
 

@@ -15,7 +15,7 @@ def sparse_gradient(seed, *, repeated=False):
     rows = torch.randperm(12, generator=torch_rng)[:5].sort().values
     rows = torch.cat([rows, rows[:2]]) if repeated else rows
     values = torch.randn(len(rows), 3, generator=torch_rng)
-    return torch.sparse_coo_tensor(rows[None], values, (12, 3))
+    return torch.sparse_coo_tensor(rows[None], values, (12, 3), check_invariants=True)
 
 
 def start():
