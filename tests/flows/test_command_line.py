@@ -17,7 +17,7 @@ SETTINGS = [
     "train.batch_size=16",
     "train.learning_rate=0.01",
     "compare.resamples=200",
-    "runtime.checkpoint_seconds=0.3",
+    "runtime.checkpoint_seconds=0.05",
 ]
 
 
