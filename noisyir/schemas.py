@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from noisyir.errors import SchemaError
 
@@ -76,7 +77,7 @@ def check_key(artifact: Artifact, table: pa.Table) -> None:
     if not artifact.key or table.num_rows < 2:
         return
     counts = table.group_by(list(artifact.key)).aggregate([([], "count_all")])
-    repeated = counts.filter(pa.compute.greater(counts["count_all"], 1))
+    repeated = counts.filter(pc.greater(counts["count_all"], 1))
     if repeated.num_rows:
         example = {name: repeated[name][0].as_py() for name in artifact.key}
         raise SchemaError(f"{artifact.name}: {repeated.num_rows} keys occur more than once, for example {example}")

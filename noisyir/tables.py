@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir.errors import SchemaError, StoreError
@@ -82,7 +83,7 @@ def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
         values = values.flatten()
     if not pa.types.is_floating(values.type):
         return
-    if not pa.compute.all(pa.compute.is_finite(values), min_count=0).as_py():  # of no values, or only nulls: true
+    if not pc.all(pc.is_finite(values), min_count=0).as_py():  # of no values, or only nulls: true
         raise SchemaError(f"{artifact.name}.{name} holds NaN or infinite values")
 
 
