@@ -1,11 +1,13 @@
 """Fixtures that every test may use: a store of its own, and one stage run for real on small tables."""
 
 import hashlib
+import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pyarrow as pa
 import pytest
 
@@ -17,6 +19,10 @@ from noisyir.schemas import Artifact
 from noisyir.stage import Job, Stage, run_stage
 from noisyir.store import Store
 from noisyir.tables import read_parts
+
+# A deadline would time the first call's imports; on a shared runner the examples are the same each time.
+hypothesis.settings.register_profile("noisyir", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("noisyir")
 
 Given = pa.Table | Path | str
 Outputs = dict[str, pa.Table | Path]
