@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegative
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Split = Literal["train", "dev", "test"]
 HELD_OUT: tuple[Split, ...] = ("dev", "test")
+PairColumn = Literal["query", "document", "query_id", "doc_id", "title", "source", "split"]
 
 
 class Params(BaseModel):
@@ -35,8 +36,12 @@ Location = Annotated[str | None, _LOCATION]
 class IngestParams(Params):
     """Where the raw data lies and how it becomes tables."""
 
-    dataset: Literal["pydocs", "beir", "squad"] = Field("pydocs", description="the raw data's format")
-    path: Location = Field(None, description="folder (beir, squad) of the raw files; pydocs needs none")
+    dataset: Literal["pydocs", "beir", "squad", "pairs"] = Field("pydocs", description="the raw data's format")
+    path: Location = Field(None, description="folder of the raw files (beir, squad), or file (pairs); pydocs: none")
+    corpus: Location = Field(None, description="pairs: the documents' file, where the pairs only name them")
+    columns: dict[PairColumn, str | None] = Field(
+        {}, description="pairs: which column is what, where the usual names do not tell; null: none is"
+    )
     dev_queries: NonNegativeInt = Field(1000, description="pydocs: queries held out to choose by")
     test_queries: NonNegativeInt = Field(2000, description="pydocs: queries held out to report on")
     max_documents: PositiveInt | None = Field(None, description="keep at most this many documents: for a quick look")
@@ -48,8 +53,12 @@ class IngestParams(Params):
 class CorruptParams(Params):
     """Wrong labels put in on purpose, with the truth kept apart for scoring."""
 
-    mechanism: Literal["uniform"] = Field("uniform", description="how the wrong document is drawn")
+    mechanism: Literal["uniform", "neighbour", "group"] = Field(
+        "uniform", description="the wrong document: any; one close to the right one; any, in some groups of the corpus"
+    )
     rate: Fraction = Field(0.0, description="share of training queries whose document is replaced")
+    neighbours: PositiveInt = Field(10, description="neighbour: drawn among this many nearest documents")
+    group_rate: Fraction = Field(0.8, description="group: the share replaced within the noisy groups")
 
 
 class Bm25IndexParams(Params):
@@ -106,6 +115,9 @@ class WarmUpParams(Params):
     hard_negatives: NonNegativeInt = Field(0, description="mined negatives a query in each batch")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the towers' forward pass (transformer)")
     chunk_size: PositiveInt | None = Field(None, description="texts through a tower at once: gradient caching")
+    flagged: Literal["drop", "weight"] = Field(
+        "drop", description="pairs with flags: leave those flagged out, or weight the loss by the chance to be clean"
+    )
     patience: PositiveInt | None = Field(
         None, description="stop after this many epochs without a better dev MRR@10, and keep the best; null: never"
     )
@@ -113,6 +125,84 @@ class WarmUpParams(Params):
     dev_documents: PositiveInt = Field(
         50_000, description="documents they are ranked over, at most: the relevant ones, then others named by the pairs"
     )
+
+
+class DetectParams(Params):
+    """From scores of pairs to verdicts."""
+
+    method: Literal["gmm", "beta", "null"] = Field(
+        "gmm", description="mixture of two Gaussians or Betas, or the distribution of scores of random pairs"
+    )
+    threshold: Fraction = Field(0.5, description="least probability of being clean that a clean pair has")
+    min_rate: Fraction = Field(0.02, description="estimated noise rate below which no pair is flagged")
+    null_quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        0.5, description="of the scores of random documents, above which pairs are counted to estimate the rate"
+    )
+    clip: Fraction = Field(0.999, description="quantile above which scores are clipped before a mixture is fitted")
+    confidence: Fraction = Field(0.95, description="of the noise rate's bootstrap interval")
+    resamples: PositiveInt = Field(1000, description="bootstrap resamples of the pairs")
+
+
+class ScoreDetectionParams(Params):
+    """How well wrong pairs were found: nothing to set."""
+
+
+class ScorePairsParams(Params):
+    """How suspect each pair is, by one detector."""
+
+    detector: Literal["pair_nll", "in_batch_rank", "similarity", "rank", "margin", "bm25_margin", "cross_encoder"] = (
+        Field("pair_nll", description="what is computed of each pair (docs/noise.md)")
+    )
+    batch_size: PositiveInt = Field(512, description="pairs that are each other's negatives: their number + 1")
+    shuffles: PositiveInt = Field(2, description="orders of the pairs that the loss is averaged over")
+    scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax")
+    hard_negatives: NonNegativeInt = Field(0, description="mined negatives beside; an ablation, the paper uses none")
+    folds: NonNegativeInt = Field(
+        0, description="models trained, each without one fold of the pairs, which it then scores; 0: the given model"
+    )
+    epochs: PositiveInt = Field(2, description="folds: passes over the pairs of the other folds")
+    learning_rate: PositiveFloat = Field(3e-3, description="folds: the peak of training")
+
+
+class RepairParams(Params):
+    """What is done about flagged pairs before training."""
+
+    relabel: Fraction = Field(0.5, description="share of the flagged, the surest first, that get their replacement")
+
+
+class NpcParams(Params):
+    """Noisy pair correction (Zhang et al., Findings of EMNLP 2023), beside the settings of `train`."""
+
+    warmup_epochs: PositiveInt = Field(1, description="epochs on all pairs alike before the first detection")
+    detect: Literal["each_epoch", "once", "given", "never"] = Field(
+        "each_epoch", description="when pairs are flagged; given: by the flags input; never: all count as clean"
+    )
+    consistency: NonNegativeFloat = Field(1.0, description="weight of the consistency loss; 0: detection only")
+    kl: Literal["teacher_student", "student_teacher"] = Field(
+        "teacher_student", description="direction of the divergence; the second is the paper's notation read literally"
+    )
+    teacher_decay: Fraction = Field(0.99, description="of the moving average of weights, a step")
+    shuffles: PositiveInt = Field(1, description="orders of the pairs that a detection averages over")
+    hard_negatives: NonNegativeInt = Field(0, description="mined negatives in the pair loss: an ablation")
+    final: Literal["student", "teacher"] = Field("student", description="the model that is kept")
+
+
+class TrainNpcParams(WarmUpParams):
+    """Training by noisy pair correction: the settings of `train`, of `npc`, and of its detections."""
+
+    npc: NpcParams = NpcParams()
+    # A model scores the pairs it was trained on too well for the noise rate to be read off: no gate by it here.
+    detection: DetectParams = DetectParams(min_rate=0.0)
+
+
+class AuditParams(Params):
+    """The audited pairs as a table, a CSV and a page for their owner."""
+
+    title: str = Field("", description="the page's heading; a general one if empty")
+    html_rows: PositiveInt = Field(10_000, description="pairs on the page, the most suspect first; the files have all")
+    better: NonNegativeInt = Field(3, description="better documents of a pair that the page shows, at most")
+    text_chars: PositiveInt = Field(2000, description="characters of a text on the page and in the CSV files")
+    sample: NonNegativeInt = Field(0, description="pairs drawn for judging by hand, as sample.csv; 0: no such file")
 
 
 class EncodeParams(Params):

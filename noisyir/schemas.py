@@ -91,12 +91,58 @@ _RUN = {**_PAIR, "rank": _I32, "score": _F32}
 CORPUS = Artifact("corpus", 1, {"doc_id": _STRING, "doc_row": _I32, "title": _STRING, "text": _STRING}, ("doc_id",))
 QUERIES = Artifact("queries", 1, {"query_id": _STRING, "text": _STRING, "split": _STRING}, ("query_id",))
 ANSWERS = Artifact("answers", 1, {"query_id": _STRING, "aliases": pa.list_(_STRING)}, ("query_id",))
-PAIRS = Artifact("pairs", 1, {**_PAIR, "split": _STRING}, _PAIR_KEY)
+# `source`: where a pair came from (a package, an article, a log), for rates by source; null where the data does not say
+PAIRS = Artifact("pairs", 2, {**_PAIR, "split": _STRING, "source": _STRING}, _PAIR_KEY, nullable=("source",))
 QRELS = Artifact("qrels", 1, {**_PAIR, "relevance": _I32}, _PAIR_KEY)
 EXCLUDED = Artifact("excluded", 1, {"reason": _STRING, "kind": _STRING, "id": _STRING}, ())
 
-NOISY_PAIRS = Artifact("noisy_pairs", 1, {**_PAIR, "split": _STRING}, _PAIR_KEY)
+NOISY_PAIRS = Artifact("noisy_pairs", 2, PAIRS.columns, _PAIR_KEY, nullable=("source",))
+CLEAN_PAIRS = Artifact("clean_pairs", 1, PAIRS.columns, _PAIR_KEY, nullable=("source",))  # the oracle's
 NOISE_TRUTH = Artifact("noise_truth", 1, {**_PAIR, "kind": _STRING, "is_noisy": _BOOL}, _PAIR_KEY)
+
+# How suspect each training pair is.  `score`: the higher, the likelier the pair is wrong, in the detector's own unit
+# (pair_nll: nats); `null_score`: the same detector's score of the same query with a document drawn at random;
+# `epoch`: epochs of training that the scoring model had seen; `best_other`: the document it would pair instead.
+PAIR_SCORES = Artifact(
+    "pair_scores",
+    1,
+    {**_PAIR, "epoch": _I32, "score": _F32, "null_score": _F32, "best_other": _STRING},
+    (*_PAIR_KEY, "epoch"),
+    nullable=("best_other",),
+)
+# What the scoring model would find instead, for detectors that search the collection; no rows for the others.
+# `similarity` and `rank` are the pair's own; `rivals` are other documents, best first, known duplicates left out.
+RIVALS = Artifact(
+    "rivals",
+    1,
+    {
+        **_PAIR,
+        "similarity": _F32,
+        "rank": _I32,
+        "rivals": pa.list_(_STRING),
+        "rival_similarities": pa.list_(pa.float32()),
+    },
+    _PAIR_KEY,
+)
+NOISE_FLAGS = Artifact(
+    "noise_flags",
+    1,
+    {**_PAIR, "epoch": _I32, "score": _F32, "p_clean": _F32, "is_clean": _BOOL, "replacement": _STRING},
+    (*_PAIR_KEY, "epoch"),
+    nullable=("replacement",),
+)
+# rate, rate_low, rate_high (the share of wrong pairs and its interval), flagged, threshold, and the fitted mixture's
+# clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, where there is one.
+NOISE_ESTIMATE = Artifact(
+    "noise_estimate", 1, {"epoch": _I32, "name": _STRING, "value": _F64}, ("epoch", "name")
+)
+DETECTION = Artifact(
+    "detection",
+    1,
+    {"system": _STRING, "epoch": _I32, "measure": _STRING, "value": _F64},
+    ("system", "epoch", "measure"),
+)
+REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**_PAIR, "split": _STRING, "action": _STRING}, _PAIR_KEY)
 
 LEXICAL_INDEX = Artifact("lexical_index", 1)
 BM25_RUN = Artifact("bm25_run", 1, _RUN, _PAIR_KEY)
@@ -141,3 +187,26 @@ COMPARISON = Artifact(
     nullable=("baseline", "difference", "difference_low", "difference_high", "p_value", "p_holm", "wins", "losses"),
 )
 REPORT = Artifact("report", 1)
+AUDIT = Artifact(
+    "audit",
+    1,
+    {
+        **_PAIR,
+        "source": _STRING,
+        "query": _STRING,
+        "document": _STRING,
+        "verdict": _STRING,  # clean, wrong
+        "p_clean": _F32,
+        "score": _F32,
+        "rank": _I32,
+        "similarity": _F32,
+        "better": pa.list_(_STRING),
+        "better_similarities": pa.list_(pa.float32()),
+        "replacement": _STRING,
+        "duplicates": _I32,  # other documents with the same words
+        "reason": _STRING,
+    },
+    _PAIR_KEY,
+    nullable=("source", "rank", "similarity", "replacement"),
+)
+AUDIT_FILES = Artifact("audit_files", 1)  # audit.html, audit.csv, sample.csv

@@ -43,12 +43,15 @@ class BeirFolder:
         return files_digest(self.root, [self.root / "corpus.jsonl", self.root / "queries.jsonl", *self._qrels.values()])
 
     def documents(self) -> Iterator[Document]:
-        """The lines of corpus.jsonl; a missing title is empty."""
+        """The lines of corpus.jsonl; a missing title is empty.  What they say of their source is kept for the pairs."""
         path = self.root / "corpus.jsonl"
         for number, row in json_lines(path):
             where = f"{path} line {number}"
             title = text_of(row, "title", where) if row.get("title") is not None else ""
-            yield Document(text_of(row, "_id", where), title, text_of(row, "text", where), f"{path} line", number)
+            doc_id = text_of(row, "_id", where)
+            if source := _source(row.get("metadata")):
+                self._sources[doc_id] = source
+            yield Document(doc_id, title, text_of(row, "text", where), f"{path} line", number)
 
     def queries(self) -> Iterator[Query]:
         """The lines of queries.jsonl."""
@@ -58,13 +61,25 @@ class BeirFolder:
             yield Query(text_of(row, "_id", where), text_of(row, "text", where), (), f"{path} line", number)
 
     def judgements(self) -> Iterator[Judgement]:
-        """The lines of every qrels file.  DataError for a wrong header, column count or relevance."""
+        """The lines of every qrels file; read `documents` first, which know the sources.
+
+        DataError for a wrong header, column count or relevance.
+        """
         for split, path in self._qrels.items():
-            yield from _judgements(path, split)
+            yield from (record._replace(source=self._sources.get(record.doc_id)) for record in _judgements(path, split))
 
     def facts(self) -> dict[str, Any]:
         """Which splits the folder has."""
         return {"splits": list(self.splits)}
+
+    @cached_property
+    def _sources(self) -> dict[str, str]:
+        return {}  # doc_id -> source, filled while the documents pass by: the corpus is read once
+
+
+def _source(metadata: object) -> str | None:
+    source = metadata.get("source") if isinstance(metadata, dict) else None
+    return source if isinstance(source, str) and source.strip() else None
 
 
 def _judgements(path: Path, split: Split) -> Iterator[Judgement]:
@@ -80,4 +95,4 @@ def _judgements(path: Path, split: Split) -> Iterator[Judgement]:
             raise DataError(f"{path} line {number}: expected 3 tab-separated columns, found {len(fields)}")
         if not _INTEGER.fullmatch(fields[2]):
             raise DataError(f"{path} line {number}: the relevance must be an integer, found {fields[2]!r}")
-        yield Judgement(fields[0], fields[1], int(fields[2]), split, f"{path} line", number)
+        yield Judgement(fields[0], fields[1], int(fields[2]), split, None, f"{path} line", number)

@@ -91,11 +91,12 @@ class PythonDocs:
             yield Query(query_id(paragraph), paragraph, (), "pydocs docstring", number)
 
     def judgements(self) -> Iterator[Judgement]:
-        """Each paragraph with its functions, as relevant."""
+        """Each paragraph with its functions, as relevant; the source is the function's package."""
         splits = hold_out(self._mined.positives, dev=self.dev_queries, test=self.test_queries)
         pairs = ((paragraph, doc_id) for paragraph, doc_ids in self._mined.positives.items() for doc_id in doc_ids)
         for number, (paragraph, doc_id) in enumerate(pairs, 1):
-            yield Judgement(query_id(paragraph), doc_id, 1, splits.get(paragraph, "train"), "pydocs docstring", number)
+            split = splits.get(paragraph, "train")
+            yield Judgement(query_id(paragraph), doc_id, 1, split, package_of(doc_id), "pydocs docstring", number)
 
     def facts(self) -> dict[str, Any]:
         """Packages mined and missing, files read and unreadable, and how many paragraphs several functions share."""
@@ -110,6 +111,12 @@ class PythonDocs:
 def query_id(paragraph: str) -> str:
     """16 hex digits that depend on the text alone."""
     return sha256(paragraph.encode()).hexdigest()[:16]
+
+
+def package_of(doc_id: str) -> str:
+    """The top package of a document's module; `stdlib` for all of the standard library."""
+    top = doc_id.partition(":")[0].partition(".")[0]
+    return top if top in PACKAGES.values() else "stdlib"
 
 
 def hold_out(positives: dict[str, list[str]], *, dev: int, test: int) -> dict[str, Split]:

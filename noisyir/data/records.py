@@ -27,12 +27,16 @@ class Query(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """How relevant a document is to a query; relevance above 0 is relevant."""
+    """How relevant a document is to a query: above 0 is relevant, None is a pair that nobody judged.
+
+    `source` is where the pair came from (an article, a package), None where the data does not say.
+    """
 
     query_id: str
     doc_id: str
-    relevance: int
+    relevance: int | None
     split: Split
+    source: str | None
     where: str
     number: int
 

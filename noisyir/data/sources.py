@@ -2,6 +2,7 @@
 
 from noisyir.config import IngestParams
 from noisyir.data.beir import BeirFolder
+from noisyir.data.pairs import PairsFile
 from noisyir.data.pydocs import PythonDocs
 from noisyir.data.records import Source
 from noisyir.data.squad import SquadFolder
@@ -10,6 +11,10 @@ from noisyir.errors import DataError
 
 def open_source(params: IngestParams, workers: int | None = None) -> Source:
     """The raw data that the settings name; nothing is read yet.  DataError when a folder or file is missing."""
+    if params.dataset == "pairs":
+        return PairsFile.open(params.path, params.corpus, params.columns)
+    if params.corpus is not None or params.columns:
+        raise DataError(f"data.corpus and data.columns belong to dataset pairs, not to {params.dataset}: drop them")
     if params.dataset == "beir":
         return BeirFolder.open(params.path)
     if params.dataset == "squad":

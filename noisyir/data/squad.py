@@ -63,12 +63,12 @@ class SquadFolder:
                 )
 
     def judgements(self) -> Iterator[Judgement]:
-        """Each question with its own paragraph, and with any other of the same text."""
+        """Each question with its own paragraph, and with any other of the same text; the source is its article."""
         for paragraph in self._paragraphs:
-            _, _, text, where, number = paragraph.document
+            _, title, text, where, number = paragraph.document
             for question in paragraph.questions:
                 for doc_id in self._ids_by_text[text]:
-                    yield Judgement(question["id"], doc_id, 1, paragraph.split, where, number)
+                    yield Judgement(question["id"], doc_id, 1, paragraph.split, title, where, number)
 
     def facts(self) -> dict[str, Any]:
         """How many paragraphs have a text that another one has too."""

@@ -62,8 +62,9 @@ class Validator:
     def judgements(self, records: Iterable[Judgement]) -> None:
         """Take in the judgements.  DataError: an unknown id, a pair judged twice, a query of two splits, none left."""
         pairs: dict[tuple[str, str], int] = {}
+        records = iter(records)
         for record in records:
-            self._check_known(record)
+            self._check_known(record, records)
             first = pairs.setdefault((record.query_id, record.doc_id), record.number)
             if first != record.number:
                 raise DataError(
@@ -73,8 +74,8 @@ class Validator:
             self._keep_judgement(record)
         if not self._judged:
             raise DataError(
-                f"{self.name}: no judgement joins a kept query to a kept document: check the qrels, "
-                "or raise data.max_documents"
+                f"{self.name}: no judgement joins a kept query to a kept document: check the qrels "
+                "or the pairs, or raise data.max_documents"
             )
 
     def tables(self) -> dict[str, pa.Table]:
@@ -85,12 +86,12 @@ class Validator:
             if query_id not in with_judgement:
                 self._left_out.setdefault(("query", query_id), "no judgement of a kept document")
         kept = [query for query in self._queries.values() if query.query_id in with_judgement]
-        training = [record for record in judged if record.relevance > 0 and record.split in TRAINING]
+        training = [record for record in judged if record.split in TRAINING and _is_positive(record)]
         rows: list[tuple[Artifact, Sequence[Sequence[Any]]]] = [
             (QUERIES, [(query.query_id, query.text, self._split_from[query.query_id].split) for query in kept]),
             (ANSWERS, [(query.query_id, query.answers) for query in kept if query.answers]),
-            (PAIRS, [(record.query_id, record.doc_id, record.split) for record in training]),
-            (QRELS, [(record.query_id, record.doc_id, record.relevance) for record in judged]),
+            (PAIRS, [(record.query_id, record.doc_id, record.split, record.source) for record in training]),
+            (QRELS, [record[:3] for record in judged if record.relevance is not None]),
             (EXCLUDED, [(reason, kind, name) for (kind, name), reason in self._left_out.items()]),
         ]
         return {artifact.name: _table(artifact, found) for artifact, found in rows}
@@ -119,11 +120,15 @@ class Validator:
         beyond = kind == "document" and self.max_documents is not None and self.kept_documents >= self.max_documents
         return "beyond max_documents" if beyond else None
 
-    def _check_known(self, record: Judgement) -> None:
+    def _check_known(self, record: Judgement, rest: Iterator[Judgement]) -> None:
         if record.query_id not in self._queries:
             raise DataError(f"{_place(record)}: unknown query {record.query_id!r}")
         if record.doc_id not in self._documents:
-            raise DataError(f"{_place(record)}: unknown document {record.doc_id!r}")
+            unknown = {record.doc_id} | {other.doc_id for other in rest if other.doc_id not in self._documents}
+            raise DataError(
+                f"{_place(record)}: unknown document {record.doc_id!r}; {len(unknown)} of the documents named from "
+                "here on are not in the corpus"
+            )
         first = self._split_from.setdefault(record.query_id, record)
         if first.split != record.split:
             raise DataError(
@@ -149,6 +154,10 @@ def _table(artifact: Artifact, rows: Sequence[Sequence[Any]]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else [()] * len(artifact.columns)
     schema = artifact.schema
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)
+
+
+def _is_positive(record: Judgement) -> bool:
+    return record.relevance is None or record.relevance > 0
 
 
 def _place(record: Document | Query | Judgement) -> str:

@@ -1,37 +1,49 @@
-"""Mismatched training pairs at a known rate, and the truth about them, which only scoring may read."""
+"""corrupt: wrong training pairs at a known rate, and the truth about them, which only scoring may read."""
 
-import unicodedata
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.config import CorruptParams
-from noisyir.schemas import ANSWERS, CORPUS, NOISE_TRUTH, NOISY_PAIRS, PAIRS, QRELS
+from noisyir.errors import ConfigError, DataError
+from noisyir.schemas import ANSWERS, CLEAN_PAIRS, CORPUS, DOC_VECTORS, NOISE_TRUTH, NOISY_PAIRS, PAIRS, QRELS
 from noisyir.stage import Job, Stage
 
 if TYPE_CHECKING:
     from noisyir.data.noise import Judge
+    from noisyir.retrieval.index import Vectors
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
+Ids = np.ndarray[Any, np.dtype[np.object_]]
+
+_VECTORS_AT_ONCE = 16384
+
+
+class Documents(NamedTuple):
+    """Documents by id: a number for each, equal where the texts are, and its doc_row; and the text of each number."""
+
+    numbers: dict[str, int]
+    rows: dict[str, int]
+    texts: list[str]
 
 
 def corrupt(job: Job[CorruptParams]) -> None:
     """Give exactly round(rate * n) of the n training pairs a wrong document; other splits stay as they are."""
-    from noisyir.data.noise import choose_pairs
-
     pairs = job.table("pairs")
     training = np.flatnonzero(pc.equal(pairs["split"], "train").to_numpy())
-    noisy = training[choose_pairs(len(training), job.params.rate, job.rng("pairs"))]
+    chosen = _choose(job, pairs["source"].take(training))
+    noisy = training[chosen]
     doc_ids = pairs["doc_id"].to_numpy(zero_copy_only=False)
     if len(noisy):
         doc_ids = doc_ids.copy()
-        doc_ids[noisy] = _wrong_documents(job, pairs, training, noisy)
+        doc_ids[noisy] = _wrong_documents(job, pairs, training, chosen)
     noisy_pairs = pairs.set_column(pairs.schema.get_field_index("doc_id"), "doc_id", pa.array(doc_ids, pa.string()))
     is_noisy = np.isin(training, noisy, assume_unique=True)
     job.write("noisy_pairs", noisy_pairs)
+    job.write("clean_pairs", noisy_pairs.take(np.delete(np.arange(len(pairs)), noisy)))
     job.write(
         "noise_truth",
         noisy_pairs.take(training)
@@ -41,29 +53,45 @@ def corrupt(job: Job[CorruptParams]) -> None:
     job.note("noise", {"mechanism": job.params.mechanism, "training_pairs": len(training), "noisy": len(noisy)})
 
 
-def _wrong_documents(job: Job[CorruptParams], pairs: pa.Table, training: Rows, noisy: Rows) -> "np.ndarray[Any, Any]":
-    """Ids of other training pairs' documents, one for each row in `noisy`, none of them relevant to its query.
+def _choose(job: Job[CorruptParams], source: pa.ChunkedArray) -> Rows:
+    """Which of the training pairs become wrong."""
+    from noisyir.data.noise import choose_in_groups, choose_pairs
+
+    rate, rng = job.params.rate, job.rng("pairs")
+    if job.params.mechanism != "group":
+        return choose_pairs(len(source), rate, rng)
+    group = pc.index_in(source, value_set=source.unique().drop_null()).fill_null(-1)
+    return choose_in_groups(group.to_numpy(), rate, job.params.group_rate, rng)
+
+
+def _wrong_documents(job: Job[CorruptParams], pairs: pa.Table, training: Rows, chosen: Rows) -> Ids:
+    """Ids of other training pairs' documents, one for each chosen training pair, none of them relevant to its query.
 
     Relevant is what the pairs and judgements call so, what has the text of such a document, and what holds an answer.
     """
-    from noisyir.data.noise import draw_mismatches, is_among
+    from noisyir.data.noise import draw_mismatches, draw_neighbours, is_among
 
     relevant = _relevant(job, pairs)
-    numbers, texts = _numbered_texts(job, relevant["doc_id"])
-    positives = pairs["doc_id"].take(training).to_pylist()
-    pool, first = np.unique([numbers[doc_id] for doc_id in positives], return_index=True)
+    documents = _documents(job, relevant["doc_id"])
+    positives: Ids = pairs["doc_id"].take(training).to_numpy(zero_copy_only=False)
+    pool, first, own = np.unique([documents.numbers[i] for i in positives], return_index=True, return_inverse=True)
+    asked = pairs["query_id"].take(training[chosen])
     queries = pairs["query_id"].unique()
-    known_text = np.array([numbers[doc_id] for doc_id in relevant["doc_id"].to_pylist()])
+    query = _positions(asked, queries)
+    known_text = np.array([documents.numbers[i] for i in relevant["doc_id"].to_pylist()])
     known = np.stack([_positions(relevant["query_id"], queries), np.searchsorted(pool, known_text)], axis=1)
-    drawn = draw_mismatches(
-        _positions(pairs["query_id"].take(noisy), queries),
-        len(pool),
-        known[is_among(known_text, pool)],
-        job.rng("documents"),
-        is_relevant=_holds_answer(job, pairs["query_id"].take(noisy).to_pylist(), [texts[number] for number in pool]),
-    )
-    documents: np.ndarray[Any, Any] = np.array(positives, object)[first[drawn]]
-    return documents
+    known = known[is_among(known_text, pool)]
+    is_relevant = _holds_answer(job, asked.to_pylist(), [documents.texts[number] for number in pool])
+    rng = job.rng("documents")
+    if job.params.mechanism == "neighbour":
+        vectors = _vectors(job, np.array([documents.rows[i] for i in positives[first]]))
+        drawn = draw_neighbours(
+            query, own[chosen], vectors, known, rng, neighbours=job.params.neighbours, is_relevant=is_relevant
+        )
+    else:
+        drawn = draw_mismatches(query, len(pool), known, rng, is_relevant=is_relevant)
+    wrong: Ids = positives[first[drawn]]
+    return wrong
 
 
 def _relevant(job: Job[CorruptParams], pairs: pa.Table) -> pa.Table:
@@ -75,16 +103,45 @@ def _relevant(job: Job[CorruptParams], pairs: pa.Table) -> pa.Table:
     return pa.concat_tables([pairs.select(columns), judged.select(columns)]).combine_chunks()
 
 
-def _numbered_texts(job: Job[CorruptParams], doc_ids: pa.ChunkedArray) -> tuple[dict[str, int], list[str]]:
-    """A number for each of these documents, equal where the texts are (the titles, where there is no text)."""
+def _documents(job: Job[CorruptParams], doc_ids: pa.ChunkedArray) -> Documents:
+    """These documents; the title is the text of one without text."""
     wanted = doc_ids.unique()
     number_of_text: dict[str, int] = {}
-    numbers: dict[str, int] = {}
+    documents = Documents({}, {}, [])
     for batch in job.batches("corpus"):
         found = batch.filter(pc.is_in(batch["doc_id"], value_set=wanted))
-        for doc_id, title, text in zip(*(column.to_pylist() for column in found.columns), strict=True):
-            numbers[doc_id] = number_of_text.setdefault(text or title, len(number_of_text))
-    return numbers, list(number_of_text)
+        for doc_id, row, title, text in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            documents.numbers[doc_id] = number_of_text.setdefault(text or title, len(number_of_text))
+            documents.rows[doc_id] = row
+    return documents._replace(texts=list(number_of_text))
+
+
+def _vectors(job: Job[CorruptParams], doc_rows: Rows) -> "Vectors":
+    """The vectors of these documents (document, dim), picked from a stream of all."""
+    if not job.has("doc_vectors"):
+        raise ConfigError(
+            "noise.mechanism=neighbour needs document vectors: give corrupt the doc_vectors of a model that "
+            "encoded this corpus, or choose noise.mechanism=uniform"
+        )
+    import faiss
+
+    from noisyir.retrieval.index import vectors_of
+
+    faiss.omp_set_num_threads(job.runtime.cpu_threads)
+    rows, vectors = [], []
+    for batch in job.batches("doc_vectors", _VECTORS_AT_ONCE):
+        found = batch.filter(pc.is_in(batch["doc_row"], value_set=pa.array(doc_rows, pa.int32())))
+        rows.append(found["doc_row"].to_numpy())
+        vectors.append(vectors_of(found))
+    found_rows = np.concatenate(rows)
+    if len(found_rows) < len(doc_rows):
+        raise DataError(
+            f"doc_vectors lacks {len(doc_rows) - len(found_rows)} of the {len(doc_rows)} documents of the training "
+            "pairs: encode the corpus that the pairs were made with"
+        )
+    order = np.argsort(found_rows)
+    picked: Vectors = np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
+    return picked
 
 
 def _positions(ids: pa.ChunkedArray, among: pa.Array) -> Rows:
@@ -94,45 +151,40 @@ def _positions(ids: pa.ChunkedArray, among: pa.Array) -> Rows:
 
 def _holds_answer(job: Job[CorruptParams], query_ids: list[str], texts: list[str]) -> "Judge":
     """Judges by answer match where the data has answers, and calls nothing relevant where it has none."""
-    from noisyir.eval.answers import has_answer, tokens
+    from noisyir.eval.answers import token_line
 
     answers = job.table("answers")
-    aliases = dict(zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True))
-    tokens_of = cache(tokens)
+    lines = {
+        query_id: [line for alias in aliases if (line := token_line(alias)).strip()]
+        for query_id, aliases in zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True)
+    }
 
     @cache
-    def folded(document: int) -> str:
-        return unicodedata.normalize("NFD", texts[document]).casefold()
-
-    def holds(query_id: str, document: int) -> bool:
-        # tokenising every drawn text would take most of the stage's time; few have all tokens as mere substrings
-        likely = [
-            answer
-            for answer in aliases.get(query_id, ())
-            if all(token.casefold() in folded(document) for token in tokens_of(answer))
-        ]
-        return bool(likely) and has_answer(likely, texts[document])
+    def line_of(document: int) -> str:
+        return token_line(texts[document])
 
     def judge(rows: Rows, documents: Rows) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-        if not aliases:
+        if not lines:
             return np.zeros(len(rows), bool)
         pairs = zip(rows.tolist(), documents.tolist(), strict=True)
-        return np.array([holds(query_ids[row], document) for row, document in pairs], bool)
+        held = (any(line in line_of(document) for line in lines.get(query_ids[row], ())) for row, document in pairs)
+        return np.fromiter(held, bool, len(rows))
 
     return judge
 
 
 CORRUPT = Stage(
     name="corrupt",
-    version=1,
+    version=2,
     params=CorruptParams,
     reads={
         "pairs": PAIRS.all(),
         "qrels": QRELS.all(),
-        "corpus": CORPUS["doc_id", "title", "text"],
+        "corpus": CORPUS["doc_id", "doc_row", "title", "text"],
         "answers": ANSWERS.all(),
+        "doc_vectors": DOC_VECTORS.all().or_none(),
     },
-    writes={"noisy_pairs": NOISY_PAIRS, "noise_truth": NOISE_TRUTH},
+    writes={"noisy_pairs": NOISY_PAIRS, "clean_pairs": CLEAN_PAIRS, "noise_truth": NOISE_TRUTH},
     run=corrupt,
     seeded=True,
 )

@@ -24,11 +24,13 @@ def ingest(job: Job[IngestParams]) -> None:
     job.note("excluded", checked.excluded_counts())
     if "train" not in tables["pairs"]["split"].unique().to_pylist():
         job.note("training", "no training pairs: this data can be searched and scored, not trained on")
+    if not tables["qrels"].num_rows:
+        job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
 
 
 INGEST = Stage(
     name="ingest",
-    version=1,
+    version=2,
     params=IngestParams,
     reads={},
     writes={

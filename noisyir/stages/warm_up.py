@@ -1,47 +1,80 @@
 """DPR training: the start model, taught by pairs and by in-batch and mined negatives."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute
 
 from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError
-from noisyir.schemas import CORPUS, CURVES, MODEL, NEGATIVES, NOISY_PAIRS, QRELS, QUERIES
+from noisyir.schemas import CORPUS, CURVES, MODEL, NEGATIVES, NOISE_FLAGS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.stage import Job, Stage
 
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.training.batches import TrainingPairs
+    from noisyir.training.objective import Objective
     from noisyir.training.validation import Held
 
 
 def warm_up(job: Job[WarmUpParams]) -> None:
     """Train the model on the pairs; write it, and how its loss and its dev MRR@10 went."""
-    import time
+    import torch
 
+    from noisyir.training.objective import Contrastive
+
+    encoder, pairs = start_model(job), training_pairs(job)
+    weights = None
+    if job.has("flags") and job.params.flagged == "drop":
+        pairs = pairs.filter(pairs["is_clean"])
+    elif job.has("flags"):
+        weights = torch.from_numpy(pairs["p_clean"].to_numpy().copy())
+    train, held = read_examples(job, encoder, pairs)
+    train_and_write(job, encoder, train, held, Contrastive(weights))
+
+
+def start_model(job: Job[Any]) -> "BiEncoder":
+    """The model that training starts from, on the device that the machine's settings name."""
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
-    from noisyir.training.dpr import Surroundings, train_dpr
 
     torch.set_num_threads(job.runtime.cpu_threads)
-    encoder = load_bi_encoder(job.folder("model"), job.runtime.device)
-    pairs, held = _examples(job, encoder)
+    return load_bi_encoder(job.folder("model"), job.runtime.device)
+
+
+def training_pairs(job: Job[Any]) -> pa.Table:
+    """The training pairs, with p_clean and is_clean where flags are given."""
+    from noisyir.training.examples import with_flags
+
+    pairs = job.table("pairs")
+    pairs = pairs.filter(pa.compute.equal(pairs["split"], "train"))
+    return with_flags(pairs, job.table("flags")) if job.has("flags") else pairs
+
+
+def train_and_write(
+    job: Job[Any], encoder: "BiEncoder", pairs: "TrainingPairs", held: "Held | None", objective: "Objective"
+) -> None:
+    """Run the loop, and write the model and its curves."""
+    import time
+
+    from noisyir.training.run import Surroundings, train
+
     around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric)
     began = time.monotonic()
-    curves = train_dpr(encoder, pairs, held, job.params, around)
+    curves = train(encoder, pairs, held, job.params, objective, around)
     job.note("training_seconds", round(time.monotonic() - began, 1))
     encoder.save(job.new_folder("model"))
     name, step, epoch, value = zip(*curves, strict=True)
     job.write("curves", pa.table({"name": name, "step": step, "epoch": epoch, "value": value}))
 
 
-def _examples(job: Job[WarmUpParams], encoder: "BiEncoder") -> "tuple[TrainingPairs, Held | None]":
-    """Join and tokenise what the inputs name, and note how much that is."""
+def read_examples(job: Job[Any], encoder: "BiEncoder", pairs: pa.Table) -> "tuple[TrainingPairs, Held | None]":
+    """Join and tokenise what the pairs and the other inputs name, and note how much that is."""
     from noisyir.training import examples
 
     params, queries = job.params, job.table("queries")
-    pairs, train_queries = examples.training_queries(job.table("pairs"), queries)
+    pairs, train_queries = examples.training_queries(pairs, queries)
     negatives = _negatives(job, train_queries)
     relevance = examples.dev_relevance(job.table("qrels"), queries, params.dev_queries, job.rng("dev_queries"))
     named = [pairs["doc_id"], relevance["doc_id"], negatives["doc_id"]]
@@ -55,7 +88,7 @@ def _examples(job: Job[WarmUpParams], encoder: "BiEncoder") -> "tuple[TrainingPa
     return train, held
 
 
-def _negatives(job: Job[WarmUpParams], train_queries: pa.Table) -> pa.Table:
+def _negatives(job: Job[Any], train_queries: pa.Table) -> pa.Table:
     """The mined negatives of the training queries; no rows when none are to be used."""
     import pyarrow.compute as pc
 
@@ -67,18 +100,21 @@ def _negatives(job: Job[WarmUpParams], train_queries: pa.Table) -> pa.Table:
     return negatives.filter(pc.is_in(negatives["query_id"], value_set=train_queries["query_id"]))
 
 
+TRAINING_READS = {
+    "model": MODEL.all(),
+    "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+    "flags": NOISE_FLAGS["query_id", "doc_id", "epoch", "p_clean", "is_clean"].or_none(),
+    "queries": QUERIES["query_id", "text", "split"],
+    "corpus": CORPUS["doc_id", "title", "text"],
+    "qrels": QRELS["query_id", "doc_id", "relevance"],
+    "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
+}
+
 WARM_UP = Stage(
     name="warm_up",
-    version=1,
+    version=2,
     params=WarmUpParams,
-    reads={
-        "model": MODEL.all(),
-        "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
-        "queries": QUERIES["query_id", "text", "split"],
-        "corpus": CORPUS["doc_id", "title", "text"],
-        "qrels": QRELS["query_id", "doc_id", "relevance"],
-        "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
-    },
+    reads=TRAINING_READS,
     writes={"model": MODEL, "curves": CURVES},
     run=warm_up,
     seeded=True,

@@ -54,13 +54,14 @@ class TrainingPairs:
 
 @dataclass(frozen=True)
 class Batch:
-    """Pairs that are each other's negatives.
+    """Pairs that are each other's negatives: those numbered `rows` of the training pairs.
 
     Columns run pair by pair: its own passage, then its hard negatives (DPR's order); `positive` holds the columns
     of the former.  `ignored` is (query, passage), true where a passage is known to be right for a query but is not
     its pair's.
     """
 
+    rows: Rows
     queries: Tokens
     passages: Tokens
     positive: Rows
@@ -109,7 +110,8 @@ def assemble(pairs: TrainingPairs, rows: Rows, negatives: Rows) -> Batch:
     positive = np.arange(len(rows)) * columns.shape[1]
     ignored = known_columns(pairs.known, pairs.text[pairs.query[rows]], columns.ravel())
     ignored[np.arange(len(rows)), positive] = False
-    return Batch(pairs.queries.take(pairs.query[rows]), pairs.passages.take(columns.ravel()), positive, ignored)
+    queries, passages = pairs.queries.take(pairs.query[rows]), pairs.passages.take(columns.ravel())
+    return Batch(rows, queries, passages, positive, ignored)
 
 
 def known_columns(known: Ragged, texts: Rows, columns: Rows) -> npt.NDArray[np.bool_]:

@@ -5,6 +5,7 @@ Only texts that pairs, negatives or dev queries name are read.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
 
 import numpy as np
 import pyarrow as pa
@@ -38,10 +39,19 @@ class Numbering:
 
 @dataclass(frozen=True)
 class Documents:
-    """The tokenised documents that training needs, in the corpus's order."""
+    """The tokenised documents that training needs, in the corpus's order.
+
+    same: for each row the first one of the same title and text; to training they are one passage.
+    """
 
     numbering: Numbering
     tokens: Tokens
+    same: Rows
+
+    def passages(self, ids: pa.ChunkedArray | pa.Array) -> Rows:
+        """The row that stands for each document in training.  DataError as `Numbering.rows`."""
+        rows: Rows = self.same[self.numbering.rows(ids)]
+        return rows
 
 
 def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -50,6 +60,17 @@ def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.T
     if not chosen.num_rows:
         raise DataError("there are no training pairs: every pair belongs to another split than train")
     return chosen, queries.filter(pc.is_in(queries["query_id"], value_set=pc.unique(chosen["query_id"])))
+
+
+def with_flags(pairs: pa.Table, flags: pa.Table) -> pa.Table:
+    """The pairs with the p_clean and is_clean that the last detection gave them.  DataError when it left one out."""
+    last = flags.filter(pc.equal(flags["epoch"], pc.max(flags["epoch"]))).drop_columns(["epoch"])
+    numbered = pairs.append_column("row", pa.array(np.arange(pairs.num_rows)))
+    joined = numbered.join(last, ["query_id", "doc_id"], join_type="left outer").sort_by("row").drop_columns(["row"])
+    if missing := joined["is_clean"].null_count:
+        example = joined.filter(pc.is_null(joined["is_clean"])).slice(0, 1).select(["query_id", "doc_id"]).to_pylist()
+        raise DataError(f"{missing} training pairs have no flag, for example {example[0]}: detect on these very pairs")
+    return joined
 
 
 def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.random.Generator) -> pa.Table:
@@ -67,13 +88,17 @@ def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.rand
 
 def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed: pa.Array) -> Documents:
     """Tokenise the documents whose ids are in `needed`, streaming the corpus."""
-    ids, tokens = [], encoder.tokenize([], "passage")
+    ids, tokens, same = [], encoder.tokenize([], "passage"), []
+    first: dict[bytes, int] = {}
     for batch in corpus:
         some = batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
-        texts = map(passage_text, some["title"].to_pylist(), some["text"].to_pylist())
-        tokens += encoder.tokenize(list(texts), "passage")
+        texts = list(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()))
+        tokens += encoder.tokenize(texts, "passage")
+        for text in texts:
+            same.append(first.setdefault(sha256(text.encode()).digest(), len(same)))
         ids.append(some["doc_id"])
-    return Documents(Numbering(pa.chunked_array(ids, pa.string()).combine_chunks(), "documents"), tokens)
+    numbering = Numbering(pa.chunked_array(ids, pa.string()).combine_chunks(), "documents")
+    return Documents(numbering, tokens, np.array(same, np.int64))
 
 
 def training_pairs(
@@ -81,7 +106,7 @@ def training_pairs(
 ) -> TrainingPairs:
     """Number the pairs, and gather for each query text what the pairs know to be right for it."""
     numbering = Numbering(queries["query_id"].combine_chunks(), "queries")
-    query, passage = numbering.rows(pairs["query_id"]), documents.numbering.rows(pairs["doc_id"])
+    query, passage = numbering.rows(pairs["query_id"]), documents.passages(pairs["doc_id"])
     text = np.asarray(queries["text"].combine_chunks().dictionary_encode().indices, np.int64)
     known = np.unique(np.stack([text[query], passage], axis=1), axis=0)
     return TrainingPairs(
@@ -92,7 +117,7 @@ def training_pairs(
         text=text,
         known=Ragged.grouped(known[:, 0], known[:, 1], int(text.max()) + 1),
         negatives=Ragged.grouped(
-            numbering.rows(negatives["query_id"]), documents.numbering.rows(negatives["doc_id"]), len(numbering)
+            numbering.rows(negatives["query_id"]), documents.passages(negatives["doc_id"]), len(numbering)
         ),
     )
 

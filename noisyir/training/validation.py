@@ -31,7 +31,7 @@ def dev_mrr(encoder: BiEncoder, held: Held) -> float:
     """Mean over the queries of 1/rank of the best-placed relevant passage, 0 beyond rank 10."""
     encoder.eval()
     texts: dict[Side, Tokens] = {"query": held.queries, "passage": held.pool}
-    vectors = {side: _embed_all(encoder, texts[side], side) for side in SIDES}
+    vectors = {side: embed_all(encoder, texts[side], side) for side in SIDES}
     total = 0.0
     for start in range(0, len(held.queries), _QUERIES_AT_ONCE):
         rows = np.arange(start, min(start + _QUERIES_AT_ONCE, len(held.queries)))
@@ -60,7 +60,7 @@ def _marked(relevant: Ragged, rows: Rows, scores: Tensor) -> Bool[Tensor, "query
     return marked
 
 
-def _embed_all(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
+def embed_all(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
     """Vectors of many texts, long ones first, in batches of a bounded number of tokens, padding included."""
     vectors = torch.zeros(len(tokens), encoder.dim, device=encoder.device)
     order: Int[np.ndarray, " text"] = np.argsort(-tokens.lengths, kind="stable")

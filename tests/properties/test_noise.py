@@ -1,11 +1,11 @@
-"""Uniform mismatched pairs: what holds for every pool, rate and seed."""
+"""Mismatched pairs, uniform, near and in groups: what holds for every pool, rate and seed."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.data.noise import choose_pairs, draw_mismatches, is_among
+from noisyir.data.noise import choose_in_groups, choose_pairs, draw_mismatches, draw_neighbours, is_among, nearest
 from noisyir.errors import DataError
 
 seeds = st.integers(0, 2**32)
@@ -56,6 +56,120 @@ def test_every_wrong_document_is_equally_likely():
     counts = np.bincount(drawn, minlength=5)
     assert counts[0] == 0
     np.testing.assert_allclose(counts[1:], 5_000, atol=4 * np.sqrt(20_000 * 0.25 * 0.75))  # four standard deviations
+
+
+def test_numbers_beyond_32_bits_are_told_apart():
+    query, pool = np.array([2**21 + 1], np.int32), 2**12
+    known = np.array([[2**21 + 1, document] for document in range(pool) if document != 7], np.int32)
+    drawn = draw_mismatches(query, pool, known, np.random.default_rng(0), is_relevant=nothing)
+    assert drawn.tolist() == [7]
+
+
+groups = st.lists(st.integers(-1, 6), max_size=120).map(lambda numbers: np.array(numbers, np.int64))
+
+
+@given(groups, st.floats(0, 1), st.floats(0, 1), seeds)
+def test_group_noise_keeps_to_its_groups_and_their_rate_or_says_the_highest_possible(group, rate, group_rate, seed):
+    wanted, grouped = round(rate * len(group)), (group >= 0).sum()
+    if wanted > round(group_rate * grouped):
+        with pytest.raises(DataError, match=r"highest rate possible is|needs pairs with a source"):
+            choose_in_groups(group, rate, group_rate, np.random.default_rng(seed))
+        return
+    chosen = choose_in_groups(group, rate, group_rate, np.random.default_rng(seed))
+    assert len(chosen) == len(set(chosen.tolist())) == wanted
+    assert (np.diff(chosen) > 0).all() and (group[chosen] >= 0).all()
+    shares = [(group[chosen] == number).sum() - group_rate * (group == number).sum() for number in set(group[chosen])]
+    assert all(share <= 1 for share in shares), "no group has more than its rate"
+    assert sum(share < -1 for share in shares) <= 1, "one group alone, the last, may have less"
+
+
+def test_the_highest_rate_named_can_be_asked_for():
+    group = np.repeat([0, 1, -1], [333, 333, 335])
+    with pytest.raises(DataError, match=r"666 of the 1001 training pairs have a source.* possible is 0\.5324"):
+        choose_in_groups(group, 0.6, 0.8, np.random.default_rng(0))
+    chosen = choose_in_groups(group, 0.5324, 0.8, np.random.default_rng(0))
+    assert len(chosen) == 533 and (group[chosen] >= 0).all()
+
+
+def test_every_group_may_be_a_noisy_one():
+    group = np.repeat(np.arange(4), 25)
+    drawn = {int(group[choose_in_groups(group, 0.2, 0.8, np.random.default_rng(seed))][0]) for seed in range(40)}
+    assert drawn == {0, 1, 2, 3}
+
+
+def by_distance(vectors, document):
+    """Every document, the nearest first, in plain Python; small whole numbers make every product exact."""
+    products = [sum(a * b for a, b in zip(vector, vectors[document], strict=True)) for vector in vectors.tolist()]
+    return sorted(range(len(vectors)), key=lambda other: (-products[other], other))
+
+
+@given(
+    st.integers(1, 60),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 59)), max_size=20),
+    st.sets(st.tuples(st.integers(0, 4), st.integers(0, 59)), max_size=60),
+    st.integers(1, 4),
+    st.integers(2, 9),
+    seeds,
+)
+def test_a_neighbour_is_among_the_nearest_that_are_wrong_and_new_or_there_is_none(
+    pool, asked, known, neighbours, divisor, seed
+):
+    query = np.array([q for q, _ in asked], np.int64)
+    document = np.array([d % pool for _, d in asked], np.int64)
+    known_array = np.array(sorted(pair for pair in known if pair[1] < pool), np.int64).reshape(-1, 2)
+    vectors = np.random.default_rng(seed).integers(-9, 10, (pool, 3)).astype(np.float32)
+
+    def is_relevant(rows, documents):
+        return (query[rows] + documents) % divisor == 0
+
+    def draw():
+        return draw_neighbours(
+            query, document, vectors, known_array, np.random.default_rng(seed),
+            neighbours=neighbours, is_relevant=is_relevant,
+        )  # fmt: skip
+
+    pairs = list(zip(query.tolist(), document.tolist(), strict=True))
+    taken = set(pairs) | set(map(tuple, known_array.tolist()))
+
+    def wrong(q, own):
+        return [d for d in by_distance(vectors, own) if (q, d) not in taken and (q + d) % divisor]
+
+    if any(len(wrong(q, own)) < query.tolist().count(q) for q, own in pairs):
+        with pytest.raises(DataError, match=r"lower noise\.rate"):
+            draw()
+        return
+    drawn = draw()
+    for (q, own), document_drawn in zip(pairs, drawn.tolist(), strict=True):
+        free = wrong(q, own)
+        farthest = free[:neighbours][-1]
+        assert document_drawn in free
+        assert vectors[document_drawn] @ vectors[own] >= vectors[farthest] @ vectors[own], "equals may stand for it"
+        taken.add((q, document_drawn))
+    np.testing.assert_array_equal(drawn, draw(), "the seed alone decides")
+
+
+def test_every_near_document_is_equally_likely_and_no_far_one_is_drawn():
+    vectors = np.array([[5, 0], [4, 1], [3, 2], [2, 3], [1, 4], [0, 5]], np.float32)
+    known = np.array([[asked, 2] for asked in range(9_000)])
+    drawn = draw_neighbours(
+        np.arange(9_000), np.zeros(9_000, np.int64), vectors, known, np.random.default_rng(0),
+        neighbours=3, is_relevant=nothing,
+    )  # fmt: skip
+    counts = np.bincount(drawn, minlength=6)
+    assert counts[[0, 2, 5]].tolist() == [0, 0, 0], "itself, the relevant one, the fourth nearest"
+    np.testing.assert_allclose(counts[[1, 3, 4]], 3_000, atol=4 * np.sqrt(9_000 / 3 * 2 / 3))  # four deviations
+
+
+@given(st.integers(1, 50), st.integers(1, 50), seeds)
+def test_the_nearest_are_those_of_plain_python(pool, depth, seed):
+    rng = np.random.default_rng(seed)
+    vectors, of = rng.integers(-9, 10, (pool, 3)).astype(np.float32), rng.integers(pool, size=7)
+    found = nearest(vectors, of, min(depth, pool))
+    for row, document in zip(found.tolist(), of.tolist(), strict=True):
+        products = vectors @ vectors[document]
+        expected = by_distance(vectors, document)[: len(row)]
+        assert products[row].tolist() == products[expected].tolist()
+        assert len(set(row)) == len(row) and row == sorted(row, key=lambda other: (-products[other], other))
 
 
 @given(st.lists(st.integers(-9, 9)), st.lists(st.integers(-9, 9)))

@@ -1,4 +1,6 @@
-"""DPR training, told from top to bottom: epochs of batches, a step each, a look at dev, and the best model kept.
+"""Training, told from top to bottom: epochs of batches, a step each, a look at dev, and the best model kept.
+
+What is descended on is an `Objective`: DPR's contrastive loss, or a correction of it for noisy pairs.
 
 A run can be killed at any point and continued to the same bits: the order of the pairs, the hard negatives and the
 dropout of a step follow from (seed, epoch) and (seed, step) alone, so a checkpoint holds positions and tensors only.
@@ -17,11 +19,11 @@ from torch import Tensor, nn
 
 from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.losses.dpr import pair_nll
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Batch, Epoch, TrainingPairs, batch_count
 from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.gradients import backward, cached_backward
+from noisyir.training.objective import Objective
 from noisyir.training.optimisers import Optimiser, learning_rate, optimiser_for
 from noisyir.training.validation import Held, dev_mrr
 
@@ -65,8 +67,13 @@ class Progress:
         return patience is not None and self.epoch - self.best_epoch >= patience
 
 
-def train_dpr(
-    encoder: BiEncoder, pairs: TrainingPairs, held: Held | None, params: WarmUpParams, around: Surroundings
+def train(
+    encoder: BiEncoder,
+    pairs: TrainingPairs,
+    held: Held | None,
+    params: WarmUpParams,
+    objective: Objective,
+    around: Surroundings,
 ) -> list[Point]:
     """Train `encoder` in place and return its learning curves.
 
@@ -74,26 +81,33 @@ def train_dpr(
     """
     if params.patience is not None and held is None:
         raise ConfigError(f"train.patience={params.patience} needs dev queries, and there are none: set it to null")
-    run = DprRun(encoder, pairs, held, params, around)
+    run = TrainingRun(encoder, pairs, held, params, objective, around)
     run.resume()
     while not run.finished:
-        encoder.train()
+        run.start_epoch()
         for batch in run.batches_left():
             run.step(batch)
             run.checkpoint_if_due()
         run.end_epoch()
         run.checkpoint_if_due()
-    run.restore_best()
+    run.finish()
     return run.progress.curves
 
 
-class DprRun:
+class TrainingRun:
     """One training run: the model, its optimiser, and how far it has come."""
 
     def __init__(
-        self, encoder: BiEncoder, pairs: TrainingPairs, held: Held | None, params: WarmUpParams, around: Surroundings
+        self,
+        encoder: BiEncoder,
+        pairs: TrainingPairs,
+        held: Held | None,
+        params: WarmUpParams,
+        objective: Objective,
+        around: Surroundings,
     ) -> None:
         self.encoder, self.pairs, self.held, self.params, self.around = encoder, pairs, held, params, around
+        self.objective = objective
         self.optimiser: Optimiser = optimiser_for(encoder, params)
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}
@@ -112,6 +126,14 @@ class DprRun:
         """Whether all epochs are over, or patience is."""
         return self.progress.epoch >= self.params.epochs or self.progress.impatient(self.params.patience)
 
+    def start_epoch(self) -> None:
+        """Let the objective look at the model, unless a killed run was past that already."""
+        if self.progress.batch == 0:
+            for name, value in self.objective.start_epoch(self.progress.epoch).items():
+                self._point(name, value)
+            self._seen, self._timed = 0, time.monotonic()
+        self.encoder.train()
+
     def batches_left(self) -> Iterator[Batch]:
         """The batches of the present epoch that are still to come."""
         rng = self.around.rng("epoch", self.progress.epoch)
@@ -124,17 +146,17 @@ class DprRun:
         if not math.isfinite(loss):
             raise DataError(f"training diverged: the loss is {loss} at step {self.done}; lower train.learning_rate")
         self.optimiser.step(learning_rate(self.done, self.steps, self.params))
+        self.objective.after_step()
         self.progress.batch += 1
         self._seen += len(batch)
         self._record_loss(loss)
 
     def _backward(self, batch: Batch) -> float:
         """The batch's loss; its gradient is left in the weights."""
-        device, params = self.encoder.device, self.params
-        positive, ignored = torch.from_numpy(batch.positive).to(device), torch.from_numpy(batch.ignored).to(device)
+        params = self.params
 
         def loss(queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]) -> Float[Tensor, ""]:
-            return pair_nll(params.scale * queries @ passages.T, positive, ignored).mean()
+            return self.objective.loss(batch, params.scale * queries @ passages.T)
 
         seed = int(self.around.rng("dropout", self.done).integers(2**63))
         bf16 = params.precision == "bf16"
@@ -166,10 +188,12 @@ class DprRun:
                 self.best = {name: weight.detach().clone() for name, weight in self._weights().items()}
         self._seen, self._timed = 0, time.monotonic()  # ranking is not training
 
-    def restore_best(self) -> None:
-        """Go back to the best weights where `patience` asked to keep them."""
+    def finish(self) -> None:
+        """Go back to the best weights where `patience` asked to keep them, else let the objective have the last word."""
         if self.best:
             self._load_weights(self.best)
+        else:
+            self.objective.finish()
         self.encoder.eval()
 
     def _point(self, name: str, value: float) -> None:
@@ -186,6 +210,7 @@ class DprRun:
             "model": self._weights(),
             "optimiser": self.optimiser.state(),
             "best": self.best,
+            "objective": self.objective.state(),
         }
         save_checkpoint(self.around.work, Checkpoint(tensors, asdict(self.progress)))
         self._saved = time.monotonic()
@@ -197,6 +222,7 @@ class DprRun:
         self._load_weights(found.tensors["model"])
         self.optimiser.load(found.tensors["optimiser"])
         self.best = dict(found.tensors.get("best", {}))
+        self.objective.load(found.tensors.get("objective", {}))
         self.progress = Progress(**found.progress)
         self.progress.curves = [(name, step, epoch, value) for name, step, epoch, value in self.progress.curves]
 

@@ -1,0 +1,156 @@
+"""Files of rows with named columns (jsonl, csv, tsv, parquet), read as a stream; faults are named by their place."""
+
+import csv
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noisyir.data.text_files import parse_object, utf8_lines
+from noisyir.errors import DataError
+
+_SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
+_FIRST_ROWS = 100  # of a jsonl file: their fields are its columns
+_BATCH_ROWS = 4096
+_LARGEST_FIELD = 2**31 - 1  # csv's own limit of 131,072 characters is less than a long document
+
+Row = tuple[int, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """One file.  `place` and a row's number say where it is: "pairs.csv line" and 7, "pairs.parquet row" and 7."""
+
+    path: Path
+    suffix: str
+    columns: tuple[str, ...]
+
+    @classmethod
+    def open(cls, path: str, setting: str) -> "RowFile":
+        """Read the names of the columns.  DataError, naming `setting`, when there is no such file or it has no rows."""
+        file = Path(path)
+        if not file.is_file():
+            raise DataError(f"{file} is not a file: set {setting} to a {', '.join(_SUFFIXES)} file")
+        suffix = _suffix(file, setting)
+        columns = _columns(file, suffix)
+        if repeated := {name for name in columns if columns.count(name) > 1}:
+            raise DataError(f"{file}: {len(repeated)} column names occur twice, for example {min(repeated)!r}")
+        if not columns:
+            raise DataError(f"{file} is empty: {setting} must name a file with at least one row")
+        return cls(file, suffix, columns)
+
+    @property
+    def place(self) -> str:
+        """What a row's number counts: lines of the file, from 1, or rows where there are no lines."""
+        return f"{self.path} {'row' if self.suffix == '.parquet' else 'line'}"
+
+    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
+        """(number, {column: value}) of every row; values are what the format holds, None where it holds nothing."""
+        if self.suffix == ".parquet":
+            yield from _parquet_rows(self.path, columns)
+        elif self.suffix == ".jsonl":
+            yield from ((number, {name: row.get(name) for name in columns}) for number, row in _objects(self.path))
+        else:
+            yield from self._separated(columns)
+
+    def _separated(self, columns: Sequence[str]) -> Iterator[Row]:
+        wanted = [(name, self.columns.index(name)) for name in columns]
+        for number, cells in islice(_cells(self.path, self.suffix), 1, None):
+            if len(cells) != len(self.columns):
+                raise DataError(
+                    f"{self.place} {number}: expected {len(self.columns)} columns as in the header, found {len(cells)}"
+                )
+            yield number, {name: cells[position] for name, position in wanted}
+
+
+def _suffix(path: Path, setting: str) -> str:
+    name = path.name.lower()
+    zipped = name.endswith(".gz")
+    suffix = Path(name.removesuffix(".gz")).suffix
+    if suffix not in _SUFFIXES or (zipped and suffix == ".parquet"):
+        array = "; a JSON array becomes jsonl with jq -c '.[]'" if suffix == ".json" else ""
+        raise DataError(
+            f"{path}: {setting} reads {', '.join(_SUFFIXES)}, all but parquet also as .gz, and tells them by the "
+            f"suffix{array}"
+        )
+    return suffix
+
+
+def _columns(path: Path, suffix: str) -> tuple[str, ...]:
+    if suffix == ".parquet":
+        return tuple(_parquet(path).schema_arrow.names)
+    if suffix == ".jsonl":
+        return tuple(dict.fromkeys(chain.from_iterable(row for _, row in islice(_objects(path), _FIRST_ROWS))))
+    return tuple(next(_cells(path, suffix), (1, []))[1])
+
+
+def _objects(path: Path) -> Iterator[Row]:
+    return ((number, parse_object(line, f"{path} line {number}")) for number, line in _lines(path) if line.strip())
+
+
+def _cells(path: Path, suffix: str) -> Iterator[tuple[int, list[str]]]:
+    """(first line, cells) of every record, the header too.  A tsv has no quotes: its cells are as they stand."""
+    csv.field_size_limit(_LARGEST_FIELD)
+    lines = (f"{line}\n" for _, line in _lines(path))
+    if suffix == ".csv":
+        records = csv.reader(lines, strict=True)
+    else:
+        records = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
+    line = 0
+    try:
+        for cells in records:
+            if cells:
+                yield line + 1, cells
+            line = records.line_num
+    except csv.Error as error:
+        raise DataError(f"{path} line {line + 1}: not {suffix[1:]}: {error}") from error
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    if not path.name.lower().endswith(".gz"):
+        yield from utf8_lines(path)
+        return
+    number = 0
+    try:
+        with gzip.open(path) as handle:
+            for number, raw in enumerate(handle, 1):
+                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path} line {number}: not UTF-8; convert it, for example with iconv -t UTF-8") from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: damaged after line {number}: {error}") from error
+
+
+def _parquet(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path} is not Parquet, or damaged: {error}") from error
+
+
+def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    number = 0
+    batches = _parquet(path).iter_batches(batch_size=_BATCH_ROWS, columns=list(columns))
+    try:
+        for batch in batches:
+            for row in _decoded(batch, path, number + 1):
+                number += 1
+                yield number, row
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: damaged after row {number}: {error}") from error
+
+
+def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[dict[str, Any]]:
+    try:
+        yield from batch.to_pylist()
+    except UnicodeDecodeError as error:
+        if batch.num_rows == 1:
+            raise DataError(f"{path} row {first}: not UTF-8") from error
+        for row in range(batch.num_rows):  # which of them it is
+            yield from _decoded(batch.slice(row, 1), path, first + row)

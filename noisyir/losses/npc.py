@@ -1,0 +1,57 @@
+"""The losses of noisy pair correction (Zhang et al., Findings of EMNLP 2023, Eq. 5 to 9).
+
+A teacher, the moving average of the student's weights, ranks the same passages; every pair is pulled towards the
+teacher's ranking, and the pairs that are thought clean towards their own passage as well.
+"""
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from noisyir.losses.dpr import masked_log_probs
+
+Direction = Literal["teacher_student", "student_teacher"]
+
+
+def consistency(
+    student: Float[Tensor, "query passage"],
+    teacher: Float[Tensor, "query passage"],
+    ignored: Bool[Tensor, "query passage"],
+    direction: Direction,
+) -> Float[Tensor, " query"]:
+    """KL divergence between the two rankings of each query's passages, in nats (Eq. 7 and 8).
+
+    student, teacher: log-probabilities, -inf where ignored.  `teacher_student` is KL(teacher || student), the soft-label
+    cross-entropy less a constant; `student_teacher` is the paper's notation read literally.
+    """
+    left, right = (teacher, student) if direction == "teacher_student" else (student, teacher)
+    # filled before the difference, for -inf - -inf has no gradient
+    difference = left.masked_fill(ignored, 0.0) - right.masked_fill(ignored, 0.0)
+    return (left.exp() * difference).sum(dim=1)
+
+
+def npc_loss(
+    student_scores: Float[Tensor, "query passage"],
+    teacher_scores: Float[Tensor, "query passage"],
+    positive: Int[Tensor, " query"],
+    ignored: Bool[Tensor, "query passage"],
+    is_clean: Bool[Tensor, " query"],
+    *,
+    weight: float,
+    direction: Direction,
+) -> Float[Tensor, " query"]:
+    """is_clean * L_cont + weight * L_cons of every pair, in nats (Eq. 9; the paper's weight is 1)."""
+    student = masked_log_probs(student_scores, ignored)
+    contrastive = -student.gather(1, positive.unsqueeze(1)).squeeze(1)
+    loss = torch.where(is_clean, contrastive, 0.0)
+    if weight == 0.0:
+        return loss
+    return loss + weight * consistency(student, masked_log_probs(teacher_scores, ignored), ignored, direction)
+
+
+@torch.no_grad()
+def move_average(teacher: Tensor, student: Tensor, decay: float) -> None:
+    """teacher := decay * teacher + (1 - decay) * student, in place (Eq. 6)."""
+    teacher.lerp_(student, 1.0 - decay)

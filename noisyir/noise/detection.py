@@ -1,0 +1,76 @@
+"""From the scores of pairs to verdicts and a noise rate: what the stage and training both call."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32
+
+from noisyir.config import DetectParams
+from noisyir.errors import DataError
+from noisyir.noise.mixture import Mixture, check_finite, fit_betas, fit_gaussians
+from noisyir.noise.null import wrong_by_null
+from noisyir.noise.rate import noise_rate, noise_rate_interval
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Detection:
+    """Verdicts on pairs, and what was estimated on the way.
+
+    is_clean is p_clean >= params.threshold; both are monotone in the score.
+    estimate: `rate`, the share of wrong pairs, and its interval `rate_low`, `rate_high`; `flagged`, the share of pairs
+    called wrong; `threshold`, the highest score of a pair called clean (absent where none is); of a mixture, where one
+    was fitted, the `clean_` and `noisy_` `weight`, `mean` and `std` in the unit of the scores.
+    """
+
+    p_clean: Float32[Array, " pair"]
+    is_clean: Bool[Array, " pair"]
+    estimate: dict[str, float]
+
+
+def detect(
+    scores: Float[Array, " pair"],
+    null_scores: Float[Array, " pair"],
+    params: DetectParams,
+    rng: np.random.Generator,
+    *,
+    interval: bool = True,
+) -> Detection:
+    """Judge pairs by their scores, higher being likelier wrong; all clean where the rate is below `min_rate`.
+
+    null_scores: the scores of the same queries with documents drawn at random.  interval: whether the rate's
+    bootstrap interval is wanted, which takes most of the time.  DataError for no pairs, NaN and infinity.
+    The rate, and the method `null`, take wrong pairs to score as random documents do.  They do not if the scoring
+    model was trained on these very pairs: the rate is then too low, and a mixture judges better.
+    """
+    if not len(scores):
+        raise DataError("detect: there are no pairs to judge")
+    check_finite("score", scores)
+    check_finite("null_score", null_scores)
+    rate = noise_rate(scores, null_scores, params.null_quantile)
+    estimate = {"rate": rate}
+    if interval:
+        low, high = noise_rate_interval(
+            scores, null_scores, params.confidence, params.resamples, rng, null_quantile=params.null_quantile
+        )
+        estimate |= {"rate_low": low, "rate_high": high}
+    if params.method == "null":
+        p_clean = 1 - wrong_by_null(scores, null_scores, rate)
+    else:
+        mixture = _fit(scores, params)
+        p_clean = mixture.p_clean(scores) if mixture else np.ones(len(scores))
+        estimate |= mixture.in_score_unit() if mixture else {}
+    if rate < params.min_rate:
+        p_clean = np.maximum(p_clean, params.threshold)
+    p_clean = p_clean.astype(np.float32)
+    is_clean = p_clean >= np.float32(params.threshold)
+    estimate["flagged"] = float(1 - is_clean.mean())
+    if is_clean.any():
+        estimate["threshold"] = float(scores[is_clean].max())
+    return Detection(p_clean, is_clean, estimate)
+
+
+def _fit(scores: Float[Array, " pair"], params: DetectParams) -> Mixture | None:
+    fit = fit_gaussians if params.method == "gmm" else fit_betas
+    return fit(scores, clip=params.clip, least_weight=params.min_rate)

@@ -1,0 +1,179 @@
+"""The audit page: one self-contained file that works from disk; its table is vanilla JavaScript over JSON data."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float, Int
+from markupsafe import Markup
+
+from noisyir.config import AuditParams
+from noisyir.report.audit_histogram import histogram
+from noisyir.report.audit_reasons import chance
+from noisyir.report.audit_rows import first_of_each
+from noisyir.report.audit_words import Texts
+
+_SOURCES = 12  # rows of the table of sources
+_Z = 1.96  # standard deviations of a 95 % interval
+
+# key, heading, kind of value; a column without any value is left out
+_COLUMNS = [
+    ("verdict", "verdict", "text"),
+    ("p_clean", "p(clean)", "num"),
+    ("score", "score", "num"),
+    ("rank", "rank", "num"),
+    ("source", "source", "text"),
+    ("query", "query", "text"),
+    ("document", "document", "text"),
+]
+
+
+@dataclass(frozen=True)
+class Making:
+    """How the verdicts came about, where the builds behind them tell; confidence: of the noise rate's interval."""
+
+    dataset: str | None
+    detectors: Sequence[str]
+    method: str | None
+    confidence: float | None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What the page tells of: all pairs, the most suspect first; the rows shown, with reasons; texts; the estimate."""
+
+    pairs: pa.Table
+    shown: pa.Table
+    texts: Texts
+    estimate: Mapping[str, float]
+    making: Making
+
+
+def render(params: AuditParams, audit: Audit) -> str:
+    """The page as HTML text; the same input gives the same text."""
+    environment = _environment()
+    assert environment.loader
+    script = environment.loader.get_source(environment, "audit.js")[0]
+    pairs = audit.pairs
+    is_clean = pc.equal(pairs["verdict"], "clean").to_numpy(zero_copy_only=False)
+    # a Beta's moments do not draw it: its curve is no bell
+    mixture = audit.estimate if audit.making.method != "beta" else {}
+    return environment.get_template("audit.html").render(
+        title=params.title or "Which training pairs are wrong",
+        params=params,
+        pairs=pairs.num_rows,
+        shown=audit.shown.num_rows,
+        queries=pc.count_distinct(pairs["query_id"]).as_py(),
+        corpus=audit.texts.corpus,
+        flagged=int((~is_clean).sum()),
+        estimate=audit.estimate,
+        making=audit.making,
+        mixture="clean_mean" in mixture,
+        histogram=Markup(histogram(pairs["score"].to_numpy().astype(np.float64), is_clean, mixture)),
+        sources=worst_sources(pairs)[:_SOURCES],
+        source_count=pc.count_distinct(pairs["source"]).as_py(),
+        columns=[column for column in _COLUMNS if column[0] == "document" or _has_values(audit.shown[column[0]])],
+        data=Markup(json_for_html(page_data(params, audit))),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def page_data(params: AuditParams, audit: Audit) -> dict[str, Any]:
+    """What audit.js reads: columns of rows that name documents by number, and each document's text once."""
+    shown, documents = audit.shown, audit.texts.documents
+    better, near = (
+        first_of_each(shown[name].combine_chunks(), params.better) for name in ("better", "better_similarities")
+    )
+    named = [shown["doc_id"].combine_chunks(), better.flatten(), shown["replacement"].combine_chunks().drop_null()]
+    documents = documents.filter(pc.is_in(documents["doc_id"], value_set=pa.concat_arrays(named)))
+    number = {doc_id: place for place, doc_id in enumerate(documents["doc_id"].to_pylist())}
+    rows = {name: shown[name].to_pylist() for name in ("query_id", "source", "verdict", "rank", "duplicates", "reason")}
+    rows |= {name: [_brief(value) for value in shown[name].to_pylist()] for name in ("p_clean", "score", "similarity")}
+    rows["chance"] = [chance(value) for value in shown["p_clean"].to_pylist()]
+    rows["query"] = pc.utf8_slice_codeunits(shown["query"], 0, params.text_chars).to_pylist()
+    rows["document"] = [number[doc_id] for doc_id in shown["doc_id"].to_pylist()]
+    rows["replacement"] = [number.get(doc_id) for doc_id in shown["replacement"].to_pylist()]
+    rows["better"] = [
+        [[number[doc_id], _brief(similarity)] for doc_id, similarity in zip(*pair, strict=True)]
+        for pair in zip(better.to_pylist(), near.to_pylist(), strict=True)
+    ]
+    return {
+        "id": _identity(audit.pairs),
+        "rows": rows,
+        "documents": {
+            "id": documents["doc_id"].to_pylist(),
+            "title": pc.utf8_slice_codeunits(documents["title"], 0, params.text_chars).to_pylist(),
+            "text": pc.utf8_slice_codeunits(documents["text"], 0, params.text_chars).to_pylist(),
+            "length": pc.utf8_length(documents["text"]).to_pylist(),
+        },
+        "common": sorted(audit.texts.common),
+    }
+
+
+def worst_sources(pairs: pa.Table) -> list[dict[str, Any]]:
+    """Sources by the least share of flagged pairs that their numbers allow, so that a small one does not lead by luck.
+
+    Empty with fewer than two sources; pairs without source are not counted.
+    """
+    known = pairs.filter(pc.is_valid(pairs["source"]))
+    wrong = pc.cast(pc.equal(known["verdict"], "wrong"), pa.int64())
+    table = pa.table({"source": known["source"], "wrong": wrong})
+    counted = table.group_by("source", use_threads=False).aggregate([("wrong", "count"), ("wrong", "sum")])
+    if counted.num_rows < 2:
+        return []
+    size, flagged = counted["wrong_count"].to_numpy(), counted["wrong_sum"].to_numpy()
+    low = wilson_low(flagged, size)
+    rows = zip(counted["source"].to_pylist(), size.tolist(), flagged.tolist(), low.tolist(), strict=True)
+    found = [{"source": name, "pairs": n, "flagged": k, "share": k / n, "low": bound} for name, n, k, bound in rows]
+    return sorted(found, key=lambda row: (-row["low"], -row["flagged"], row["source"]))
+
+
+def wilson_low(flagged: Int[np.ndarray, " source"], pairs: Int[np.ndarray, " source"]) -> Float[np.ndarray, " source"]:
+    """Lower end of the 95 % interval of a share.  Source: Wilson, JASA 1927."""
+    share = flagged / pairs
+    centre = share + _Z**2 / (2 * pairs)
+    half = _Z * np.sqrt(share * (1 - share) / pairs + _Z**2 / (4 * pairs**2))
+    return np.asarray(np.maximum(0.0, (centre - half) / (1 + _Z**2 / pairs)))
+
+
+def json_for_html(value: Any) -> str:
+    """JSON that a script element can hold: without `<`, no text can end the element or open a comment."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _brief(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def _has_values(column: pa.ChunkedArray) -> bool:
+    return bool(column.null_count < len(column))
+
+
+def _identity(pairs: pa.Table) -> str:
+    """A name for the audited pairs, under which the browser keeps a person's verdicts."""
+    total = hashlib.sha256()
+    for name in ("query_id", "doc_id"):
+        for value in pairs[name].to_pylist():
+            total.update(f"{len(value)} {value}".encode())
+    return total.hexdigest()[:16]
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("noisyir.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["percent"] = lambda share: f"{100 * share:.1f}"
+    environment.filters["count"] = lambda number: f"{number:,}"
+    return environment

@@ -1,0 +1,51 @@
+"""CSV that a spreadsheet can open without running anything, and that reads back as it was."""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+_BYTE_ORDER_MARK = "\ufeff".encode()  # spreadsheets take UTF-8 without it for the machine's old encoding
+
+
+def guard(text: str) -> str:
+    """The text with a quote mark in front where a spreadsheet would take it for a formula.
+
+    A text that is a quote mark and a formula gets one more, so that `unguard` can tell.
+    Source: OWASP, "CSV Injection".
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unguard(text: str) -> str:
+    """The text that `guard` was given."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+def write_csv(tables: Iterable[pa.Table], path: Path) -> None:
+    """Write tables of one schema, one after the other: texts guarded, lists as JSON, null as an empty cell."""
+    writer = None
+    with path.open("wb") as file:
+        file.write(_BYTE_ORDER_MARK)
+        for table in tables:
+            plain = pa.table({name: _plain(table[name]) for name in table.column_names})
+            writer = writer or pyarrow.csv.CSVWriter(file, plain.schema)
+            writer.write(plain)
+        if writer:
+            writer.close()
+
+
+def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    if pa.types.is_list(column.type):
+        values = (value if value is None else json.dumps(value, ensure_ascii=False) for value in column.to_pylist())
+        return pa.array(values, pa.string())
+    if pa.types.is_string(column.type):
+        return pa.array((value if value is None else guard(value) for value in column.to_pylist()), pa.string())
+    if pa.types.is_float32(column.type):  # as the nearest double, 0.1 would be written 0.10000000149
+        short = (value if value is None else float(f"{value:.6g}") for value in column.to_pylist())
+        return pa.array(short, pa.float64())
+    return column

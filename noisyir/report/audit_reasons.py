@@ -1,0 +1,73 @@
+"""Why a pair got its verdict, in one sentence with numbers."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is known of a pair.
+
+    rank, similarity: of the pair's document for its query, None where the collection was not searched.
+    better: the other document that fits best and its similarity, None where none fits better than the pair's own.
+    shared: words that query and document have both, common ones left out.
+    """
+
+    is_clean: bool
+    score: float
+    p_clean: float
+    rank: int | None
+    similarity: float | None
+    better: tuple[str, float] | None
+    shared: int
+
+
+def reason(pair: Evidence) -> str:
+    """The strongest evidence for the verdict: the rank and the better documents, else words and score."""
+    if pair.better and pair.similarity is not None:
+        return _beside_better(pair, *pair.better, pair.similarity)
+    if pair.rank == 1:
+        return _found_first(pair)
+    side = "right" if pair.is_clean else "wrong"
+    fit = f"is found at rank {pair.rank:,}" if pair.rank else f"shares {_count(pair.shared)} with the query"
+    return (
+        f"The document {fit}; its score {pair.score:.2f} lies among those of {side} pairs "
+        f"(chance of being right {chance(pair.p_clean)})."
+    )
+
+
+def chance(p: float) -> str:
+    """A probability to two places, never shown as certain."""
+    if p < 0.005:
+        return "<0.01"
+    return ">0.99" if p > 0.995 else f"{p:.2f}"
+
+
+def _beside_better(pair: Evidence, other: str, theirs: float, own: float) -> str:
+    best, mine = _apart(theirs, own)
+    aside = f"rank {pair.rank:,}" + ("" if pair.shared else ", no telling word shared")
+    if not pair.is_clean:
+        return f"Another document fits the query better: {other} scores {best}, this one {mine} ({aside})."
+    return (
+        f"Others fit a little better ({other} scores {best}, this one {mine}; {aside}), as happens among right pairs."
+    )
+
+
+def _found_first(pair: Evidence) -> str:
+    if pair.is_clean:
+        return "The document is found first for its query."
+    return (
+        f"The document is found first for its query, but its score {pair.score:.2f} lies among those of wrong pairs "
+        f"(chance of being right {chance(pair.p_clean)})."
+    )
+
+
+def _count(shared: int) -> str:
+    return {0: "no telling word", 1: "1 telling word"}.get(shared, f"{shared} telling words")
+
+
+def _apart(high: float, low: float) -> tuple[str, str]:
+    """Both numbers to as many places, at least two and at most six, as tell them apart."""
+    for places in range(2, 7):
+        if f"{high:.{places}f}" != f"{low:.{places}f}":
+            break
+    return f"{high:.{places}f}", f"{low:.{places}f}"

@@ -1,0 +1,97 @@
+"""The words of texts: which a query and a document share, which say little, and which documents have the same ones."""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Set
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import regex
+
+_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
+_COMMON_SHARE = 0.1  # of the documents, or of the queries
+_TOO_FEW = 50  # of so few texts, a tenth says nothing about a word
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What one pass over the corpus keeps: the texts of the documents asked for, and what all texts say of words.
+
+    documents: doc_id, title, text and `duplicates`, the number of other documents with the same words.
+    common: words of the queries that more than a tenth of the queries or of the documents have.
+    corpus: how many documents there are.
+    """
+
+    documents: pa.Table
+    common: Set[str]
+    corpus: int
+
+
+def words(text: str) -> list[str]:
+    """Runs of letters, digits and marks, casefolded; audit.js finds the same ones."""
+    found: list[str] = _WORD.findall(text.casefold())
+    return found
+
+
+def full_text(title: str, text: str) -> str:
+    """A document as one text."""
+    return f"{title}\n{text}" if title and text else title or text
+
+
+def shared_words(query: str, document: str, common: Set[str]) -> set[str]:
+    """Words that both texts have, without the common ones."""
+    return (set(words(query)) & set(words(document))) - common
+
+
+def read_texts(batches: Iterable[pa.RecordBatch], wanted: pa.Array, queries: Iterable[str]) -> Texts:
+    """Stream the corpus (doc_id, title, text); memory grows by eight bytes for a document that is not wanted.
+
+    Two documents are duplicates when their texts (their titles, where there is no text) have the same words in the
+    same order; a document without any word has none.
+    """
+    in_queries, asked = _frequencies(queries)
+    in_documents: Counter[str] = Counter()
+    keys = array("Q")
+    kept: list[pa.Table] = []
+    for batch in batches:
+        start = len(keys)
+        for title, text in zip(batch["title"].to_pylist(), batch["text"].to_pylist(), strict=True):
+            found = words(text or title)
+            keys.append(_key(found))
+            in_documents.update(in_queries.keys() & {*found, *words(title)})
+        own_keys = pa.array(keys[start:], pa.uint64())
+        rows = pa.Table.from_batches([batch.select(["doc_id", "title", "text"])]).append_column("key", own_keys)
+        kept.append(rows.filter(pc.is_in(rows["doc_id"], value_set=wanted)))
+    common = _common(in_queries, asked) | _common(in_documents, len(keys))
+    return Texts(_with_duplicates(pa.concat_tables(kept), np.array(keys, np.uint64)), common, len(keys))
+
+
+def _frequencies(texts: Iterable[str]) -> tuple[Counter[str], int]:
+    """In how many of the texts each word occurs, and how many texts there are."""
+    counts: Counter[str] = Counter()
+    asked = list(texts)
+    for text in asked:
+        counts.update(set(words(text)))
+    return counts, len(asked)
+
+
+def _common(counts: Counter[str], texts: int) -> set[str]:
+    if texts < _TOO_FEW:
+        return set()
+    return {word for word, count in counts.items() if count > _COMMON_SHARE * texts}
+
+
+def _key(found: list[str]) -> int:
+    """A number that equal lists of words share; 0 for no words."""
+    return int.from_bytes(blake2b(" ".join(found).encode(), digest_size=8).digest(), "big") if found else 0
+
+
+def _with_duplicates(rows: pa.Table, keys: np.ndarray) -> pa.Table:
+    """The rows with `duplicates` in the place of `key`; keys: of the whole corpus."""
+    distinct, counts = np.unique(keys, return_counts=True)
+    own = rows["key"].to_numpy()
+    others = np.where(own == 0, 0, counts[np.searchsorted(distinct, own)] - 1) if len(own) else np.zeros(0)
+    return rows.drop_columns(["key"]).append_column("duplicates", pa.array(others, pa.int32()))

@@ -1,0 +1,197 @@
+"""audit: what a data owner gets to see of her training pairs, the most suspect first, with the evidence."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.builds import Ref
+from noisyir.config import AuditParams
+from noisyir.errors import DataError
+from noisyir.schemas import AUDIT as ROWS
+from noisyir.schemas import AUDIT_FILES, CORPUS, NOISE_ESTIMATE, NOISE_FLAGS, PAIRS, QUERIES, RIVALS
+from noisyir.stage import Job, Stage
+
+if TYPE_CHECKING:
+    from noisyir.report.audit import Making
+    from noisyir.report.audit_words import Texts
+
+_PAIR = ["query_id", "doc_id"]
+_CHUNK = 8192  # rows whose documents are in memory at once, beside the distinct ones
+
+
+def audit(job: Job[AuditParams]) -> None:
+    """Judge the training pairs by their last flags: a table of all, and the files that people open."""
+    from noisyir.report.audit import Audit, render
+    from noisyir.report.audit_csv import write_csv
+    from noisyir.report.audit_words import read_texts
+
+    pairs = _searched(job, _judged(job))
+    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), _shown_beside(pairs, job.params)]).unique()
+    texts = read_texts(job.batches("corpus", _CHUNK), wanted, pairs["query"].unique().to_pylist())
+    _refuse_unknown(pairs["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
+    folder = job.new_folder("audit_files")
+    with job.writer("audit") as out:
+        write_csv(_written(job, pairs, texts, out.append), folder / "audit.csv")
+    if job.params.sample:
+        write_csv([_sample(job, pairs, texts)], folder / "sample.csv")
+    shown = _explained(pairs.slice(0, job.params.html_rows), texts)
+    page = render(job.params, Audit(pairs, shown, texts, _estimate(job), _making(job)))
+    (folder / "audit.html").write_text(page, encoding="utf-8")
+
+
+def _judged(job: Job[AuditParams]) -> pa.Table:
+    """The training pairs with the query's text and the last epoch's flags, the most suspect first."""
+    given = job.table("pairs")
+    pairs = given.filter(pc.equal(given["split"], "train")).select([*_PAIR, "source"])
+    if not pairs.num_rows:
+        raise DataError("audit: none of the pairs is in the split train, which is what is audited")
+    flags = _last_epoch(job.table("flags"))
+    place = _places(pairs, flags)
+    if missing := place.null_count:
+        example = pairs.filter(pc.is_null(place)).select(_PAIR).slice(0, 1).to_pylist()[0]
+        raise DataError(
+            f"audit: {missing:,} of {pairs.num_rows:,} training pairs have no flag, for example {example}: "
+            f"give the flags that were made from these pairs"
+        )
+    for name in ("score", "p_clean", "is_clean", "replacement"):
+        pairs = pairs.append_column(name, flags[name].take(place))
+    queries = job.table("queries")
+    _refuse_unknown(pairs["query_id"], queries["query_id"], "queries", "the queries")
+    text = queries["text"].take(pc.index_in(pairs["query_id"], value_set=queries["query_id"].combine_chunks()))
+    order = [("p_clean", "ascending"), ("score", "descending"), ("query_id", "ascending"), ("doc_id", "ascending")]
+    return pairs.append_column("query", text).sort_by(order).combine_chunks()
+
+
+def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
+    """The pairs with their rank and similarity, and the documents above them; null and empty where none searched."""
+    from noisyir.report.audit_rows import better_documents
+
+    rivals = job.table("rivals") if job.has("rivals") else RIVALS.schema.empty_table()
+    rivals = rivals.take(_places(pairs, rivals)).combine_chunks()
+    better, similarities = better_documents(rivals)
+    is_clean = pairs["is_clean"]
+    columns = {
+        "verdict": pc.if_else(is_clean, "clean", "wrong"),
+        "rank": rivals["rank"],
+        "similarity": rivals["similarity"],
+        "better": better,
+        "better_similarities": similarities,
+        "replacement": pc.if_else(is_clean, pa.scalar(None, pa.string()), pairs["replacement"]),
+    }
+    for name, column in columns.items():
+        pairs = pairs.drop_columns([name] if name in pairs.column_names else []).append_column(name, column)
+    return pairs
+
+
+def _last_epoch(table: pa.Table) -> pa.Table:
+    return table.filter(pc.equal(table["epoch"], pc.max(table["epoch"])))
+
+
+def _places(pairs: pa.Table, table: pa.Table) -> pa.Array:
+    """Row of each pair in `table`, null where it has none."""
+    numbered = table.select(_PAIR).append_column("place", pa.array(np.arange(table.num_rows)))
+    ordered = pairs.select(_PAIR).append_column("order", pa.array(np.arange(pairs.num_rows)))
+    joined = ordered.join(numbered, _PAIR, join_type="left outer").sort_by("order")
+    return joined["place"].combine_chunks()
+
+
+def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, where: str) -> None:
+    unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=known.combine_chunks()))).unique()
+    if len(unknown):
+        raise DataError(
+            f"audit: {len(unknown):,} {what} of the training pairs are not in {where}, for example "
+            f"{unknown[0].as_py()!r}: give the {what} that the pairs were made from"
+        )
+
+
+def _shown_beside(pairs: pa.Table, params: AuditParams) -> pa.Array:
+    """Ids of the other documents that the page shows."""
+    from noisyir.report.audit_rows import first_of_each
+
+    shown = pairs.slice(0, params.html_rows)
+    better = first_of_each(shown["better"].combine_chunks(), params.better)
+    return pa.concat_arrays([better.flatten(), shown["replacement"].combine_chunks().drop_null()])
+
+
+def _explained(pairs: pa.Table, texts: "Texts") -> pa.Table:
+    """Rows of the audit: the pairs with document, number of duplicates and reason."""
+    from noisyir.report.audit_rows import explain
+
+    return explain(pairs, texts).select(list(ROWS.columns))
+
+
+def _written(job: Job[AuditParams], pairs: pa.Table, texts: "Texts", write: Any) -> Iterator[pa.Table]:
+    """Write the audit part by part; gives each part, its texts cut, for the CSV."""
+    for start in range(0, pairs.num_rows, _CHUNK):
+        rows = _explained(pairs.slice(start, _CHUNK), texts)
+        write(rows)
+        job.progress(start + rows.num_rows, pairs.num_rows, "pairs")
+        yield _cut(rows, job.params.text_chars)
+
+
+def _cut(rows: pa.Table, length: int) -> pa.Table:
+    for name in ("query", "document"):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, pc.utf8_slice_codeunits(rows[name], 0, length))
+    return rows
+
+
+def _sample(job: Job[AuditParams], pairs: pa.Table, texts: "Texts") -> pa.Table:
+    """Pairs to judge by hand, an empty column for the verdict, and nothing that would tell the machine's."""
+    from noisyir.noise.judgement import draw_sample
+
+    sample = draw_sample(pairs["score"].to_numpy().astype(np.float64), job.params.sample, job.rng("sample"))
+    rows = _cut(_explained(pairs.take(sample.rows), texts), job.params.text_chars)
+    empty = pa.nulls(len(sample.rows), pa.string())
+    return (
+        rows.select([*_PAIR, "query", "document"])
+        .append_column("verdict", empty)
+        .append_column("weight", pa.array(sample.weights, pa.float64()))
+    )
+
+
+def _estimate(job: Job[AuditParams]) -> dict[str, float]:
+    last = _last_epoch(job.table("estimate"))
+    return dict(zip(last["name"].to_pylist(), last["value"].to_pylist(), strict=True))
+
+
+def _making(job: Job[AuditParams]) -> "Making":
+    """How the verdicts were made, as far as the builds behind the flags tell."""
+    from noisyir.provenance import lineage
+    from noisyir.report.audit import Making
+
+    settings: dict[str, dict[str, Any]] = {}
+    detectors = []
+    flags = job.inputs["flags"]
+    assert isinstance(flags, Ref)
+    for meta in lineage(job.store, [flags]):
+        settings[meta.stage] = dict(meta.params)
+        detectors += [meta.params["detector"]] if meta.stage == "score_pairs" else []
+    detect = settings.get("detect", {})
+    return Making(
+        dataset=settings.get("ingest", {}).get("dataset"),
+        detectors=tuple(detectors),
+        method=detect.get("method"),
+        confidence=detect.get("confidence"),
+    )
+
+
+AUDIT = Stage(
+    name="audit",
+    version=1,
+    params=AuditParams,
+    reads={
+        "corpus": CORPUS["doc_id", "title", "text"],
+        "queries": QUERIES["query_id", "text"],
+        "pairs": PAIRS.all(),
+        "flags": NOISE_FLAGS.all(),
+        "estimate": NOISE_ESTIMATE.all(),
+        "rivals": RIVALS.all().or_none(),
+    },
+    writes={"audit": ROWS, "audit_files": AUDIT_FILES},
+    run=audit,
+    seeded=True,
+)

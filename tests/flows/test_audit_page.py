@@ -1,0 +1,205 @@
+"""The audit page in a real browser: opened from disk, driven over the DevTools protocol."""
+
+import csv
+import json
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from noisyir.config import AuditParams
+from noisyir.stages.audit import AUDIT
+from tests.unit.stages.audit_world import audit_tables
+
+websockets = pytest.importorskip("websockets.sync.client", reason="the package websockets drives the browser")
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no chromium, chromium-browser or google-chrome on PATH")
+
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-dev-shm-usage --remote-debugging-port=0 --window-size=1400,1800"
+).split()
+PAIRS, SHOWN = 10_500, 10_000
+
+
+class Page:
+    """One tab: `page("expression")` evaluates JavaScript in it."""
+
+    def __init__(self, socket):
+        self.socket, self.sent = socket, 0
+        self.errors: list[str] = []
+
+    def send(self, method, **params):
+        self.sent += 1
+        self.socket.send(json.dumps({"id": self.sent, "method": method, "params": params}))
+        while (answer := json.loads(self.socket.recv(timeout=60))).get("id") != self.sent:
+            if answer["method"] in ("Runtime.exceptionThrown", "Log.entryAdded"):
+                self.errors.append(json.dumps(answer["params"]))
+        assert "error" not in answer, answer
+        return answer["result"]
+
+    def __call__(self, expression):
+        result = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def open(self, path):
+        self.send("Page.navigate", url=path.as_uri())
+        self.until("document.readyState === 'complete' && location.protocol === 'file:'")
+
+    def until(self, condition):
+        end = time.monotonic() + 30
+        while not self(condition):
+            assert time.monotonic() < end, f"never: {condition}"
+            time.sleep(0.05)
+
+    def press(self, key):
+        for kind in ("keyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, text=key if kind == "keyDown" else "")
+
+    def choose(self, element, value):
+        self(f"{{ const at = document.getElementById({element!r}); at.value = {value!r};"
+             " at.dispatchEvent(new Event('input', {bubbles: true})); at.dispatchEvent(new Event('change')) }")  # fmt: skip
+
+    def column(self, key):
+        """The texts of one column on the page that is shown."""
+        return self(
+            f"[...document.querySelectorAll('tr.pair')].map(row => row.cells[columns.indexOf({key!r})].textContent)"
+        )
+
+    def milliseconds(self, action):
+        """How long an action takes, the drawing of its result included."""
+        return self(
+            f"(async () => {{ const start = performance.now(); {action}; document.body.getBoundingClientRect();"
+            " await new Promise(requestAnimationFrame); return performance.now() - start })()"
+        )
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    profile = tmp_path_factory.mktemp("profile")
+    process = subprocess.Popen(
+        [BROWSER, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    port_file = profile / "DevToolsActivePort"
+    try:
+        for _ in range(600):
+            if port_file.exists() and len(port_file.read_text().splitlines()) == 2:
+                break
+            assert process.poll() is None, "the browser ended"
+            time.sleep(0.05)
+        port, path = port_file.read_text().splitlines()
+        yield f"ws://127.0.0.1:{port}{path}"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+@pytest.fixture
+def page(browser):
+    with websockets.connect(browser, max_size=None) as control:
+        target = Page(control).send("Target.createTarget", url="about:blank")["targetId"]
+        with websockets.connect(f"{browser.split('/devtools')[0]}/devtools/page/{target}", max_size=None) as socket:
+            page = Page(socket)
+            for domain in ("Page", "Runtime", "Log"):
+                page.send(f"{domain}.enable")
+            yield page
+            assert page.errors == []
+        Page(control).send("Target.closeTarget", targetId=target)
+
+
+@pytest.fixture
+def audit_page(run_stage_on) -> Path:
+    folder = run_stage_on(AUDIT, AuditParams(html_rows=SHOWN), audit_tables(PAIRS))["audit_files"]
+    return folder / "audit.html"
+
+
+def test_a_page_of_ten_thousand_pairs_does_what_its_controls_say(page, audit_page, tmp_path):
+    page.open(audit_page)
+    assert page("performance.now()") < 5000
+    assert page("rows.length") == SHOWN
+    assert page("document.getElementById('count').textContent") == "Pairs 1 to 50 of 10,000"
+    assert page("document.querySelectorAll('tr.pair').length") == 50
+
+    for heading in ("query", "document", "score", "rank", "verdict"):
+        assert page.milliseconds(f"document.querySelector('th[data-key={heading}] button').click()") < 1000
+        assert page(f"document.querySelector('th[data-key={heading}]').ariaSort") in ("ascending", "descending")
+    page("document.querySelector('th[data-key=score] button').click()")
+    scores = [float(score) for score in page.column("score")]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] == page("Number(Math.max(...rows.map(row => row.score)).toFixed(2))")
+    page("document.querySelector('th[data-key=score] button').click()")
+    scores = [float(score) for score in page.column("score")]
+    assert scores == sorted(scores)
+
+    page.choose("verdict", "clean")
+    assert {text[:5] for text in page.column("verdict")} == {"clean"}
+    page.choose("source", "source 3")
+    assert set(page.column("source")) == {"source 3"}
+    page.choose("verdict", "")
+    page.choose("source", "")
+    assert page.milliseconds("document.getElementById('search').value = 'topic7777 q7777'; update()") < 1000
+    assert page.column("query") == ["what is topic7777 made of"]
+    page.choose("search", "no such words anywhere")
+    assert page("document.getElementById('count').textContent") == "No pair fits these choices."
+    page.choose("search", "")
+
+    page("document.getElementById('on').click()")
+    assert page("document.getElementById('count').textContent") == "Pairs 51 to 100 of 10,000"
+    page.choose("page", "200")
+    assert page("document.getElementById('count').textContent") == "Pairs 9,951 to 10,000 of 10,000"
+    assert page("document.getElementById('on').disabled")
+
+
+def test_a_row_opens_to_show_the_evidence(page, audit_page):
+    page.open(audit_page)
+    page("document.querySelector('tr.pair .open').click()")
+    assert page("document.querySelector('tr.pair .open').getAttribute('aria-expanded')") == "true"
+    text = page("document.querySelector('.detail').innerText")
+    assert "Another document fits the query better" in text and "suggested replacement" in text
+    assert "others talk of nothing else" in text, "the better document's text"
+    assert page("[...document.querySelectorAll('.detail .others mark')].length") > 0
+    page("document.querySelector('tr.pair .open').click()")
+    assert not page("document.querySelector('.detail') !== null")
+
+
+def test_a_person_judges_by_keyboard_and_saves_what_survives_a_reload(page, audit_page, tmp_path):
+    page.open(audit_page)
+    for key in "jjwkcjju":
+        page.press(key)
+    first, second = page("rows.slice(0, 2).map(row => [row.query_id, row.doc_id])")
+    page.send("Page.reload")
+    page.until("document.readyState === 'complete' && document.getElementById('judged').textContent === '2'")
+    page.choose("verdict", "mine")
+    assert [text.split("you: ")[1] for text in page.column("verdict")] == ["clean", "wrong"]
+    page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    page("document.getElementById('save').click()")
+    saved = tmp_path / "judgements.csv"
+    page.until("true")
+    for _ in range(200):
+        if saved.exists():
+            break
+        time.sleep(0.05)
+    with saved.open(newline="") as file:
+        assert list(csv.reader(file)) == [["query_id", "doc_id", "verdict"], [*first, "clean"], [*second, "wrong"]]
+
+
+def test_texts_with_markup_are_shown_as_they_are_and_run_nothing(page, run_stage_on):
+    script = "</script><script>alert(1)</script>"
+    tables = audit_tables(60, spice=f"{script} <!-- \"quoted\" 'text' <img src=x onerror=alert(1)>")
+    page.open(run_stage_on(AUDIT, AuditParams(), tables)["audit_files"] / "audit.html")
+    page("document.querySelector('tr.pair .open').click()")
+    assert script in page("document.querySelector('.detail .beside').textContent")
+    assert page("document.querySelectorAll('script').length") == 2
+    assert page("document.querySelectorAll('img').length") == 0
+
+
+def test_without_javascript_the_summary_is_there(page, audit_page):
+    page.send("Emulation.setScriptExecutionDisabled", value=True)
+    page.send("Page.navigate", url=audit_page.as_uri())
+    time.sleep(1)
+    text = page("document.body.innerText")
+    assert "needs JavaScript" in text and "Flagged as wrong" in text and "Previous" not in text
