@@ -150,13 +150,16 @@ class ScoreDetectionParams(Params):
 class ScorePairsParams(Params):
     """How suspect each pair is, by one detector."""
 
-    detector: Literal["pair_nll", "in_batch_rank", "similarity", "rank", "margin", "bm25_margin", "cross_encoder"] = (
-        Field("pair_nll", description="what is computed of each pair (docs/noise.md)")
+    detector: Literal["pair_nll", "in_batch_rank", "similarity", "rank", "margin", "bm25_margin"] = Field(
+        "pair_nll", description="what is computed of each pair (docs/noise.md)"
     )
     batch_size: PositiveInt = Field(512, description="pairs that are each other's negatives: their number + 1")
     shuffles: PositiveInt = Field(2, description="orders of the pairs that the loss is averaged over")
     scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax")
     hard_negatives: NonNegativeInt = Field(0, description="mined negatives beside; an ablation, the paper uses none")
+    depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
+    k1: PositiveFloat = Field(0.9, description="bm25_margin: term frequency saturation")
+    b: Fraction = Field(0.4, description="bm25_margin: document length normalisation")
     folds: NonNegativeInt = Field(
         0, description="models trained, each without one fold of the pairs, which it then scores; 0: the given model"
     )

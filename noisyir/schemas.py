@@ -133,9 +133,7 @@ NOISE_FLAGS = Artifact(
 )
 # rate, rate_low, rate_high (the share of wrong pairs and its interval), flagged, threshold, and the fitted mixture's
 # clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, where there is one.
-NOISE_ESTIMATE = Artifact(
-    "noise_estimate", 1, {"epoch": _I32, "name": _STRING, "value": _F64}, ("epoch", "name")
-)
+NOISE_ESTIMATE = Artifact("noise_estimate", 1, {"epoch": _I32, "name": _STRING, "value": _F64}, ("epoch", "name"))
 DETECTION = Artifact(
     "detection",
     1,

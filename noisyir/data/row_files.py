@@ -39,8 +39,8 @@ class RowFile:
             raise DataError(f"{file} is not a file: set {setting} to a {', '.join(_SUFFIXES)} file")
         suffix = _suffix(file, setting)
         columns = _columns(file, suffix)
-        if repeated := {name for name in columns if columns.count(name) > 1}:
-            raise DataError(f"{file}: {len(repeated)} column names occur twice, for example {min(repeated)!r}")
+        if repeated := [name for name in columns if columns.count(name) > 1]:
+            raise DataError(f"two columns of {file} are called {repeated[0]!r}: rename one")
         if not columns:
             raise DataError(f"{file} is empty: {setting} must name a file with at least one row")
         return cls(file, suffix, columns)

@@ -53,5 +53,5 @@ def npc_loss(
 
 @torch.no_grad()
 def move_average(teacher: Tensor, student: Tensor, decay: float) -> None:
-    """teacher := decay * teacher + (1 - decay) * student, in place (Eq. 6)."""
+    """Teacher := decay * teacher + (1 - decay) * student, in place (Eq. 6)."""
     teacher.lerp_(student, 1.0 - decay)

@@ -85,8 +85,8 @@ def fit_gaussians(scores: Float[Array, " pair"], clip: float = 0.999, least_weig
 
     clip: scores above this quantile count as equal to it.  least_weight: of the noisy component.
     None, too, where all scores are equal or the means are closer than one pooled standard deviation.
-    DataError for NaN and infinity.  Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 4; scaling and regularisation are those
-    of DivideMix (Li et al., ICLR 2020); the test for one component, by BIC, is ours.
+    DataError for NaN and infinity.  Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 4; scaling and
+    regularisation are those of DivideMix (Li et al., ICLR 2020); the test for one component, by BIC, is ours.
     """
     return _fit(scores, "gaussian", clip, least_weight)
 

@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.tokens import Side, Tokens
 from noisyir.training.batches import Rows, TrainingPairs, draw_negatives, known_columns
 from noisyir.training.validation import embed_all
 
@@ -43,7 +44,9 @@ def score_in_batch(
     left out: what the score of a wrong pair looks like.
     """
     encoder.eval()
-    vectors = _embed(encoder, pairs, chosen, how.hard)
+    named = np.arange(len(pairs.passages)) if how.hard else np.unique(pairs.passage[chosen])
+    queries = embed_used(encoder, pairs.queries, np.unique(pairs.query[chosen]), "query")
+    vectors = queries, embed_used(encoder, pairs.passages, named, "passage")
     totals = np.zeros((2, len(chosen)), np.float64)
     for _ in range(how.shuffles):
         negatives = draw_negatives(pairs, how.hard, rng)
@@ -58,7 +61,7 @@ def score_in_batch(
 def log_rank(
     scores: Float[Tensor, "query passage"], positive: Int[Tensor, " query"], ignored: Bool[Tensor, "query passage"]
 ) -> Float[Tensor, " query"]:
-    """ln of the positive's rank among the passages of its row, ties counted against it: 0 when it is first.
+    """Ln of the positive's rank among the passages of its row, ties counted against it: 0 when it is first.
 
     The ranking view of confident learning (Northcutt et al., JAIR 2021): how many labels the model prefers.
     """
@@ -75,18 +78,11 @@ def _batches(count: int, size: int, rng: np.random.Generator) -> Iterator[tuple[
         yield np.concatenate([fresh, order[: size - len(fresh)]]), len(fresh)
 
 
-def _embed(encoder: BiEncoder, pairs: TrainingPairs, chosen: Rows, hard: int) -> tuple[Tensor, Tensor]:
-    """Vectors of the queries and passages that the chosen pairs name, each text once, at their row numbers."""
-    passages = np.arange(len(pairs.passages)) if hard else np.unique(pairs.passage[chosen])
-    found = []
-    for tokens, used, side in (
-        (pairs.queries, np.unique(pairs.query[chosen]), "query"),
-        (pairs.passages, passages, "passage"),
-    ):
-        vectors = torch.zeros(len(tokens), encoder.dim, device=encoder.device)
-        vectors[torch.from_numpy(used)] = embed_all(encoder, tokens.take(used), side)
-        found.append(vectors)
-    return found[0], found[1]
+def embed_used(encoder: BiEncoder, tokens: Tokens, used: Rows, side: Side) -> Float[Tensor, "text dim"]:
+    """Vectors of the texts numbered `used` at their row numbers; the other rows are zero."""
+    vectors = torch.zeros(len(tokens), encoder.dim, device=encoder.device)
+    vectors[torch.from_numpy(used)] = embed_all(encoder, tokens.take(used), side)
+    return vectors
 
 
 @torch.no_grad()

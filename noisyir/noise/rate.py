@@ -14,15 +14,13 @@ _BINS = 128
 _SPREAD = 5.0  # standard deviations of a resampled quantile that the bins cover
 
 
-def noise_rate(
-    scores: Float[Array, " pair"], null_scores: Float[Array, " null"], null_quantile: float = 0.5
-) -> float:
+def noise_rate(scores: Float[Array, " pair"], null_scores: Float[Array, " null"], null_quantile: float = 0.5) -> float:
     """Share of wrong pairs: how many score above a quantile of random documents, over the share of those that do.
 
     Assumes that wrong pairs score as random documents do, and that correct ones stay below the quantile.  A model that
     was trained on the pairs has learnt the wrong ones in part, which makes the estimate too low; correct pairs above
     the quantile make it too high.  Ties with the quantile count half, on both sides.  Depends on ranks alone.
-    Source: Storey, JRSS B 2002, Eq. 6; null_quantile is 1 - lambda.
+    Source: Storey, JRSS B 2002, whose lambda is null_quantile.
     """
     edge = np.quantile(null_scores, null_quantile, method="lower")
 

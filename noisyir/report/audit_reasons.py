@@ -48,7 +48,8 @@ def _beside_better(pair: Evidence, other: str, theirs: float, own: float) -> str
     if not pair.is_clean:
         return f"Another document fits the query better: {other} scores {best}, this one {mine} ({aside})."
     return (
-        f"Others fit a little better ({other} scores {best}, this one {mine}; {aside}), as happens among right pairs."
+        f"Other documents fit better ({other} scores {best}, this one {mine}; {aside}), but the pair's score "
+        f"{pair.score:.2f} lies among those of right pairs."
     )
 
 

@@ -82,11 +82,19 @@ class NumpyBm25:
         scores = np.concatenate([np.empty(0, np.float32), *(scores for _, scores in found)])
         return Hits(np.array([len(rows) for rows, _ in found], np.int64), self._doc_ids.take(pa.array(rows)), scores)
 
-    def _search_one(self, query: str, top_k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    @property
+    def doc_ids(self) -> pa.Array:
+        """The documents, in the order of `scores`: by id."""
+        return self._doc_ids
+
+    def scores(self, query: str) -> npt.NDArray[np.float32] | None:
+        """The score of every document; None for a query of which no term is in the collection."""
         known = [self._term_ids[term] for term in analyse(query) if term in self._term_ids]
-        if not known:
+        return self._bm25.get_scores_from_ids(known) if known else None
+
+    def _search_one(self, query: str, top_k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        if (scores := self.scores(query)) is None:
             return np.empty(0, np.int64), np.empty(0, np.float32)
-        scores = self._bm25.get_scores_from_ids(known)
         rows = np.flatnonzero(scores)
         if len(rows) > top_k:
             worst_kept = np.partition(scores[rows], -top_k)[-top_k]

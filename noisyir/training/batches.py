@@ -128,6 +128,15 @@ def known_columns(known: Ragged, texts: Rows, columns: Rows) -> npt.NDArray[np.b
     return found
 
 
+def is_known(known: Ragged, texts: Rows, passages: Rows) -> npt.NDArray[np.bool_]:
+    """Of each (text, passage), entry by entry, whether a pair says that the passage is right for the text."""
+    size = int(max(known.values.max(initial=0), passages.max(initial=0))) + 1
+    keys = np.sort(np.repeat(np.arange(len(known.offsets) - 1), np.diff(known.offsets)) * size + known.values)
+    asked = texts * size + passages
+    found = keys[np.minimum(np.searchsorted(keys, asked), max(len(keys) - 1, 0))] == asked if len(keys) else asked < 0
+    return np.asarray(found)
+
+
 def draw_negatives(pairs: TrainingPairs, count: int, rng: np.random.Generator) -> Rows:
     """(pair, count) hard negatives: a random choice of the query's own, without repetition.
 

@@ -86,12 +86,13 @@ def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.rand
     return kept.select(["query_id", "doc_id"]).append_column("text", texts)
 
 
-def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed: pa.Array) -> Documents:
-    """Tokenise the documents whose ids are in `needed`, streaming the corpus."""
-    ids, tokens, same = [], encoder.tokenize([], "passage"), []
+def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed: pa.Array | None) -> Documents:
+    """Tokenise the documents whose ids are in `needed` (None: all), streaming the corpus."""
+    ids, tokens = [], encoder.tokenize([], "passage")
+    same: list[int] = []
     first: dict[bytes, int] = {}
     for batch in corpus:
-        some = batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
+        some = batch if needed is None else batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
         texts = list(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()))
         tokens += encoder.tokenize(texts, "passage")
         for text in texts:

@@ -111,7 +111,7 @@ class NoisyPairCorrection(Objective):
         """The teacher, the present flags, and the detections so far."""
         if self.teacher is None:
             return {}
-        tensors = {f"teacher.{name}": weight for name, weight in self.teacher.named_parameters()}
+        tensors: dict[str, Tensor] = {f"teacher.{name}": weight for name, weight in self.teacher.named_parameters()}
         for found in self.history:
             for name in ("score", "null_score", "p_clean", "is_clean"):
                 tensors[f"detected.{found.epoch}.{name}"] = torch.from_numpy(getattr(found, name))

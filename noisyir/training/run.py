@@ -189,7 +189,7 @@ class TrainingRun:
         self._seen, self._timed = 0, time.monotonic()  # ranking is not training
 
     def finish(self) -> None:
-        """Go back to the best weights where `patience` asked to keep them, else let the objective have the last word."""
+        """Go back to the best weights where `patience` asked to keep them, else let the objective choose."""
         if self.best:
             self._load_weights(self.best)
         else:

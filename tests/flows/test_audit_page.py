@@ -60,8 +60,10 @@ class Page:
             self.send("Input.dispatchKeyEvent", type=kind, key=key, text=key if kind == "keyDown" else "")
 
     def choose(self, element, value):
-        self(f"{{ const at = document.getElementById({element!r}); at.value = {value!r};"
-             " at.dispatchEvent(new Event('input', {bubbles: true})); at.dispatchEvent(new Event('change')) }")  # fmt: skip
+        at = f"document.getElementById({element!r})"
+        self(f"{at}.value = {value!r}")
+        for event in ("input", "change"):
+            self(f"{at}.dispatchEvent(new Event({event!r}))")
 
     def column(self, key):
         """The texts of one column on the page that is shown."""

@@ -1,4 +1,4 @@
-"""Detection by NPC's mixture (Zhang et al., Findings of EMNLP 2023, Eq. 4 and 5), and what stands beside it, by hand."""
+"""Detection by NPC's mixture (Zhang et al., Findings of EMNLP 2023, Eq. 4 and 5), and what stands beside it."""
 
 import numpy as np
 import pytest

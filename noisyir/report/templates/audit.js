@@ -16,7 +16,7 @@ const rows = data.rows.query_id.map((_, number) => {
   return row;
 });
 
-const state = { sort: null, falling: false, page: 0, open: null, shown: rows };
+const state = { sort: "p_clean", falling: false, page: 0, open: null, shown: rows };
 
 // A person's verdicts: kept by the browser where it lets a page do so -----------------------------------------
 
@@ -62,7 +62,6 @@ function sortValue(row, key) {
 }
 
 function sorted(chosen) {
-  if (!state.sort) return chosen;
   const sign = state.falling ? -1 : 1;
   const keyed = chosen.map((row) => [sortValue(row, state.sort), row]);
   keyed.sort(([a], [b]) => {
@@ -136,7 +135,7 @@ function cells(row) {
     p_clean: () => [row.chance],
     score: () => [row.score.toFixed(2)],
     rank: () => [row.rank === null ? "–" : row.rank.toLocaleString("en")],
-    source: () => [row.source ?? "–"],
+    source: () => [element("span", { class: "two-lines" }, row.source ?? "–")],
     query: () => [element("button", open, row.query)],
     document: () => [element("span", { class: "two-lines" }, title ? element("b", {}, `${title} `) : null, start)],
   };
@@ -168,10 +167,10 @@ function detail(row) {
     element("h4", {}, "query ", element("span", { class: "id" }, row.query_id)),
     element("p", { class: "body" }, ...marked(row.query, documentWords)));
   const others = row.better.map(([number, similarity]) =>
-    card(number, `similarity ${similarity}`, queryWords, number === row.replacement ? suggested() : ""));
+    card(number, `similarity ${similarity.toFixed(3)}`, queryWords, number === row.replacement ? suggested() : ""));
   if (row.replacement !== null && !row.better.some(([number]) => number === row.replacement))
     others.push(card(row.replacement, "document", queryWords, suggested()));
-  const own = row.similarity === null ? "this pair's document" : `this pair's document, similarity ${row.similarity}`;
+  const own = row.similarity === null ? "this pair's document" : `this pair's document, similarity ${row.similarity.toFixed(3)}`;
   return element("tr", { class: "detail", id: "detail" }, element("td", { colspan: columns.length },
     element("p", { class: "why" }, row.reason),
     element("p", { class: "measures" }, measures(row)),

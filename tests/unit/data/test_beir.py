@@ -64,14 +64,20 @@ def test_a_good_folder_becomes_tables(ingest, tmp_path):
     ]
     assert tables["queries"]["split"].to_pylist() == ["train", "dev", "test"]
     assert tables["pairs"].to_pylist() == [
-        {"query_id": "q1", "doc_id": "d1", "split": "train"},
-        {"query_id": "q2", "doc_id": "d2", "split": "dev"},
+        {"query_id": "q1", "doc_id": "d1", "split": "train", "source": None},
+        {"query_id": "q2", "doc_id": "d2", "split": "dev", "source": "x"},
     ]
     assert tables["qrels"]["relevance"].to_pylist() == [1, 0, 1, 2]
     assert tables["answers"].num_rows == 0
     assert tables["excluded"].to_pylist() == [
         {"reason": "no judgement of a kept document", "kind": "query", "id": "q3"}
     ]
+
+
+@pytest.mark.parametrize("metadata", [None, "web", {}, {"source": None}, {"source": 3}, {"source": " "}])
+def test_a_source_that_is_no_text_is_null(ingest, tmp_path, metadata):
+    corpus = [CORPUS[0] | {"metadata": metadata}, *CORPUS[1:]]
+    assert ingest(write(tmp_path / "raw", corpus_jsonl=corpus))["pairs"]["source"].to_pylist() == [None, "x"]
 
 
 def test_windows_line_ends_blank_lines_and_a_byte_order_mark_are_read(ingest, tmp_path):
@@ -103,6 +109,10 @@ CORPUS, QUERIES = GOOD["corpus.jsonl"], GOOD["queries.jsonl"]
         ({"corpus_jsonl": [*CORPUS, {"_id": "d9", "text": ""}]}, r"4: document 'd9' has no text.*on_empty"),
         ({"queries_jsonl": [*QUERIES, {"_id": "q9", "text": "\n"}]}, r"line 5: query 'q9' has no text.*on_empty"),
         ({"qrels_test_tsv": "q4\td3\t1\nq4\tnowhere\t1\n"}, r"test.tsv line 3: unknown document 'nowhere'"),
+        (
+            {"qrels_test_tsv": "q4\tno\t1\nq4\tnor\t1\n"},
+            r"line 2: unknown document 'no'; 2 of the documents .* are not",
+        ),
         ({"qrels_test_tsv": "nobody\td3\t1\n"}, r"test.tsv line 2: unknown query 'nobody'"),
         ({"qrels_test_tsv": "q4\td3\n"}, r"test.tsv line 2: expected 3 tab-separated columns, found 2"),
         ({"qrels_test_tsv": "q4\td3\t0.5\n"}, r"test.tsv line 2: the relevance must be an integer, found '0.5'"),

@@ -6,7 +6,7 @@ import pytest
 
 from noisyir.config import IngestParams
 from noisyir.data.docstrings import Documented
-from noisyir.data.pydocs import Module, collect, hold_out, mine_modules, query_id
+from noisyir.data.pydocs import Module, collect, hold_out, mine_modules, package_of, query_id
 from noisyir.data.sources import source_digest
 from noisyir.errors import DataError
 from noisyir.stages.ingest import INGEST
@@ -39,6 +39,19 @@ def test_the_split_of_a_query_is_decided_by_its_text():
     assert query_id("text 1") == query_id("text 1") != query_id("text 2")
 
 
+@pytest.mark.parametrize(
+    ("doc_id", "package"),
+    [
+        ("numpy.linalg._linalg:norm", "numpy"),
+        ("sklearn:show_versions", "sklearn"),
+        ("json.decoder:JSONDecoder.decode#2", "stdlib"),
+        ("enum:Flag.f", "stdlib"),
+    ],
+)
+def test_the_source_of_a_pair_is_its_top_package(doc_id, package):
+    assert package_of(doc_id) == package
+
+
 def test_holding_out_more_than_half_is_refused():
     with pytest.raises(DataError, match=r"data\.dev_queries=3 and data\.test_queries=3"):
         hold_out({f"text {n}": [f"d{n}"] for n in range(10)}, dev=3, test=3)
@@ -64,6 +77,7 @@ def test_a_small_look_is_consistent_and_repeatable(run_stage_on):
     texts = dict(zip(corpus["doc_id"].to_pylist(), corpus["text"].to_pylist(), strict=True))
     asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
     assert not any(asked[row["query_id"]] in " ".join(texts[row["doc_id"]].split()) for row in qrels.to_pylist())
+    assert set(tables["pairs"]["source"].to_pylist()) == {"stdlib"}
     again = run_stage_on(INGEST, params, {"source": "two"})
     assert all(tables[name] == again[name] for name in tables)
 

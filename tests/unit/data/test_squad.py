@@ -48,6 +48,16 @@ def test_paragraphs_questions_and_distinct_answers(ingest):
     assert tables["answers"]["aliases"].to_pylist() == [["Dogs", "dogs"], ["sat"], ["Cats"], ["ran"]]
 
 
+def test_the_source_of_a_pair_is_its_questions_article(ingest):
+    pairs = ingest()["pairs"].to_pylist()
+    assert {(row["query_id"], row["source"]) for row in pairs} == {
+        ("v1", "Dogs"),
+        ("v2", "Dogs"),
+        ("t1", "Old Cats"),
+        ("t2", "Old Cats"),
+    }
+
+
 def test_a_copy_of_a_paragraph_is_relevant_too(ingest):
     qrels = ingest()["qrels"].to_pylist()
     assert {row["doc_id"] for row in qrels if row["query_id"] == "v2"} == {"dev-Dogs-1", "train-Old_Cats-0"}

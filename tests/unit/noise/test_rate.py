@@ -98,7 +98,7 @@ def test_the_stratified_interval_covers_and_is_shorter_where_strata_differ(shift
     stratum = np.repeat(np.arange(10), 20)
     covered, widths = 0, []
     for _ in range(400):
-        rate, low, high = rate_from_judgements(rng.random(200) < shares[stratum], stratum, np.full(10, 10**6))
+        _, low, high = rate_from_judgements(rng.random(200) < shares[stratum], stratum, np.full(10, 10**6))
         covered += low <= 0.5 <= high
         widths.append(high - low)
     assert covered >= 400 * 0.93

@@ -45,7 +45,7 @@ def dataset(job: Job[Any]) -> None:
     job.write("corpus", pa.table({"doc_id": doc_ids, "doc_row": rows, "title": [SCRIPT] * 12, "text": texts}))
     queries = {"query_id": [*QUERY_IDS, "t"], "text": [f"{SCRIPT} {n}" for n in range(13)]}
     job.write("queries", pa.table({**queries, "split": ["test"] * 12 + ["train"]}))
-    job.write("pairs", pa.table({"query_id": ["t"], "doc_id": ["d0"], "split": ["train"]}))
+    job.write("pairs", pa.table({"query_id": ["t"], "doc_id": ["d0"], "split": ["train"], "source": [SCRIPT]}))
     job.write(
         "qrels", pa.table({"query_id": QUERY_IDS, "doc_id": doc_ids, "relevance": pa.array([1] * 12, pa.int32())})
     )

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.config import MineParams
+from noisyir.schemas import PAIRS
 from noisyir.stages.mine import MINE
 
 DEPTH = 30
@@ -14,10 +15,10 @@ def data(queries=20):
     ids = [f"q{n}" for n in range(queries)]
     hits = [(q, f"d{rank - 1}", rank, 1.0 / rank) for q in ids for rank in range(1, DEPTH + 1)]
     dev = [("dev", f"d{rank - 1}", rank, 1.0) for rank in range(1, DEPTH + 1)]
-    pairs = [(f"q{n}", f"d{n + more}", "train") for n in range(queries) for more in (0, 1)] + [("dev", "d5", "dev")]
+    pairs = [(f"q{n}", f"d{n + more}", "train", None) for n in range(queries) for more in (0, 1)]
     return {
         "run": pa.table(list(zip(*hits, *dev, strict=True)), names=["query_id", "doc_id", "rank", "score"]),
-        "pairs": pa.table(list(zip(*pairs, strict=True)), names=["query_id", "doc_id", "split"]),
+        "pairs": pa.table(list(zip(*pairs, ("dev", "d5", "dev", None), strict=True)), schema=PAIRS.schema),
     }
 
 

@@ -27,7 +27,12 @@ CORPUS = pa.table(
     }
 )
 PAIRS = pa.table(
-    {"query_id": QUERIES["query_id"], "doc_id": CORPUS["doc_id"].slice(0, COUNT), "split": QUERIES["split"]}
+    {
+        "query_id": QUERIES["query_id"],
+        "doc_id": CORPUS["doc_id"].slice(0, COUNT),
+        "split": QUERIES["split"],
+        "source": pa.nulls(COUNT, pa.string()),
+    }
 )
 QRELS = PAIRS.select(["query_id", "doc_id"]).append_column("relevance", pa.array([1] * COUNT, pa.int32()))
 NEGATIVES = pa.table(

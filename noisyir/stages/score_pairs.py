@@ -1,0 +1,183 @@
+"""score_pairs: how suspect each training pair is, by one detector."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.config import ScorePairsParams, WarmUpParams
+from noisyir.errors import ConfigError
+from noisyir.schemas import CORPUS, LEXICAL_INDEX, MODEL, NEGATIVES, NOISY_PAIRS, PAIR_SCORES, QUERIES, RIVALS
+from noisyir.stage import Job, Stage
+
+if TYPE_CHECKING:
+    from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.noise.cross_fit import Scorer
+    from noisyir.noise.rivals import Rivals
+    from noisyir.retrieval.numpy_bm25 import NumpyBm25
+    from noisyir.training.batches import TrainingPairs
+    from noisyir.training.examples import Documents
+
+_KEPT = 5  # rivals written a pair
+
+
+def score_pairs(job: Job[ScorePairsParams]) -> None:
+    """Score every training pair; beside it, with detectors that search, what would be paired instead."""
+    import torch
+
+    from noisyir.models.bi_encoder import load_bi_encoder
+    from noisyir.training import examples
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    encoder = load_bi_encoder(job.folder("model"), job.runtime.device)
+    queries = job.table("queries")
+    pairs, train_queries = examples.training_queries(job.table("pairs"), queries)
+    negatives = _negatives(job, train_queries)
+    documents = examples.read_documents(encoder, job.batches("corpus"), _needed(job, pairs, negatives))
+    numbered = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
+    ids = pairs.select(["query_id", "doc_id"])
+    if job.params.detector in ("pair_nll", "in_batch_rank"):
+        score, null_score = _in_batch(job, encoder, numbered)
+        rivals = None
+    else:
+        rivals = _rivals(job, encoder, numbered, documents, train_queries["text"].to_pylist())
+        score, null_score = _searched_scores(job.params.detector, rivals)
+    best = pa.nulls(len(ids), pa.string()) if rivals is None else _named(documents, rivals.rows[:, 0])
+    epoch = job.params.epochs if job.params.folds else 0
+    job.write(
+        "pair_scores",
+        ids.append_column("epoch", pa.array(np.full(len(ids), epoch, np.int32)))
+        .append_column("score", pa.array(score.astype(np.float32)))
+        .append_column("null_score", pa.array(null_score.astype(np.float32)))
+        .append_column("best_other", best),
+    )
+    job.write("rivals", RIVALS.schema.empty_table() if rivals is None else _rivals_table(ids, documents, rivals))
+
+
+def _needed(job: Job[ScorePairsParams], pairs: pa.Table, negatives: pa.Table) -> pa.Array | None:
+    """The documents to read: those named, or, for a detector that searches, all."""
+    if job.params.detector in ("pair_nll", "in_batch_rank"):
+        named = [chunk for ids in (pairs["doc_id"], negatives["doc_id"]) for chunk in ids.chunks]
+        return pa.chunked_array(named, pa.string()).unique()
+    return None
+
+
+def _negatives(job: Job[ScorePairsParams], train_queries: pa.Table) -> pa.Table:
+    if job.params.hard_negatives == 0:
+        return NEGATIVES.schema.empty_table().select(["query_id", "doc_id"])
+    if not job.has("negatives"):
+        raise ConfigError(f"hard_negatives={job.params.hard_negatives} needs mined ones: set mine.per_query")
+    negatives = job.table("negatives")
+    return negatives.filter(pc.is_in(negatives["query_id"], value_set=train_queries["query_id"]))
+
+
+def _scorers(job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingPairs") -> "Iterator[Scorer]":
+    """The given model for all pairs, or a model for each fold."""
+    from noisyir.noise.cross_fit import Scorer, cross_fitted
+    from noisyir.training.run import Surroundings
+
+    params = job.params
+    if params.folds == 0:
+        return iter([Scorer(encoder, np.arange(len(pairs)))])
+    if params.folds == 1:
+        raise ConfigError("score_pairs.folds=1 leaves no pairs to train on: set 0, or 2 and more")
+    training = WarmUpParams(
+        epochs=params.epochs, batch_size=params.batch_size, learning_rate=params.learning_rate, scale=params.scale
+    )
+    around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, lambda *_: None)
+    return cross_fitted(encoder, pairs, params.folds, training, around)
+
+
+def _in_batch(
+    job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingPairs"
+) -> tuple[np.ndarray, np.ndarray]:
+    from noisyir.losses.dpr import pair_nll
+    from noisyir.noise.pair_nll import InBatch, log_rank, score_in_batch
+
+    params = job.params
+    statistic = pair_nll if params.detector == "pair_nll" else log_rank
+    how = InBatch(params.batch_size, params.shuffles, params.scale, statistic, params.hard_negatives)
+    found = np.zeros((2, len(pairs)), np.float32)
+    for number, scorer in enumerate(_scorers(job, encoder, pairs)):
+        rng = job.rng("shuffles", number)
+        found[:, scorer.chosen] = score_in_batch(scorer.encoder, pairs, scorer.chosen, how, rng)
+    return found[0], found[1]
+
+
+def _rivals(
+    job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingPairs", documents: "Documents", texts: list[str]
+) -> "Rivals":
+    from noisyir.noise import rivals
+
+    null_of = job.rng("null").permutation(len(pairs))
+    if job.params.detector == "bm25_margin":
+        searcher = _bm25(job)
+        row_of = documents.passages(searcher.doc_ids)
+        chosen = np.arange(len(pairs))
+        return rivals.lexical_rivals(searcher, texts, row_of, pairs, chosen, keep=_KEPT, null_of=null_of)
+    parts = [
+        (
+            scorer.chosen,
+            rivals.dense_rivals(
+                scorer.encoder, pairs, documents.same, scorer.chosen,
+                keep=_KEPT, depth=job.params.depth, null_of=null_of[scorer.chosen],
+            ),
+        )
+        for scorer in _scorers(job, encoder, pairs)
+    ]  # fmt: skip
+    return rivals.merged(parts)
+
+
+def _bm25(job: Job[ScorePairsParams]) -> "NumpyBm25":
+    from noisyir.retrieval.numpy_bm25 import NumpyBm25
+
+    if not job.has("lexical_index"):
+        raise ConfigError("score_pairs.detector=bm25_margin needs a lexical index of engine bm25s")
+    return NumpyBm25(job.folder("lexical_index") / "bm25s", k1=job.params.k1, b=job.params.b)
+
+
+def _searched_scores(detector: str, rivals: "Rivals") -> tuple[np.ndarray, np.ndarray]:
+    """(score, null score) of detectors that search: what is compared of the pair's own document and of the null."""
+    if detector == "similarity":
+        return -rivals.own, -rivals.null
+    if detector == "rank":  # a random document is hardly ever among the first
+        return rivals.log_rank(), np.full(len(rivals.rank), np.log(rivals.depth + 1))
+    return rivals.margin(rivals.own), rivals.margin(rivals.null)
+
+
+def _named(documents: "Documents", rows: np.ndarray) -> pa.Array:
+    """The ids at these rows; null where a row is -1."""
+    return documents.numbering.ids.take(pa.array(rows, pa.int64(), mask=rows < 0))
+
+
+def _rivals_table(ids: pa.Table, documents: "Documents", rivals: "Rivals") -> pa.Table:
+    found = rivals.rows >= 0
+    offsets = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
+    names = _named(documents, rivals.rows[found])
+    return (
+        ids.append_column("similarity", pa.array(rivals.own))
+        .append_column("rank", pa.array(rivals.rank, pa.int32()))
+        .append_column("rivals", pa.ListArray.from_arrays(offsets, names))
+        .append_column("rival_similarities", pa.ListArray.from_arrays(offsets, pa.array(rivals.similarities[found])))
+    )
+
+
+SCORE_PAIRS = Stage(
+    name="score_pairs",
+    version=1,
+    params=ScorePairsParams,
+    reads={
+        "model": MODEL.all(),
+        "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+        "queries": QUERIES["query_id", "text", "split"],
+        "corpus": CORPUS["doc_id", "title", "text"],
+        "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
+        "lexical_index": LEXICAL_INDEX.all().or_none(),
+    },
+    writes={"pair_scores": PAIR_SCORES, "rivals": RIVALS},
+    run=score_pairs,
+    seeded=True,
+    pool="gpu",
+)

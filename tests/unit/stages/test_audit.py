@@ -1,0 +1,139 @@
+"""The audit stage: what it says of each pair, the files beside, and what it refuses."""
+
+import csv
+import json
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from noisyir.config import AuditParams
+from noisyir.errors import DataError
+from noisyir.report.audit_csv import unguard
+from noisyir.schemas import NOISE_FLAGS, PAIRS, RIVALS
+from noisyir.stages.audit import AUDIT
+from tests.unit.stages.audit_world import audit_tables, table
+
+
+@pytest.fixture
+def run(run_stage_on):
+    def run(tables, **params):
+        return run_stage_on(AUDIT, AuditParams(**params), tables)
+
+    return run
+
+
+def read_csv(path):
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return [{name: unguard(cell) for name, cell in row.items()} for row in csv.DictReader(file)]
+
+
+def test_wrong_pairs_come_first_with_what_fits_better_and_why(run):
+    rows = run(audit_tables(60))["audit"].to_pylist()
+    assert [row["verdict"] for row in rows] == ["wrong"] * 20 + ["clean"] * 40
+    assert [row["p_clean"] for row in rows] == sorted(row["p_clean"] for row in rows)
+    for row in rows[:20]:
+        own = "d" + row["query_id"][1:]
+        assert (row["better"], row["replacement"], row["rank"]) == ([own], own, 40)
+        assert row["better_similarities"] == pytest.approx([0.7])
+        scores = f"{own} scores 0.70, this one 0.20 (rank 40, no telling word shared)"
+        assert row["reason"] == f"Another document fits the query better: {scores}."
+    for row in rows[20:]:
+        assert (row["better"], row["replacement"]) == ([], None)
+        assert row["reason"] == "The document is found first for its query."
+    right = next(row for row in rows if row["query_id"] == "q1")
+    assert right["document"].startswith("Topic 1\nSome documents") and right["query"] == "what is topic1 made of"
+
+
+def test_only_training_pairs_are_audited_by_their_last_epoch(run):
+    tables = audit_tables(12)
+    first = tables["flags"].set_column(2, "epoch", pa.array([0] * 12, pa.int32()))
+    first = first.set_column(5, "is_clean", pc.invert(first["is_clean"])).cast(NOISE_FLAGS.schema)
+    dev = table(PAIRS, [("dev", "d3", "dev", None)])
+    both = {"flags": pa.concat_tables([first, tables["flags"]]), "pairs": pa.concat_tables([dev, tables["pairs"]])}
+    expected = run(tables)["audit"]
+    assert run(tables | both)["audit"].equals(expected) and expected.num_rows == 12
+
+
+def test_without_searching_there_is_no_rank_and_the_reason_speaks_of_words_and_score(run):
+    tables = audit_tables(12)
+    del tables["rivals"]
+    none = run(tables)["audit"]
+    empty = run(tables | {"rivals": RIVALS.schema.empty_table()})["audit"]
+    assert none.equals(empty)
+    assert none["rank"].null_count == none["similarity"].null_count == 12
+    wrong, *_, right = none.to_pylist()
+    assert "shares 2 telling words" in right["reason"] and "among those of right pairs" in right["reason"]
+    assert "shares 1 telling word with" in wrong["reason"] and "among those of wrong pairs" in wrong["reason"]
+
+
+def test_duplicates_are_other_documents_with_the_same_words(run):
+    tables = audit_tables(6)
+    texts = ["Same words, here!", "same WORDS here", "Same words here.", "other words", "...", "!!!"]
+    tables["corpus"] = tables["corpus"].set_column(3, "text", pa.array(texts))
+    rows = run(tables)["audit"].to_pylist()
+    found = {row["doc_id"]: row["duplicates"] for row in rows}
+    assert found == {doc_id: 2 if doc_id in ("d1", "d2") else 0 for doc_id in found}
+
+
+def test_the_csv_holds_all_rows_and_reads_back(run):
+    spice = '=HYPERLINK("http://x","y")'
+    tables = audit_tables(20, spice='with, commas "quotes"\nand lines')
+    tables["queries"] = tables["queries"].set_column(1, "text", pa.array([f"{spice}{n}" for n in range(20)]))
+    out = run(tables)
+    text = (out["audit_files"] / "audit.csv").read_text(encoding="utf-8-sig")
+    assert '"=HYPERLINK' not in text and "\"'=HYPERLINK" in text
+    rows = read_csv(out["audit_files"] / "audit.csv")
+    for read, row in zip(rows, out["audit"].to_pylist(), strict=True):
+        assert [read[name] for name in ("query", "document", "reason")] == [
+            row["query"],
+            row["document"],
+            row["reason"],
+        ]
+        assert float(read["score"]) == pytest.approx(row["score"], rel=1e-5)
+        assert json.loads(read["better"]) == row["better"]
+        assert (read["replacement"] or None) == row["replacement"]
+
+
+def test_long_texts_are_cut_in_csv_and_page_but_whole_in_the_table(run):
+    tables = audit_tables(6)
+    tables["corpus"] = tables["corpus"].set_column(3, "text", pa.array(["long " * 1000] * 6))
+    out = run(tables, text_chars=100)
+    assert {len(text) for text in out["audit"]["document"].to_pylist()} == {len("Topic 1\n") + 5000}
+    assert {len(row["document"]) for row in read_csv(out["audit_files"] / "audit.csv")} == {100}
+    assert "long " * 21 not in (out["audit_files"] / "audit.html").read_text()
+
+
+def test_a_sample_to_judge_is_drawn_by_the_seed_and_does_not_tell_the_verdict(run, run_stage_on):
+    assert not (run(audit_tables(40))["audit_files"] / "sample.csv").exists()
+    one, again, other = (
+        read_csv(run_stage_on(AUDIT, AuditParams(sample=20), audit_tables(40), seed=seed)["audit_files"] / "sample.csv")
+        for seed in (1, 1, 2)
+    )
+    assert one == again != other and len({row["query_id"] for row in one}) == 20
+    assert list(one[0]) == ["query_id", "doc_id", "query", "document", "verdict", "weight"]
+    assert {row["verdict"] for row in one} == {""}
+    assert sum(float(row["weight"]) for row in one) == pytest.approx(40)
+
+
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_handful_of_pairs_of_one_score_makes_a_page(run, count):
+    tables = audit_tables(count, sources=0)
+    same = [(row["query_id"], row["doc_id"], 1, 2.5, 0.5, True, None) for row in tables["flags"].to_pylist()]
+    tables["flags"] = table(NOISE_FLAGS, same)
+    out = run(tables)
+    assert out["audit"]["verdict"].to_pylist() == ["clean"] * count
+    page = (out["audit_files"] / "audit.html").read_text()
+    assert "<strong>0</strong>" in page and 'id="sources"' not in page
+
+
+def test_what_does_not_fit_together_is_refused(run):
+    tables = audit_tables(9)
+    with pytest.raises(DataError, match=r"2 of 9 training pairs have no flag, for example \{'query_id': 'q7'"):
+        run(tables | {"flags": tables["flags"].slice(0, 7)})
+    with pytest.raises(DataError, match=r"1 documents of the training pairs are not in the corpus, for example 'd8'"):
+        run(tables | {"corpus": tables["corpus"].slice(0, 8)})
+    with pytest.raises(DataError, match=r"queries of the training pairs are not in the queries, for example 'q8'"):
+        run(tables | {"queries": tables["queries"].slice(0, 8)})
+    with pytest.raises(DataError, match="none of the pairs is in the split train"):
+        run(tables | {"pairs": table(PAIRS, [("q1", "d1", "dev", None)])})
