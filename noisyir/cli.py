@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"noisyir {__version__}")
     groups = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_run, _ls, _show, _verify, _gc, _search, _export, _trace, _doctor):
+    for add in (_run, _audit, _bench, _why, _ls, _show, _verify, _gc, _search, _export, _trace, _doctor):
         add(groups)
     return parser
 
@@ -92,6 +92,44 @@ def _run(groups: _Groups) -> None:
     command.add_argument("--dry-run", action="store_true", help="show what is cached and what would run")
     command.add_argument("--engine", choices=("local", "prefect"), default="local", help="who calls the stages")
     command.add_argument("--no-track", action="store_true", help="do not track and register with MLflow")
+    _json(command)
+
+
+def _audit(groups: _Groups) -> None:
+    command = _add(
+        groups,
+        "audit",
+        "say which training pairs are wrong, and why",
+        "noisyir audit pairs.jsonl --corpus corpus.jsonl --out audit --apply",
+    )
+    command.add_argument("data", metavar="DATASET|PAIRS", help="an experiment, a data set's folder, or a file of pairs")
+    command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings, such as detect.threshold=0.8")
+    command.add_argument("--corpus", metavar="FILE", help="the documents, where a file of pairs only names them")
+    command.add_argument("--out", metavar="DIR", help="where the files go (default: NAME-audit)")
+    command.add_argument("--model", metavar="MODEL", help="judge by this model, not by small ones trained on the data")
+    command.add_argument("--sample", type=int, metavar="N", help="write a sample of N pairs to judge by hand")
+    command.add_argument("--error", type=float, metavar="E", help="say how many to judge for the noise rate within E")
+    command.add_argument("--judgements", metavar="FILE", help="take verdicts by hand back, and judge all pairs anew")
+    command.add_argument("--apply", action="store_true", help="write cleaned pairs, and a log of what was changed")
+
+
+def _bench(groups: _Groups) -> None:
+    command = _add(groups, "bench", "compare denoisers", "noisyir bench noise --suite pydocs --seeds 3")
+    command.add_argument("kind", choices=("noise",), help="noise: wrong pairs put in on purpose")
+    command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="settings, such as methods=[dpr,npc]")
+    command.add_argument("--suite", default="pydocs", metavar="NAME", help="a suite, or a .yaml file (default pydocs)")
+    command.add_argument("--seeds", type=int, metavar="N", help="seeds 0 to N - 1 instead of the suite's")
+    command.add_argument("--jobs", type=int, metavar="N", help="steps at a time (default: one a core)")
+    command.add_argument("--out", metavar="DIR", help="copy the page and its tables there")
+    command.add_argument("--refresh", metavar="STAGE", action="append", default=[], help="rebuild it (repeatable)")
+    command.add_argument("--dry-run", action="store_true", help="show what is cached and what would run")
+
+
+def _why(groups: _Groups) -> None:
+    command = _add(groups, "why", "say what each stage decided about a query or a pair", "noisyir why QUERY_ID DOC_ID")
+    command.add_argument("query_id", metavar="QUERY_ID")
+    command.add_argument("doc_id", nargs="?", metavar="DOC_ID")
+    command.add_argument("--run", metavar="EXPERIMENT", help="of this experiment's newest run (default: the newest)")
     _json(command)
 
 

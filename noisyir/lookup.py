@@ -49,7 +49,7 @@ def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
 def _model_of_run(store: Store, experiment: str) -> Ref | None:
     for run in store.runs():
         if run["experiment"] == experiment and run["status"] == "done":
-            step = run["steps"].get("warm_up")
+            step = run["steps"].get(run["kept"].get("model"))
             if step and step["build"]:
                 return next(
                     m.ref("model") for m in store.builds(step["stage"], step["key"]) if m.build == step["build"]

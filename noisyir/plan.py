@@ -53,7 +53,10 @@ class Step:
 
 @dataclass
 class Plan:
-    """The steps of one pipeline, in an order in which they can run."""
+    """The steps of one pipeline, in an order in which they can run.
+
+    seed: of the steps added from now on.
+    """
 
     seed: int
     steps: list[Step] = field(default_factory=list)
@@ -62,16 +65,22 @@ class Plan:
     def add(
         self, stage: Stage, params: Params, label: str = "", /, **inputs: str | Output | Mapping[str, Output] | None
     ) -> Mapping[str, Output]:
-        """Add a call of `stage`; None leaves an optional input out.  Returns its outputs by artifact name."""
+        """Add a call of `stage`; None leaves an optional input out.  Returns its outputs by artifact name.
+
+        A call that the plan has already, under whatever label, is not added again: its outputs come back.
+        """
         given = {name: value for name, value in inputs.items() if value is not None}
         _check_inputs(stage, given)
         name = f"{stage.name}@{label}" if label else stage.name
-        if any(step.name == name for step in self.steps):
-            raise AssertionError(f"the plan has a step {name} already: give it a label")
         seed = self.seed if stage.seeded else None
-        step = Step(name, stage, params, seed, MappingProxyType(given), _key(stage, params, seed, given))
-        self.steps.append(step)
-        return {artifact: Output(name, stage.name, step.key, artifact) for artifact in stage.writes}
+        key = _key(stage, params, seed, given)
+        if (same := next((step for step in self.steps if step.key == key), None)) is not None:
+            name = same.name
+        elif any(step.name == name for step in self.steps):
+            raise AssertionError(f"the plan has a step {name} already: give it a label")
+        else:
+            self.steps.append(Step(name, stage, params, seed, MappingProxyType(given), key))
+        return {artifact: Output(name, stage.name, key, artifact) for artifact in stage.writes}
 
     def keep(self, **results: Output) -> None:
         """Name the outputs that the run is made for."""

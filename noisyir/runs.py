@@ -1,6 +1,6 @@
 """One run of a pipeline: execute the plan, track and register it, and keep a record that `gc` and `ls --runs` read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -44,9 +44,10 @@ def run_experiment(
     tracker: Tracker,
     observer: Observer,
     run_step: RunStep | None = None,
+    pipeline: Callable[[Experiment], Plan] = train_retriever,
 ) -> Outcome:
-    """Run an experiment's pipeline; `run_step` is how an engine calls one stage (default: here and now)."""
-    plan = train_retriever(exp)
+    """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here and now)."""
+    plan = pipeline(exp)
     both = Several([observer, tracker])
 
     def here(step: Any, inputs: Inputs, refresh: bool) -> Result:
@@ -110,6 +111,7 @@ class _Record:
                 "began": self.began.isoformat(),
                 "seconds": round((datetime.now(UTC) - self.began).total_seconds(), 3),
                 "steps": steps,
+                "kept": {name: output.step for name, output in self.plan.results.items()},
                 "facts": dict(facts),
             },
         )

@@ -101,14 +101,15 @@ CLEAN_PAIRS = Artifact("clean_pairs", 1, PAIRS.columns, _PAIR_KEY, nullable=("so
 NOISE_TRUTH = Artifact("noise_truth", 1, {**_PAIR, "kind": _STRING, "is_noisy": _BOOL}, _PAIR_KEY)
 
 # How suspect each training pair is.  `score`: the higher, the likelier the pair is wrong, in the detector's own unit
-# (pair_nll: nats); `null_score`: the same detector's score of the same query with a document drawn at random;
+# (pair_nll: nats); `null_score`, `near_score`: the same detector's score of the same query with a document drawn at
+# random, and with a near neighbour of the pair's own;
 # `epoch`: epochs of training that the scoring model had seen; `best_other`: the document it would pair instead.
 PAIR_SCORES = Artifact(
     "pair_scores",
     1,
-    {**_PAIR, "epoch": _I32, "score": _F32, "null_score": _F32, "best_other": _STRING},
+    {**_PAIR, "epoch": _I32, "score": _F32, "null_score": _F32, "near_score": _F32, "best_other": _STRING},
     (*_PAIR_KEY, "epoch"),
-    nullable=("best_other",),
+    nullable=("near_score", "best_other"),
 )
 # What the scoring model would find instead, for detectors that search the collection; no rows for the others.
 # `similarity` and `rank` are the pair's own; `rivals` are other documents, best first, known duplicates left out.
@@ -141,6 +142,7 @@ DETECTION = Artifact(
     ("system", "epoch", "measure"),
 )
 REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**_PAIR, "split": _STRING, "action": _STRING}, _PAIR_KEY)
+REPAIRED_FLAGS = Artifact("repaired_flags", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
 
 LEXICAL_INDEX = Artifact("lexical_index", 1)
 BM25_RUN = Artifact("bm25_run", 1, _RUN, _PAIR_KEY)
@@ -184,6 +186,52 @@ COMPARISON = Artifact(
     ("system", "measure", "split", "baseline"),
     nullable=("baseline", "difference", "difference_low", "difference_high", "p_value", "p_holm", "wins", "losses"),
 )
+# The noise bench.  `method`: what was trained; `rate`: the share of training pairs that were made wrong by `mechanism`.
+# The values' key is not checked again: labels tell the runs apart, and METRICS has each query once.
+_CELL = {"mechanism": _STRING, "rate": _F64, "method": _STRING}
+BENCH_VALUES = Artifact(
+    "bench_values",
+    1,
+    {**_CELL, "seed": _I32, "measure": _STRING, "split": _STRING, "query_id": _STRING, "value": _F64},
+)
+# One row a comparison.  `mean`, `low`, `high`: over queries, of each query's mean over seeds; `seed_std`: of the seeds'
+# means; `seeds_better`: in how many seeds the method's mean is above that of the one it is compared with.
+BENCH_SUMMARY = Artifact(
+    "bench_summary",
+    1,
+    {
+        **_CELL,
+        "measure": _STRING,
+        "split": _STRING,
+        "seeds": _I32,
+        "queries": _I32,
+        "mean": _F64,
+        "seed_std": _F64,
+        "low": _F64,
+        "high": _F64,
+        "against": _STRING,
+        "difference": _F64,
+        "difference_seed_std": _F64,
+        "difference_low": _F64,
+        "difference_high": _F64,
+        "p_value": _F64,
+        "p_holm": _F64,
+        "seeds_better": _I32,
+    },
+    ("mechanism", "rate", "method", "measure", "split", "against"),
+    nullable=(
+        "seed_std",  # of one seed
+        "against",  # in the baseline's own row
+        "difference",
+        "difference_seed_std",
+        "difference_low",
+        "difference_high",
+        "p_value",
+        "p_holm",
+        "seeds_better",
+    ),
+)
+BENCH_PAGE = Artifact("bench_page", 1)  # bench.html, bench.md
 REPORT = Artifact("report", 1)
 AUDIT = Artifact(
     "audit",

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from noisyir.data.text_files import parse_object, utf8_lines
 from noisyir.errors import DataError
 
-_SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
+SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
 _FIRST_ROWS = 100  # of a jsonl file: their fields are its columns
 _BATCH_ROWS = 4096
 _LARGEST_FIELD = 2**31 - 1  # csv's own limit of 131,072 characters is less than a long document
@@ -36,7 +36,7 @@ class RowFile:
         """Read the names of the columns.  DataError, naming `setting`, when there is no such file or it has no rows."""
         file = Path(path)
         if not file.is_file():
-            raise DataError(f"{file} is not a file: set {setting} to a {', '.join(_SUFFIXES)} file")
+            raise DataError(f"{file} is not a file: set {setting} to a {', '.join(SUFFIXES)} file")
         suffix = _suffix(file, setting)
         columns = _columns(file, suffix)
         if repeated := [name for name in columns if columns.count(name) > 1]:
@@ -73,10 +73,10 @@ def _suffix(path: Path, setting: str) -> str:
     name = path.name.lower()
     zipped = name.endswith(".gz")
     suffix = Path(name.removesuffix(".gz")).suffix
-    if suffix not in _SUFFIXES or (zipped and suffix == ".parquet"):
+    if suffix not in SUFFIXES or (zipped and suffix == ".parquet"):
         array = "; a JSON array becomes jsonl with jq -c '.[]'" if suffix == ".json" else ""
         raise DataError(
-            f"{path}: {setting} reads {', '.join(_SUFFIXES)}, all but parquet also as .gz, and tells them by the "
+            f"{path}: {setting} reads {', '.join(SUFFIXES)}, all but parquet also as .gz, and tells them by the "
             f"suffix{array}"
         )
     return suffix

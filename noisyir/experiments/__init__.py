@@ -9,15 +9,16 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from noisyir.config import Experiment, Params, Runtime
+from noisyir.config import Experiment, Params, Runtime, Suite
 from noisyir.errors import ConfigError
 
 P = TypeVar("P", bound=Params)
 
 
-def names() -> list[str]:
-    """The experiments that ship with noisyir."""
-    return sorted(item.name.removesuffix(".yaml") for item in files(__name__).iterdir() if item.name.endswith(".yaml"))
+def names(folder: str = "") -> list[str]:
+    """The experiments that ship with noisyir, or the suites of the bench (`suites`)."""
+    inside = files(__name__).joinpath(folder) if folder else files(__name__)
+    return sorted(item.name.removesuffix(".yaml") for item in inside.iterdir() if item.name.endswith(".yaml"))
 
 
 def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
@@ -25,7 +26,17 @@ def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
 
     ConfigError for an unknown name, a file that is not YAML, an unknown key (with a suggestion) or a bad value.
     """
-    return _validated(Experiment, _with(_read(name_or_path), overrides), name_or_path)
+    return from_settings(_read(name_or_path), overrides, name_or_path)
+
+
+def from_settings(settings: dict[str, Any], overrides: Sequence[str], source: str = "settings") -> Experiment:
+    """An experiment that differs from the defaults by `settings` and overrides.  ConfigError as `load`."""
+    return _validated(Experiment, _with(settings, overrides), source)
+
+
+def load_suite(name_or_path: str, overrides: Sequence[str] = ()) -> Suite:
+    """A bench's suite, as `load`; overrides such as `seeds=[0,1]` and `experiment.train.epochs=3`."""
+    return _validated(Suite, _with(_read(name_or_path, "suites"), overrides), name_or_path)
 
 
 def load_runtime(overrides: Sequence[str]) -> Runtime:
@@ -45,18 +56,19 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def _read(name_or_path: str) -> dict[str, Any]:
+def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
     path = Path(name_or_path)
-    if name_or_path in names():
-        text = files(__name__).joinpath(f"{name_or_path}.yaml").read_text()
+    if name_or_path in names(folder):
+        text = files(__name__).joinpath(folder, f"{name_or_path}.yaml").read_text()
     elif path.suffix in (".yaml", ".yml"):
         try:
             text = path.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read the experiment {path}: {error}") from error
     else:
-        hint = did_you_mean(name_or_path, names())
-        raise ConfigError(f"no experiment {name_or_path!r}{hint}; there are {', '.join(names())}, or give a .yaml file")
+        what, known = (folder.removesuffix("s") or "experiment"), names(folder)
+        hint = did_you_mean(name_or_path, known)
+        raise ConfigError(f"no {what} {name_or_path!r}{hint}; there are {', '.join(known)}, or give a .yaml file")
     try:
         settings = yaml.safe_load(text)
     except yaml.YAMLError as error:

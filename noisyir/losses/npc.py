@@ -23,8 +23,8 @@ def consistency(
 ) -> Float[Tensor, " query"]:
     """KL divergence between the two rankings of each query's passages, in nats (Eq. 7 and 8).
 
-    student, teacher: log-probabilities, -inf where ignored.  `teacher_student` is KL(teacher || student), the soft-label
-    cross-entropy less a constant; `student_teacher` is the paper's notation read literally.
+    student, teacher: log-probabilities, -inf where ignored.  `teacher_student` is KL(teacher || student), the
+    soft-label cross-entropy less a constant; `student_teacher` is the paper's notation read literally.
     """
     left, right = (teacher, student) if direction == "teacher_student" else (student, teacher)
     # filled before the difference, for -inf - -inf has no gradient

@@ -14,10 +14,6 @@ def robust_z(scores: Float[Array, " score"], scale_of: Float[Array, " pair"]) ->
     return np.asarray((scores - median) / (high - low)) if high > low else np.zeros(len(scores))
 
 
-def mean_z(
-    scores: Sequence[Float[Array, " pair"]], null_scores: Sequence[Float[Array, " pair"]]
-) -> tuple[Float[Array, " pair"], Float[Array, " pair"]]:
-    """Scores and null scores of the mean detector, each detector on the scale of its own scores."""
-    observed = [robust_z(own, own) for own in scores]
-    null = [robust_z(random, own) for own, random in zip(scores, null_scores, strict=True)]
-    return np.mean(observed, axis=0), np.mean(null, axis=0)
+def mean_z(scores: Sequence[Float[Array, " pair"]], others: Sequence[Float[Array, " pair"]]) -> Float[Array, " pair"]:
+    """The mean of detectors' `others`, their own scores or those of made-up pairs, each on the scale of its scores."""
+    return np.asarray(np.mean([robust_z(other, own) for own, other in zip(scores, others, strict=True)], axis=0))

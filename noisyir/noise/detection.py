@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Float32
 from noisyir.config import DetectParams
 from noisyir.errors import DataError
 from noisyir.noise.mixture import Mixture, check_finite, fit_betas, fit_gaussians
-from noisyir.noise.null import wrong_by_null
+from noisyir.noise.null import blended, near_share, wrong_by_null
 from noisyir.noise.rate import noise_rate, noise_rate_interval
 
 Array = np.ndarray
@@ -19,7 +19,8 @@ class Detection:
     """Verdicts on pairs, and what was estimated on the way.
 
     is_clean is p_clean >= params.threshold; both are monotone in the score.
-    estimate: `rate`, the share of wrong pairs, and its interval `rate_low`, `rate_high`; `flagged`, the share of pairs
+    estimate: `rate`, the share of wrong pairs, and its interval `rate_low`, `rate_high`; `near_share`, how many of the
+    wrong documents seem to be near neighbours of the right ones, the others being random; `flagged`, the share of pairs
     called wrong; `threshold`, the highest score of a pair called clean (absent where none is); of a mixture, where one
     was fitted, the `clean_` and `noisy_` `weight`, `mean` and `std` in the unit of the scores.
     """
@@ -35,21 +36,28 @@ def detect(
     params: DetectParams,
     rng: np.random.Generator,
     *,
+    near_scores: Float[Array, " pair"] | None = None,
     interval: bool = True,
 ) -> Detection:
     """Judge pairs by their scores, higher being likelier wrong; all clean where the rate is below `min_rate`.
 
-    null_scores: the scores of the same queries with documents drawn at random.  interval: whether the rate's
-    bootstrap interval is wanted, which takes most of the time.  DataError for no pairs, NaN and infinity.
-    The rate, and the method `null`, take wrong pairs to score as random documents do.  They do not if the scoring
-    model was trained on these very pairs: the rate is then too low, and a mixture judges better.
+    null_scores: the scores of the same queries with documents drawn at random; near_scores: with near neighbours of
+    their own documents, where these are known.  interval: whether the rate's bootstrap interval is wanted, which takes
+    most of the time.  DataError for no pairs, NaN and infinity.
+    The rate, and the method `null`, take wrong pairs to score as random documents and near neighbours do.  They do not
+    if the scoring model was trained on these very pairs: the rate is then too low, and a mixture judges better.
     """
     if not len(scores):
         raise DataError("detect: there are no pairs to judge")
     check_finite("score", scores)
     check_finite("null_score", null_scores)
+    share = 0.0
+    if near_scores is not None:
+        check_finite("near_score", near_scores)
+        share = near_share(scores, null_scores, near_scores)
+        null_scores = blended(null_scores, near_scores, share)
     rate = noise_rate(scores, null_scores, params.null_quantile)
-    estimate = {"rate": rate}
+    estimate = {"rate": rate, "near_share": share}
     if interval:
         low, high = noise_rate_interval(
             scores, null_scores, params.confidence, params.resamples, rng, null_quantile=params.null_quantile

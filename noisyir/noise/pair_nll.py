@@ -4,7 +4,7 @@ Source: Zhang et al., Findings of EMNLP 2023, Eq. 3, where it is called perplexi
 in nats.  The negatives are in-batch and easy; the same number for every pair, whatever the size of the last batch.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,6 @@ from noisyir.training.batches import Rows, TrainingPairs, draw_negatives, known_
 from noisyir.training.validation import embed_all
 
 Statistic = Callable[[Float[Tensor, "query passage"], Int[Tensor, " query"], Bool[Tensor, "query passage"]], Tensor]
-Scored = Float[np.ndarray, " pair"]
 
 
 @dataclass(frozen=True)
@@ -36,26 +35,30 @@ class InBatch:
 
 
 def score_in_batch(
-    encoder: BiEncoder, pairs: TrainingPairs, chosen: Rows, how: InBatch, rng: np.random.Generator
-) -> tuple[Scored, Scored]:
-    """(score, null score) of the pairs numbered `chosen`, in that order, each a mean over the shuffles.
+    encoder: BiEncoder,
+    pairs: TrainingPairs,
+    chosen: Rows,
+    how: InBatch,
+    rng: np.random.Generator,
+    stand_ins: Sequence[Rows] = (),
+) -> Float[np.ndarray, "kind pair"]:
+    """The scores of the pairs numbered `chosen`, in that order, each a mean over the shuffles.
 
-    The null score is the statistic of the same query with another pair's document in the place of its own, which is
-    left out: what the score of a wrong pair looks like.
+    stand_ins: passages, one for each chosen pair, that are scored in the place of its own, each in a row of the result.
     """
     encoder.eval()
-    named = np.arange(len(pairs.passages)) if how.hard else np.unique(pairs.passage[chosen])
+    named = np.arange(len(pairs.passages)) if how.hard else np.unique([pairs.passage[chosen], *stand_ins])
     queries = embed_used(encoder, pairs.queries, np.unique(pairs.query[chosen]), "query")
     vectors = queries, embed_used(encoder, pairs.passages, named, "passage")
-    totals = np.zeros((2, len(chosen)), np.float64)
+    tried = np.stack([pairs.passage[chosen], *stand_ins])
+    totals = np.zeros(tried.shape, np.float64)
     for _ in range(how.shuffles):
         negatives = draw_negatives(pairs, how.hard, rng)
         for places, fresh in _batches(len(chosen), how.size, rng):
             rows = chosen[places]
-            found = _score_batch(pairs, vectors, rows, negatives[rows], how, rng)
+            found = _score_batch(pairs, vectors, rows, negatives[rows], how, tried[:, places])
             totals[:, places[:fresh]] += found[:, :fresh]
-    score, null_score = (totals / how.shuffles).astype(np.float32)
-    return score, null_score
+    return (totals / how.shuffles).astype(np.float32)
 
 
 def log_rank(
@@ -70,7 +73,7 @@ def log_rank(
 
 
 def _batches(count: int, size: int, rng: np.random.Generator) -> Iterator[tuple[Rows, int]]:
-    """Batches of a shuffle, all of one size: the last is filled up with pairs from the first; and how many are fresh."""
+    """Batches of a shuffle, and how many pairs of each are fresh: the last is filled up from the first to its size."""
     order = rng.permutation(count)
     size = min(size, count)
     for start in range(0, count, size):
@@ -78,6 +81,7 @@ def _batches(count: int, size: int, rng: np.random.Generator) -> Iterator[tuple[
         yield np.concatenate([fresh, order[: size - len(fresh)]]), len(fresh)
 
 
+@torch.no_grad()
 def embed_used(encoder: BiEncoder, tokens: Tokens, used: Rows, side: Side) -> Float[Tensor, "text dim"]:
     """Vectors of the texts numbered `used` at their row numbers; the other rows are zero."""
     vectors = torch.zeros(len(tokens), encoder.dim, device=encoder.device)
@@ -87,29 +91,18 @@ def embed_used(encoder: BiEncoder, tokens: Tokens, used: Rows, side: Side) -> Fl
 
 @torch.no_grad()
 def _score_batch(
-    pairs: TrainingPairs,
-    vectors: tuple[Tensor, Tensor],
-    rows: Rows,
-    negatives: Rows,
-    how: InBatch,
-    rng: np.random.Generator,
-) -> Float[np.ndarray, "2 pair"]:
-    """Both statistics of one batch of pairs."""
-    own, count = pairs.passage[rows], len(rows)
-    columns = np.concatenate([own, negatives.ravel()])
-    known = known_columns(pairs.known, pairs.text[pairs.query[rows]], columns)
-    queries, passages = vectors
-    scores = how.scale * queries[pairs.query[rows]] @ passages[columns].T
-    diagonal = np.arange(count)
-    # another pair's document; where that is known to be right for the query, it is the best there is in this batch
-    other = (diagonal + rng.integers(1, max(2, count))) % count
-    ignored = known.copy()
+    pairs: TrainingPairs, vectors: tuple[Tensor, Tensor], rows: Rows, negatives: Rows, how: InBatch, tried: Rows
+) -> Float[np.ndarray, "kind pair"]:
+    """The statistic of each pair of a batch with each of the passages `tried` (kind, pair) in the place of its own."""
+    columns = np.concatenate([pairs.passage[rows], negatives.ravel()])
+    diagonal = np.arange(len(rows))
+    ignored = known_columns(pairs.known, pairs.text[pairs.query[rows]], columns)
     ignored[diagonal, diagonal] = False
-    null_ignored = known | (columns[None, :] == own[:, None])
-    null_ignored[diagonal, other] = False
-    device = scores.device
-    statistics = [
-        how.statistic(scores, torch.from_numpy(positive).to(device), torch.from_numpy(mask).to(device))
-        for positive, mask in ((diagonal, ignored), (other, null_ignored))
-    ]
+    queries, passages = vectors[0][pairs.query[rows]], vectors[1]
+    scores = how.scale * queries @ passages[columns].T
+    place, mask = torch.from_numpy(diagonal).to(scores.device), torch.from_numpy(ignored).to(scores.device)
+    statistics = []
+    for own in tried:
+        scores[place, place] = how.scale * (queries * passages[own]).sum(dim=1)
+        statistics.append(how.statistic(scores, place, mask))
     return torch.stack(statistics).cpu().numpy()

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.noise.made_up import MadeUp
 from noisyir.noise.pair_nll import embed_used
 from noisyir.retrieval.numpy_bm25 import NumpyBm25
 from noisyir.training.batches import Rows, TrainingPairs, is_known
@@ -19,22 +20,28 @@ _QUERIES_AT_ONCE = 4096
 class Rivals:
     """Pairs beside what else there is.  Similarities are the searcher's scores, in its unit.
 
-    own, null: of the pair's own document, and of the document of another pair, drawn at random.
+    own, random, near: of the pair's own document, and of the two made up for it.
     rank: of the pair's own document, ties counted against it; 0 where it lies deeper than the search went.
     depth: how deep that was.
     rows, similarities: (pair, k) the best other documents, best first; rows are -1 where there are no more.
     """
 
     own: Float[np.ndarray, " pair"]
-    null: Float[np.ndarray, " pair"]
+    random: Float[np.ndarray, " pair"]
+    near: Float[np.ndarray, " pair"]
     rank: Int[np.ndarray, " pair"]
     rows: Int[np.ndarray, "pair k"]
     similarities: Float[np.ndarray, "pair k"]
     depth: int
 
-    def margin(self, own: Float[np.ndarray, " pair"]) -> Float[np.ndarray, " pair"]:
-        """Best other similarity minus `own`: above 0 where the searcher would pair the query otherwise."""
-        return np.where(self.rows[:, 0] >= 0, self.similarities[:, 0], 0.0) - own
+    def margins(self) -> tuple[Float[np.ndarray, " pair"], Float[np.ndarray, " pair"], Float[np.ndarray, " pair"]]:
+        """Best other similarity minus the pair's own, and minus that of the made-up documents.
+
+        Above 0 the searcher would pair the query otherwise.  To a made-up document the pair's own is another one, too.
+        """
+        best = np.where(self.rows[:, 0] >= 0, self.similarities[:, 0], 0.0)
+        best_of_all = np.maximum(best, self.own)
+        return best - self.own, best_of_all - self.random, best_of_all - self.near
 
     def log_rank(self) -> Float[np.ndarray, " pair"]:
         """Ln of the own document's rank, of depth + 1 where it is not known: the consistency filter's quantity.
@@ -48,18 +55,18 @@ class Rivals:
 def merged(parts: Sequence[tuple[Rows, Rivals]]) -> Rivals:
     """The rivals of all pairs from those of some pairs each: (their numbers, theirs)."""
     order = np.argsort(np.concatenate([chosen for chosen, _ in parts]), kind="stable")
-    names = ("own", "null", "rank", "rows", "similarities")
+    names = ("own", "random", "near", "rank", "rows", "similarities")
     columns = {name: np.concatenate([getattr(found, name) for _, found in parts])[order] for name in names}
     return Rivals(**columns, depth=parts[0][1].depth)
 
 
 def dense_rivals(
-    encoder: BiEncoder, pairs: TrainingPairs, same: Rows, chosen: Rows, *, keep: int, depth: int, null_of: Rows
+    encoder: BiEncoder, pairs: TrainingPairs, same: Rows, chosen: Rows, *, keep: int, depth: int, wrong: MadeUp
 ) -> Rivals:
     """Rivals of the pairs numbered `chosen` by exact inner product over all passages, `depth` deep.
 
-    same: the row that stands for each passage's text; copies are not searched.  null_of: for each chosen pair the pair
-    whose document is its null.  Left out are the pair's own document and what other pairs of its query text name.
+    same: the row that stands for each passage's text; copies are not searched.  wrong: made up for the chosen pairs.
+    Left out are the pair's own document and what other pairs of its query text name.
     """
     import faiss
 
@@ -75,15 +82,14 @@ def dense_rivals(
     for start in range(0, len(chosen), _QUERIES_AT_ONCE):
         rows = chosen[start : start + _QUERIES_AT_ONCE]
         asked, owns = queries[pairs.query[rows]], pairs.passage[rows]
-        nulls = pairs.passage[null_of[start : start + _QUERIES_AT_ONCE]]
-        own = np.einsum("pd,pd->p", asked, vectors[owns])
-        null = np.einsum("pd,pd->p", asked, vectors[nulls])
+        tried = (owns, *(made[start : start + _QUERIES_AT_ONCE] for made in (wrong.random, wrong.near)))
+        own, random, near = (np.einsum("pd,pd->p", asked, vectors[passages]) for passages in tried)
         scores, places = index.search(asked, reach)
         hits = distinct[places]
         rank = np.where((hits == owns[:, None]).any(axis=1), (scores >= own[:, None] - 1e-6).sum(axis=1), 0)
-        found.append((own, null, rank, *best_others(pairs, rows, hits, scores, keep)))
-    own, null, rank, rivals, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
-    return Rivals(own, null, rank, rivals, similarities, depth)
+        found.append((own, random, near, rank, *best_others(pairs, rows, hits, scores, keep)))
+    own, random, near, rank, rivals, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
+    return Rivals(own, random, near, rank, rivals, similarities, depth)
 
 
 def best_others(
@@ -103,7 +109,7 @@ def best_others(
 
 
 def lexical_rivals(
-    searcher: NumpyBm25, texts: list[str], row_of: Rows, pairs: TrainingPairs, chosen: Rows, *, keep: int, null_of: Rows
+    searcher: NumpyBm25, texts: list[str], row_of: Rows, pairs: TrainingPairs, chosen: Rows, *, keep: int, wrong: MadeUp
 ) -> Rivals:
     """As `dense_rivals`, by BM25 over the whole collection.
 
@@ -112,21 +118,20 @@ def lexical_rivals(
     place = np.full(int(row_of.max(initial=0)) + 1, -1, np.int64)
     place[row_of[::-1]] = np.arange(len(row_of))[::-1]  # of several copies the first
     reach = keep + 1 + int(np.diff(pairs.known.offsets).max(initial=0))
-    own, null, rank = (
-        np.zeros(len(chosen), np.float32),
-        np.zeros(len(chosen), np.float32),
-        np.zeros(len(chosen), np.int64),
-    )
+    tried = place[np.stack([pairs.passage[chosen], wrong.random, wrong.near])]
+    own = np.zeros(tried.shape, np.float32)
+    rank = np.zeros(len(chosen), np.int64)
     hits = np.full((len(chosen), reach), -1, np.int64)
     scores = np.zeros((len(chosen), reach), np.float32)
     for number, pair in enumerate(chosen):
         found = searcher.scores(texts[pairs.query[pair]])
         if found is None:
             continue
-        own[number], null[number] = found[place[pairs.passage[[pair, null_of[number]]]]]
-        rank[number] = int((found >= own[number]).sum()) if own[number] > 0 else 0
+        own[:, number] = found[tried[:, number]]
+        rank[number] = int((found >= own[0, number]).sum()) if own[0, number] > 0 else 0
         best = np.argpartition(-found, min(reach, len(found)) - 1)[:reach]
         best = best[np.lexsort((best, -found[best]))]
         best = best[found[best] > 0]
         hits[number, : len(best)], scores[number, : len(best)] = row_of[best], found[best]
-    return Rivals(own, null, rank, *best_others(pairs, chosen, hits, scores, keep), len(row_of))
+    rivals, similarities = best_others(pairs, chosen, hits, scores, keep)
+    return Rivals(own[0], own[1], own[2], rank, rivals, similarities, len(row_of))

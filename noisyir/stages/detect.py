@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from noisyir.noise.detection import Detection
 
 _PAIR = ["query_id", "doc_id"]
+_SCORES = ("score", "null_score", "near_score")
 
 
 def detect(job: Job[DetectParams]) -> None:
@@ -25,8 +26,9 @@ def detect(job: Job[DetectParams]) -> None:
     summary = {}
     with job.writer("noise_flags") as flags, job.writer("noise_estimate") as estimates:
         for epoch, tables in _by_epoch(job.tables("scores")):
-            scores, null_scores = _combined(tables)
-            found = judge(scores, null_scores, job.params, job.rng("bootstrap", epoch))
+            scores, null_scores, near_scores = (_combined(tables, name) for name in _SCORES)
+            rng = job.rng("bootstrap", epoch)
+            found = judge(scores, null_scores, job.params, rng, near_scores=near_scores)
             flags.append(_flags(tables, scores, found))
             estimates.append(_rows(epoch, found.estimate))
             summary[str(epoch)] = {"pairs": len(scores), **found.estimate}
@@ -72,11 +74,12 @@ def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
     return aligned
 
 
-def _combined(tables: list[pa.Table]) -> "tuple[np.ndarray, np.ndarray]":
+def _combined(tables: list[pa.Table], name: str) -> "np.ndarray":
+    """A column of the tables: that of one detector as it is, of several the mean of their z."""
     from noisyir.noise.combine import mean_z
 
-    scores, null_scores = ([table[name].to_numpy() for table in tables] for name in ("score", "null_score"))
-    return (scores[0], null_scores[0]) if len(tables) == 1 else mean_z(scores, null_scores)
+    columns = [table[name].to_numpy() for table in tables]
+    return columns[0] if len(columns) == 1 else mean_z([table["score"].to_numpy() for table in tables], columns)
 
 
 def _flags(tables: list[pa.Table], scores: "np.ndarray", found: "Detection") -> pa.Table:

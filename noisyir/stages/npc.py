@@ -39,6 +39,7 @@ def _scores(ids: pa.Table, found: "Detected") -> pa.Table:
     return (
         _of_epoch(ids, found)
         .append_column("null_score", pa.array(found.null_score))
+        .append_column("near_score", pa.nulls(ids.num_rows, pa.float32()))
         .append_column("best_other", pa.nulls(ids.num_rows, pa.string()))
     )
 

@@ -18,6 +18,8 @@ def score_detection(job: Job[ScoreDetectionParams]) -> None:
     truth = job.table("truth")
     with job.writer("detection") as out:
         for system, flags in job.tables("flags").items():
+            if not flags.num_rows:  # a method that was given its flags
+                continue
             known = flags.join(truth, _PAIR, join_type="inner")
             if not known.num_rows:
                 raise DataError(

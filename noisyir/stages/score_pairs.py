@@ -1,6 +1,6 @@
 """score_pairs: how suspect each training pair is, by one detector."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,7 @@ from noisyir.stage import Job, Stage
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.noise.cross_fit import Scorer
+    from noisyir.noise.made_up import MadeUp
     from noisyir.noise.rivals import Rivals
     from noisyir.retrieval.numpy_bm25 import NumpyBm25
     from noisyir.training.batches import TrainingPairs
@@ -28,6 +29,7 @@ def score_pairs(job: Job[ScorePairsParams]) -> None:
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
+    from noisyir.noise.made_up import made_up
     from noisyir.training import examples
 
     torch.set_num_threads(job.runtime.cpu_threads)
@@ -38,19 +40,20 @@ def score_pairs(job: Job[ScorePairsParams]) -> None:
     documents = examples.read_documents(encoder, job.batches("corpus"), _needed(job, pairs, negatives))
     numbered = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
     ids = pairs.select(["query_id", "doc_id"])
-    if job.params.detector in ("pair_nll", "in_batch_rank"):
-        score, null_score = _in_batch(job, encoder, numbered)
-        rivals = None
+    wrong = made_up(encoder, numbered, job.params.neighbours, job.rng("made_up"))
+    if job.params.searches:
+        rivals = _rivals(job, encoder, numbered, wrong, documents, train_queries["text"].to_pylist())
+        scores = _searched_scores(job.params.detector, rivals)
     else:
-        rivals = _rivals(job, encoder, numbered, documents, train_queries["text"].to_pylist())
-        score, null_score = _searched_scores(job.params.detector, rivals)
+        rivals, scores = None, _in_batch(job, encoder, numbered, wrong)
     best = pa.nulls(len(ids), pa.string()) if rivals is None else _named(documents, rivals.rows[:, 0])
     epoch = job.params.epochs if job.params.folds else 0
     job.write(
         "pair_scores",
         ids.append_column("epoch", pa.array(np.full(len(ids), epoch, np.int32)))
-        .append_column("score", pa.array(score.astype(np.float32)))
-        .append_column("null_score", pa.array(null_score.astype(np.float32)))
+        .append_column("score", pa.array(scores[0], pa.float32()))
+        .append_column("null_score", pa.array(scores[1], pa.float32()))
+        .append_column("near_score", pa.array(scores[2], pa.float32()))
         .append_column("best_other", best),
     )
     job.write("rivals", RIVALS.schema.empty_table() if rivals is None else _rivals_table(ids, documents, rivals))
@@ -58,7 +61,7 @@ def score_pairs(job: Job[ScorePairsParams]) -> None:
 
 def _needed(job: Job[ScorePairsParams], pairs: pa.Table, negatives: pa.Table) -> pa.Array | None:
     """The documents to read: those named, or, for a detector that searches, all."""
-    if job.params.detector in ("pair_nll", "in_batch_rank"):
+    if not job.params.searches:
         named = [chunk for ids in (pairs["doc_id"], negatives["doc_id"]) for chunk in ids.chunks]
         return pa.chunked_array(named, pa.string()).unique()
     return None
@@ -91,38 +94,43 @@ def _scorers(job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingP
 
 
 def _in_batch(
-    job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingPairs"
-) -> tuple[np.ndarray, np.ndarray]:
+    job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingPairs", wrong: "MadeUp"
+) -> Sequence[np.ndarray]:
     from noisyir.losses.dpr import pair_nll
     from noisyir.noise.pair_nll import InBatch, log_rank, score_in_batch
 
     params = job.params
     statistic = pair_nll if params.detector == "pair_nll" else log_rank
     how = InBatch(params.batch_size, params.shuffles, params.scale, statistic, params.hard_negatives)
-    found = np.zeros((2, len(pairs)), np.float32)
+    found = np.zeros((3, len(pairs)), np.float32)
     for number, scorer in enumerate(_scorers(job, encoder, pairs)):
-        rng = job.rng("shuffles", number)
-        found[:, scorer.chosen] = score_in_batch(scorer.encoder, pairs, scorer.chosen, how, rng)
-    return found[0], found[1]
+        of_pair, rng = wrong.of(scorer.chosen), job.rng("shuffles", number)
+        stand_ins = (of_pair.random, of_pair.near)
+        found[:, scorer.chosen] = score_in_batch(scorer.encoder, pairs, scorer.chosen, how, rng, stand_ins)
+    return tuple(found)
 
 
 def _rivals(
-    job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingPairs", documents: "Documents", texts: list[str]
+    job: Job[ScorePairsParams],
+    encoder: "BiEncoder",
+    pairs: "TrainingPairs",
+    wrong: "MadeUp",
+    documents: "Documents",
+    texts: list[str],
 ) -> "Rivals":
     from noisyir.noise import rivals
 
-    null_of = job.rng("null").permutation(len(pairs))
     if job.params.detector == "bm25_margin":
         searcher = _bm25(job)
         row_of = documents.passages(searcher.doc_ids)
         chosen = np.arange(len(pairs))
-        return rivals.lexical_rivals(searcher, texts, row_of, pairs, chosen, keep=_KEPT, null_of=null_of)
+        return rivals.lexical_rivals(searcher, texts, row_of, pairs, chosen, keep=_KEPT, wrong=wrong)
     parts = [
         (
             scorer.chosen,
             rivals.dense_rivals(
                 scorer.encoder, pairs, documents.same, scorer.chosen,
-                keep=_KEPT, depth=job.params.depth, null_of=null_of[scorer.chosen],
+                keep=_KEPT, depth=job.params.depth, wrong=wrong.of(scorer.chosen),
             ),
         )
         for scorer in _scorers(job, encoder, pairs)
@@ -138,13 +146,14 @@ def _bm25(job: Job[ScorePairsParams]) -> "NumpyBm25":
     return NumpyBm25(job.folder("lexical_index") / "bm25s", k1=job.params.k1, b=job.params.b)
 
 
-def _searched_scores(detector: str, rivals: "Rivals") -> tuple[np.ndarray, np.ndarray]:
-    """(score, null score) of detectors that search: what is compared of the pair's own document and of the null."""
+def _searched_scores(detector: str, rivals: "Rivals") -> Sequence[np.ndarray]:
+    """(score, null score, near score) of detectors that search."""
     if detector == "similarity":
-        return -rivals.own, -rivals.null
-    if detector == "rank":  # a random document is hardly ever among the first
-        return rivals.log_rank(), np.full(len(rivals.rank), np.log(rivals.depth + 1))
-    return rivals.margin(rivals.own), rivals.margin(rivals.null)
+        return -rivals.own, -rivals.random, -rivals.near
+    if detector == "rank":  # made-up documents are taken to lie deeper than the search goes
+        beyond = np.full(len(rivals.rank), np.log(rivals.depth + 1))
+        return rivals.log_rank(), beyond, beyond
+    return rivals.margins()
 
 
 def _named(documents: "Documents", rows: np.ndarray) -> pa.Array:

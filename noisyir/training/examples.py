@@ -63,7 +63,7 @@ def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.T
 
 
 def with_flags(pairs: pa.Table, flags: pa.Table) -> pa.Table:
-    """The pairs with the p_clean and is_clean that the last detection gave them.  DataError when it left one out."""
+    """The pairs, in their order, with what the last detection said of them.  DataError when it left one out."""
     last = flags.filter(pc.equal(flags["epoch"], pc.max(flags["epoch"]))).drop_columns(["epoch"])
     numbered = pairs.append_column("row", pa.array(np.arange(pairs.num_rows)))
     joined = numbered.join(last, ["query_id", "doc_id"], join_type="left outer").sort_by("row").drop_columns(["row"])

@@ -68,10 +68,12 @@ class NoisyPairCorrection(Objective):
     def _detect(self, epoch: int) -> dict[str, float]:
         params, rng = self.params, self.rng("detect", epoch)
         how = InBatch(params.batch_size, params.npc.shuffles, params.scale, pair_nll, params.npc.hard_negatives)
-        score, null_score = score_in_batch(self.encoder, self.pairs, np.arange(len(self.pairs)), how, rng)
+        random = self.pairs.passage[rng.permutation(len(self.pairs))]
+        everyone = np.arange(len(self.pairs))
+        score, null_score = score_in_batch(self.encoder, self.pairs, everyone, how, rng, (random,))
         found = detect(score, null_score, params.detection, rng, interval=False)
         self.history.append(Detected(epoch, score, null_score, found.p_clean, found.is_clean))
-        self._is_clean = torch.from_numpy(found.is_clean)
+        self._is_clean = torch.from_numpy(found.is_clean.copy())  # a checkpoint holds no tensor twice
         return {"flagged_share": 1.0 - float(found.is_clean.mean())}
 
     def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:

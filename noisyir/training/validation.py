@@ -60,6 +60,7 @@ def _marked(relevant: Ragged, rows: Rows, scores: Tensor) -> Bool[Tensor, "query
     return marked
 
 
+@torch.no_grad()
 def embed_all(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
     """Vectors of many texts, long ones first, in batches of a bounded number of tokens, padding included."""
     vectors = torch.zeros(len(tokens), encoder.dim, device=encoder.device)

@@ -1,0 +1,131 @@
+"""`noisyir audit`: which training pairs are wrong, and why; if asked, a cleaned copy of them."""
+
+import json
+import shutil
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noisyir import experiments
+from noisyir.audit.apply import apply
+from noisyir.audit.judge import Judgements, how_many, read_judgements, recalibrated
+from noisyir.audit.sources import FileOfPairs, Source, TableOfPairs
+from noisyir.commands import open_store
+from noisyir.config import AuditParams, Experiment
+from noisyir.console import observer_for, stdout_console
+from noisyir.data.pairs import PairsFile
+from noisyir.data.row_files import SUFFIXES
+from noisyir.errors import ConfigError
+from noisyir.pipelines import audit
+from noisyir.plan import Choice
+from noisyir.runs import Outcome, run_experiment
+from noisyir.store import Store
+from noisyir.tables import read_parts, stream_parts
+from noisyir.tracking import open_tracker
+
+_HOLDS = {"corpus.jsonl": "beir", "train-v1.1.json": "squad"}  # a file that tells a folder's format
+
+
+def run(args: Namespace) -> int:
+    """Judge the pairs, put the files for their owner into --out, and say what was found."""
+    exp, store = experiment(args), open_store(args)
+    store.check_writable()
+    runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
+    tracker = open_tracker(experiment=exp, home=store.home, enabled=False)
+    with observer_for(sys.stderr) as observer:
+        outcome = run_experiment(
+            exp, Choice(), store=store, runtime=runtime, tracker=tracker, observer=observer, pipeline=audit
+        )
+    table = read_parts(store.fs, store.parts(outcome.kept["audit"]))
+    estimate = _estimate(store, outcome)
+    judgements: Judgements = {}
+    out = stdout_console()
+    out.print(_found(exp, table, estimate, args.error))
+    if args.judgements:
+        judgements = read_judgements(Path(args.judgements), table)
+        judged = recalibrated(table, judgements, exp.detect.threshold, rate=estimate.get("rate"))
+        table = judged.table
+        out.print(f"\n{judged.summary()}")
+    folder = Path(args.out or f"{exp.name}-audit")
+    _copy(store.folder(outcome.kept["audit_files"]), table, folder)
+    for name in ("audit.html", "audit.csv", "audit.parquet", *(["sample.csv"] if args.sample else [])):
+        out.print(f"{name:<14}{folder / name}")
+    if args.apply:
+        applied = apply(
+            table, _source(exp, store, outcome, table), folder, relabel=exp.repair.relabel, judgements=judgements
+        )
+        out.print(f"\n{applied.summary()}")
+    return 0
+
+
+def experiment(args: Namespace) -> Experiment:
+    """What DATASET or PAIRS on the command line means, with the other arguments applied."""
+    overrides = [text for text in args.overrides if not experiments.is_runtime(text)]
+    if args.sample is not None:
+        overrides.append(f"audit.sample={args.sample}")
+    if args.model:
+        overrides.append(f"model.weights={json.dumps(args.model)}")
+    exp = _named(args.data, args.corpus, overrides)
+    changes: dict[str, Any] = {"audit": exp.audit or AuditParams()}
+    if args.model:  # a trained model scores the pairs itself, instead of small ones trained on their folds
+        changes["detectors"] = {name: params.model_copy(update={"folds": 0}) for name, params in exp.detectors.items()}
+    return exp.model_copy(update=changes)
+
+
+def _named(data: str, corpus: str | None, overrides: list[str]) -> Experiment:
+    path = Path(data)
+    if path.is_dir():
+        dataset = next((known for name, known in _HOLDS.items() if (path / name).exists()), None)
+        if dataset is None:
+            raise ConfigError(f"{data} is a folder of no known format: it holds none of {', '.join(_HOLDS)}")
+    elif data in experiments.names() or path.suffix in (".yaml", ".yml"):
+        return experiments.load(data, overrides)
+    elif path.name.removesuffix(".gz").endswith(SUFFIXES):
+        dataset = "pairs"
+    else:
+        raise ConfigError(
+            f"{data!r} is no experiment ({', '.join(experiments.names())}), no folder of a data set, and no file of "
+            f"pairs ({', '.join(SUFFIXES)})"
+        )
+    settings = {"name": path.name.split(".")[0], "data": {"dataset": dataset, "path": data, "corpus": corpus}}
+    return experiments.from_settings(settings, overrides)
+
+
+def _found(exp: Experiment, table: pa.Table, estimate: dict[str, float], error: float | None) -> str:
+    wrong = sum(verdict == "wrong" for verdict in table["verdict"].to_pylist())
+    rate, low, high = (f"{estimate[name]:.1%}" for name in ("rate", "rate_low", "rate_high"))
+    lines = [
+        f"\n{table.num_rows:,} training pairs, {wrong:,} flagged as wrong",
+        f"noise rate    {rate} [{low}, {high}] at {exp.detect.confidence:.0%}",
+    ]
+    if error is not None:
+        lines.append(how_many(estimate["rate"], error, exp.detect.confidence, table.num_rows))
+    return "\n".join(lines)
+
+
+def _estimate(store: Store, outcome: Outcome) -> dict[str, float]:
+    rows = read_parts(store.fs, store.parts(outcome.results["detect"].meta.ref("noise_estimate"))).to_pylist()
+    last = max(row["epoch"] for row in rows)
+    return {row["name"]: row["value"] for row in rows if row["epoch"] == last}
+
+
+def _copy(made: Path, table: pa.Table, folder: Path) -> None:
+    """The files of the audit, those of an earlier one giving way, and the table as it is now."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in made.iterdir():
+        shutil.copyfile(path, folder / path.name)
+    pq.write_table(table, folder / "audit.parquet")
+
+
+def _source(exp: Experiment, store: Store, outcome: Outcome, table: pa.Table) -> Source:
+    """What a cleaned copy is made of: the user's file, or the data set's training pairs."""
+    if exp.data.dataset == "pairs":
+        return FileOfPairs(PairsFile.open(exp.data.path, exp.data.corpus, exp.data.columns))
+    ingest = outcome.results["ingest"].meta
+    pairs = read_parts(store.fs, store.parts(ingest.ref("pairs")))
+    corpus = stream_parts(store.fs, store.parts(ingest.ref("corpus")), ("doc_id", "title", "text"), 65536)
+    return TableOfPairs.of(pairs, table, corpus, exp.name)

@@ -1,0 +1,55 @@
+"""`noisyir bench noise`: every denoiser on every kind of noise in one table, with significance."""
+
+import shutil
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from noisyir import experiments
+from noisyir.commands import open_store
+from noisyir.config import Suite
+from noisyir.console import observer_for, print_forecast, stdout_console
+from noisyir.errors import ConfigError
+from noisyir.parallel import execute_in_processes
+from noisyir.pipelines import noise_bench
+from noisyir.plan import Choice, forecast
+
+
+def run(args: Namespace) -> int:
+    """Run a suite, from where an earlier run stopped, and copy its table and page out."""
+    suite = _suite(args)
+    plan, choice, store = noise_bench(suite), Choice(refresh=tuple(args.refresh)), open_store(args)
+    if args.dry_run:
+        print_forecast(forecast(plan, choice, store), as_json=False)
+        return 0
+    store.check_writable()
+    runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
+    jobs = args.jobs or runtime.cpu_threads
+    with observer_for(sys.stderr) as observer:
+        results = execute_in_processes(plan, choice, store, runtime, observer, jobs)
+    page = plan.results["bench_page"]
+    folder = store.folder(results[page.step].meta.ref(page.artifact))
+    out = stdout_console()
+    out.print((folder / "bench.md").read_text(encoding="utf-8"), markup=False)
+    if args.out:
+        folder = _copied(folder, Path(args.out))
+    out.print(f"page        {folder / 'bench.html'}")
+    out.print(f"per query   noisyir show {results[page.step].meta.key[:12]}")
+    return 0
+
+
+def _suite(args: Namespace) -> Suite:
+    suite = experiments.load_suite(args.suite, [text for text in args.overrides if not experiments.is_runtime(text)])
+    if args.seeds is None:
+        return suite
+    if args.seeds < 1:
+        raise ConfigError("--seeds wants a number of seeds, at least 1")
+    return suite.model_copy(update={"seeds": tuple(range(args.seeds))})
+
+
+def _copied(folder: Path, out: Path) -> Path:
+    """Copy the page and its tables to a folder that the user named; files of an earlier bench give way."""
+    out.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        shutil.copyfile(path, out / path.name)
+    return out

@@ -1,0 +1,49 @@
+"""`noisyir why`: what each stage of a run decided about a query, or about a pair."""
+
+import json
+from argparse import Namespace
+from itertools import groupby
+
+from rich.console import Console
+from rich.text import Text
+
+from noisyir.commands import open_store
+from noisyir.console import stdout_console
+from noisyir.why.account import Account, Decided, cut, explain
+
+ROWS = 5  # of a table whose meaning is not known
+
+
+def run(args: Namespace) -> int:
+    """Print the decisions in the order in which they were made."""
+    account = explain(open_store(args), args.query_id, args.doc_id, args.run)
+    if args.json:
+        print(json.dumps(account.as_json(), indent=2, ensure_ascii=False, default=str))
+        return 0
+    _print(account, stdout_console())
+    return 0
+
+
+def _print(account: Account, out: Console) -> None:
+    out.print(Text(f"run of {account.experiment}, {account.began:%Y-%m-%d %H:%M}\n", style="dim"))
+    _text(out, f"query {account.query_id}", account.query or "(left out)")
+    for doc_id, text in account.texts.items():
+        _text(out, f"document {doc_id}", text)
+    for step, decided in groupby(account.decided, key=lambda one: (one.step, one.key)):
+        out.print(Text.assemble((f"\n{step[0]}", "bold"), (f"  {step[1][:12]}", "dim")))
+        for one in decided:
+            for line in _lines(one):
+                out.print(Text(f"  {one.artifact:<15} {line}"))
+
+
+def _text(out: Console, heading: str, text: str) -> None:
+    out.print(Text.assemble((heading, "bold"), f"  {' '.join(text.split())}"))
+
+
+def _lines(one: Decided) -> list[str]:
+    """The sentences, or, of a table whose meaning is not known, its first rows as they stand."""
+    if one.says:
+        return [cut(text) for text in one.says]
+    rows = [cut(", ".join(f"{name} {value}" for name, value in row.items())) for row in one.rows[:ROWS]]
+    more = len(one.rows) - len(rows)
+    return [*rows, f"and {more:,} rows more"] if more else rows

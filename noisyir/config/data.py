@@ -1,0 +1,37 @@
+"""Settings of the data: where pairs come from, and which of them are made wrong."""
+
+from typing import Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from noisyir.config.base import Fraction, Location, Params
+
+PairColumn = Literal["query", "document", "query_id", "doc_id", "title", "source", "split"]
+
+
+class IngestParams(Params):
+    """Where the raw data lies and how it becomes tables."""
+
+    dataset: Literal["pydocs", "beir", "squad", "pairs"] = Field("pydocs", description="the raw data's format")
+    path: Location = Field(None, description="folder of the raw files (beir, squad), or file (pairs); pydocs: none")
+    corpus: Location = Field(None, description="pairs: the documents' file, where the pairs only name them")
+    columns: dict[PairColumn, str | None] = Field(
+        {}, description="pairs: which column is what, where the usual names do not tell; null: none is"
+    )
+    dev_queries: NonNegativeInt = Field(1000, description="pydocs: queries held out to choose by")
+    test_queries: NonNegativeInt = Field(2000, description="pydocs: queries held out to report on")
+    max_documents: PositiveInt | None = Field(None, description="keep at most this many documents: for a quick look")
+    on_empty: Literal["error", "exclude"] = Field(
+        "error", description="a document without title and text, or a query without text: refuse, or leave out"
+    )
+
+
+class CorruptParams(Params):
+    """Wrong labels put in on purpose, with the truth kept apart for scoring."""
+
+    mechanism: Literal["uniform", "neighbour", "group"] = Field(
+        "uniform", description="the wrong document: any; one close to the right one; any, in some groups of the corpus"
+    )
+    rate: Fraction = Field(0.0, description="share of training queries whose document is replaced")
+    neighbours: PositiveInt = Field(10, description="neighbour: drawn among this many nearest documents")
+    group_rate: Fraction = Field(0.8, description="group: the share replaced within the noisy groups")

@@ -1,0 +1,98 @@
+"""An experiment, a bench of them, and the machine they run on."""
+
+from pathlib import Path
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from noisyir.config.base import Params
+from noisyir.config.data import CorruptParams, IngestParams
+from noisyir.config.noise import AuditParams, DetectParams, RepairParams, ScorePairsParams
+from noisyir.config.results import CompareParams, NoiseTableParams, ReportParams, ScoreParams
+from noisyir.config.retrieval import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, MineParams, SearchParams
+from noisyir.config.training import (
+    CoTeachingParams,
+    InitModelParams,
+    NpcParams,
+    TrainCoTeachingParams,
+    TrainNpcParams,
+    WarmUpParams,
+)
+
+
+class Experiment(Params):
+    """One YAML file: only what differs from the defaults."""
+
+    name: str = Field(description="names the run in reports and in MLflow")
+    description: str = Field("", description="one line on what the experiment shows")
+    seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
+    data: IngestParams = IngestParams()
+    noise: CorruptParams = CorruptParams()
+    bm25_index: Bm25IndexParams = Bm25IndexParams()
+    bm25: Bm25Params = Bm25Params()
+    mine: MineParams = MineParams()
+    model: InitModelParams = InitModelParams()
+    train: WarmUpParams = WarmUpParams()
+    methods: tuple[str, ...] = Field(("dpr",), description="trained side by side; the last one is on trial, and kept")
+    detectors: dict[str, ScorePairsParams] = Field(
+        {
+            "bm25": ScorePairsParams(detector="bm25_margin"),
+            "cross_fit": ScorePairsParams(detector="margin", folds=2),
+        },
+        description="what pairs are judged by, for methods and audits that want verdicts beforehand",
+    )
+    detect: DetectParams = DetectParams()
+    repair: RepairParams = RepairParams()
+    npc: NpcParams = NpcParams()
+    co_teaching: CoTeachingParams = CoTeachingParams()
+    audit: AuditParams | None = Field(None, description="write an audit of the training pairs; null: none")
+    encode: EncodeParams = EncodeParams()
+    index: IndexParams = IndexParams()
+    search: SearchParams = SearchParams()
+    score: ScoreParams = ScoreParams()
+    compare: CompareParams = CompareParams()
+    report: ReportParams = ReportParams()
+
+    def correction(self, **npc: object) -> TrainNpcParams:
+        """The settings of training by noisy pair correction, with some of `npc` changed."""
+        return TrainNpcParams(**dict(self.train), npc=self.npc.model_copy(update=npc))
+
+    def teaching(self) -> TrainCoTeachingParams:
+        """The settings of training by co-teaching."""
+        return TrainCoTeachingParams(**dict(self.train), co_teaching=self.co_teaching)
+
+
+class Suite(Params):
+    """A bench: one experiment under several kinds and rates of noise, methods and seeds."""
+
+    name: str = Field(description="names the bench's files")
+    description: str = Field("", description="one line on what the bench shows")
+    experiment: Experiment
+    noise: tuple[CorruptParams, ...] = Field(min_length=1, description="what is put into the training pairs")
+    methods: tuple[str, ...] = Field(("dpr", "oracle", "npc"), description="trained on each")
+    seeds: tuple[int, ...] = Field((0, 1, 2, 3, 4), description="of the noise and of training")
+    detect: bool = Field(True, description="run the experiment's detectors, for their quality and the noise rate")
+    table: NoiseTableParams = NoiseTableParams()
+
+
+class Runtime(Params):
+    """The machine, not the method: nothing here changes results, so nothing here enters a key."""
+
+    device: str = Field("auto", description="cpu, cuda, cuda:1, ...; auto takes a GPU when there is one")
+    threads: PositiveInt | None = Field(None, description="CPU threads; null: all")
+    batch_tokens: PositiveInt = Field(32768, description="tokens in one inference batch, padding included")
+    checkpoint_seconds: PositiveFloat = Field(60.0, description="least time between two checkpoints of training")
+    java_heap: str = Field("4g", pattern="^[0-9]+[kmgKMG]$", description="largest heap of the JVM that Lucene runs in")
+
+    @property
+    def cpu_threads(self) -> int:
+        """How many CPU threads to use: as many as were asked for, else as there are cores."""
+        import os
+
+        return self.threads or os.cpu_count() or 1
+
+
+def default_home() -> Path:
+    """`$NOISYIR_HOME`, or `.noisyir` in the current folder."""
+    import os
+
+    return Path(os.environ.get("NOISYIR_HOME", ".noisyir")).absolute()

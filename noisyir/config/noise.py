@@ -1,0 +1,69 @@
+"""Settings of what is said and done about wrong pairs."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from noisyir.config.base import Fraction, Params
+
+
+class DetectParams(Params):
+    """From scores of pairs to verdicts."""
+
+    method: Literal["gmm", "beta", "null"] = Field(
+        "null", description="mixture of two Gaussians or Betas, or the scores that made-up wrong pairs have"
+    )
+    threshold: Fraction = Field(0.5, description="least probability of being clean that a clean pair has")
+    min_rate: Fraction = Field(0.02, description="estimated noise rate below which no pair is flagged")
+    null_quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        0.5, description="of the scores of random documents, above which pairs are counted to estimate the rate"
+    )
+    clip: Fraction = Field(0.999, description="quantile above which scores are clipped before a mixture is fitted")
+    confidence: Fraction = Field(0.95, description="of the noise rate's bootstrap interval")
+    resamples: PositiveInt = Field(1000, description="bootstrap resamples of the pairs")
+
+
+class ScoreDetectionParams(Params):
+    """How well wrong pairs were found: nothing to set."""
+
+
+class ScorePairsParams(Params):
+    """How suspect each pair is, by one detector."""
+
+    detector: Literal["pair_nll", "in_batch_rank", "similarity", "rank", "margin", "bm25_margin"] = Field(
+        "pair_nll", description="what is computed of each pair (docs/noise.md)"
+    )
+    batch_size: PositiveInt = Field(512, description="pairs that are each other's negatives: their number + 1")
+    shuffles: PositiveInt = Field(2, description="orders of the pairs that the loss is averaged over")
+    scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax")
+    hard_negatives: NonNegativeInt = Field(0, description="mined negatives beside; an ablation, the paper uses none")
+    neighbours: PositiveInt = Field(10, description="documents nearest to a pair's own, of which one is its near miss")
+    depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
+    k1: PositiveFloat = Field(0.9, description="bm25_margin: term frequency saturation")
+    b: Fraction = Field(0.4, description="bm25_margin: document length normalisation")
+    folds: NonNegativeInt = Field(
+        0, description="models trained, each without one fold of the pairs, which it then scores; 0: the given model"
+    )
+    epochs: PositiveInt = Field(2, description="folds: passes over the pairs of the other folds")
+    learning_rate: PositiveFloat = Field(3e-3, description="folds: the peak of training")
+
+    @property
+    def searches(self) -> bool:
+        """Whether the detector searches the whole collection, and so finds what would be paired instead."""
+        return self.detector not in ("pair_nll", "in_batch_rank")
+
+
+class RepairParams(Params):
+    """What is done about flagged pairs before training."""
+
+    relabel: Fraction = Field(0.5, description="share of the flagged, the surest first, that get their replacement")
+
+
+class AuditParams(Params):
+    """The audited pairs as a table, a CSV and a page for their owner."""
+
+    title: str = Field("", description="the page's heading; a general one if empty")
+    html_rows: PositiveInt = Field(10_000, description="pairs on the page, the most suspect first; the files have all")
+    better: NonNegativeInt = Field(3, description="better documents of a pair that the page shows, at most")
+    text_chars: PositiveInt = Field(2000, description="characters of a text on the page and in the CSV files")
+    sample: NonNegativeInt = Field(0, description="pairs drawn for judging by hand, as sample.csv; 0: no such file")

@@ -1,0 +1,42 @@
+"""Settings of measuring and reporting."""
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+
+from noisyir.config.base import Fraction, Params, Split
+
+
+class ScoreParams(Params):
+    """Measures of one run."""
+
+    measures: tuple[str, ...] = Field(("nDCG@10", "RR@10", "R@100"), description="ir-measures' names")
+    splits: tuple[Split, ...] = Field(("test",), description="the splits scored")
+    answer_ranks: tuple[PositiveInt, ...] = Field((), description="k of answer-match R@k; needs answers")
+    ignore_same_id: bool = Field(False, description="drop a hit whose document id is the query's id (BEIR's rule)")
+
+
+class CompareParams(Params):
+    """Systems side by side."""
+
+    confidence: Fraction = Field(0.95, description="of the bootstrap intervals")
+    resamples: PositiveInt = Field(10000, description="bootstrap resamples of the queries")
+    baseline: str | None = Field(None, description="the system that every other is compared with; null: the first")
+
+
+class NoiseTableParams(Params):
+    """The noise bench's table."""
+
+    title: str = Field("", description="the page's heading; a general one if empty")
+    baseline: str = Field("dpr", description="the method that every other is compared with")
+    reference: str | None = Field("oracle", description="a method that all are compared with, too; null: none")
+    confidence: Fraction = Field(0.95, description="of the bootstrap intervals")
+    resamples: PositiveInt = Field(10000, description="bootstrap resamples of the queries")
+    alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value that is called significant")
+
+
+class ReportParams(Params):
+    """The page that shows the result."""
+
+    title: str = Field("", description="the page's heading; the experiment's name if empty")
+    alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value of a win or a regression")
+    min_gain: NonNegativeFloat = Field(0.01, description="least gain of a win, in the measure's own unit")
+    examples: NonNegativeInt = Field(5, description="example pairs, wins and losses shown")

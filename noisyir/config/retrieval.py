@@ -1,0 +1,53 @@
+"""Settings of retrieval: BM25, encoding, indexes, search, and the negatives mined from rankings."""
+
+from typing import Literal
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+
+from noisyir.config.base import HELD_OUT, Fraction, Params, Split
+
+
+class Bm25IndexParams(Params):
+    """The inverted index."""
+
+    engine: Literal["pyserini", "bm25s"] = Field("pyserini", description="bm25s needs no Java; same formula")
+
+
+class Bm25Params(Params):
+    """Lexical search; the defaults are Anserini's."""
+
+    k1: PositiveFloat = Field(0.9, description="term frequency saturation")
+    b: Fraction = Field(0.4, description="document length normalisation")
+    top_k: PositiveInt = Field(100, description="documents kept a query")
+    splits: tuple[Split, ...] = Field(("dev", "test"), description="the queries searched for")
+
+
+class EncodeParams(Params):
+    """Vectors of every document and query."""
+
+    splits: tuple[Split, ...] = Field(HELD_OUT, description="the queries encoded")
+    dtype: Literal["float32", "float16"] = Field("float32", description="of the stored vectors")
+    shard_rows: PositiveInt = Field(65536, description="documents a shard: the unit of resuming")
+
+
+class IndexParams(Params):
+    """The FAISS index."""
+
+    factory: str = Field("Flat", description="FAISS factory string: Flat, HNSW32, IVF4096,PQ64, ...")
+    train_rows: PositiveInt = Field(262144, description="vectors sampled to train an index that needs training")
+
+
+class SearchParams(Params):
+    """Dense search."""
+
+    top_k: PositiveInt = Field(100, description="documents kept a query")
+    probes: PositiveInt = Field(32, description="IVF: lists visited a query")
+    breadth: PositiveInt = Field(128, description="HNSW: candidates kept while searching")
+
+
+class MineParams(Params):
+    """Which retrieved documents become hard negatives."""
+
+    per_query: NonNegativeInt = Field(0, description="hard negatives drawn for one query; 0 mines none")
+    rank_from: PositiveInt = Field(1, description="first rank of the run that may be drawn")
+    rank_to: PositiveInt = Field(100, description="last rank of the run that may be drawn")

@@ -1,0 +1,10 @@
+"""Co-teaching: two models, each taught by the pairs of small loss to the other (Han et al., NeurIPS 2018)."""
+
+from noisyir.methods.scene import Outputs, Scene
+from noisyir.stages.co_teach import CO_TEACH
+
+
+def train(scene: Scene) -> Outputs:
+    """The share of pairs dropped is the noise rate that the experiment's detectors estimate."""
+    pairs, estimate = scene.noisy["noisy_pairs"], scene.flags()["noise_estimate"]
+    return scene.train(CO_TEACH, scene.exp.teaching(), "co_teaching", pairs=pairs, estimate=estimate)

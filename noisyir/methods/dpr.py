@@ -1,0 +1,22 @@
+"""Plain DPR (Karpukhin et al., EMNLP 2020), on the pairs as they come, or with regard to verdicts made beforehand."""
+
+from noisyir.methods.scene import Outputs, Scene
+from noisyir.stages.warm_up import WARM_UP
+
+
+def train(scene: Scene) -> Outputs:
+    """On all pairs alike: what popular trainers do."""
+    return scene.train(WARM_UP, scene.exp.train, "dpr", pairs=scene.noisy["noisy_pairs"])
+
+
+def train_without_flagged(scene: Scene) -> Outputs:
+    """On the pairs that the detectors call clean."""
+    flags = scene.flags()["noise_flags"]
+    return scene.train(WARM_UP, scene.exp.train, "drop", pairs=scene.noisy["noisy_pairs"], flags=flags)
+
+
+def train_weighted(scene: Scene) -> Outputs:
+    """On all pairs, the loss of each times its probability of being clean."""
+    params = scene.exp.train.model_copy(update={"flagged": "weight"})
+    flags = scene.flags()["noise_flags"]
+    return scene.train(WARM_UP, params, "reweight", pairs=scene.noisy["noisy_pairs"], flags=flags)

@@ -1,0 +1,11 @@
+"""Plain DPR on repaired pairs: the surest wrong ones relabelled, the others dropped."""
+
+from noisyir.methods.scene import Outputs, Scene
+from noisyir.stages.warm_up import WARM_UP
+
+
+def train(scene: Scene) -> Outputs:
+    """The control of `npc_relabel`: the same pairs without a teacher."""
+    repaired = scene.repaired()
+    pairs, flags = repaired["repaired_pairs"], repaired["repaired_flags"]
+    return scene.train(WARM_UP, scene.exp.train, "relabel", pairs=pairs, flags=flags)

@@ -1,0 +1,83 @@
+"""What a denoising method is given: a plan to add its steps to, the data, the pairs, and where training starts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from noisyir.config import Bm25IndexParams, Experiment, Params, ScorePairsParams
+from noisyir.plan import Output, Plan
+from noisyir.stage import Stage
+from noisyir.stages.bm25_index import BM25_INDEX
+from noisyir.stages.detect import DETECT
+from noisyir.stages.repair import REPAIR
+from noisyir.stages.score_pairs import SCORE_PAIRS
+
+Outputs = Mapping[str, Output]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One experiment's noisy pairs under one seed.  Steps that two methods share are one step of the plan.
+
+    data: what ingest wrote; noisy: what corrupt wrote; start: the untrained model; negatives: mined ones, if any;
+    label: stands in the names of the steps, where a plan has several scenes.
+    judged: the outputs of those who flagged pairs so far, for scoring them.
+    """
+
+    plan: Plan
+    exp: Experiment
+    data: Outputs
+    noisy: Outputs
+    start: Output
+    negatives: Output | None
+    label: str = ""
+    judged: dict[str, Outputs] = field(default_factory=dict)
+
+    def name(self, what: str) -> str:
+        """A step's label."""
+        return f"{self.label}:{what}" if self.label else what
+
+    def train(self, stage: Stage, params: Params, label: str, **inputs: Output | None) -> Outputs:
+        """Train by a stage that reads what DPR's does; `inputs` are the pairs, and perhaps flags."""
+        texts = {name: self.data[name] for name in ("queries", "corpus", "qrels")}
+        trained = self.plan.add(
+            stage, params, self.name(label), model=self.start, negatives=self.negatives, **texts, **inputs
+        )
+        if "noise_flags" in trained:
+            self.judged[label] = trained
+        return trained
+
+    def scores(self, detector: str, params: ScorePairsParams) -> Outputs:
+        """The noisy pairs scored by one detector, starting from the untrained model."""
+        index = None
+        if params.detector == "bm25_margin":
+            engine = Bm25IndexParams(engine="bm25s")
+            index = self.plan.add(BM25_INDEX, engine, "for_pairs", corpus=self.data["corpus"])["lexical_index"]
+        return self.plan.add(
+            SCORE_PAIRS,
+            params,
+            self.name(detector),
+            model=self.start,
+            pairs=self.noisy["noisy_pairs"],
+            lexical_index=index,
+            negatives=self.negatives if params.hard_negatives else None,
+            queries=self.data["queries"],
+            corpus=self.data["corpus"],
+        )
+
+    def flags(self) -> Outputs:
+        """The verdicts of the experiment's detectors on the noisy pairs, and the noise rate."""
+        scores = {name: self.scores(name, params)["pair_scores"] for name, params in self.exp.detectors.items()}
+        flags = self.judged["detectors"] = self.plan.add(DETECT, self.exp.detect, self.label, scores=scores)
+        return flags
+
+    def rivals(self) -> Output | None:
+        """What the first of the experiment's detectors that searches would pair instead; None where none searches."""
+        for name, params in self.exp.detectors.items():
+            if params.searches:
+                return self.scores(name, params)["rivals"]
+        return None
+
+    def repaired(self) -> Outputs:
+        """The noisy pairs with the surest wrong ones relabelled, and flags for what is left."""
+        flags = self.flags()["noise_flags"]
+        return self.plan.add(REPAIR, self.exp.repair, self.label, pairs=self.noisy["noisy_pairs"], flags=flags)

@@ -1,0 +1,300 @@
+"""The noise bench's page and its Markdown: one table a measure for each kind of noise, detection, how it was made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jinja2
+import pyarrow as pa
+from markupsafe import Markup
+
+from noisyir.builds import Meta
+from noisyir.config import NoiseTableParams
+from noisyir.eval.bench_detection import Quality
+from noisyir.report.bench_chart import Line, Point, Role, rate_chart
+from noisyir.report.bench_history import environment, facts, settings
+from noisyir.report.summary import markdown_table, p_value, signed
+
+Row = Mapping[str, Any]
+Word = Literal["better", "worse", "unclear", "equal"]
+_TITLE = "Training on wrong pairs"
+_NONE = "\N{EN DASH}"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What the page tells: the summary (BENCH_SUMMARY), the detectors, seeds and number of cells, the builds behind."""
+
+    summary: pa.Table
+    detection: Sequence[Quality]
+    seeds: Sequence[int]
+    cells: int
+    builds: Sequence[Meta]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A table's cell: the comparison it shows, in a word what came of it, and whether its mean is the best."""
+
+    row: Row
+    word: Word | None
+    best: bool
+
+
+@dataclass(frozen=True)
+class Table:
+    """One measure under one kind of noise: a row of entries for each method, a column for each rate.
+
+    rows: against the baseline.  gaps: against the reference.  None where a method was not run at that rate.
+    """
+
+    measure: str
+    split: str
+    queries: int
+    rates: tuple[float, ...]
+    rows: Sequence[tuple[str, Role, Sequence[Entry | None]]]
+    gaps: Sequence[tuple[str, Sequence[Entry | None]]]
+
+
+def render(params: NoiseTableParams, bench: Bench) -> str:
+    """The page as HTML text; the same input gives the same text."""
+    sections = tables(params, bench.summary)
+    rows = bench.summary.to_pylist()
+    return _template().render(
+        title=params.title or _TITLE,
+        params=params,
+        methods=list(dict.fromkeys(row["method"] for row in rows)),
+        seeds=bench.seeds,
+        cells=bench.cells,
+        queries=dict.fromkeys((row["split"], row["queries"]) for row in rows),
+        headlines=headlines(params, bench.summary),
+        sections={name: [(table, _chart(table)) for table in found] for name, found in sections.items()},
+        tests=[(row, word(row, params.alpha)) for row in rows if row["against"] is not None],
+        detection=detection_rows(bench.detection),
+        facts=facts(bench.builds),
+        settings=settings(bench.builds),
+        environment=environment(bench.builds),
+    )
+
+
+def markdown(params: NoiseTableParams, bench: Bench) -> str:
+    """The same tables as Markdown, short enough for a terminal."""
+    parts = [f"# {params.title or _TITLE}\n", f"{_seeds(bench.seeds)}.\n"]
+    for mechanism, found in tables(params, bench.summary).items():
+        for table in found:
+            parts.append(f"## {mechanism}: {table.measure} ({table.split}, {table.queries:,} queries)\n")
+            parts.append(markdown_table(_mean_rows(table), left=1))
+    if (tests := _test_rows(params, bench.summary))[1:]:
+        parts += ["## Differences\n", markdown_table(tests, left=6), f"{_tests_note(params, len(tests) - 1)}\n"]
+    if bench.detection:
+        parts += ["## Detection\n", markdown_table(detection_rows(bench.detection), left=3)]
+    return "\n".join(parts)
+
+
+def tables(params: NoiseTableParams, summary: pa.Table) -> dict[str, list[Table]]:
+    """The tables of each mechanism, in the order of its measures."""
+    rows = summary.to_pylist()
+    found: dict[str, list[Table]] = {}
+    for mechanism, measure, split in dict.fromkeys((row["mechanism"], row["measure"], row["split"]) for row in rows):
+        of_table = [
+            row for row in rows if (row["mechanism"], row["measure"], row["split"]) == (mechanism, measure, split)
+        ]
+        found.setdefault(mechanism, []).append(_table(params, of_table))
+    return found
+
+
+def headlines(params: NoiseTableParams, summary: pa.Table) -> list[dict[str, Any]]:
+    """For each mechanism the best method, by the first measure at the highest rate, against baseline and reference."""
+    found = []
+    for mechanism, (first, *_) in tables(params, summary).items():
+        last = {name: entries[-1] for name, role, entries in first.rows if role == "other"}
+        if contest := {name: entry for name, entry in last.items() if entry is not None}:
+            name = max(contest, key=lambda method: float(contest[method].row["mean"]))
+            gap = next((entries[-1] for method, entries in first.gaps if method == name), None)
+            found.append({"mechanism": mechanism, "entry": contest[name], "gap": gap})
+    return found
+
+
+def word(row: Row, alpha: float) -> Word | None:
+    """What a test says: better or worse where the corrected p is below alpha and the interval is on one side of zero.
+
+    equal: the two gave the same values on every query, as when nothing was there to correct.
+    """
+    if row["against"] is None:
+        return None
+    low, high = row["difference_low"], row["difference_high"]
+    if low == high == 0:
+        return "equal"
+    if row["p_holm"] < alpha and low > 0:
+        return "better"
+    return "worse" if row["p_holm"] < alpha and high < 0 else "unclear"
+
+
+def detection_rows(detection: Sequence[Quality]) -> list[list[str]]:
+    """One row a detector and noise, headings first; an undefined measure, such as AUROC of no noise, is a dash."""
+    head = [
+        "noise",
+        "rate",
+        "detector",
+        "epoch",
+        "AUROC",
+        "AP",
+        "F1",
+        "estimated rate",
+        "true rate",
+        "covered",
+        "seeds",
+    ]
+    return [head] + [
+        [
+            quality.mechanism,
+            percent(quality.rate),
+            quality.detector,
+            _epochs(quality),
+            *(_number(quality.means.get(name)) for name in ("auroc", "average_precision", "f1")),
+            _estimate(quality.means),
+            _percent(quality.means.get("true_rate")),
+            f"{quality.covered} of {quality.intervals}" if quality.intervals else _NONE,
+            str(len(quality.epochs)),
+        ]
+        for quality in detection
+    ]
+
+
+def percent(rate: float) -> str:
+    """A noise rate as it is set: 50 %, 2.5 %."""
+    return f"{100 * rate:g} %"
+
+
+def _table(params: NoiseTableParams, rows: Sequence[Row]) -> Table:
+    rates = tuple(sorted({row["rate"] for row in rows}))
+    own = [row for row in rows if row["method"] != params.reference]
+    best = {rate: max((row["mean"] for row in own if row["rate"] == rate), default=None) for rate in rates}
+    entries: dict[tuple[str, bool, float], Entry] = {}
+    for row in rows:
+        is_best = row["method"] != params.reference and row["mean"] == best[row["rate"]]
+        is_gap = params.reference is not None and row["against"] == params.reference
+        entries[row["method"], is_gap, row["rate"]] = Entry(row, word(row, params.alpha), is_best)
+    roles: dict[str | None, Role] = {params.reference: "reference", params.baseline: "baseline"}
+    main = [
+        (method, roles.get(method, "other"), [entries.get((method, False, rate)) for rate in rates])
+        for method in dict.fromkeys(row["method"] for row in rows)
+    ]
+    compared = dict.fromkeys(method for method, is_gap, _ in entries if is_gap)
+    gaps = [(method, [entries.get((method, True, rate)) for rate in rates]) for method in compared]
+    first = rows[0]
+    return Table(first["measure"], first["split"], first["queries"], rates, main, gaps)
+
+
+def _chart(table: Table) -> Markup | None:
+    if len(table.rates) < 2:
+        return None
+    lines = []
+    for method, role, entries in table.rows:
+        rows = [entry.row for entry in entries if entry is not None]
+        lines.append(Line(method, role, [Point(row["rate"], row["mean"], row["seed_std"] or 0.0) for row in rows]))
+    return Markup(rate_chart(lines, name=table.measure))
+
+
+def _mean_rows(table: Table) -> list[list[str]]:
+    rows = [["method", *map(percent, table.rates)]]
+    for method, _, entries in table.rows:
+        rows.append([method, *(_mean_cell(entry) for entry in entries)])
+    return rows
+
+
+def _mean_cell(entry: Entry | None) -> str:
+    if entry is None:
+        return _NONE
+    mean = f"{entry.row['mean']:.3f}"
+    spread = entry.row["seed_std"]
+    shown = f"**{mean}**" if entry.best else mean
+    return shown + (f" ± {_spread(spread)}" if spread is not None else "") + (f" {entry.word}" if entry.word else "")
+
+
+def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
+    head = [
+        "noise",
+        "rate",
+        "measure",
+        "split",
+        "method",
+        "against",
+        "difference",
+        "interval",
+        "p (Holm)",
+        "seeds better",
+    ]
+    return [[*head, "verdict"]] + [
+        [
+            row["mechanism"],
+            percent(row["rate"]),
+            row["measure"],
+            row["split"],
+            row["method"],
+            row["against"],
+            signed(row["difference"]),
+            f"[{signed(row['difference_low'])}, {signed(row['difference_high'])}]",
+            p_value(row["p_holm"]),
+            f"{row['seeds_better']} of {row['seeds']}",
+            word(row, params.alpha) or "",
+        ]
+        for row in summary.to_pylist()
+        if row["against"] is not None
+    ]
+
+
+def _tests_note(params: NoiseTableParams, tests: int) -> str:
+    return (
+        f"Paired t-tests over queries, a query's value being its mean over seeds; p corrected by Holm for all {tests} "
+        f"tests; {100 * params.confidence:g} % paired bootstrap intervals over queries. better, worse: corrected p "
+        f"below {params.alpha:g} and the interval on that side of zero; unclear: neither."
+    )
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"{len(seeds)} seed{'s' if len(seeds) != 1 else ''} ({', '.join(map(str, seeds))})"
+
+
+def _spread(value: float) -> str:
+    """A standard deviation to three places, or to four where three would show none."""
+    return f"{value:.4f}" if 0 < value < 0.0005 else f"{value:.3f}"
+
+
+def _number(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.3f}"
+
+
+def _percent(value: float | None) -> str:
+    return _NONE if value is None else f"{100 * value:.1f} %"
+
+
+def _estimate(means: Mapping[str, float]) -> str:
+    if "rate" not in means or "rate_low" not in means:
+        return _percent(means.get("rate"))
+    return f"{100 * means['rate']:.1f} % [{100 * means['rate_low']:.1f}, {100 * means['rate_high']:.1f}]"
+
+
+def _epochs(quality: Quality) -> str:
+    low, high = min(quality.epochs), max(quality.epochs)
+    epoch = str(low) if low == high else f"{low} to {high}"
+    return epoch if quality.when == "only" else f"{epoch} ({quality.when})"
+
+
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("noisyir.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "signed": signed,
+        "p_value": p_value,
+        "percent": percent,
+        "spread": _spread,
+        "seeds": _seeds,
+    }
+    environment.globals["tests_note"] = _tests_note
+    return environment.get_template("bench.html")

@@ -1,0 +1,65 @@
+"""noise_table: all runs of the noise bench in one table, with significance, and the page that shows it."""
+
+from collections.abc import Mapping
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from noisyir.config import NoiseTableParams
+from noisyir.errors import DataError
+from noisyir.schemas import BENCH_PAGE, BENCH_SUMMARY, BENCH_VALUES, DETECTION, METRICS
+from noisyir.stage import Job, Stage
+
+if TYPE_CHECKING:
+    from noisyir.eval.bench import Cell
+
+
+def noise_table(job: Job[NoiseTableParams]) -> None:
+    """Compare the methods under every kind and rate of noise; write the values, the summary and the page."""
+    from noisyir.eval.bench import by_cell, read_blocks, summarise
+    from noisyir.eval.bench_detection import detection_quality
+    from noisyir.provenance import lineage
+    from noisyir.report.bench import Bench, markdown, render
+
+    params, metrics = job.params, by_cell(job.tables("metrics"))
+    if not metrics:
+        raise DataError("noise_table: the bench has no cell: give it at least one method, seed and kind of noise")
+    summary = summarise(
+        read_blocks(metrics),
+        job.rng("bootstrap"),
+        baseline=params.baseline,
+        reference=params.reference,
+        confidence=params.confidence,
+        resamples=params.resamples,
+    )
+    _write_values(job, metrics)
+    job.write("bench_summary", summary)
+    detection = detection_quality(by_cell(job.tables("detection")))
+    builds = lineage(job.store, chain(job.refs("metrics").values(), job.refs("detection").values()))
+    bench = Bench(summary, detection, sorted({cell.seed for cell in metrics}), len(metrics), builds)
+    folder = job.new_folder("bench_page")
+    (folder / "bench.html").write_text(render(params, bench), encoding="utf-8")
+    (folder / "bench.md").write_text(markdown(params, bench), encoding="utf-8")
+
+
+def _write_values(job: Job[NoiseTableParams], metrics: "Mapping[Cell, pa.Table]") -> None:
+    """Every cell's values per query, one part a cell; the rows of means are left out."""
+    with job.writer("bench_values") as out:
+        for done, (cell, table) in enumerate(metrics.items(), 1):
+            rows = table.filter(pa.compute.is_valid(table["query_id"]))
+            for name in ("mechanism", "rate", "method"):
+                rows = rows.append_column(name, pa.repeat(getattr(cell, name), rows.num_rows))
+            out.append(rows.append_column("seed", pa.repeat(pa.scalar(cell.seed, pa.int32()), rows.num_rows)))
+            job.progress(done, len(metrics), "runs")
+
+
+NOISE_TABLE = Stage(
+    name="noise_table",
+    version=1,
+    params=NoiseTableParams,
+    reads={"metrics": METRICS.all().each(), "detection": DETECTION.all().each()},
+    writes={"bench_values": BENCH_VALUES, "bench_summary": BENCH_SUMMARY, "bench_page": BENCH_PAGE},
+    run=noise_table,
+    seeded=True,
+)

@@ -1,0 +1,212 @@
+"""What rows about a query mean, in words: one function for each table that a person may ask about."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from noisyir.report.audit_reasons import chance
+
+Row: TypeAlias = dict[str, Any]
+ByArtifact: TypeAlias = Mapping[str, Sequence[Row]]
+
+_FEW = 3  # documents named where there are many
+
+
+class Asked(NamedTuple):
+    """What was asked about: `doc_id` where it is one pair, and `documents`, all that are of interest.
+
+    params: the settings of the build that the rows are of.
+    """
+
+    doc_id: str | None
+    documents: Sequence[str]
+    params: Mapping[str, Any]
+
+    def of(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows about the document, where one was asked about; else all."""
+        return [row for row in rows if self.doc_id in (None, row.get("doc_id", self.doc_id))]
+
+
+def describe(artifact: str, rows: Sequence[Row], asked: Asked) -> tuple[list[str], list[Row]]:
+    """Sentences about the rows of a query, none where the meaning is not known, and the rows that were asked about."""
+    speak = SENTENCES.get(artifact)
+    return (speak(rows, asked) if speak else []), asked.of(rows)
+
+
+def documents_of(rows: ByArtifact) -> tuple[str, ...]:
+    """The documents that a query is, was or should be paired with."""
+    pairs = [row for name in ("pairs", "noisy_pairs", "repaired_pairs") for row in rows.get(name, ())]
+    relevant = [row for row in rows.get("qrels", ()) if row["relevance"] > 0]
+    return tuple(dict.fromkeys(row["doc_id"] for row in [*pairs, *relevant]))
+
+
+def documents_named(rows: ByArtifact, documents: Sequence[str]) -> tuple[str, ...]:
+    """These documents, those of the query's pairs, and what the decisions about them name instead."""
+    named = [*documents, *(row["doc_id"] for name in ("pairs", "noisy_pairs") for row in rows.get(name, ()))]
+    for row in (row for of_table in rows.values() for row in of_table if row.get("doc_id") in documents):
+        named += [row.get("replacement"), row.get("best_other")]
+        named += [*(row.get("better") or ())[:_FEW], *(row.get("rivals") or ())[:_FEW]]
+    return tuple(dict.fromkeys(doc_id for doc_id in named if doc_id is not None))
+
+
+def _queries(rows: Sequence[Row], asked: Asked) -> list[str]:
+    return [f"in the split {row['split']}" for row in rows]
+
+
+def _excluded(rows: Sequence[Row], asked: Asked) -> list[str]:
+    return [f"the {row['kind']} {row['id']} was left out: {row['reason']}" for row in rows]
+
+
+def _answers(rows: Sequence[Row], asked: Asked) -> list[str]:
+    return [f"answered by {_list([repr(alias) for alias in row['aliases']])}" for row in rows]
+
+
+def _pairs(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if found := asked.of(rows):
+        return [f"paired with {row['doc_id']} for {row['split']}{_from(row['source'])}" for row in found]
+    return [f"not paired with {asked.doc_id}, but with {_list([row['doc_id'] for row in rows])}"] if rows else []
+
+
+def _qrels(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if found := asked.of(rows):
+        return [f"{row['doc_id']} is judged {_relevance(row['relevance'])}" for row in found]
+    return [f"{asked.doc_id} is not judged"] if rows else []
+
+
+def _noise_truth(rows: Sequence[Row], asked: Asked) -> list[str]:
+    """Nothing where no noise was put in."""
+    if not asked.params.get("rate"):
+        return []
+    if found := asked.of(rows):
+        return [_truth(row) for row in found]
+    return [f"no longer paired with {asked.doc_id}: {_truth(row)}" for row in rows if row["is_noisy"]]
+
+
+def _truth(row: Row) -> str:
+    if row["is_noisy"]:
+        return f"replaced on purpose: {row['doc_id']} was put in ({row['kind']}), so the pair is wrong"
+    return f"its pair with {row['doc_id']} was left as it was"
+
+
+def _said_elsewhere(rows: Sequence[Row], asked: Asked) -> list[str]:
+    """Nothing: the truth about noise, or the repaired pairs, say it."""
+    return []
+
+
+def _ranking(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if not rows:
+        return []
+    places = {row["doc_id"]: row for row in rows}
+    first = min(rows, key=lambda row: row["rank"])["doc_id"]
+    says = [
+        f"{doc_id} at rank {places[doc_id]['rank']:,} of {len(rows):,} (score {places[doc_id]['score']:.3f})"
+        if doc_id in places
+        else f"{doc_id} is not among the first {len(rows):,}"
+        for doc_id in asked.documents
+    ]
+    return says if places[first]["doc_id"] in asked.documents else [*says, f"{first} comes first"]
+
+
+def _negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if asked.doc_id is None:
+        return [f"hard negatives: {_list([row['doc_id'] for row in rows])}"] if rows else []
+    if asked.of(rows):
+        return [f"{asked.doc_id} was drawn as a hard negative"]
+    return [f"{asked.doc_id} was not drawn as a hard negative; {len(rows):,} others were"] if rows else []
+
+
+def _pair_scores(rows: Sequence[Row], asked: Asked) -> list[str]:
+    by = asked.params.get("detector", "the loss of training")
+    return [
+        f"{row['doc_id']}, epoch {row['epoch']}: {by} {row['score']:.3f}, and {row['null_score']:.3f} with another "
+        f"document in its place; the higher, the likelier wrong{_instead(row['best_other'])}"
+        for row in asked.of(rows)
+    ]
+
+
+def _rivals(rows: Sequence[Row], asked: Asked) -> list[str]:
+    says = []
+    for row in asked.of(rows):
+        depth = asked.params.get("depth")
+        place = f"at rank {row['rank']:,}" if row["rank"] else f"beyond rank {depth}"
+        found = zip(row["rivals"][:_FEW], row["rival_similarities"], strict=False)
+        others = ", ".join(f"{doc_id} {similarity:.3f}" for doc_id, similarity in found) or "none"
+        says.append(f"{row['doc_id']} {place} of all documents (similarity {row['similarity']:.3f}); others: {others}")
+    return says
+
+
+def _noise_flags(rows: Sequence[Row], asked: Asked) -> list[str]:
+    threshold = asked.params.get("threshold", asked.params.get("detection", {}).get("threshold"))
+    return [
+        f"{row['doc_id']}, epoch {row['epoch']}: {'called clean' if row['is_clean'] else 'flagged as wrong'}, "
+        f"chance of being right {chance(row['p_clean'])} (clean from {threshold}){_instead(row['replacement'])}"
+        for row in asked.of(rows)
+    ]
+
+
+_ACTIONS = {
+    "keep": "{} is kept",
+    "flag": "{} stays flagged",
+    "relabel": "{} was given to the query in place of a flagged document",
+}
+
+
+def _repaired_pairs(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if found := asked.of(rows):
+        return [_ACTIONS.get(row["action"], f"{{}}: {row['action']}").format(row["doc_id"]) for row in found]
+    given = [row["doc_id"] for row in rows if row["action"] == "relabel"]
+    return [f"no longer paired with {asked.doc_id}; {_list(given)} was given instead"] if given else []
+
+
+def _audit(rows: Sequence[Row], asked: Asked) -> list[str]:
+    return [
+        f"{row['doc_id']} is called {row['verdict']}, chance of being right {chance(row['p_clean'])}"
+        f"{_instead(row['replacement'])}: {row['reason']}"
+        for row in asked.of(rows)
+    ]
+
+
+def _metrics(rows: Sequence[Row], asked: Asked) -> list[str]:
+    by_split: dict[str, list[str]] = {}
+    for row in rows:
+        by_split.setdefault(row["split"], []).append(f"{row['measure']} {row['value']:.3f}")
+    return [f"{', '.join(values)} (split {split})" for split, values in by_split.items()]
+
+
+def _relevance(value: int) -> str:
+    return f"relevant ({value})" if value > 0 else f"not relevant ({value})"
+
+
+def _instead(doc_id: str | None) -> str:
+    return f"; {doc_id} would be paired instead" if doc_id else ""
+
+
+def _from(source: str | None) -> str:
+    return f", from {source}" if source else ""
+
+
+def _list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
+    return ", ".join(names[:_FEW]) + more
+
+
+# In the order in which the tables of one step are told.
+SENTENCES: dict[str, Callable[[Sequence[Row], Asked], list[str]]] = {
+    "queries": _queries,
+    "excluded": _excluded,
+    "answers": _answers,
+    "pairs": _pairs,
+    "qrels": _qrels,
+    "noisy_pairs": _said_elsewhere,
+    "clean_pairs": _said_elsewhere,
+    "noise_truth": _noise_truth,
+    "bm25_run": _ranking,
+    "dense_run": _ranking,
+    "negatives": _negatives,
+    "pair_scores": _pair_scores,
+    "rivals": _rivals,
+    "noise_flags": _noise_flags,
+    "repaired_pairs": _repaired_pairs,
+    "repaired_flags": _said_elsewhere,
+    "audit": _audit,
+    "metrics": _metrics,
+}

@@ -1,0 +1,47 @@
+"""Audits of small sets of pairs, as the audit stage would write them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from noisyir.data.pairs import PairsFile
+from noisyir.report.audit_words import full_text
+from noisyir.schemas import AUDIT
+
+CLEAN = {
+    "source": None, "query": "", "document": "", "verdict": "clean", "p_clean": 0.9, "score": 1.0, "rank": 1,
+    "similarity": 0.8, "better": [], "better_similarities": [], "replacement": None, "duplicates": 0,
+    "reason": "The document is found first for its query.",
+}  # fmt: skip
+
+
+def wrong(replacement: str | None = None, *, p_clean: float = 0.1, score: float = 5.0, **more: Any) -> dict[str, Any]:
+    """What an audit says of a flagged pair."""
+    found = {"verdict": "wrong", "p_clean": p_clean, "score": score, "rank": 40, "reason": "Another document fits."}
+    return {**found, "replacement": replacement, "better": [replacement] if replacement else [], **more}
+
+
+def audit_of(pairs: Mapping[tuple[str, str], Mapping[str, Any]]) -> pa.Table:
+    """An audit of pairs that are clean but for what is said of each."""
+    rows = [{"query_id": query, "doc_id": doc, **CLEAN, **said} for (query, doc), said in pairs.items()]
+    return pa.Table.from_pylist(rows, schema=AUDIT.schema)
+
+
+def audit_of_file(file: PairsFile, flagged: Mapping[str, Mapping[str, Any]]) -> pa.Table:
+    """An audit of a file's training pairs; flagged: what is said of pairs by their query's text."""
+    texts = {query.query_id: query.text for query in file.queries()}
+    documents = {doc.doc_id: full_text(doc.title, doc.text) for doc in file.documents()}
+    said = {
+        (pair.query_id, pair.doc_id): {
+            "query": texts[pair.query_id], "document": documents[pair.doc_id], "source": pair.source,
+            **flagged.get(texts[pair.query_id], {}),
+        }
+        for pair in file.judgements() if pair.split == "train"
+    }  # fmt: skip
+    return audit_of(said)
+
+
+def id_of(file: PairsFile, text: str) -> str:
+    """The id of the document with this text."""
+    return next(doc.doc_id for doc in file.documents() if doc.text == text)

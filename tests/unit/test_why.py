@@ -1,0 +1,273 @@
+"""Why a pair is where it is: every stage of a real run is asked, and says what its tables hold."""
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from noisyir.commands import why
+from noisyir.config import (
+    AuditParams,
+    Bm25IndexParams,
+    Bm25Params,
+    CorruptParams,
+    DetectParams,
+    EncodeParams,
+    Experiment,
+    IndexParams,
+    IngestParams,
+    InitModelParams,
+    MineParams,
+    Params,
+    RepairParams,
+    Runtime,
+    ScorePairsParams,
+    ScoreParams,
+    SearchParams,
+)
+from noisyir.data.sources import source_digest
+from noisyir.errors import DataError, StoreError
+from noisyir.models.weights import weights_digest
+from noisyir.observe import Silent
+from noisyir.plan import Choice, Plan
+from noisyir.runs import run_experiment
+from noisyir.schemas import PAIRS, Artifact
+from noisyir.stage import Job, Stage
+from noisyir.stages.audit import AUDIT
+from noisyir.stages.bm25 import BM25
+from noisyir.stages.bm25_index import BM25_INDEX
+from noisyir.stages.corrupt import CORRUPT
+from noisyir.stages.detect import DETECT
+from noisyir.stages.encode import ENCODE
+from noisyir.stages.index import INDEX
+from noisyir.stages.ingest import INGEST
+from noisyir.stages.init_model import INIT_MODEL
+from noisyir.stages.mine import MINE
+from noisyir.stages.repair import REPAIR
+from noisyir.stages.score import SCORE
+from noisyir.stages.score_pairs import SCORE_PAIRS
+from noisyir.stages.search import SEARCH
+from noisyir.store import Store
+from noisyir.tables import read_parts
+from noisyir.tracking import Tracker
+from noisyir.why.account import MAX_CHARS, explain
+from tests.tiny import write_beir
+
+OPINIONS = Artifact("opinions", 1, {"query_id": pa.string(), "doc_id": pa.string(), "mood": pa.string()}, ("query_id",))
+
+
+def have_opinions(job: Job[Params]) -> None:
+    pairs = job.table("pairs")
+    job.write("opinions", pairs.append_column("mood", pa.array(["glad"] * pairs.num_rows)))
+
+
+OPINE = Stage(
+    "opine", 1, Params, reads={"pairs": PAIRS["query_id", "doc_id"]}, writes={"opinions": OPINIONS}, run=have_opinions
+)
+
+
+def plan_of(exp: Experiment) -> Plan:
+    """Every stage that decides about pairs, and one that `why` knows nothing of."""
+    plan = Plan(exp.seed)
+    data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
+    texts = {name: data[name] for name in ("corpus", "queries")}
+    plan.add(OPINE, Params(), pairs=data["pairs"])
+    known = {name: data[name] for name in ("qrels", "corpus", "answers")}
+    noisy = plan.add(CORRUPT, exp.noise, pairs=data["pairs"], **known)["noisy_pairs"]
+    lexical = plan.add(BM25_INDEX, Bm25IndexParams(engine="bm25s"), corpus=data["corpus"])
+    ranked = plan.add(BM25, Bm25Params(splits=("train", "test"), top_k=20), "train", queries=data["queries"], **lexical)
+    plan.add(MINE, MineParams(per_query=4, rank_to=20), run=ranked["bm25_run"], pairs=noisy,
+             **{name: data[name] for name in ("answers", "corpus")})  # fmt: skip
+    start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
+    vectors = plan.add(ENCODE, EncodeParams(), "start", model=start, **texts)
+    index = plan.add(INDEX, IndexParams(), "start", doc_vectors=vectors["doc_vectors"])
+    run = plan.add(SEARCH, SearchParams(top_k=10), "start", query_vectors=vectors["query_vectors"],
+                   corpus=data["corpus"], **index)  # fmt: skip
+    plan.add(SCORE, ScoreParams(measures=("RR@10",)), "start", run=run["dense_run"],
+             **{name: data[name] for name in ("qrels", "queries", "answers", "corpus")})  # fmt: skip
+    scored = plan.add(SCORE_PAIRS, ScorePairsParams(detector="bm25_margin"), "bm25", model=start, pairs=noisy,
+                      **texts, **lexical)  # fmt: skip
+    flags = plan.add(DETECT, DetectParams(method="gmm"), scores={"bm25": scored["pair_scores"]})
+    plan.add(REPAIR, RepairParams(relabel=1.0), pairs=noisy, flags=flags["noise_flags"])
+    plan.add(AUDIT, AuditParams(), pairs=noisy, flags=flags["noise_flags"], estimate=flags["noise_estimate"],
+             rivals=scored["rivals"], **texts)  # fmt: skip
+    return plan
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str, pa.Table]]:
+    """A store with one run, and what its steps wrote, by artifact."""
+    home = tmp_path_factory.mktemp("why")
+    folder = write_beir(home / "beir")
+    with (folder / "corpus.jsonl").open("a") as corpus:
+        corpus.write(json.dumps({"_id": "blank", "title": "", "text": " "}) + "\n")
+    store = Store(home / "store", home=home)
+    exp = Experiment(
+        name="tiny",
+        data=IngestParams(dataset="beir", path=str(folder), on_empty="exclude"),
+        noise=CorruptParams(rate=0.4),
+        model=InitModelParams(backbone="static"),
+    )
+    outcome = run_experiment(
+        exp, Choice(), store=store, runtime=Runtime(threads=1), tracker=Tracker(), observer=Silent(), pipeline=plan_of
+    )
+    refs = [result.meta.ref(name) for result in outcome.results.values() for name in result.meta.artifacts]
+    tables = {ref.artifact: read_parts(store.fs, store.parts(ref)) for ref in refs if store.contents(ref).rows}
+    return store, tables
+
+
+@pytest.fixture(scope="module")
+def replaced(finished) -> dict[str, str]:
+    """A flagged pair that was made wrong: query_id, the wrong doc_id, the true one, and its replacement."""
+    _, tables = finished
+    truth = tables["noise_truth"].filter(tables["noise_truth"]["is_noisy"]).select(["query_id", "doc_id"])
+    flags = tables["noise_flags"]
+    flagged = flags.filter(pc.and_(pc.invert(flags["is_clean"]), pc.is_valid(flags["replacement"])))
+    pair = truth.join(flagged, ["query_id", "doc_id"], join_type="inner").sort_by("query_id").to_pylist()[0]
+    given = tables["pairs"].to_pylist()
+    return {**pair, "true": next(row["doc_id"] for row in given if row["query_id"] == pair["query_id"])}
+
+
+def said(account) -> dict[str, str]:
+    return {one.artifact: "; ".join(one.says) for one in account.decided}
+
+
+def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
+    store, tables = finished
+    query, wrong = replaced["query_id"], replaced["doc_id"]
+    account = explain(store, query, wrong)
+    says = said(account)
+    assert says["pairs"] == f"not paired with {wrong}, but with {replaced['true']}"
+    assert says["noise_truth"] == f"replaced on purpose: {wrong} was put in (uniform), so the pair is wrong"
+    assert f"{wrong}, epoch 0: flagged as wrong, chance of being right" in says["noise_flags"]
+    assert f"(clean from 0.5); {replaced['replacement']} would be paired instead" in says["noise_flags"]
+    assert says["pair_scores"].startswith(f"{wrong}, epoch 0: bm25_margin {replaced['score']:.3f}, and ")
+    assert "of all documents (similarity" in says["rivals"] or "beyond rank" in says["rivals"]
+    assert f"{wrong} is called wrong" in says["audit"]
+    audited = next(row for row in tables["audit"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong))
+    assert audited["reason"] in says["audit"]
+    ran = next(row for row in tables["bm25_run"].to_pylist() if row["query_id"] == query and row["rank"] == 1)
+    assert f"{ran['doc_id']} comes first" in says["bm25_run"] and wrong in says["bm25_run"]
+    assert "was given instead" in says["repaired_pairs"] or "stays flagged" in says["repaired_pairs"]
+    order = [one.artifact for one in account.decided]
+    wanted = ["queries", "pairs", "noise_truth", "bm25_run", "pair_scores", "noise_flags", "repaired_pairs", "audit"]
+    assert [name for name in order if name in wanted] == wanted
+    assert all(row.get("doc_id", wrong) == wrong for one in account.decided for row in one.rows)
+    assert account.query and {wrong, replaced["true"], replaced["replacement"]} <= account.texts.keys()
+
+
+def test_the_true_document_is_told_apart_from_the_one_put_in(finished, replaced):
+    store, _ = finished
+    says = said(explain(store, replaced["query_id"], replaced["true"]))
+    assert says["pairs"] == f"paired with {replaced['true']} for train"
+    assert says["noise_truth"].startswith(f"no longer paired with {replaced['true']}: replaced on purpose")
+    assert says["qrels"] == f"{replaced['true']} is judged relevant (1)"
+    assert "noise_flags" not in says and "audit" not in says
+
+
+def test_a_query_alone_is_told_with_all_its_documents(finished, replaced):
+    store, _ = finished
+    account = explain(store, replaced["query_id"])
+    says = said(account)
+    assert {replaced["doc_id"], replaced["true"]} <= account.texts.keys()
+    assert says["bm25_run"].count(" rank ") + says["bm25_run"].count("not among") >= 2
+    assert says["negatives"].startswith("hard negatives: ")
+    assert says["pairs"] == f"paired with {replaced['true']} for train"
+
+
+def test_negatives_name_the_drawn_and_deny_the_others(finished):
+    store, tables = finished
+    drawn = tables["negatives"].to_pylist()[0]
+    assert said(explain(store, drawn["query_id"], drawn["doc_id"]))["negatives"].endswith("drawn as a hard negative")
+    pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == drawn["query_id"])
+    assert "was not drawn as a hard negative" in said(explain(store, pair["query_id"], pair["doc_id"]))["negatives"]
+
+
+def test_a_test_query_has_ranks_and_measures_in_the_step_that_made_them(finished):
+    store, tables = finished
+    account = explain(store, "test3")
+    mean = next(row["value"] for row in tables["metrics"].to_pylist() if row["query_id"] == "test3")
+    by_step = {(one.step, one.artifact): one.says for one in account.decided}
+    assert by_step["score@start", "metrics"] == [f"RR@10 {mean:.3f} (split test)"]
+    assert ("search@start", "dense_run") in by_step and ("bm25@train", "bm25_run") in by_step
+    assert account.split == "test" and ("corrupt", "noise_truth") not in by_step
+
+
+def test_a_table_of_unknown_meaning_is_shown_as_it_is(finished, replaced, capsys):
+    store, _ = finished
+    (one,) = [one for one in explain(store, replaced["query_id"]).decided if one.artifact == "opinions"]
+    assert one.says == [] and one.rows[0]["mood"] == "glad"
+    why.run(arguments(store, replaced["query_id"]))
+    assert "mood glad" in capsys.readouterr().out
+
+
+def test_what_was_left_out_is_told(finished):
+    store, _ = finished
+    assert said(explain(store, "train0", "blank"))["excluded"] == "the document blank was left out: no text"
+
+
+def arguments(store: Store, query_id: str, doc_id: str | None = None, **more) -> Namespace:
+    given = {"query_id": query_id, "doc_id": doc_id, "run": None, "json": False, "store": store.url} | more
+    return Namespace(**given)
+
+
+def test_the_command_prints_text_or_one_object(finished, replaced, capsys):
+    store, _ = finished
+    query, wrong = replaced["query_id"], replaced["doc_id"]
+    assert why.run(arguments(store, query, wrong)) == 0
+    printed = capsys.readouterr().out
+    assert "run of tiny" in printed and f"query {query}  " in printed and "\ncorrupt  " in printed
+    assert printed.index("\ncorrupt ") < printed.index("\ndetect ") < printed.index("\naudit ")
+    assert why.run(arguments(store, query, wrong, json=True, run="tiny")) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["query"]["query_id"] == query and found["doc_id"] == wrong
+    flags = next(one for one in found["decided"] if one["artifact"] == "noise_flags")
+    assert flags["rows"][0]["replacement"] == replaced["replacement"] and flags["says"]
+
+
+def test_long_texts_are_cut(store: Store):
+    def publish(job: Job[Params]) -> None:
+        job.write("opinions", pa.table({"query_id": ["q"], "doc_id": ["d"], "mood": ["sad " * 200]}))
+        job.write("queries", pa.table({"query_id": ["q"], "text": ["why? " * 200], "split": ["train"]}))
+
+    from noisyir.schemas import QUERIES
+
+    stage = Stage("feel", 1, Params, reads={}, writes={"opinions": OPINIONS, "queries": QUERIES}, run=publish)
+
+    def pipeline(exp: Experiment) -> Plan:
+        plan = Plan(exp.seed)
+        plan.add(stage, Params())
+        return plan
+
+    run_experiment(
+        Experiment(name="long"), Choice(), store=store, runtime=Runtime(), tracker=Tracker(), observer=Silent(),
+        pipeline=pipeline,
+    )  # fmt: skip
+    account = explain(store, "q")
+    (mood,) = [row["mood"] for one in account.decided if one.artifact == "opinions" for row in one.rows]
+    assert len(account.query) == len(mood) == MAX_CHARS and mood.endswith("…")
+
+
+def test_unknown_names_get_a_near_match(finished, store: Store):
+    full, _ = finished
+    with pytest.raises(DataError, match=r"no query 'trian0' among its 84 \(did you mean train0\?\)"):
+        explain(full, "trian0")
+    with pytest.raises(DataError, match=r"no document 'dd1' among its 80 \(did you mean"):
+        explain(full, "train0", "dd1")
+    with pytest.raises(StoreError, match=r"no finished run of 'tinny'.*did you mean tiny"):
+        explain(full, "train0", None, "tinny")
+    with pytest.raises(StoreError, match="noisyir run demo"):
+        explain(store, "train0")
+
+
+def test_only_finished_runs_are_asked(finished, tmp_path: Path):
+    full, _ = finished
+    newest = {**full.runs()[0], "experiment": "half", "status": "failed"}
+    full.record_run("99991231T235959999999-half", newest)
+    try:
+        assert explain(full, "train0").experiment == "tiny"
+    finally:
+        full.fs.rm_file(f"{full.root}/.runs/99991231T235959999999-half.json")
