@@ -31,7 +31,8 @@ from noisyir.models.initial import initial_bi_encoder
 from noisyir.models.tokens import passage_text
 from noisyir.models.weights import locate_weights
 from noisyir.training.batches import Ragged, TrainingPairs
-from noisyir.training.dpr import Surroundings, train_dpr
+from noisyir.training.objective import Contrastive
+from noisyir.training.run import Surroundings, train
 
 Texts = list[tuple[str, str]]
 
@@ -90,7 +91,7 @@ def ours(folder: Path, texts: Texts, params: WarmUpParams) -> dict[str, float]:
             rng=lambda *purpose: np.random.default_rng(list(map(ord, "/".join(map(str, purpose))))),
             work=Path(work), checkpoint_seconds=60.0, progress=lambda *_: None, metric=lambda *_: None,
         )  # fmt: skip
-        train_dpr(encoder, pairs, None, params, around)
+        train(encoder, pairs, None, params, Contrastive(), around)
     ended = time.perf_counter()
     steps = len(texts) * params.epochs
     return {"noisyir": steps / (ended - began), "noisyir steps only": steps / (ended - ready)}

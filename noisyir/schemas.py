@@ -124,6 +124,7 @@ RIVALS = Artifact(
         "rival_similarities": pa.list_(pa.float32()),
     },
     _PAIR_KEY,
+    nullable=("rank",),  # null: deeper than the search went
 )
 NOISE_FLAGS = Artifact(
     "noise_flags",

@@ -85,7 +85,7 @@ class FileOfPairs:
 
     def pairs(self) -> Iterator[tuple[int, Pair]]:
         """In the order of the file; a row's number is its line, or its row in Parquet."""
-        return ((pair.number, (pair.query_id, pair.doc_id)) for pair in self.file._pairs())
+        return ((pair.number, (pair.query_id, pair.doc_id)) for pair in self.file.pairs_in_order())
 
     def write(self, target: Path, fates: Fates) -> None:
         """In the format of the source."""

@@ -1,8 +1,9 @@
 """An experiment, a bench of them, and the machine they run on."""
 
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.config.base import Params
 from noisyir.config.data import CorruptParams, IngestParams
@@ -72,6 +73,13 @@ class Suite(Params):
     seeds: tuple[int, ...] = Field((0, 1, 2, 3, 4), description="of the noise and of training")
     detect: bool = Field(True, description="run the experiment's detectors, for their quality and the noise rate")
     table: NoiseTableParams = NoiseTableParams()
+
+    @model_validator(mode="after")
+    def _noises_differ(self) -> Self:
+        kinds = [(noise.mechanism, noise.rate) for noise in self.noise]
+        if len(set(kinds)) < len(kinds):
+            raise ValueError("two kinds of noise have one mechanism and rate, by which the table tells them apart")
+        return self
 
 
 class Runtime(Params):

@@ -102,7 +102,7 @@ class PairsFile:
             yield from _corpus_documents(self.corpus)
             return
         met = _Met("doc_id", self.pairs.place)
-        for pair in self._pairs():
+        for pair in self.pairs_in_order():
             if met.is_new(pair.doc_id, (pair.title, pair.document), pair.number):
                 yield Document(pair.doc_id, pair.title, pair.document, self.pairs.place, pair.number)
 
@@ -122,7 +122,7 @@ class PairsFile:
     def _asked(self) -> _Asked:
         asked, met, place = _Asked([], [], 0), _Met("query_id", self.pairs.place), self.pairs.place
         splits: dict[tuple[str, str], Split] = {}
-        for query_id, query, doc_id, _, _, source, split, number in self._pairs():
+        for query_id, query, doc_id, _, _, source, split, number in self.pairs_in_order():
             if met.is_new(query_id, query, number):
                 asked.queries.append(Query(query_id, query, (), place, number))
             if splits.get((query_id, doc_id)) == split:
@@ -133,7 +133,8 @@ class PairsFile:
             asked.judgements.append(Judgement(query_id, doc_id, relevance, split, source, place, number))
         return asked
 
-    def _pairs(self) -> Iterator[Pair]:
+    def pairs_in_order(self) -> Iterator[Pair]:
+        """Every row with a pair in it, with its place; rows that name several documents give several."""
         number, place = 0, self.pairs.place
         for number, row in self.pairs.rows(list(dict.fromkeys(self.columns.values()))):
             values = {column: row[name] for column, name in self.columns.items()}

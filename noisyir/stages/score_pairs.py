@@ -167,7 +167,7 @@ def _rivals_table(ids: pa.Table, documents: "Documents", rivals: "Rivals") -> pa
     names = _named(documents, rivals.rows[found])
     return (
         ids.append_column("similarity", pa.array(rivals.own))
-        .append_column("rank", pa.array(rivals.rank, pa.int32()))
+        .append_column("rank", pa.array(rivals.rank, pa.int32(), mask=rivals.rank == 0))
         .append_column("rivals", pa.ListArray.from_arrays(offsets, names))
         .append_column("rival_similarities", pa.ListArray.from_arrays(offsets, pa.array(rivals.similarities[found])))
     )

@@ -7,7 +7,7 @@ import numpy as np
 
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Ragged, TrainingPairs
-from noisyir.training.dpr import Surroundings
+from noisyir.training.run import Surroundings
 from noisyir.training.validation import Held
 
 SIZE = 24

@@ -5,7 +5,8 @@ import torch
 
 from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.training.dpr import train_dpr
+from noisyir.training.objective import Contrastive
+from noisyir.training.run import train
 from noisyir.training.validation import dev_mrr
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import surroundings, toy_held, toy_pairs
@@ -27,7 +28,7 @@ TRANSFORMER = WarmUpParams(epochs=12, batch_size=8, learning_rate=0.002)
 def test_training_lowers_the_loss_and_ranks_better(bert, tmp_path, shape, params):
     encoder = tiny_encoder(bert, **shape)
     held, before = toy_held(encoder), dev_mrr(encoder, toy_held(encoder))
-    curves = train_dpr(encoder, toy_pairs(encoder, negatives=2), held, params, surroundings(tmp_path))
+    curves = train(encoder, toy_pairs(encoder, negatives=2), held, params, Contrastive(), surroundings(tmp_path))
     losses = [value for name, _, _, value in curves if name == "train_loss"]
     ranked = [(step, epoch, value) for name, step, epoch, value in curves if name == "dev_mrr@10"]
     assert sum(losses[-6:]) < sum(losses[:6])
@@ -40,7 +41,7 @@ def test_training_lowers_the_loss_and_ranks_better(bert, tmp_path, shape, params
 def test_the_same_seed_gives_the_same_bits_and_another_seed_other_ones(bert, tmp_path):
     def weight(seed):
         encoder = tiny_encoder(bert)
-        train_dpr(encoder, toy_pairs(encoder), None, STATIC, surroundings(tmp_path, seed=seed))
+        train(encoder, toy_pairs(encoder), None, STATIC, Contrastive(), surroundings(tmp_path, seed=seed))
         return encoder.passage_tower.weight.detach()
 
     assert torch.equal(weight(1), weight(1))
@@ -51,7 +52,7 @@ def test_patience_ends_training_and_the_best_weights_come_back(bert, tmp_path):
     encoder = tiny_encoder(bert)
     params = WarmUpParams(epochs=30, batch_size=8, learning_rate=0.05, patience=2)
     held = toy_held(encoder)
-    curves = train_dpr(encoder, toy_pairs(encoder), held, params, surroundings(tmp_path))
+    curves = train(encoder, toy_pairs(encoder), held, params, Contrastive(), surroundings(tmp_path))
     ranked = [value for name, _, _, value in curves if name == "dev_mrr@10"]
     best = max(ranked)
     assert len(ranked) == ranked.index(best) + 1 + 2 < 30
@@ -60,9 +61,9 @@ def test_patience_ends_training_and_the_best_weights_come_back(bert, tmp_path):
 
 def test_the_loss_curve_is_the_mean_of_the_steps_it_stands_for(bert, tmp_path, monkeypatch):
     def losses(points):
-        monkeypatch.setattr("noisyir.training.dpr._POINTS", points)
+        monkeypatch.setattr("noisyir.training.run._POINTS", points)
         encoder = tiny_encoder(bert)
-        curves = train_dpr(encoder, toy_pairs(encoder), None, STATIC, surroundings(tmp_path))
+        curves = train(encoder, toy_pairs(encoder), None, STATIC, Contrastive(), surroundings(tmp_path))
         return [(step, value) for name, step, _, value in curves if name == "train_loss"]
 
     every, thinned = losses(1000), losses(5)  # 24 steps in windows of 5
@@ -75,11 +76,11 @@ def test_the_loss_curve_is_the_mean_of_the_steps_it_stands_for(bert, tmp_path, m
 def test_patience_without_dev_queries_is_an_error(bert, tmp_path):
     encoder = tiny_encoder(bert)
     with pytest.raises(ConfigError, match=r"train\.patience=2 needs dev queries"):
-        train_dpr(encoder, toy_pairs(encoder), None, WarmUpParams(patience=2), surroundings(tmp_path))
+        train(encoder, toy_pairs(encoder), None, WarmUpParams(patience=2), Contrastive(), surroundings(tmp_path))
 
 
 def test_a_diverging_run_ends_with_advice(bert, tmp_path):
     encoder = tiny_encoder(bert, similarity="dot")
     params = WarmUpParams(epochs=50, batch_size=8, learning_rate=1e20, scale=1e20, warmup_ratio=0.0)
     with pytest.raises(DataError, match=r"loss is \S+ at step \d+; lower train.learning_rate"):
-        train_dpr(encoder, toy_pairs(encoder), None, params, surroundings(tmp_path))
+        train(encoder, toy_pairs(encoder), None, params, Contrastive(), surroundings(tmp_path))
