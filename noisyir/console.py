@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
+import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -12,6 +13,7 @@ from rich.table import Table
 from noisyir.builds import Meta
 from noisyir.observe import Observer, Silent
 from noisyir.plan import Forecast, Step
+from noisyir.report.detection import detection_rows
 from noisyir.report.summary import summary_rows
 from noisyir.runs import Outcome
 from noisyir.store import Store
@@ -95,9 +97,14 @@ def print_outcome(outcome: Outcome, store: Store) -> None:
     console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
     if "comparison" in outcome.kept:
         console.print()
-        console.print(measures_table(store, outcome))
-    if "report" in outcome.kept:
-        console.print(f"\nreport      {store.folder(outcome.kept['report']) / 'report.html'}")
+        console.print(_table(summary_rows(_kept(store, outcome, "comparison"))))
+    if "detection" in outcome.kept:
+        console.print("\nwrong pairs found")
+        console.print(_table(detection_rows(_kept(store, outcome, "detection"))))
+    console.print()
+    for page, artifact in {"report": "report", "audit": "audit_files"}.items():
+        if artifact in outcome.kept:
+            console.print(f"{page:<11} {store.folder(outcome.kept[artifact]) / f'{page}.html'}")
     for name, value in outcome.facts.items():
         console.print(f"{name:<11} {value}")
     if "model" in outcome.kept:
@@ -106,10 +113,12 @@ def print_outcome(outcome: Outcome, store: Store) -> None:
         console.print(f"            noisyir trace {outcome.experiment}")
 
 
-def measures_table(store: Store, outcome: Outcome) -> Table:
-    """Systems in rows, measures in columns; the interval under each mean."""
-    comparison = read_parts(store.fs, store.parts(outcome.kept["comparison"]))
-    rows = summary_rows(comparison)
+def _kept(store: Store, outcome: Outcome, name: str) -> pa.Table:
+    return read_parts(store.fs, store.parts(outcome.kept[name]))
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Table:
+    """The first row is the heading; all columns but the first are numbers."""
     table = Table(box=None, pad_edge=False)
     for number, heading in enumerate(rows[0]):
         table.add_column(heading, justify="left" if number == 0 else "right")

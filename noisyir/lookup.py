@@ -30,7 +30,7 @@ def find_model(store: Store, name: str) -> Ref:
         name = artifact_key(name, store.home)
     meta = find_build(store, name)
     if "model" not in meta.artifacts:
-        raise StoreError(f"{name!r} is a build of {meta.stage}, which holds no model; list models: noisyir ls warm_up")
+        raise StoreError(f"{name!r} is a build of {meta.stage}, which holds no model; list the builds: noisyir ls")
     return meta.ref("model")
 
 
@@ -49,7 +49,8 @@ def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
 def _model_of_run(store: Store, experiment: str) -> Ref | None:
     for run in store.runs():
         if run["experiment"] == experiment and run["status"] == "done":
-            step = run["steps"].get(run["kept"].get("model"))
+            kept = run.get("kept", {"model": "warm_up"})  # what a run kept before its record said so
+            step = run["steps"].get(kept.get("model"))
             if step and step["build"]:
                 return next(
                     m.ref("model") for m in store.builds(step["stage"], step["key"]) if m.build == step["build"]

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from itertools import product
 
+from noisyir.audit.judge import judgements_digest
 from noisyir.config import AuditParams, Experiment, ScoreDetectionParams, Suite
 from noisyir.data.sources import source_digest
 from noisyir.errors import ConfigError
-from noisyir.eval.bench import Cell
+from noisyir.eval.bench import Cell, compared
 from noisyir.experiments import did_you_mean
 from noisyir.methods import METHODS, Method
 from noisyir.methods.scene import Scene
@@ -63,6 +64,11 @@ def audit(exp: Experiment) -> Plan:
 
 def noise_bench(suite: Suite) -> Plan:
     """Every method of the suite on every kind and rate of noise under every seed, and one table of it all."""
+    methods = {name: _method(name) for name in suite.methods}
+    table = suite.table
+    if "reference" not in table.model_fields_set and table.reference not in methods:
+        table = table.model_copy(update={"reference": None})
+    compared(suite.methods, table.baseline, table.reference)  # what the table would refuse in the end
     exp, plan = suite.experiment, Plan(suite.experiment.seed)
     data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
     start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
@@ -72,8 +78,8 @@ def noise_bench(suite: Suite) -> Plan:
         plan.seed = seed
         label = f"{noise.mechanism}:{noise.rate:g}:{seed}"
         scene = _scene(plan, exp.model_copy(update={"noise": noise}), data, start, lexical, label)
-        for name in suite.methods:
-            trained = _method(name)(scene)
+        for name, method in methods.items():
+            trained = method(scene)
             run = _dense_run(plan, exp, data, trained["model"], scene.name(name))["dense_run"]
             cell = Cell(noise.mechanism, noise.rate, name, seed)
             metrics[str(cell)] = _score(plan, exp, data, run, scene.name(name))
@@ -82,7 +88,7 @@ def noise_bench(suite: Suite) -> Plan:
         if (detection := _score_detection(scene)) is not None:
             detections[str(Cell(noise.mechanism, noise.rate, "detection", seed))] = detection
     plan.seed = exp.seed
-    plan.keep(**plan.add(NOISE_TABLE, suite.table, metrics=metrics, detection=detections))
+    plan.keep(**plan.add(NOISE_TABLE, table, metrics=metrics, detection=detections))
     return plan
 
 
@@ -114,10 +120,11 @@ def _method(name: str) -> Method:
 
 def _audit(scene: Scene) -> None:
     """Verdicts on the scene's pairs, with the evidence, as a table and as files for their owner."""
-    flags = scene.flags()
+    params, flags = scene.exp.audit or AuditParams(), scene.flags()
     written = scene.plan.add(
         AUDIT,
-        scene.exp.audit or AuditParams(),
+        params,
+        judgements=judgements_digest(params.judgements),
         pairs=scene.noisy["noisy_pairs"],
         flags=flags["noise_flags"],
         estimate=flags["noise_estimate"],
@@ -171,10 +178,11 @@ def _score_and_report(
     metrics = {label: _score(plan, exp, data, run, label) for label, run in runs.items()}
     comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
     about = _pick(data, "corpus", "queries", "pairs", "qrels", "excluded")
-    params = exp.report.model_copy(update={"title": exp.report.title or exp.name})
+    settings = exp.model_dump(mode="json", exclude_defaults=True)
+    params = exp.report.model_copy(update={"title": exp.report.title or exp.name, "settings": settings})
     results = {"comparison": comparison, "detection": detection, "curves": curves}
     report = plan.add(REPORT, params, metrics=metrics, runs=runs, **results, **about)
-    plan.keep(comparison=comparison, report=report["report"])
+    plan.keep(comparison=comparison, report=report["report"], **({"detection": detection} if detection else {}))
 
 
 def _pick(outputs: Outputs, *names: str) -> dict[str, Output]:

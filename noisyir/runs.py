@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from noisyir.builds import Ref
-from noisyir.config import Experiment, Runtime
+from noisyir.config import Experiment, Params, Runtime
 from noisyir.observe import Observer, Several
 from noisyir.pipelines import train_retriever
 from noisyir.plan import Choice, Plan, RunStep, execute, forecast
@@ -53,11 +53,28 @@ def run_experiment(
     def here(step: Any, inputs: Inputs, refresh: bool) -> Result:
         return run_stage(step, inputs, store=store, runtime=runtime, observer=both, refresh=refresh)
 
+    def steps() -> dict[str, Result]:
+        return execute(plan, choice, store, run_step or here)
+
+    return run_plan(plan, choice, steps, name=exp.name, settings=exp, store=store, tracker=tracker)
+
+
+def run_plan(
+    plan: Plan,
+    choice: Choice,
+    steps: Callable[[], dict[str, Result]],
+    *,
+    name: str,
+    settings: Params,
+    store: Store,
+    tracker: Tracker,
+) -> Outcome:
+    """Check what can be checked, call `steps`, which runs the chosen ones, and keep a record, whatever comes of it."""
     _check_ready(plan, choice, store)
-    record = _Record(store, exp, plan, choice)
+    record = _Record(store, name, settings, plan, choice)
     record.write("running", {}, {})
     try:
-        results = execute(plan, choice, store, run_step or here)
+        results = steps()
     except BaseException as error:
         record.write("failed", {}, {"error": str(error) or type(error).__name__})
         tracker.abort(error)
@@ -70,7 +87,7 @@ def run_experiment(
     nothing_new = all(result.cached for result in results.values())
     facts = (nothing_new and record.earlier_facts()) or tracker.finish(store, kept)
     record.write("done", results, facts)
-    return Outcome(exp.name, results, kept, facts)
+    return Outcome(name, results, kept, facts)
 
 
 def _check_ready(plan: Plan, choice: Choice, store: Store) -> None:
@@ -85,7 +102,8 @@ class _Record:
     """`.runs/<time>-<name>.json`: which builds a run used, so that they are kept, and what came of it."""
 
     store: Store
-    exp: Experiment
+    name: str
+    settings: Params
     plan: Plan
     choice: Choice
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -103,10 +121,10 @@ class _Record:
             if step.name in selected
         }
         self.store.record_run(
-            f"{self.began:%Y%m%dT%H%M%S%f}-{self.exp.name}",
+            f"{self.began:%Y%m%dT%H%M%S%f}-{self.name}",
             {
-                "experiment": self.exp.name,
-                "settings": self.exp.model_dump(mode="json"),
+                "experiment": self.name,
+                "settings": self.settings.model_dump(mode="json"),
                 "status": status,
                 "began": self.began.isoformat(),
                 "seconds": round((datetime.now(UTC) - self.began).total_seconds(), 3),

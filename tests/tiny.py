@@ -1,9 +1,20 @@
-"""A tiny collection in BEIR layout, large enough for every stage to do real work on."""
+"""A tiny collection in BEIR layout, large enough for every stage to do real work on, and settings for it."""
 
 import json
 import random
 from pathlib import Path
 
+# of the demo: seconds instead of minutes; the last method, npc, is the one whose model is kept
+SETTINGS = (
+    "data.dataset=beir",
+    "bm25_index.engine=bm25s",
+    "methods=[dpr,npc]",
+    "audit=null",
+    "train.batch_size=16",
+    "train.learning_rate=0.01",
+    "train.epochs=2",
+    "compare.resamples=200",
+)
 TOPICS = {
     "cooking": "oven flour butter recipe bake sugar dough kitchen pan salt".split(),
     "sailing": "boat wind harbour anchor sail mast knot tide crew rope".split(),

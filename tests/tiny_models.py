@@ -2,16 +2,19 @@
 
 from pathlib import Path
 
+import torch
+
 from noisyir.config import InitModelParams
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.initial import initial_bi_encoder
+from noisyir.models.layout import Shape
+from noisyir.models.static_tower import StaticTower
 
 WORDS = tuple(f"w{number}" for number in range(60))
 
 
 def tiny_bert(folder: Path, layers: int = 2) -> Path:
     """A random BERT of width 32 and its tokenizer, as Hugging Face saves them."""
-    import torch
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
     from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
@@ -39,3 +42,16 @@ def tiny_encoder(bert: Path, **params: object) -> BiEncoder:
     """A bi-encoder from a tiny BERT's folder; `params` are those of `InitModelParams`."""
     shape = InitModelParams.model_validate({"query_max_len": 12, "passage_max_len": 16, **params})
     return initial_bi_encoder(bert, shape).eval()
+
+
+def static_encoder(vectors: torch.Tensor, similarity: str = "cosine", *, shared: bool = True) -> BiEncoder:
+    """A static bi-encoder of given word vectors: row i is that of the word `w<i>`, any other word's is zero."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    vocabulary = {f"w{number}": number for number in range(len(vectors))} | {"[UNK]": len(vectors)}
+    words = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    weight = torch.cat([vectors, torch.zeros(1, vectors.shape[1])])
+    passage = StaticTower(weight, words.to_str())
+    query = passage if shared else StaticTower(weight.clone(), words.to_str())
+    return BiEncoder(query, passage, Shape("static", shared, "mean", similarity, "", "", 16, 16)).eval()

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.audit.judge import Judgements, Pair, overruled
+from noisyir.audit.judge import MOST_SUSPECT_FIRST, Pair
 from noisyir.audit.sources import Fate, Fates, Source
 from noisyir.config import RepairParams
 from noisyir.errors import ConfigError, DataError
@@ -45,25 +45,18 @@ class Applied:
 
 
 def apply(
-    audit: pa.Table,
-    source: Source,
-    folder: Path,
-    *,
-    relabel: float | None = None,
-    drop: bool = True,
-    judgements: Judgements | None = None,
+    audit: pa.Table, source: Source, folder: Path, *, relabel: float | None = None, drop: bool = True
 ) -> Applied:
     """Write the cleaned pairs, in the source's format, and a log of every drop and relabel into `folder`.
 
     relabel: share of the flagged, the surest first, that get their replacement, if they have one that is new to their
     query (default: RepairParams').  drop: whether the other flagged pairs are left out; False keeps them.
-    judgements: verdicts of people, which stand above the machine's.
     DataError when a file is there already, or the audit is not of these pairs; nothing is written then.
     """
     pairs, log = folder / source.cleaned_name, folder / source.log_name
     _refuse_existing(pairs, log)
     share = RepairParams().relabel if relabel is None else relabel
-    fates = decide(audit, relabel=share, drop=drop, judgements=judgements or {})
+    fates = decide(audit, relabel=share, drop=drop)
     by_row, logged, total, unaudited = _by_row(audit, source, fates)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".applying-") as name:
@@ -78,17 +71,16 @@ def apply(
     return Applied(pairs, log, total - len(logged), relabelled, dropped, unaudited)
 
 
-def decide(audit: pa.Table, *, relabel: float, drop: bool, judgements: Judgements) -> dict[Pair, Fate]:
+def decide(audit: pa.Table, *, relabel: float, drop: bool) -> dict[Pair, Fate]:
     """What becomes of the pairs that do not stay as they are.
 
-    Surest are those judged by hand, then those of the least p_clean, then those of the highest score.
+    Surest are those of the least p_clean, which is 0 where a person judged, then those of the highest score.
     """
     if not 0 <= relabel <= 1:
         raise ConfigError(f"relabel is the share of the flagged pairs that are relabelled: 0 to 1, not {relabel}")
-    rows = overruled(audit, judgements)
     # Taken is whatever the query is paired with, flagged or not: a pair called wrong must not come back.
-    taken = set(zip(rows["query_id"].to_pylist(), rows["doc_id"].to_pylist(), strict=True))
-    ordered = _surest_first(rows.filter(pc.equal(rows["verdict"], "wrong")), judgements)
+    taken = set(zip(audit["query_id"].to_pylist(), audit["doc_id"].to_pylist(), strict=True))
+    ordered = audit.filter(pc.equal(audit["verdict"], "wrong")).sort_by(MOST_SUSPECT_FIRST)
     sure = round(relabel * ordered.num_rows)
     fates: dict[Pair, Fate] = {}
     for number, row in enumerate(ordered.select(_COLUMNS).to_pylist()):
@@ -100,14 +92,6 @@ def decide(audit: pa.Table, *, relabel: float, drop: bool, judgements: Judgement
             known = f" Its replacement {new} is a document of the query already." if new and number < sure else ""
             fates[query_id, doc_id] = Fate(None, p_clean, f"{reason}{known}")
     return fates
-
-
-def _surest_first(wrong: pa.Table, judgements: Judgements) -> pa.Table:
-    ids = zip(wrong["query_id"].to_pylist(), wrong["doc_id"].to_pylist(), strict=True)
-    by_hand = pa.array([judgements.get(pair) == "wrong" for pair in ids], pa.bool_()).cast(pa.int8())
-    order = [("by_hand", "descending"), ("p_clean", "ascending"), ("score", "descending")]
-    ties = [("query_id", "ascending"), ("doc_id", "ascending")]
-    return wrong.append_column("by_hand", by_hand).sort_by(order + ties)
 
 
 def _by_row(audit: pa.Table, source: Source, fates: Mapping[Pair, Fate]) -> tuple[Fates, Log, int, int]:

@@ -19,7 +19,7 @@ from noisyir.config import AuditParams, Experiment
 from noisyir.console import observer_for, stdout_console
 from noisyir.data.pairs import PairsFile
 from noisyir.data.row_files import SUFFIXES
-from noisyir.errors import ConfigError
+from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines import audit
 from noisyir.plan import Choice
 from noisyir.runs import Outcome, run_experiment
@@ -78,13 +78,15 @@ def experiment(args: Namespace) -> Experiment:
 
 def _named(data: str, corpus: str | None, overrides: list[str]) -> Experiment:
     path = Path(data)
+    if corpus and (path.is_dir() or not _is_file_of_pairs(path)):
+        raise ConfigError(f"--corpus belongs to a file of pairs ({', '.join(SUFFIXES)}), which {data} is not: drop it")
     if path.is_dir():
         dataset = next((known for name, known in _HOLDS.items() if (path / name).exists()), None)
         if dataset is None:
             raise ConfigError(f"{data} is a folder of no known format: it holds none of {', '.join(_HOLDS)}")
     elif data in experiments.names() or path.suffix in (".yaml", ".yml"):
         return experiments.load(data, overrides)
-    elif path.name.removesuffix(".gz").endswith(SUFFIXES):
+    elif _is_file_of_pairs(path):
         dataset = "pairs"
     else:
         raise ConfigError(
@@ -93,6 +95,10 @@ def _named(data: str, corpus: str | None, overrides: list[str]) -> Experiment:
         )
     settings = {"name": path.name.split(".")[0], "data": {"dataset": dataset, "path": data, "corpus": corpus}}
     return experiments.from_settings(settings, overrides)
+
+
+def _is_file_of_pairs(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(SUFFIXES)
 
 
 def _found(exp: Experiment, table: pa.Table, estimate: dict[str, float], error: float | None) -> str:
@@ -115,17 +121,20 @@ def _estimate(store: Store, outcome: Outcome) -> dict[str, float]:
 
 def _copy(made: Path, table: pa.Table, folder: Path) -> None:
     """The files of the audit, those of an earlier one giving way, and the table as it is now."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for path in made.iterdir():
-        shutil.copyfile(path, folder / path.name)
-    pq.write_table(table, folder / "audit.parquet")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in made.iterdir():
+            shutil.copyfile(path, folder / path.name)
+        pq.write_table(table, folder / "audit.parquet")
+    except OSError as error:
+        raise StoreError(f"cannot write to the folder {folder}, choose another --out: {error}") from error
 
 
 def _source(exp: Experiment, store: Store, outcome: Outcome, table: pa.Table) -> Source:
-    """What a cleaned copy is made of: the user's file, or the data set's training pairs."""
+    """What a cleaned copy is made of: the user's file, or the data set's training pairs with the noise put in."""
     if exp.data.dataset == "pairs":
         return FileOfPairs(PairsFile.open(exp.data.path, exp.data.corpus, exp.data.columns))
-    ingest = outcome.results["ingest"].meta
-    pairs = read_parts(store.fs, store.parts(ingest.ref("pairs")))
-    corpus = stream_parts(store.fs, store.parts(ingest.ref("corpus")), ("doc_id", "title", "text"), 65536)
-    return TableOfPairs.of(pairs, table, corpus, exp.name)
+    noisy, corpus = outcome.results["corrupt"].meta.ref("noisy_pairs"), outcome.results["ingest"].meta.ref("corpus")
+    pairs = read_parts(store.fs, store.parts(noisy))
+    documents = stream_parts(store.fs, store.parts(corpus), ("doc_id", "title", "text"), 65536)
+    return TableOfPairs.of(pairs, table, documents, exp.name)

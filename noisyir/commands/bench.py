@@ -9,10 +9,13 @@ from noisyir import experiments
 from noisyir.commands import open_store
 from noisyir.config import Suite
 from noisyir.console import observer_for, print_forecast, stdout_console
-from noisyir.errors import ConfigError
+from noisyir.errors import ConfigError, StoreError
 from noisyir.parallel import execute_in_processes
 from noisyir.pipelines import noise_bench
 from noisyir.plan import Choice, forecast
+from noisyir.runs import run_plan
+from noisyir.stage import Result
+from noisyir.tracking import open_tracker
 
 
 def run(args: Namespace) -> int:
@@ -24,17 +27,21 @@ def run(args: Namespace) -> int:
         return 0
     store.check_writable()
     runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
-    jobs = args.jobs or runtime.cpu_threads
+    jobs = runtime.cpu_threads if args.jobs is None else args.jobs
+    tracker = open_tracker(experiment=suite.experiment, home=store.home, enabled=False)
     with observer_for(sys.stderr) as observer:
-        results = execute_in_processes(plan, choice, store, runtime, observer, jobs)
-    page = plan.results["bench_page"]
-    folder = store.folder(results[page.step].meta.ref(page.artifact))
+
+        def steps() -> dict[str, Result]:
+            return execute_in_processes(plan, choice, store, runtime, observer, jobs)
+
+        outcome = run_plan(plan, choice, steps, name=suite.name, settings=suite, store=store, tracker=tracker)
+    folder = store.folder(outcome.kept["bench_page"])
     out = stdout_console()
     out.print((folder / "bench.md").read_text(encoding="utf-8"), markup=False)
     if args.out:
         folder = _copied(folder, Path(args.out))
     out.print(f"page        {folder / 'bench.html'}")
-    out.print(f"per query   noisyir show {results[page.step].meta.key[:12]}")
+    out.print(f"per query   noisyir show {outcome.kept['bench_page'].key[:12]}")
     return 0
 
 
@@ -49,7 +56,10 @@ def _suite(args: Namespace) -> Suite:
 
 def _copied(folder: Path, out: Path) -> Path:
     """Copy the page and its tables to a folder that the user named; files of an earlier bench give way."""
-    out.mkdir(parents=True, exist_ok=True)
-    for path in folder.iterdir():
-        shutil.copyfile(path, out / path.name)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            shutil.copyfile(path, out / path.name)
+    except OSError as error:
+        raise StoreError(f"cannot write to the folder --out {out}: {error}") from error
     return out

@@ -33,7 +33,9 @@ class Experiment(Params):
     mine: MineParams = MineParams()
     model: InitModelParams = InitModelParams()
     train: WarmUpParams = WarmUpParams()
-    methods: tuple[str, ...] = Field(("dpr",), description="trained side by side; the last one is on trial, and kept")
+    methods: tuple[str, ...] = Field(
+        ("dpr",), min_length=1, description="trained side by side; the last one is on trial, and kept"
+    )
     detectors: dict[str, ScorePairsParams] = Field(
         {
             "bm25": ScorePairsParams(detector="bm25_margin"),
@@ -69,16 +71,20 @@ class Suite(Params):
     description: str = Field("", description="one line on what the bench shows")
     experiment: Experiment
     noise: tuple[CorruptParams, ...] = Field(min_length=1, description="what is put into the training pairs")
-    methods: tuple[str, ...] = Field(("dpr", "oracle", "npc"), description="trained on each")
-    seeds: tuple[int, ...] = Field((0, 1, 2, 3, 4), description="of the noise and of training")
+    methods: tuple[str, ...] = Field(("dpr", "oracle", "npc"), min_length=1, description="trained on each")
+    seeds: tuple[int, ...] = Field((0, 1, 2, 3, 4), min_length=1, description="of the noise and of training")
     detect: bool = Field(True, description="run the experiment's detectors, for their quality and the noise rate")
     table: NoiseTableParams = NoiseTableParams()
 
     @model_validator(mode="after")
     def _noises_differ(self) -> Self:
         kinds = [(noise.mechanism, noise.rate) for noise in self.noise]
-        if len(set(kinds)) < len(kinds):
-            raise ValueError("two kinds of noise have one mechanism and rate, by which the table tells them apart")
+        if twice := [kind for kind in kinds if kinds.count(kind) > 1]:
+            mechanism, rate = twice[0]
+            raise ValueError(
+                f"noise: {mechanism} at rate {rate:g} is there more than once, and mechanism and rate are all that the "
+                "table tells kinds of noise apart by: make a suite of each"
+            )
         return self
 
 

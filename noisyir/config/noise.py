@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from noisyir.config.base import Fraction, Params
+from noisyir.config.base import Fraction, Location, Params
 
 
 class DetectParams(Params):
@@ -67,3 +67,4 @@ class AuditParams(Params):
     better: NonNegativeInt = Field(3, description="better documents of a pair that the page shows, at most")
     text_chars: PositiveInt = Field(2000, description="characters of a text on the page and in the CSV files")
     sample: NonNegativeInt = Field(0, description="pairs drawn for judging by hand, as sample.csv; 0: no such file")
+    judgements: Location = Field(None, description="file of verdicts by hand (query_id, doc_id, verdict); null: none")

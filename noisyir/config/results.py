@@ -1,5 +1,7 @@
 """Settings of measuring and reporting."""
 
+from typing import Any
+
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from noisyir.config.base import Fraction, Params, Split
@@ -27,7 +29,9 @@ class NoiseTableParams(Params):
 
     title: str = Field("", description="the page's heading; a general one if empty")
     baseline: str = Field("dpr", description="the method that every other is compared with")
-    reference: str | None = Field("oracle", description="a method that all are compared with, too; null: none")
+    reference: str | None = Field(
+        "oracle", description="a method that all are compared with, too, if it is trained; null: none"
+    )
     confidence: Fraction = Field(0.95, description="of the bootstrap intervals")
     resamples: PositiveInt = Field(10000, description="bootstrap resamples of the queries")
     alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value that is called significant")
@@ -40,3 +44,6 @@ class ReportParams(Params):
     alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value of a win or a regression")
     min_gain: NonNegativeFloat = Field(0.01, description="least gain of a win, in the measure's own unit")
     examples: NonNegativeInt = Field(5, description="example pairs, wins and losses shown")
+    settings: dict[str, Any] = Field(
+        {}, description="the experiment's, filled in by the pipeline: to make the page again"
+    )

@@ -16,7 +16,7 @@ Judge = Callable[[Int[np.ndarray, " draw"], Int[np.ndarray, " draw"]], Bool[np.n
 def choose_pairs(pairs: int, rate: float, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
     """Ascending row numbers of exactly round(rate * pairs) pairs, drawn without replacement.
 
-    Source: Zeng et al. (NPC), EMNLP 2022, section 4.1: a share of the training queries, chosen at random.
+    Source: Zhang et al. (NPC), Findings of EMNLP 2023, section 4.1: a share of the training queries, chosen at random.
     """
     return np.sort(rng.choice(pairs, size=round(rate * pairs), replace=False))
 
@@ -67,7 +67,7 @@ def draw_mismatches(
     query: query number of each chosen pair.  known: (query, document) numbers of relevant documents.
     is_relevant(rows, documents): whether, beyond `known`, a document is relevant to the query of that row of `query`.
     One query never gets the same document twice.  DataError when a query has no wrong document left.
-    Source: Zeng et al. (NPC), EMNLP 2022, section 4.1, "a random document"; the exclusions are ours.
+    Source: Zhang et al. (NPC), Findings of EMNLP 2023, section 4.1, "a random document"; the exclusions are ours.
     """
     query = query.astype(np.int64)  # query * pool overflows 32 bits
     taken = np.sort(known[:, 0].astype(np.int64) * pool + known[:, 1])

@@ -126,7 +126,7 @@ def compared(methods: Sequence[str], baseline: str, reference: str | None) -> li
         if name is not None and name not in methods:
             hint = "; where there is none, set it to null" if setting == "reference" else ""
             known = f"{did_you_mean(name, methods)}; there are {', '.join(methods)}"
-            raise ConfigError(f"noise_table.{setting}: no method {name!r}{known}{hint}")
+            raise ConfigError(f"table.{setting}: no method {name!r}{known}{hint}")
     pairs: list[tuple[str, str | None]] = [(method, None if method == baseline else baseline) for method in methods]
     if reference is None:
         return pairs

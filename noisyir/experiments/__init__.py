@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import ValidationError
@@ -117,14 +117,23 @@ def _explain(error: ValidationError, model: type[Params], source: str) -> str:
             *groups, last = map(str, fault["loc"])
             known = _fields(model, groups)
             lines.append(f"{source}: unknown key {where}{did_you_mean(last, known)}; known here: {', '.join(known)}")
+        elif fault["type"] == "value_error":  # of a check of our own, which says all
+            lines.append(f"{source}: {fault['ctx']['error']}")
         else:
             lines.append(f"{source}: {where}: {fault['msg']}, got {fault['input']!r}")
     return "\n".join(lines)
 
 
 def _fields(model: type[Params], groups: Sequence[str]) -> list[str]:
+    """The settings known where `groups` lead; places in lists and names of a user's choice are passed by."""
     for group in groups:
-        inner = model.model_fields[group].annotation
-        assert isinstance(inner, type)
-        model = inner
+        if group in model.model_fields:
+            model = _params_in(model.model_fields[group].annotation) or model
     return list(model.model_fields)
+
+
+def _params_in(annotation: Any) -> type[Params] | None:
+    """The settings that a field is, may be, or holds many of."""
+    if isinstance(annotation, type) and issubclass(annotation, Params):
+        return annotation
+    return next(filter(None, map(_params_in, get_args(annotation))), None)

@@ -7,7 +7,8 @@ from jaxtyping import Bool, Float, Float32
 
 from noisyir.config import DetectParams
 from noisyir.errors import DataError
-from noisyir.noise.mixture import Mixture, check_finite, fit_betas, fit_gaussians
+from noisyir.noise.combine import Scores
+from noisyir.noise.mixture import Mixture, fit_betas, fit_gaussians
 from noisyir.noise.null import blended, near_share, wrong_by_null
 from noisyir.noise.rate import noise_rate, noise_rate_interval
 
@@ -30,32 +31,19 @@ class Detection:
     estimate: dict[str, float]
 
 
-def detect(
-    scores: Float[Array, " pair"],
-    null_scores: Float[Array, " pair"],
-    params: DetectParams,
-    rng: np.random.Generator,
-    *,
-    near_scores: Float[Array, " pair"] | None = None,
-    interval: bool = True,
-) -> Detection:
+def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator, *, interval: bool = True) -> Detection:
     """Judge pairs by their scores, higher being likelier wrong; all clean where the rate is below `min_rate`.
 
-    null_scores: the scores of the same queries with documents drawn at random; near_scores: with near neighbours of
-    their own documents, where these are known.  interval: whether the rate's bootstrap interval is wanted, which takes
-    most of the time.  DataError for no pairs, NaN and infinity.
+    interval: whether the rate's bootstrap interval is wanted, which takes most of the time.  DataError for no pairs.
     The rate, and the method `null`, take wrong pairs to score as random documents and near neighbours do.  They do not
     if the scoring model was trained on these very pairs: the rate is then too low, and a mixture judges better.
     """
+    scores, null_scores, share = pairs.observed, pairs.random, 0.0
     if not len(scores):
         raise DataError("detect: there are no pairs to judge")
-    check_finite("score", scores)
-    check_finite("null_score", null_scores)
-    share = 0.0
-    if near_scores is not None:
-        check_finite("near_score", near_scores)
-        share = near_share(scores, null_scores, near_scores)
-        null_scores = blended(null_scores, near_scores, share)
+    if pairs.near is not None:
+        share = near_share(scores, null_scores, pairs.near)
+        null_scores = blended(null_scores, pairs.near, share)
     rate = noise_rate(scores, null_scores, params.null_quantile)
     estimate = {"rate": rate, "near_share": share}
     if interval:

@@ -29,7 +29,7 @@ def made_up(encoder: BiEncoder, pairs: TrainingPairs, neighbours: int, rng: np.r
     """
     import faiss
 
-    random = pairs.passage[rng.permutation(len(pairs))]
+    random = passages_of_others(pairs.passage, rng)
     passages = np.unique(pairs.passage)
     if len(passages) == 1:
         return MadeUp(random, pairs.passage)
@@ -43,3 +43,11 @@ def made_up(encoder: BiEncoder, pairs: TrainingPairs, neighbours: int, rng: np.r
     others = found[~own].reshape(len(passages), reach)
     place = np.searchsorted(passages, pairs.passage)
     return MadeUp(random, passages[others[place, rng.integers(reach, size=len(pairs))]])
+
+
+def passages_of_others(passage: Rows, rng: np.random.Generator) -> Rows:
+    """For each pair the passage of another one, in a random cycle through all pairs: each is given away once."""
+    cycle = rng.permutation(len(passage))
+    given = np.empty_like(passage)
+    given[cycle] = passage[np.roll(cycle, 1)]
+    return given

@@ -12,7 +12,9 @@ Array = np.ndarray
 
 _LEVELS = np.array([0.5, 0.6, 0.7, 0.8, 0.9])
 _SHARES = np.linspace(0.0, 1.0, 21)
-_TOLERANCE = 0.02  # relative spread of the rates over the levels up to which they agree
+_TOLERANCE = 0.02  # relative spread of the rates over the levels up to which they agree, whatever the number of pairs
+_VARIANCE = float(0.5 * (1 / (1 - _LEVELS)).mean())  # halved, for the levels count partly the same pairs
+_LEAST, _SOME = 0.02, 0.1  # a rate of some size: so much, and so much of the greatest that any share gives
 _FLOOR = 0.002  # added to the mean rate: so low a rate is noise
 
 
@@ -20,22 +22,31 @@ def near_share(scores: Float[Array, " pair"], random: Float[Array, " pair"], nea
     """The least share of near neighbours, in steps of 0.05, with which the null tells one rate at every quantile.
 
     Storey's estimate of the rate (JRSS B 2002) does not depend on its lambda if the null is right and no correct pair
-    lies above.  Where no share makes the estimates agree, the one with the least relative spread is taken.
+    lies above.  The rates agree when they spread no more than as many pairs would by chance.  Where no share makes
+    rates of some size agree, the one with the least relative spread is taken.  Near neighbours that all score far
+    below random documents hide behind these where both occur: the rate is then too low.
     """
+    rates = _rates(scores, random, near)
+    rate = rates.mean(axis=1)
+    spread = rates.std(axis=1) / (rate + _FLOOR)
+    # relative variances of the counts above a quantile: of the pairs, and of the null
+    chance = _VARIANCE * (1 / (max(rate.max(), _FLOOR) * len(scores)) + 1 / len(scores))
+    agree = (spread**2 <= _TOLERANCE**2 + chance) & (rate >= max(_LEAST, _SOME * rate.max()))
+    return float(_SHARES[np.argmax(agree) if agree.any() else np.argmin(spread)])
+
+
+def _rates(
+    scores: Float[Array, " pair"], random: Float[Array, " pair"], near: Float[Array, " pair"]
+) -> Float[Array, "share level"]:
+    """Storey's estimate of the rate for every share of near neighbours in the null and every lambda."""
     pooled = np.concatenate([random, near])
     order = np.argsort(pooled, kind="stable")
     is_random = order < len(random)
     random_below, near_below = np.cumsum(is_random) / len(random), np.cumsum(~is_random) / len(near)
     values, observed = pooled[order], np.sort(scores)
-    spreads = []
-    for share in _SHARES:
-        below = (1 - share) * random_below + share * near_below
-        edges = values[np.searchsorted(below, _LEVELS - 1e-9)]
-        rates = (1 - np.searchsorted(observed, edges, "right") / len(observed)) / (1 - _LEVELS)
-        spreads.append(rates.std() / (rates.mean() + _FLOOR))
-        if spreads[-1] <= _TOLERANCE:
-            break
-    return float(_SHARES[int(np.argmin(spreads))])
+    below = (1 - _SHARES[:, None]) * random_below + _SHARES[:, None] * near_below
+    edges = np.stack([values[np.searchsorted(row, _LEVELS - 1e-9)] for row in below])
+    return np.asarray((1 - np.searchsorted(observed, edges, "right") / len(observed)) / (1 - _LEVELS))
 
 
 def blended(random: Float[Array, " pair"], near: Float[Array, " pair"], share: float) -> Float[Array, " pair"]:
@@ -45,7 +56,7 @@ def blended(random: Float[Array, " pair"], near: Float[Array, " pair"], share: f
         return near if count else random
 
     def spaced(values: Array, size: int) -> Array:
-        return np.asarray(np.sort(values)[(np.arange(size) * len(values)) // size])
+        return np.asarray(np.sort(values)[(2 * np.arange(size) + 1) * len(values) // (2 * size)])
 
     return np.concatenate([spaced(random, len(random) - count), spaced(near, count)])
 

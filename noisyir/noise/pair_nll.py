@@ -93,16 +93,20 @@ def embed_used(encoder: BiEncoder, tokens: Tokens, used: Rows, side: Side) -> Fl
 def _score_batch(
     pairs: TrainingPairs, vectors: tuple[Tensor, Tensor], rows: Rows, negatives: Rows, how: InBatch, tried: Rows
 ) -> Float[np.ndarray, "kind pair"]:
-    """The statistic of each pair of a batch with each of the passages `tried` (kind, pair) in the place of its own."""
+    """The statistic of each pair of a batch with each of the passages `tried` (kind, pair) in the place of its own.
+
+    What is known to be right for the query counts neither way, nor does a copy of the passage that is tried.
+    """
     columns = np.concatenate([pairs.passage[rows], negatives.ravel()])
     diagonal = np.arange(len(rows))
-    ignored = known_columns(pairs.known, pairs.text[pairs.query[rows]], columns)
-    ignored[diagonal, diagonal] = False
+    known = known_columns(pairs.known, pairs.text[pairs.query[rows]], columns)
     queries, passages = vectors[0][pairs.query[rows]], vectors[1]
     scores = how.scale * queries @ passages[columns].T
-    place, mask = torch.from_numpy(diagonal).to(scores.device), torch.from_numpy(ignored).to(scores.device)
+    place = torch.from_numpy(diagonal).to(scores.device)
     statistics = []
     for own in tried:
         scores[place, place] = how.scale * (queries * passages[own]).sum(dim=1)
-        statistics.append(how.statistic(scores, place, mask))
+        ignored = known | (columns == own[:, None])
+        ignored[diagonal, diagonal] = False
+        statistics.append(how.statistic(scores, place, torch.from_numpy(ignored).to(scores.device)))
     return torch.stack(statistics).cpu().numpy()

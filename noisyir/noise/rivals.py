@@ -14,6 +14,7 @@ from noisyir.training.batches import Rows, TrainingPairs, is_known
 from noisyir.training.validation import embed_all
 
 _QUERIES_AT_ONCE = 4096
+_ROUNDING = 1e-6  # relative to norms of 1 and more: scores so close are a tie
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,20 @@ def dense_rivals(
         own, random, near = (np.einsum("pd,pd->p", asked, vectors[passages]) for passages in tried)
         scores, places = index.search(asked, reach)
         hits = distinct[places]
-        rank = np.where((hits == owns[:, None]).any(axis=1), (scores >= own[:, None] - 1e-6).sum(axis=1), 0)
+        rank = rank_within(owns, hits, scores, depth)
         found.append((own, random, near, rank, *best_others(pairs, rows, hits, scores, keep)))
     own, random, near, rank, rivals, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
     return Rivals(own, random, near, rank, rivals, similarities, depth)
+
+
+def rank_within(
+    owns: Rows, hits: Int[np.ndarray, "pair hit"], scores: Float[np.ndarray, "pair hit"], depth: int
+) -> Int[np.ndarray, " pair"]:
+    """The place of each pair's own document among its hits, ties counted against it; 0 where that is beyond `depth`."""
+    is_own = hits == owns[:, None]
+    own = np.where(is_own, scores, -np.inf).max(axis=1, keepdims=True)
+    rank = (scores >= own - _ROUNDING * np.maximum(1.0, np.abs(own))).sum(axis=1)
+    return np.where(is_own.any(axis=1) & (rank <= depth), rank, 0)
 
 
 def best_others(
@@ -111,14 +122,13 @@ def best_others(
 def lexical_rivals(
     searcher: NumpyBm25, texts: list[str], row_of: Rows, pairs: TrainingPairs, chosen: Rows, *, keep: int, wrong: MadeUp
 ) -> Rivals:
-    """As `dense_rivals`, by BM25 over the whole collection.
+    """As `dense_rivals`, by BM25 over the whole collection, every passage in it ranked.
 
     texts: of each query.  row_of: for each of the searcher's documents the passage that stands for its text.
     """
-    place = np.full(int(row_of.max(initial=0)) + 1, -1, np.int64)
-    place[row_of[::-1]] = np.arange(len(row_of))[::-1]  # of several copies the first
-    reach = keep + 1 + int(np.diff(pairs.known.offsets).max(initial=0))
-    tried = place[np.stack([pairs.passage[chosen], wrong.random, wrong.near])]
+    distinct, first = np.unique(row_of, return_index=True)  # copies are not searched
+    reach = min(keep + int(np.diff(pairs.known.offsets).max(initial=0)), len(distinct))
+    tried = np.searchsorted(distinct, np.stack([pairs.passage[chosen], wrong.random, wrong.near]))
     own = np.zeros(tried.shape, np.float32)
     rank = np.zeros(len(chosen), np.int64)
     hits = np.full((len(chosen), reach), -1, np.int64)
@@ -127,11 +137,12 @@ def lexical_rivals(
         found = searcher.scores(texts[pairs.query[pair]])
         if found is None:
             continue
+        found = found[first]
         own[:, number] = found[tried[:, number]]
         rank[number] = int((found >= own[0, number]).sum()) if own[0, number] > 0 else 0
-        best = np.argpartition(-found, min(reach, len(found)) - 1)[:reach]
+        best = np.argpartition(-found, reach - 1)[:reach]
         best = best[np.lexsort((best, -found[best]))]
         best = best[found[best] > 0]
-        hits[number, : len(best)], scores[number, : len(best)] = row_of[best], found[best]
+        hits[number, : len(best)], scores[number, : len(best)] = distinct[best], found[best]
     rivals, similarities = best_others(pairs, chosen, hits, scores, keep)
-    return Rivals(own[0], own[1], own[2], rank, rivals, similarities, len(row_of))
+    return Rivals(own[0], own[1], own[2], rank, rivals, similarities, len(distinct))

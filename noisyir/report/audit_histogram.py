@@ -45,7 +45,7 @@ def component(
 ) -> Float[np.ndarray, " point"] | None:
     """Density of one weighted Gaussian of the mixture, per unit of score; None where none was fitted.
 
-    Source: Zeng et al. (NPC), EMNLP 2022, section 3.1; drawn as in their Figure 4.
+    Source: Zhang et al. (NPC), Findings of EMNLP 2023, section 3.1; drawn as in their Figure 4.
     """
     keys = [f"{name}_{part}" for part in ("weight", "mean", "std")]
     if any(key not in estimate for key in keys) or estimate[keys[2]] <= 0:
@@ -56,9 +56,12 @@ def component(
 
 
 def histogram(
-    scores: Float[np.ndarray, " pair"], is_clean: Bool[np.ndarray, " pair"], estimate: Mapping[str, float]
+    scores: Float[np.ndarray, " pair"],
+    is_clean: Bool[np.ndarray, " pair"],
+    estimate: Mapping[str, float],
+    limit: float | None,
 ) -> str:
-    """Bars of pairs by score, those flagged in another tone and hatched; the mixture's curves; the verdicts' border."""
+    """Bars of pairs by score, those flagged in another tone and hatched; the mixture's curves; the border, if any."""
     bars = bin_scores(scores, is_clean)
     at = np.linspace(bars.edges[0], bars.edges[-1], _POINTS)
     pairs_a_unit = len(scores) * (bars.edges[1] - bars.edges[0])
@@ -74,7 +77,7 @@ def histogram(
     parts = [_HATCH, *frame.grid(ticks), *_bar_shapes(bars, frame)]
     parts += [frame.curve(name, at, np.minimum(values, top)) for name, values in curves.items()]
     parts += frame.x_axis()
-    if (limit := border(scores, is_clean)) is not None:
+    if limit is not None:
         parts.append(frame.limit(limit))
     head = f'<svg class="chart histogram" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
     return f'{head} aria-label="{_spoken(scores, is_clean, limit)}">{"".join(parts)}</svg>'

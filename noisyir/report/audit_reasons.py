@@ -7,12 +7,15 @@ from dataclasses import dataclass
 class Evidence:
     """What is known of a pair.
 
-    rank, similarity: of the pair's document for its query, None where the collection was not searched.
+    rank: of the pair's document for its query, None where the search did not go so deep or the collection was not
+    searched.  similarity: of query and document, None in the second case.
     better: the other document that fits best and its similarity, None where none fits better than the pair's own.
     shared: words that query and document have both, common ones left out.
+    by_hand: whether the verdict is a person's.
     """
 
     is_clean: bool
+    by_hand: bool
     score: float
     p_clean: float
     rank: int | None
@@ -22,7 +25,9 @@ class Evidence:
 
 
 def reason(pair: Evidence) -> str:
-    """The strongest evidence for the verdict: the rank and the better documents, else words and score."""
+    """The strongest evidence for the verdict: a person's word, the rank and the better documents, else words and score."""
+    if pair.by_hand:
+        return f"Judged {'clean' if pair.is_clean else 'wrong'} by hand."
     if pair.better and pair.similarity is not None:
         return _beside_better(pair, *pair.better, pair.similarity)
     if pair.rank == 1:
@@ -44,7 +49,8 @@ def chance(p: float) -> str:
 
 def _beside_better(pair: Evidence, other: str, theirs: float, own: float) -> str:
     best, mine = _apart(theirs, own)
-    aside = f"rank {pair.rank:,}" + ("" if pair.shared else ", no telling word shared")
+    place = f"rank {pair.rank:,}" if pair.rank else "too deep to be found"
+    aside = place + ("" if pair.shared else ", no telling word shared")
     if not pair.is_clean:
         return f"Another document fits the query better: {other} scores {best}, this one {mine} ({aside})."
     return (

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from noisyir.report.audit_reasons import Evidence, reason
 from noisyir.report.audit_words import Texts, full_text, shared_words
 
-_EVIDENCE = ["query", "verdict", "score", "p_clean", "rank", "similarity", "better", "better_similarities"]
+_EVIDENCE = ["query", "verdict", "score", "p_clean", "by_hand", "rank", "similarity", "better", "better_similarities"]
 
 
 def better_documents(rivals: pa.Table) -> tuple[pa.Array, pa.Array]:
@@ -52,7 +52,7 @@ def _evidence(row: dict[str, Any], document: str, texts: Texts) -> Evidence:
         is_clean=row["verdict"] == "clean",
         better=best,
         shared=len(shared),
-        **{name: row[name] for name in ("score", "p_clean", "rank", "similarity")},
+        **{name: row[name] for name in ("score", "p_clean", "by_hand", "rank", "similarity")},
     )
 
 

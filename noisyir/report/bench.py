@@ -13,6 +13,7 @@ from noisyir.config import NoiseTableParams
 from noisyir.eval.bench_detection import Quality
 from noisyir.report.bench_chart import Line, Point, Role, rate_chart
 from noisyir.report.bench_history import environment, facts, settings
+from noisyir.report.detection import bench_rows, percent
 from noisyir.report.summary import markdown_table, p_value, signed
 
 Row = Mapping[str, Any]
@@ -70,7 +71,7 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         headlines=headlines(params, bench.summary),
         sections={name: [(table, _chart(table)) for table in found] for name, found in sections.items()},
         tests=[(row, word(row, params.alpha)) for row in rows if row["against"] is not None],
-        detection=detection_rows(bench.detection),
+        detection=bench_rows(bench.detection),
         facts=facts(bench.builds),
         settings=settings(bench.builds),
         environment=environment(bench.builds),
@@ -87,7 +88,7 @@ def markdown(params: NoiseTableParams, bench: Bench) -> str:
     if (tests := _test_rows(params, bench.summary))[1:]:
         parts += ["## Differences\n", markdown_table(tests, left=6), f"{_tests_note(params, len(tests) - 1)}\n"]
     if bench.detection:
-        parts += ["## Detection\n", markdown_table(detection_rows(bench.detection), left=3)]
+        parts += ["## Detection\n", markdown_table(bench_rows(bench.detection), left=3)]
     return "\n".join(parts)
 
 
@@ -128,42 +129,6 @@ def word(row: Row, alpha: float) -> Word | None:
     if row["p_holm"] < alpha and low > 0:
         return "better"
     return "worse" if row["p_holm"] < alpha and high < 0 else "unclear"
-
-
-def detection_rows(detection: Sequence[Quality]) -> list[list[str]]:
-    """One row a detector and noise, headings first; an undefined measure, such as AUROC of no noise, is a dash."""
-    head = [
-        "noise",
-        "rate",
-        "detector",
-        "epoch",
-        "AUROC",
-        "AP",
-        "F1",
-        "estimated rate",
-        "true rate",
-        "covered",
-        "seeds",
-    ]
-    return [head] + [
-        [
-            quality.mechanism,
-            percent(quality.rate),
-            quality.detector,
-            _epochs(quality),
-            *(_number(quality.means.get(name)) for name in ("auroc", "average_precision", "f1")),
-            _estimate(quality.means),
-            _percent(quality.means.get("true_rate")),
-            f"{quality.covered} of {quality.intervals}" if quality.intervals else _NONE,
-            str(len(quality.epochs)),
-        ]
-        for quality in detection
-    ]
-
-
-def percent(rate: float) -> str:
-    """A noise rate as it is set: 50 %, 2.5 %."""
-    return f"{100 * rate:g} %"
 
 
 def _table(params: NoiseTableParams, rows: Sequence[Row]) -> Table:
@@ -259,26 +224,6 @@ def _seeds(seeds: Sequence[int]) -> str:
 def _spread(value: float) -> str:
     """A standard deviation to three places, or to four where three would show none."""
     return f"{value:.4f}" if 0 < value < 0.0005 else f"{value:.3f}"
-
-
-def _number(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.3f}"
-
-
-def _percent(value: float | None) -> str:
-    return _NONE if value is None else f"{100 * value:.1f} %"
-
-
-def _estimate(means: Mapping[str, float]) -> str:
-    if "rate" not in means or "rate_low" not in means:
-        return _percent(means.get("rate"))
-    return f"{100 * means['rate']:.1f} % [{100 * means['rate_low']:.1f}, {100 * means['rate_high']:.1f}]"
-
-
-def _epochs(quality: Quality) -> str:
-    low, high = min(quality.epochs), max(quality.epochs)
-    epoch = str(low) if low == high else f"{low} to {high}"
-    return epoch if quality.when == "only" else f"{epoch} ({quality.when})"
 
 
 def _template() -> jinja2.Template:

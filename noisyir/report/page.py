@@ -13,8 +13,9 @@ from noisyir.config import ReportParams
 from noisyir.eval.significance import Gate
 from noisyir.report import charts
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
+from noisyir.report.detection import detection_rows
 from noisyir.report.flow import flow_graph
-from noisyir.report.history import Build, experiment_settings
+from noisyir.report.history import Build
 from noisyir.report.queries import Changes
 from noisyir.report.summary import p_value, signed
 
@@ -23,11 +24,12 @@ _SHOWN_PACKAGES = 24
 
 @dataclass(frozen=True)
 class Results:
-    """What was measured: the comparison's table, the curves of training, and the queries that changed most."""
+    """What was measured: the comparison, the curves of training, the queries that changed most, wrong pairs found."""
 
     comparison: pa.Table
     curves: pa.Table | None
     changes: Changes | None
+    detection: pa.Table | None
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,11 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         splits=_result_tables(comparison, systems),
         tests=[row for row in comparison if row["baseline"] is not None],
         curves=_curve_charts(results.curves),
+        detection=detection_rows(results.detection) if results.detection else [],
         changes=results.changes,
         query_texts=_query_texts(dataset, results.changes),
         **_dataset_card(dataset, builds),
-        **_history(title, params, builds, systems),
+        **_history(params, builds, systems),
     )
 
 
@@ -140,16 +143,15 @@ def _dataset_card(dataset: Dataset, builds: Sequence[Build]) -> dict[str, Any]:
     }
 
 
-def _history(title: str, params: ReportParams, builds: Sequence[Build], systems: Sequence[str]) -> dict[str, Any]:
+def _history(params: ReportParams, builds: Sequence[Build], systems: Sequence[str]) -> dict[str, Any]:
     metas = [build.meta for build in builds]
-    settings = experiment_settings(title, metas, params)
     return {
         "builds": builds,
         "seconds": sum(meta.seconds for meta in metas),
         "slowest": max((meta.seconds for meta in metas), default=0.0) or 1.0,
         "graph": Markup(flow_graph(builds, systems)) if builds else "",
         "environments": _environments(builds),
-        "experiment": yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=100),
+        "experiment": yaml.safe_dump(params.settings, sort_keys=False, allow_unicode=True, width=100),
     }
 
 

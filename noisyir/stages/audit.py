@@ -1,12 +1,14 @@
 """audit: what a data owner gets to see of her training pairs, the most suspect first, with the evidence."""
 
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.audit.judge import MOST_SUSPECT_FIRST, read_judgements, recalibrated
 from noisyir.builds import Ref
 from noisyir.config import AuditParams
 from noisyir.errors import DataError
@@ -23,12 +25,15 @@ _CHUNK = 8192  # rows whose documents are in memory at once, beside the distinct
 
 
 def audit(job: Job[AuditParams]) -> None:
-    """Judge the training pairs by their last flags: a table of all, and the files that people open."""
+    """Judge the training pairs by their last flags, and by hand: a table of all, and the files that people open."""
     from noisyir.report.audit import Audit, render
     from noisyir.report.audit_csv import write_csv
     from noisyir.report.audit_words import read_texts
 
-    pairs = _searched(job, _judged(job))
+    pairs, estimate, making = _flagged(job), _estimate(job), _making(job)
+    if job.params.judgements is not None:
+        pairs, estimate, making = _by_hand(job, job.params.judgements, pairs, estimate, making)
+    pairs = _searched(job, pairs.sort_by(MOST_SUSPECT_FIRST).combine_chunks())
     wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), _shown_beside(pairs, job.params)]).unique()
     texts = read_texts(job.batches("corpus", _CHUNK), wanted, pairs["query"].unique().to_pylist())
     _refuse_unknown(pairs["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
@@ -38,12 +43,12 @@ def audit(job: Job[AuditParams]) -> None:
     if job.params.sample:
         write_csv([_sample(job, pairs, texts)], folder / "sample.csv")
     shown = _explained(pairs.slice(0, job.params.html_rows), texts)
-    page = render(job.params, Audit(pairs, shown, texts, _estimate(job), _making(job)))
+    page = render(job.params, Audit(pairs, shown, texts, estimate, making))
     (folder / "audit.html").write_text(page, encoding="utf-8")
 
 
-def _judged(job: Job[AuditParams]) -> pa.Table:
-    """The training pairs with the query's text and the last epoch's flags, the most suspect first."""
+def _flagged(job: Job[AuditParams]) -> pa.Table:
+    """The training pairs with the query's text and the last epoch's flags as verdicts, none of them by hand."""
     given = job.table("pairs")
     pairs = given.filter(pc.equal(given["split"], "train")).select([*_PAIR, "source"])
     if not pairs.num_rows:
@@ -56,13 +61,28 @@ def _judged(job: Job[AuditParams]) -> pa.Table:
             f"audit: {missing:,} of {pairs.num_rows:,} training pairs have no flag, for example {example}: "
             f"give the flags that were made from these pairs"
         )
-    for name in ("score", "p_clean", "is_clean", "replacement"):
+    for name in ("score", "p_clean", "replacement"):
         pairs = pairs.append_column(name, flags[name].take(place))
+    pairs = pairs.append_column("verdict", pc.if_else(flags["is_clean"].take(place), "clean", "wrong"))
+    pairs = pairs.append_column("by_hand", pa.repeat(False, pairs.num_rows))
     queries = job.table("queries")
     _refuse_unknown(pairs["query_id"], queries["query_id"], "queries", "the queries")
     text = queries["text"].take(pc.index_in(pairs["query_id"], value_set=queries["query_id"].combine_chunks()))
-    order = [("p_clean", "ascending"), ("score", "descending"), ("query_id", "ascending"), ("doc_id", "ascending")]
-    return pairs.append_column("query", text).sort_by(order).combine_chunks()
+    return pairs.append_column("query", text)
+
+
+def _by_hand(
+    job: Job[AuditParams], path: str, pairs: pa.Table, estimate: dict[str, float], making: "Making"
+) -> "tuple[pa.Table, dict[str, float], Making]":
+    """The verdicts, the noise rate and its making as the judgements have them, which the notes keep."""
+    threshold, confidence = making.threshold, making.confidence
+    judgements = read_judgements(path, pairs)
+    pairs, found = recalibrated(
+        pairs, judgements, threshold=threshold, rate=estimate["rate"], confidence=confidence
+    )
+    job.note("judgements", {**asdict(found), "summary": found.summary()})
+    rates = {"rate": found.rate, "rate_low": found.low, "rate_high": found.high}
+    return pairs, estimate | rates, replace(making, judged=found.judged)
 
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
@@ -72,9 +92,8 @@ def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
     rivals = job.table("rivals") if job.has("rivals") else RIVALS.schema.empty_table()
     rivals = rivals.take(_places(pairs, rivals)).combine_chunks()
     better, similarities = better_documents(rivals)
-    is_clean = pairs["is_clean"]
+    is_clean = pc.equal(pairs["verdict"], "clean")
     columns = {
-        "verdict": pc.if_else(is_clean, "clean", "wrong"),
         "rank": rivals["rank"],
         "similarity": rivals["similarity"],
         "better": better,
@@ -174,14 +193,13 @@ def _making(job: Job[AuditParams]) -> "Making":
     return Making(
         dataset=settings.get("ingest", {}).get("dataset"),
         detectors=tuple(detectors),
-        method=detect.get("method"),
-        confidence=detect.get("confidence"),
+        **{name: detect[name] for name in ("method", "threshold", "confidence") if name in detect},
     )
 
 
 AUDIT = Stage(
     name="audit",
-    version=1,
+    version=2,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],
@@ -194,4 +212,5 @@ AUDIT = Stage(
     writes={"audit": ROWS, "audit_files": AUDIT_FILES},
     run=audit,
     seeded=True,
+    raw=("judgements",),
 )

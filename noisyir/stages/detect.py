@@ -13,25 +13,25 @@ from noisyir.stage import Job, Stage
 if TYPE_CHECKING:
     import numpy as np
 
+    from noisyir.noise.combine import Scores
     from noisyir.noise.detection import Detection
 
 _PAIR = ["query_id", "doc_id"]
-_SCORES = ("score", "null_score", "near_score")
 
 
 def detect(job: Job[DetectParams]) -> None:
-    """Judge the pairs of each epoch on their own; the scores of several detectors are judged as their mean z."""
+    """Judge the pairs of each epoch on their own; the scores of several detectors are judged as one."""
+    from noisyir.noise.combine import combined
     from noisyir.noise.detection import detect as judge
 
     summary = {}
     with job.writer("noise_flags") as flags, job.writer("noise_estimate") as estimates:
         for epoch, tables in _by_epoch(job.tables("scores")):
-            scores, null_scores, near_scores = (_combined(tables, name) for name in _SCORES)
-            rng = job.rng("bootstrap", epoch)
-            found = judge(scores, null_scores, job.params, rng, near_scores=near_scores)
-            flags.append(_flags(tables, scores, found))
+            scores = combined([_scores(table) for table in tables])
+            found = judge(scores, job.params, job.rng("bootstrap", epoch))
+            flags.append(_flags(tables, scores.observed, found))
             estimates.append(_rows(epoch, found.estimate))
-            summary[str(epoch)] = {"pairs": len(scores), **found.estimate}
+            summary[str(epoch)] = {"pairs": len(scores.observed), **found.estimate}
     job.note("detection", summary)
 
 
@@ -74,12 +74,13 @@ def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
     return aligned
 
 
-def _combined(tables: list[pa.Table], name: str) -> "np.ndarray":
-    """A column of the tables: that of one detector as it is, of several the mean of their z."""
-    from noisyir.noise.combine import mean_z
+def _scores(table: pa.Table) -> "Scores":
+    from noisyir.noise.combine import Scores
 
-    columns = [table[name].to_numpy() for table in tables]
-    return columns[0] if len(columns) == 1 else mean_z([table["score"].to_numpy() for table in tables], columns)
+    near = table["near_score"]
+    return Scores(
+        table["score"].to_numpy(), table["null_score"].to_numpy(), None if near.null_count else near.to_numpy()
+    )
 
 
 def _flags(tables: list[pa.Table], scores: "np.ndarray", found: "Detection") -> pa.Table:
@@ -103,7 +104,7 @@ def _rows(epoch: int, estimate: dict[str, float]) -> pa.Table:
 
 DETECT = Stage(
     name="detect",
-    version=1,
+    version=2,
     params=DetectParams,
     reads={"scores": PAIR_SCORES.all().each()},
     writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE},

@@ -23,6 +23,11 @@ def npc(job: Job[TrainNpcParams]) -> None:
         raise ConfigError("npc.detect=given needs the flags of a detection, and other values take none")
     if settings.warmup_epochs >= job.params.epochs:
         raise ConfigError(f"npc.warmup_epochs={settings.warmup_epochs} leaves none of train.epochs={job.params.epochs}")
+    if settings.hard_negatives and not job.params.hard_negatives:
+        raise ConfigError(
+            f"npc.hard_negatives={settings.hard_negatives} draws on the negatives of training: set "
+            "train.hard_negatives, and mine.per_query, too"
+        )
     encoder, pairs = start_model(job), training_pairs(job)
     given = pairs["is_clean"].to_numpy(zero_copy_only=False) if job.has("flags") else None
     train, held = read_examples(job, encoder, pairs)
@@ -60,7 +65,7 @@ def _of_epoch(ids: pa.Table, found: "Detected") -> pa.Table:
 
 NPC = Stage(
     name="npc",
-    version=1,
+    version=2,
     params=TrainNpcParams,
     reads=TRAINING_READS,
     writes={"model": MODEL, "curves": CURVES, "pair_scores": PAIR_SCORES, "noise_flags": NOISE_FLAGS},

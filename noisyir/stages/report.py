@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from noisyir.config import ReportParams
-from noisyir.schemas import COMPARISON, CORPUS, CURVES, DENSE_RUN, EXCLUDED, METRICS, PAIRS, QRELS, QUERIES
+from noisyir.schemas import COMPARISON, CORPUS, CURVES, DENSE_RUN, DETECTION, EXCLUDED, METRICS, PAIRS, QRELS, QUERIES
 from noisyir.schemas import REPORT as PAGE
 from noisyir.stage import Job, Stage
 
@@ -28,7 +28,8 @@ def report(job: Job[ReportParams]) -> None:
     examples = example_pairs(pairs, job.params.examples)
     shown = [doc_id for _, doc_id in examples] + [change.doc_id for change in (changes.all() if changes else ())]
     corpus = read_corpus(job.batches("corpus"), shown)
-    results = Results(comparison, job.table("curves") if job.has("curves") else None, changes)
+    curves, detection = (job.table(name) if job.has(name) else None for name in ("curves", "detection"))
+    results = Results(comparison, curves, changes, detection)
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))
@@ -70,13 +71,14 @@ def _builds(job: Job[Any]) -> "list[Build]":
 
 REPORT = Stage(
     name="report",
-    version=1,
+    version=2,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),
         "metrics": METRICS.all().each(),
         "runs": DENSE_RUN["query_id", "doc_id", "rank"].each(),
         "curves": CURVES.all().or_none(),
+        "detection": DETECTION.all().or_none(),
         "corpus": CORPUS["doc_id", "title", "text"],
         "queries": QUERIES.all(),
         "pairs": PAIRS.all(),

@@ -175,7 +175,7 @@ def _rivals_table(ids: pa.Table, documents: "Documents", rivals: "Rivals") -> pa
 
 SCORE_PAIRS = Stage(
     name="score_pairs",
-    version=1,
+    version=2,
     params=ScorePairsParams,
     reads={
         "model": MODEL.all(),

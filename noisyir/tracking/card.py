@@ -32,7 +32,7 @@ def write_card(experiment: Experiment, store: Store, results: Mapping[str, Ref])
     system, scored = _system_of(store, model, comparison)
     parts = [
         f"**{experiment.name}** {experiment.description}".strip(),
-        *(_origin(experiment, store, model) if model else []),
+        *(_origin(experiment, store, model, system) if model else []),
         *(_table(rows, system, experiment.compare.confidence) if rows else []),
     ]
     return Card(
@@ -80,7 +80,7 @@ def _eval_digest(scored: Meta) -> str:
     return hashlib.sha256(canonical_json(described).encode()).hexdigest()
 
 
-def _origin(experiment: Experiment, store: Store, model: Ref) -> list[str]:
+def _origin(experiment: Experiment, store: Store, model: Ref, system: str | None) -> list[str]:
     sources = {meta.stage: meta for meta in lineage(store, [model])}
     lines = []
     if data := sources.get("ingest"):
@@ -94,8 +94,8 @@ def _origin(experiment: Experiment, store: Store, model: Ref) -> list[str]:
     )
     settings, start = experiment.train, experiment.model
     lines.append(
-        f"Model: {start.backbone} from {start.weights}, {start.similarity}; {settings.epochs} epochs of "
-        f"{settings.batch_size} at {settings.learning_rate:g}; seed {experiment.seed}."
+        f"Model: {start.backbone} from {start.weights}, {start.similarity}; trained by {system or model.stage}, "
+        f"{settings.epochs} epochs of {settings.batch_size} at {settings.learning_rate:g}; seed {experiment.seed}."
     )
     commit = store.meta(model).git_commit or "unknown"
     lines.append(

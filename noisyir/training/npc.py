@@ -17,10 +17,13 @@ from noisyir.config import TrainNpcParams
 from noisyir.losses.dpr import pair_nll
 from noisyir.losses.npc import move_average, npc_loss
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.noise.combine import Scores
 from noisyir.noise.detection import detect
+from noisyir.noise.made_up import passages_of_others
 from noisyir.noise.pair_nll import InBatch, score_in_batch
 from noisyir.training.batches import Batch, TrainingPairs
 from noisyir.training.objective import Objective, on_device
+from noisyir.training.validation import embed_all
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,10 @@ class NoisyPairCorrection(Objective):
     def _detect(self, epoch: int) -> dict[str, float]:
         params, rng = self.params, self.rng("detect", epoch)
         how = InBatch(params.batch_size, params.npc.shuffles, params.scale, pair_nll, params.npc.hard_negatives)
-        random = self.pairs.passage[rng.permutation(len(self.pairs))]
+        random = passages_of_others(self.pairs.passage, rng)
         everyone = np.arange(len(self.pairs))
         score, null_score = score_in_batch(self.encoder, self.pairs, everyone, how, rng, (random,))
-        found = detect(score, null_score, params.detection, rng, interval=False)
+        found = detect(Scores(score, null_score), params.detection, rng, interval=False)
         self.history.append(Detected(epoch, score, null_score, found.p_clean, found.is_clean))
         self._is_clean = torch.from_numpy(found.is_clean.copy())  # a checkpoint holds no tensor twice
         return {"flagged_share": 1.0 - float(found.is_clean.mean())}
@@ -91,7 +94,11 @@ class NoisyPairCorrection(Objective):
     @torch.no_grad()
     def _teacher_scores(self, batch: Batch) -> Float[Tensor, "query passage"]:
         assert self.teacher is not None
-        queries, passages = self.teacher.embed_both(batch.queries, batch.passages)
+        if self.params.chunk_size is None:
+            queries, passages = self.teacher.embed_both(batch.queries, batch.passages)
+        else:  # memory is short
+            queries = embed_all(self.teacher, batch.queries, "query")
+            passages = embed_all(self.teacher, batch.passages, "passage")
         return self.params.scale * queries @ passages.T
 
     def after_step(self) -> None:

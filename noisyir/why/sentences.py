@@ -118,19 +118,25 @@ def _pair_scores(rows: Sequence[Row], asked: Asked) -> list[str]:
     by = asked.params.get("detector", "the loss of training")
     return [
         f"{row['doc_id']}, epoch {row['epoch']}: {by} {row['score']:.3f}, and {row['null_score']:.3f} with another "
-        f"document in its place; the higher, the likelier wrong{_instead(row['best_other'])}"
+        f"document in its place{_near(row.get('near_score'))}; the higher, the likelier wrong"
+        f"{_instead(row['best_other'])}"
         for row in asked.of(rows)
     ]
 
 
+def _near(score: float | None) -> str:
+    return "" if score is None else f", {score:.3f} with one much like it"
+
+
 def _rivals(rows: Sequence[Row], asked: Asked) -> list[str]:
+    by_words = asked.params.get("detector") == "bm25_margin"
+    unranked = "not found by the query's words" if by_words else f"beyond rank {asked.params.get('depth')}"
     says = []
     for row in asked.of(rows):
-        depth = asked.params.get("depth")
-        place = f"at rank {row['rank']:,}" if row["rank"] else f"beyond rank {depth}"
+        place = f"at rank {row['rank']:,} of all documents" if row["rank"] else unranked
         found = zip(row["rivals"][:_FEW], row["rival_similarities"], strict=False)
         others = ", ".join(f"{doc_id} {similarity:.3f}" for doc_id, similarity in found) or "none"
-        says.append(f"{row['doc_id']} {place} of all documents (similarity {row['similarity']:.3f}); others: {others}")
+        says.append(f"{row['doc_id']} {place} (similarity {row['similarity']:.3f}); others: {others}")
     return says
 
 

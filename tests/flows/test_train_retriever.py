@@ -24,19 +24,11 @@ from noisyir.stage import Job, Stage
 from noisyir.store import Store
 from noisyir.tracking import Tracker
 from noisyir.tracking.backend import connect
-from tests.tiny import write_beir
+from tests.tiny import SETTINGS, write_beir
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
 
 ROOT = Path(__file__).parents[2]
-SETTINGS = (
-    "data.dataset=beir",
-    "bm25_index.engine=bm25s",
-    "train.batch_size=16",
-    "train.learning_rate=0.01",
-    "train.epochs=2",
-    "compare.resamples=200",
-)
 
 
 class Watched(Tracker):
@@ -141,7 +133,7 @@ def test_each_new_build_is_a_table_among_the_artifacts(first, exp: Experiment):
         chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[tracker.flow_run]))
         found = {artifact.key: json.loads(artifact.data) for artifact in client.read_artifacts(artifact_filter=chosen)}
     assert set(found) == {step.name.replace("@", "-").replace("_", "-") for step in plan_of(exp).steps}
-    (model,) = [row for row in found["warm-up"] if row["artifact"] == "model"]
+    (model,) = [row for row in found["npc-npc"] if row["artifact"] == "model"]
     assert model["digest"] == outcome.kept["model"].digest
 
 
@@ -158,7 +150,7 @@ def test_a_second_run_executes_nothing_under_either_engine(first, exp: Experimen
     assert local.executed == 0
 
 
-@pytest.mark.parametrize("lost", ["search@trained", "warm_up"])
+@pytest.mark.parametrize("lost", ["search@npc", "warm_up@dpr", "npc@npc"])
 def test_a_deleted_artifact_is_rebuilt_and_nothing_else(first, exp: Experiment, artifacts: Store, lost: str):
     meta = first[0].results[lost].meta
     artifacts.remove(artifacts.builds(meta.stage, meta.key)[0])

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.mixture import GaussianMixture
 
 from noisyir.errors import DataError
-from noisyir.noise.combine import mean_z, robust_z
+from noisyir.noise.combine import Scores, combined, learnt_weights, robust_z
 from noisyir.noise.mixture import Mixture, beta_parameters, fit_betas, fit_gaussians
 from noisyir.noise.null import wrong_by_null
 from noisyir.noise.rate import noise_rate
@@ -150,13 +152,83 @@ def test_the_null_posterior_is_the_rate_times_the_ratio_of_densities_by_hand():
 def test_detectors_are_put_on_one_scale_by_median_and_quartiles():
     one, other = np.array([0.0, 1, 2, 3, 4]), np.array([40.0, 30, 20, 10, 0])
     assert robust_z(np.array([2.0, 6.0]), one).tolist() == [0.0, 2.0]  # quartiles 1 and 3
-    z, null = mean_z([one, other], [one + 2, other])
-    np.testing.assert_allclose(z, 0)
-    np.testing.assert_allclose(null, 0.5)
+    z = np.column_stack([robust_z(one, one), robust_z(other, other)])
+    null = np.column_stack([robust_z(one + 2, one), robust_z(other, other)])
+    np.testing.assert_allclose(z.sum(axis=1), 0, atol=1e-12)
+    found = combined([Scores(one, one + 2), Scores(other, other)])
+    weights = learnt_weights(z, null)
+    np.testing.assert_allclose(found.observed, z @ weights)
+    np.testing.assert_allclose(found.random, null @ weights)
+    assert found.near is None
+
+
+def test_one_detector_is_left_in_its_own_unit():
+    alone = Scores(np.array([1.0, 5.0]), np.array([7.0, 9.0]), np.array([2.0, 3.0]))
+    assert combined([alone]) is alone
+
+
+def three_detectors(pairs=2000, near=False, seed=0):
+    """Two that know something, the second less, and one that guesses; 40 % of the pairs wrong."""
+    rng = np.random.default_rng(seed)
+    wrong = rng.random(pairs) < 0.4
+
+    def scores(gap):
+        return rng.normal(0, 1, pairs) + gap * wrong, rng.normal(gap, 1, pairs), rng.normal(gap, 1, pairs)
+
+    return [Scores(a, b, c if near else None) for a, b, c in map(scores, (3.0, 1.5, 0.0))], wrong
+
+
+def test_the_weights_are_those_of_logistic_regression():  # Elkan and Noto, KDD 2008
+    detectors, _ = three_detectors()
+    observed, null = (np.column_stack([getattr(d, name) for d in detectors]) for name in ("observed", "random"))
+    features = np.column_stack([np.concatenate([observed, null]), np.ones(4000)])
+    theirs = LogisticRegression(C=1 / (1e-4 * 4000), fit_intercept=False, tol=1e-8, max_iter=1000)
+    theirs.fit(features, np.arange(4000) >= 2000)
+    np.testing.assert_allclose(learnt_weights(observed, null), np.maximum(theirs.coef_[0, :3], 0), atol=0.02)
+
+
+def test_a_detector_that_points_the_wrong_way_has_no_weight():
+    detectors, _ = three_detectors()
+    observed, null = (np.column_stack([getattr(d, name) for d in detectors[:2]]) for name in ("observed", "random"))
+    weights = learnt_weights(observed * [1, -1], null * [1, -1])
+    assert weights[0] > 0.5 and weights[1] == 0
+    assert learnt_weights(-observed, -null).tolist() == [1, 1]  # where all do, they weigh alike
+
+
+@pytest.mark.parametrize("near", [False, True])
+def test_together_detectors_tell_more_than_the_best_of_them(near):
+    detectors, wrong = three_detectors(near=near)
+    quality = [roc_auc_score(wrong, scores.observed) for scores in (*detectors, combined(detectors))]
+    assert quality[3] > max(quality[:3]) + 0.005
+    ideal = roc_auc_score(wrong, 3.0 * detectors[0].observed + 1.5 * detectors[1].observed)  # Fisher's discriminant
+    assert quality[3] == pytest.approx(ideal, abs=0.003)
+
+
+def test_the_weights_are_learnt_against_the_wrong_pairs_that_there_are():
+    rng = np.random.default_rng(0)
+    wrong = rng.random(4000) < 0.4
+
+    def scores(gap, random_gap, near_gap):
+        return Scores(rng.normal(gap * wrong), rng.normal(random_gap, 1, 4000), rng.normal(near_gap, 1, 4000))
+
+    # the wrong documents are near neighbours, to which the first detector, good at random ones, is blind
+    detectors = [scores(0.0, 4.0, 0.0), scores(3.0, 3.0, 3.0)]
+    found, against_random = combined(detectors), combined([Scores(d.observed, d.random) for d in detectors])
+    quality = [roc_auc_score(wrong, pairs.observed) for pairs in (found, against_random, detectors[1])]
+    assert quality[0] > quality[1] + 0.02
+    assert quality[0] == pytest.approx(quality[2], abs=0.002)
+
+
+def test_a_detector_without_neighbours_leaves_them_out_for_all():
+    detectors, _ = three_detectors(near=True)
+    blind = Scores(detectors[1].observed, detectors[1].random)
+    assert combined([detectors[0], blind]).near is None and combined(detectors[:2]).near is not None
 
 
 def test_a_detector_that_scores_everything_alike_says_nothing():
     one, other = np.array([0.0, 1, 2, 3, 4]), np.full(5, 7.0)
-    z, null = mean_z([one, other], [one, np.full(5, 9.0)])
-    np.testing.assert_allclose(z, robust_z(one, one) / 2)
-    np.testing.assert_allclose(null, robust_z(one, one) / 2)
+    found = combined([Scores(one, one + 1), Scores(other, np.full(5, 9.0))])
+    scale = found.observed[-1] / robust_z(one, one)[-1]
+    assert scale > 0
+    np.testing.assert_allclose(found.observed, scale * robust_z(one, one))
+    np.testing.assert_allclose(found.random, scale * robust_z(one + 1, one))

@@ -8,6 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from noisyir.config import DetectParams
 from noisyir.eval.detection import detection_quality
+from noisyir.noise.combine import Scores
 from noisyir.noise.detection import detect
 from noisyir.noise.mixture import Mixture
 
@@ -26,7 +27,7 @@ def bimodal(seed, count=800):
 
 
 def judged(scores, null, method, **params):
-    return detect(scores, null, DetectParams(method=method, resamples=50, **params), np.random.default_rng(0))
+    return detect(Scores(scores, null), DetectParams(method=method, resamples=50, **params), np.random.default_rng(0))
 
 
 seeds = st.integers(0, 2**32)

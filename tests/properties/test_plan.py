@@ -54,7 +54,7 @@ def test_to_selects_exactly_the_ancestors():
     plan = Plan(0)
     queries = plan.add(SOURCE, Numbers(), digest="d")["queries"]
     one = plan.add(SEEDED, Numbers(), "one", queries=queries)["model"]
-    plan.add(SEEDED, Numbers(), "two", queries=queries)
+    plan.add(SEEDED, Numbers(b=1.0), "two", queries=queries)
     plan.add(LAST, Numbers(), model=one)
     assert Choice(to="last").selected(plan) == {"source", "seeded@one", "last"}
     assert Choice(to="seeded").selected(plan) == {"source", "seeded@one", "seeded@two"}
@@ -76,4 +76,15 @@ def test_a_pipeline_that_wires_a_stage_wrongly_fails_at_once():
     plan = Plan(0)
     plan.add(SOURCE, Numbers(), digest="d")
     with pytest.raises(AssertionError, match="give it a label"):
-        plan.add(SOURCE, Numbers(), digest="d")
+        plan.add(SOURCE, Numbers(), digest="e")
+
+
+def test_an_equal_call_is_one_step_under_whatever_label():
+    plan = Plan(0)
+    queries = plan.add(SOURCE, Numbers(), digest="d")["queries"]
+    first = plan.add(SEEDED, Numbers(), "one", queries=queries)
+    assert plan.add(SEEDED, Numbers(), "two", queries=queries) == plan.add(SEEDED, Numbers(), queries=queries) == first
+    assert [step.name for step in plan.steps] == ["source", "seeded@one"]
+    plan.seed = 1
+    assert plan.add(SEEDED, Numbers(), "two", queries=queries) != first
+    assert [step.name for step in plan.steps] == ["source", "seeded@one", "seeded@two"]

@@ -145,7 +145,15 @@ def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
     assert f"{wrong}, epoch 0: flagged as wrong, chance of being right" in says["noise_flags"]
     assert f"(clean from 0.5); {replaced['replacement']} would be paired instead" in says["noise_flags"]
     assert says["pair_scores"].startswith(f"{wrong}, epoch 0: bm25_margin {replaced['score']:.3f}, and ")
-    assert "of all documents (similarity" in says["rivals"] or "beyond rank" in says["rivals"]
+    scored = next(
+        row for row in tables["pair_scores"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong)
+    )
+    assert f"in its place, {scored['near_score']:.3f} with one much like it; the higher" in says["pair_scores"]
+    rank = next(
+        row["rank"] for row in tables["rivals"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong)
+    )
+    place = f"at rank {rank} of all documents" if rank else "not found by the query's words"
+    assert says["rivals"].startswith(f"{wrong} {place} (similarity ")
     assert f"{wrong} is called wrong" in says["audit"]
     audited = next(row for row in tables["audit"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong))
     assert audited["reason"] in says["audit"]

@@ -151,11 +151,9 @@ def test_every_pair_is_tested_once():
 
 
 def test_an_unknown_baseline_or_reference_is_named():
-    with pytest.raises(
-        ConfigError, match=r"noise_table.baseline: no method 'drp' \(did you mean dpr\?\); there are dpr"
-    ):
+    with pytest.raises(ConfigError, match=r"table.baseline: no method 'drp' \(did you mean dpr\?\); there are dpr"):
         compared(["dpr", "npc"], "drp", None)
-    with pytest.raises(ConfigError, match=r"noise_table.reference: no method 'oracle'.*set it to null"):
+    with pytest.raises(ConfigError, match=r"table.reference: no method 'oracle'.*set it to null"):
         compared(["dpr", "npc"], "dpr", "oracle")
 
 

@@ -5,6 +5,7 @@ import pytest
 
 from noisyir.config import DetectParams
 from noisyir.errors import DataError
+from noisyir.noise.combine import Scores
 from noisyir.noise.detection import detect
 
 METHODS = ["gmm", "beta", "null"]
@@ -22,7 +23,7 @@ def pair_losses(count, rate, seed=0):
 
 
 def judged(scores, null, interval=False, **params):
-    return detect(scores, null, DetectParams(**params), np.random.default_rng(0), interval=interval)
+    return detect(Scores(scores, null), DetectParams(**params), np.random.default_rng(0), interval=interval)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -77,12 +78,12 @@ def test_where_no_pair_is_clean_there_is_no_threshold():
     assert not found.is_clean.any() and "threshold" not in found.estimate and found.estimate["flagged"] == 1
 
 
-@pytest.mark.parametrize("which", ["score", "null_score"])
+@pytest.mark.parametrize("which", ["score", "null_score", "near_score"])
 def test_scores_that_are_not_numbers_are_refused_by_name(which):
-    scores, null, _ = pair_losses(100, 0.5)
-    {"score": scores, "null_score": null}[which][3:5] = np.nan
+    given = {name: np.arange(100.0) for name in ("score", "null_score", "near_score")}
+    given[which][3:5] = np.nan
     with pytest.raises(DataError, match=f"^{which}: 2 of 100 values"):
-        judged(scores, null)
+        Scores(*given.values())
 
 
 def test_no_pairs_is_an_error():

@@ -7,11 +7,10 @@ import pyarrow as pa
 import pytest
 
 from noisyir.builds import Contents, Meta
-from noisyir.config import ReportParams
 from noisyir.report.charts import Estimate, interval_chart, line_chart, nice_ticks, thin
 from noisyir.report.dataset import example_pairs, exclusion_rows, read_corpus, split_rows
 from noisyir.report.flow import essential_sources, flow_graph
-from noisyir.report.history import Build, experiment_settings, name_builds
+from noisyir.report.history import Build, name_builds
 from noisyir.report.queries import largest_changes
 from noisyir.report.summary import difference_rows, markdown_table, p_value, signed, summary_rows
 from noisyir.schemas import COMPARISON
@@ -89,15 +88,6 @@ def test_builds_are_named_by_the_system_that_they_serve():
     systems = {"bm25": [bm25.ref("out")], "a": [first.ref("out"), second.ref("out")], "b": [trained.ref("out")]}
     names = [build.name for build in name_builds([data, first, second, bm25, again, trained], systems)]
     assert names == ["ingest", "search@a", "search@a 3", "bm25", "bm25@b", "search@b"]
-
-
-def test_the_settings_nearest_to_the_end_make_the_experiment():
-    mined = meta("bm25", "1", params={"k1": 0.9, "top_k": 30})
-    trained = meta("warm_up", "2", mined, params={"epochs": 2, "batch_size": 512})
-    shown = meta("bm25", "3", params={"k1": 1.2, "top_k": 100})
-    end = meta("compare", "4", trained, shown, params={"confidence": 0.95})
-    settings = experiment_settings("x", [mined, trained, shown, end], ReportParams())
-    assert settings == {"name": "x", "bm25": {"k1": 1.2}, "train": {"epochs": 2}}
 
 
 def build(name: str, *sources: str, systems: tuple[str, ...] = ()) -> Build:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from pyarrow import csv
 
-from noisyir.config import ReportParams
+from noisyir.config import Experiment, ReportParams
 from noisyir.experiments import load
 from noisyir.store import Store
 from tests.unit.report.world import RANKS, SCRIPT, plan_report, report_folder, run_plan, run_step
@@ -99,14 +99,16 @@ def test_won_and_lost_queries_show_the_ranks_of_the_relevant_document(folder: Pa
     assert [re.sub("<.*?>", "", cell) for cell in rows[:3]] == ["2", "\N{EN DASH}", "5"]
 
 
-def test_the_settings_shown_are_an_experiment(folder: Path, tmp_path: Path):
-    page = (folder / "report.html").read_text()
-    settings = yaml.safe_load(unescape(re.findall(r'<pre class="code">(.*?)</pre>', page, re.DOTALL)[0]))
-    assert (settings.pop("train"), settings.pop("search")["label"]) == ({"note": SCRIPT}, "bm25")  # this world's own
-    assert settings == {"name": "small", "seed": 7, "compare": {"resamples": 200}, "report": {"title": "small"}}
-    (tmp_path / "experiment.yaml").write_text(yaml.safe_dump(settings))
-    experiment = load(str(tmp_path / "experiment.yaml"))
-    assert (experiment.seed, experiment.compare.resamples, experiment.report.title) == (7, 200, "small")
+def test_the_settings_shown_are_an_experiment(store: Store, tmp_path: Path):
+    given = {"name": "small", "seed": 7, "audit": {}, "methods": ["dpr", "npc"], "npc": {"final": "teacher"}}
+    given |= {"detectors": {"one": {"detector": "pair_nll", "folds": 2}}}
+    exp = Experiment.model_validate(given)
+    params = ReportParams(settings=exp.model_dump(mode="json", exclude_defaults=True))
+    page = (report_folder(store, params) / "report.html").read_text()
+    shown = unescape(re.findall(r'<pre class="code">(.*?)</pre>', page, re.DOTALL)[0])
+    assert yaml.safe_load(shown).keys() == given.keys()
+    (tmp_path / "experiment.yaml").write_text(shown)
+    assert load(str(tmp_path / "experiment.yaml")) == exp
 
 
 def test_the_tables_are_also_markdown_and_csv(folder: Path):

@@ -6,32 +6,33 @@ import pytest
 
 from noisyir.config import DetectParams, ScoreDetectionParams
 from noisyir.errors import ConfigError, DataError
+from noisyir.noise.combine import Scores, combined
 from noisyir.schemas import NOISE_ESTIMATE, NOISE_FLAGS, NOISE_TRUTH, PAIR_SCORES
 from noisyir.stages.detect import DETECT
 from noisyir.stages.score_detection import SCORE_DETECTION
 
-PARAMS = DetectParams(resamples=50)
+PARAMS = DetectParams(method="gmm", resamples=50)
 
 
 def is_wrong(pairs=300):
     return np.random.default_rng(7).random(pairs) < 0.4
 
 
-def scores_table(pairs=300, seed=0, epoch=1, best=None, factor=1.0, order=None):
+def scores_table(pairs=300, seed=0, epoch=1, best=None, factor=1.0, near=None):
     rng = np.random.default_rng(seed)
     score = factor * np.where(is_wrong(pairs), rng.normal(6, 1, pairs), rng.normal(1, 0.6, pairs))
-    table = pa.table(
+    return pa.table(
         {
             "query_id": [f"q{n}" for n in range(pairs)],
             "doc_id": [f"d{n % 50}" for n in range(pairs)],
             "epoch": pa.array([epoch] * pairs, pa.int32()),
             "score": pa.array(score, pa.float32()),
             "null_score": pa.array(factor * rng.normal(6, 1, pairs), pa.float32()),
+            "near_score": pa.nulls(pairs, pa.float32()) if near is None else pa.array(factor * near, pa.float32()),
             "best_other": pa.array([best] * pairs, pa.string()),
         },
         schema=PAIR_SCORES.schema,
     )
-    return table if order is None else table.take(order)
 
 
 def truth_table(pairs=300):
@@ -74,7 +75,7 @@ def test_every_epoch_is_judged_on_its_own(run_stage_on):
     assert estimate_of(both, 1)["noisy_mean"] == pytest.approx(10 * estimate_of(both, 2)["noisy_mean"], rel=0.01)
 
 
-def test_several_detectors_are_judged_by_their_mean_whatever_the_order_of_their_rows(run_stage_on):
+def test_several_detectors_are_judged_as_one_whatever_the_order_of_their_rows(run_stage_on):
     one, other = scores_table(seed=0, epoch=0), scores_table(seed=1, epoch=2, best="d9", factor=50)
     shuffled = other.take(np.random.default_rng(3).permutation(300))
     out = run_stage_on(DETECT, PARAMS, {"scores": {"a": one, "b": other}})
@@ -83,12 +84,27 @@ def test_several_detectors_are_judged_by_their_mean_whatever_the_order_of_their_
     flags = out["noise_flags"]
     assert set(flags["epoch"].to_pylist()) == {2} and set(flags["replacement"].to_pylist()) == {"d9"}
 
-    def z(table):
-        low, median, high = np.quantile(table["score"].to_numpy(), [0.25, 0.5, 0.75])
-        return (table["score"].to_numpy() - median) / (high - low)
+    def scores(table):
+        return Scores(table["score"].to_numpy(), table["null_score"].to_numpy())
 
-    np.testing.assert_allclose(flags["score"].to_numpy(), (z(one) + z(other)) / 2, atol=1e-5)
+    np.testing.assert_allclose(
+        flags["score"].to_numpy(), combined([scores(one), scores(other)]).observed, rtol=1e-5, atol=1e-6
+    )
     assert (~flags["is_clean"].to_numpy() == is_wrong()).mean() > 0.98
+
+
+def test_near_misses_are_taken_for_wrong_pairs_where_the_wrong_pairs_score_like_them(run_stage_on):
+    alike, wrong = np.random.default_rng(11).normal(6, 1, 3000), is_wrong(3000)
+    table = scores_table(3000, near=alike)
+    # random documents are easier to tell than those that the wrong pairs have
+    table = table.set_column(4, PAIR_SCORES.schema.field("null_score"), pa.array(alike + 2, pa.float32()))
+    blind = table.set_column(5, PAIR_SCORES.schema.field("near_score"), pa.nulls(3000, pa.float32()))
+    by_null = PARAMS.model_copy(update={"method": "null"})
+    seeing, unseeing = (run_stage_on(DETECT, by_null, {"scores": {"margin": given}}) for given in (table, blind))
+    assert estimate_of(seeing, 1)["near_share"] > 0.8
+    assert estimate_of(seeing, 1)["rate"] == pytest.approx(wrong.mean(), abs=0.03)
+    assert (~seeing["noise_flags"]["is_clean"].to_numpy() == wrong).mean() > 0.98
+    assert estimate_of(unseeing, 1)["near_share"] == 0 and estimate_of(unseeing, 1)["rate"] < 0.1
 
 
 def test_the_first_detector_that_knows_a_better_document_names_the_replacement(run_stage_on):

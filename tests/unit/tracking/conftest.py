@@ -14,16 +14,7 @@ from noisyir.runs import Outcome, run_experiment
 from noisyir.store import Store
 from noisyir.tracking import open_tracker
 from noisyir.tracking.backend import Backend, connect
-from tests.tiny import write_beir
-
-SETTINGS = (
-    "data.dataset=beir",
-    "bm25_index.engine=bm25s",
-    "train.batch_size=16",
-    "train.learning_rate=0.01",
-    "train.epochs=2",
-    "compare.resamples=200",
-)
+from tests.tiny import SETTINGS, write_beir
 
 
 @pytest.fixture(scope="session")

@@ -43,8 +43,15 @@ def test_the_version_says_where_it_comes_from(tracked):
     assert tags["experiment"] == "demo" and len(tags["eval_digest"]) == 64
     measures = connect(home).client.get_run(version.run_id).data.metrics
     for name in ("nDCG_10", "RR_10", "R_100"):
-        assert float(tags[name]) == pytest.approx(measures[f"trained.{name}"], abs=1e-6)
-    for words in ("Data: beir: 80 corpus", "Noise: ", "| bm25 | test | ", "[0.", f"models:/{MODEL_NAME}/1"):
+        assert float(tags[name]) == pytest.approx(measures[f"npc.{name}"], abs=1e-6)
+    for words in (
+        "Data: beir: 80 corpus",
+        "Noise: 40% of the training pairs",
+        "trained by npc, 2 epochs",
+        "| bm25 | test | ",
+        "[0.",
+        f"models:/{MODEL_NAME}/1",
+    ):
         assert words in version.description
     assert artifact_key(CHALLENGER, home) == artifact_key(f"models:/{MODEL_NAME}/1", home) == model.key
 

@@ -49,15 +49,15 @@ def test_one_parent_run_and_one_nested_run_for_each_executed_stage(tracked, runs
 
 
 def test_settings_are_params_flattened_by_dots(runs):
-    assert runs["demo"].data.params["train.epochs"] == runs["warm_up"].data.params["epochs"] == "2"
-    assert runs["warm_up"].data.params["seed"] == "42"
+    assert runs["demo"].data.params["train.epochs"] == runs["warm_up@dpr"].data.params["epochs"] == "2"
+    assert runs["warm_up@dpr"].data.params["seed"] == "42"
     assert "seed" not in runs["bm25"].data.params
 
 
 def test_inputs_are_datasets_known_by_digest(tracked, runs):
     _, outcome = tracked
-    logged = {item.dataset.name: item.dataset.digest for item in runs["warm_up"].inputs.dataset_inputs}
-    used = dict(outcome.results["warm_up"].meta.input_refs())
+    logged = {item.dataset.name: item.dataset.digest for item in runs["npc@npc"].inputs.dataset_inputs}
+    used = dict(outcome.results["npc@npc"].meta.input_refs())
     assert logged == {name: ref.digest[:36] for name, ref in used.items()}
     assert [item.dataset.source_type for item in runs["ingest"].inputs.dataset_inputs] == ["raw"]
 
@@ -65,14 +65,14 @@ def test_inputs_are_datasets_known_by_digest(tracked, runs):
 def test_the_training_curve_is_there_in_full(tracked, runs):
     home, outcome = tracked
     store = Store(home / "store", home=home)
-    curves = read_parts(store.fs, store.parts(outcome.results["warm_up"].meta.ref("curves")), ["name", "step", "value"])
+    curves = read_parts(store.fs, store.parts(outcome.results["npc@npc"].meta.ref("curves")), ["name", "step", "value"])
     client = connect(home).client
     wanted: dict[str, list[tuple[int, float]]] = {}
     for row in curves.to_pylist():
         wanted.setdefault(row["name"].replace("@", "_"), []).append((row["step"], row["value"]))
     assert wanted
     for name, points in wanted.items():
-        history = client.get_metric_history(runs["warm_up"].info.run_id, name)
+        history = client.get_metric_history(runs["npc@npc"].info.run_id, name)
         assert [point.step for point in history] == [step for step, _ in points]
         assert [point.value for point in history] == pytest.approx([value for _, value in points])
 
@@ -81,10 +81,10 @@ def test_measures_note_and_report_are_in_the_parent_run(tracked, runs):
     home, outcome = tracked
     store, parent = Store(home / "store", home=home), runs["demo"]
     rows = read_parts(store.fs, store.parts(outcome.kept["comparison"]), ["system", "measure", "mean"]).to_pylist()
-    assert {row["system"] for row in rows} == {"bm25", "zero_shot", "trained"}
+    assert {row["system"] for row in rows} == {"bm25", "zero_shot", "dpr", "npc"}
     for row in rows:
         assert parent.data.metrics[f"{row['system']}.{row['measure'].replace('@', '_')}"] == row["mean"]
-    assert "**trained** (this model)" in parent.data.tags["mlflow.note.content"]
+    assert "**npc** (this model)" in parent.data.tags["mlflow.note.content"]
     files = [item.path for item in connect(home).client.list_artifacts(parent.info.run_id, "report")]
     assert "report/report.html" in files
 
@@ -148,7 +148,7 @@ def test_a_failed_stage_ends_its_run_and_the_parent(tracker, step, backend, erro
     tracker.started(step)
     tracker.failed(step, error)
     tracker.abort(error)
-    assert statuses(backend) == {"demo": status, "warm_up": status}
+    assert statuses(backend) == {"demo": status, "warm_up@dpr": status}
     (run,) = backend.client.search_runs([backend.experiment_id("noisyir-demo")], "tags.stage = 'warm_up'")
     assert run.data.tags["error"] in ("no file x", "KeyboardInterrupt")
 

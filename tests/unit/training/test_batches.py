@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from noisyir.training.batches import Epoch, Ragged, assemble, draw_negatives, known_columns
+from noisyir.training.batches import Epoch, Ragged, assemble, draw_negatives, is_known, known_columns
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, toy_pairs
 
@@ -30,6 +30,23 @@ def test_known_columns_are_those_a_slow_search_finds():
     texts, columns = rng.integers(6, size=5), rng.integers(9, size=12)
     slow = [[column in known[text] for column in columns] for text in texts]
     np.testing.assert_array_equal(known_columns(ragged, texts, columns), slow)
+
+
+def test_known_entries_are_those_a_slow_search_finds():
+    rng = np.random.default_rng(0)
+    known = [rng.choice(9, rng.integers(0, 4), replace=False) for _ in range(6)]
+    ragged = Ragged.grouped(np.repeat(np.arange(6), [len(some) for some in known]), np.concatenate(known), 6)
+    texts, passages = rng.integers(6, size=200), rng.integers(14, size=200)  # 9 to 13 are nobody's
+    slow = [passage in known[text] for text, passage in zip(texts, passages, strict=True)]
+    np.testing.assert_array_equal(is_known(ragged, texts, passages), slow)
+    assert any(slow) and not all(slow)
+
+
+def test_where_no_pair_knows_anything_nothing_is_known():
+    nothing = np.empty(0, np.int64)
+    ragged = Ragged.grouped(nothing, nothing, 3)
+    assert is_known(ragged, np.array([0, 2]), np.array([0, 5])).tolist() == [False, False]
+    assert is_known(ragged, nothing, nothing).tolist() == []
 
 
 def test_hard_negatives_are_the_querys_own_without_repetition_and_the_missing_ones_are_any_passages(bert):

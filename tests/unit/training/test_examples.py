@@ -89,3 +89,84 @@ def test_without_dev_queries_nothing_is_held_out(bert):
     encoder = tiny_encoder(bert)
     none = examples.dev_relevance(QRELS, QUERIES, 0, np.random.default_rng(0))
     assert examples.held_out(encoder, none, documents(encoder, ["u"]), 10, np.random.default_rng(0)) is None
+
+
+def test_documents_of_equal_title_and_text_are_one_passage(bert):
+    encoder = tiny_encoder(bert)
+    corpus = pa.table(
+        {
+            "doc_id": list("abcdefg"),
+            "title": ["w1", "", "w1", "", "w2", "w1", ""],
+            "text": ["w3", "w3", "w3", "w3", "w3", "w4", "w1 w3"],
+        }
+    )
+    read = examples.read_documents(encoder, corpus.to_batches(2), None)
+    assert read.same.tolist() == [0, 1, 0, 1, 4, 5, 0]  # g reads as a does, title and all
+    assert len(read.tokens) == 7
+    assert read.passages(pa.array(["f", "g", "d", "b"])).tolist() == [5, 0, 1, 1]
+    with pytest.raises(DataError, match="1 rows of the pairs name unknown documents, for example 'x'"):
+        read.passages(pa.array(["a", "x"]))
+    fewer = examples.read_documents(encoder, corpus.to_batches(2), pa.array(["c", "d", "g"]))
+    assert fewer.same.tolist() == [0, 1, 0], "the first of those that are read"
+
+
+def test_pairs_that_name_copies_name_one_passage(bert):
+    """A copy of a query's right passage, paired with another query, must not become its negative."""
+    encoder = tiny_encoder(bert)
+    corpus = CORPUS.set_column(2, "text", pa.array(["w10", "w11", "w10", "w13", "w14", "w15"]))
+    train, queries = examples.training_queries(PAIRS, QUERIES)
+    read = examples.read_documents(encoder, corpus.to_batches(2), None)
+    negatives = pa.table({"query_id": ["b"], "doc_id": ["w"]})
+    pairs = examples.training_pairs(encoder, train, queries, read, negatives)
+    assert pairs.passage.tolist() == [3, 0, 0]  # x, u, and w, which reads as u
+    assert known_of(pairs, 0) == known_of(pairs, 2) == [0]
+    assert pairs.negatives.take(np.array([1]))[1].tolist() == [0]
+
+
+FLAGS = pa.table(
+    {
+        "query_id": ["c", "a", "b", "b", "a", "c"],
+        "doc_id": ["w", "u", "x", "x", "u", "w"],
+        "epoch": pa.array([1, 1, 1, 2, 2, 2], pa.int32()),
+        "p_clean": pa.array([0.9, 0.8, 0.7, 0.1, 0.2, 0.6], pa.float32()),
+        "is_clean": [True, True, True, False, False, True],
+    }
+)
+
+
+def test_pairs_get_what_the_last_detection_said_and_keep_their_order():
+    train = PAIRS.slice(0, 3)
+    found = examples.with_flags(train, FLAGS)
+    assert found.column_names == ["query_id", "doc_id", "split", "p_clean", "is_clean"]
+    assert found.select(["query_id", "doc_id", "split"]).equals(train)
+    assert found["is_clean"].to_pylist() == [False, False, True]
+    assert found["p_clean"].to_pylist() == pytest.approx([0.1, 0.2, 0.6])
+    backwards = examples.with_flags(train.take([2, 1, 0]), FLAGS)
+    assert backwards["query_id"].to_pylist() == ["c", "a", "b"]
+    assert backwards["is_clean"].to_pylist() == [True, False, False]
+
+
+@pytest.fixture
+def four_arrow_threads():
+    before = pa.cpu_count()
+    pa.set_cpu_count(4)
+    yield
+    pa.set_cpu_count(before)
+
+
+@pytest.mark.usefixtures("four_arrow_threads")
+def test_so_many_pairs_that_a_join_runs_in_parallel_keep_their_order():
+    rng, count = np.random.default_rng(0), 300_000
+    ids = rng.permutation(count)
+    pairs = pa.table({"query_id": pa.array(ids).cast(pa.string()), "doc_id": pa.array(ids[::-1]).cast(pa.string())})
+    flags = pairs.append_column("epoch", pa.array(np.ones(count, np.int32)))
+    flags = flags.append_column("is_clean", pa.array(ids % 3 == 0))
+    found = examples.with_flags(pairs, flags.take(rng.permutation(count)))
+    assert found.equals(pairs.append_column("is_clean", flags["is_clean"]))
+
+
+@pytest.mark.parametrize(("flags", "missing"), [(FLAGS.slice(0, 5), 1), (FLAGS.slice(0, 0), 3)])
+def test_a_pair_without_a_flag_is_named(flags, missing):
+    example = r"\{'query_id': '[abc]', 'doc_id': '[uwx]'\}"
+    with pytest.raises(DataError, match=f"^{missing} training pairs have no flag, for example {example}: detect on"):
+        examples.with_flags(PAIRS.slice(0, 3), flags)

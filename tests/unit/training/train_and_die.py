@@ -8,6 +8,8 @@ import signal
 import sys
 from pathlib import Path
 
+import torch
+
 from noisyir.config import WarmUpParams
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.objective import Contrastive
@@ -21,6 +23,7 @@ def train(
     bert: Path, work: Path, backbone: str, *, die_at: int | None = None
 ) -> tuple[BiEncoder, list[Point], list[int]]:
     """The model, its curves, and the steps that this process took."""
+    torch.set_num_threads(1)  # as sums are rounded by who adds what; stages that ran here before may have set more
     encoder = tiny_encoder(bert, backbone=backbone, layers=1)
     taken: list[int] = []
 

@@ -1,0 +1,321 @@
+"""`noisyir audit` from the command line: a data owner's files in, verdicts and cleaned pairs out."""
+
+import csv
+import json
+import random
+import re
+from collections import Counter
+
+import pyarrow.parquet as pq
+import pytest
+
+from noisyir.cli import main
+from noisyir.store import Store
+from tests.tiny import write_beir
+
+QUICK = ["detect.resamples=100", "runtime.threads=1"]
+FILES = {"audit.html", "audit.csv", "audit.parquet"}
+
+
+def read_jsonl(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def write_jsonl(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def read_csv(path):
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def write_csv(path, rows):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+class Owner:
+    """Someone with 120 pairs, a third of which have the document of another of that third, drawn at random."""
+
+    def __init__(self, folder):
+        self.beir = write_beir(folder / "beir", documents=160, train=120)
+        self.corpus = self.beir / "corpus.jsonl"
+        self.texts = {row["_id"]: row["text"] for row in read_jsonl(self.corpus)}
+        queries = {row["_id"]: row["text"] for row in read_jsonl(self.beir / "queries.jsonl")}
+        lines = (self.beir / "qrels" / "train.tsv").read_text().splitlines()[1:]
+        self.right = dict(line.split("\t")[:2] for line in lines)
+        self.wrong = random.Random(0).sample(list(self.right), len(self.right) // 3)
+        moved = [self.right[query] for query in [*self.wrong[1:], self.wrong[0]]]
+        paired = self.right | dict(zip(self.wrong, moved, strict=True))
+        self.named = [{"query_id": query, "query": queries[query], "doc_id": doc} for query, doc in paired.items()]
+        self.inline = [{**row, "document": self.texts[row["doc_id"]]} for row in self.named]
+
+
+@pytest.fixture(scope="module")
+def owner(tmp_path_factory):
+    return Owner(tmp_path_factory.mktemp("owner"))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """All commands of this module share a store, as those of one user do."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def noisyir(home, tmp_path, monkeypatch, capsys):
+    """`noisyir("audit", ...)`: run the command in an empty folder; (exit code, stdout, last line of stderr)."""
+    monkeypatch.setenv("NOISYIR_HOME", str(home))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        capsys.readouterr()
+        code = main([str(arg) for arg in (*args, *QUICK)])
+        out, err = capsys.readouterr()
+        return code, out, (err.strip().splitlines() or [""])[-1]
+
+    return run
+
+
+@pytest.fixture
+def file(owner, tmp_path):
+    """The owner's pairs with their texts; the same bytes each time, so that they are audited once."""
+    return write_jsonl(tmp_path / "mine.jsonl", owner.inline)
+
+
+def table(folder):
+    return pq.read_table(folder / "audit.parquet").to_pylist()
+
+
+def wrong_by(rows):
+    return {row["query_id"] for row in rows if row["verdict"] == "wrong"}
+
+
+def check_verdicts(owner, rows):
+    """The pairs called wrong are those that are."""
+    called, wrong = wrong_by(rows), set(owner.wrong)
+    assert len(rows) == len(owner.named)
+    assert len(called & wrong) >= 0.9 * len(called) and len(called & wrong) >= 0.9 * len(wrong)
+
+
+def test_pairs_with_their_texts_are_audited(noisyir, owner, file, tmp_path):
+    code, out, err = noisyir("audit", file, "--error", 0.05)
+    assert code == 0, err
+    assert {path.name for path in (tmp_path / "mine-audit").iterdir()} == FILES
+    rows = table(tmp_path / "mine-audit")
+    check_verdicts(owner, rows)
+    assert f"120 training pairs, {len(wrong_by(rows))} flagged as wrong" in out
+    rate, low, high = map(float, re.search(r"noise rate +([\d.]+)% \[([\d.]+)%, ([\d.]+)%\] at 95%", out).groups())
+    assert 0 < low < rate < high <= 100 and low < 100 / 3 < high
+    assert re.search(r"within ± 5 points at 95 %: judge \d+ pairs", out)
+    for row in rows:
+        if row["verdict"] == "wrong" and row["replacement"]:
+            assert row["better"][0] in row["reason"] and row["similarity"] < row["better_similarities"][0]
+    listed = read_csv(tmp_path / "mine-audit" / "audit.csv")
+    assert [(row["query_id"], row["verdict"]) for row in listed] == [(row["query_id"], row["verdict"]) for row in rows]
+    page = (tmp_path / "mine-audit" / "audit.html").read_text()
+    assert page.startswith("<!doctype html>") and f"<strong>{len(wrong_by(rows))}</strong>" in page
+
+
+def test_pairs_that_name_documents_of_a_corpus_file_are_audited(noisyir, owner, tmp_path):
+    path = tmp_path / "named.csv"
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, ["qid", "question", "docid"])
+        writer.writeheader()
+        writer.writerows([dict(zip(writer.fieldnames, row.values(), strict=True)) for row in owner.named])
+    code, _, err = noisyir("audit", path, "--corpus", owner.corpus, "--out", "made")
+    assert code == 0, err
+    rows = table(tmp_path / "made")
+    check_verdicts(owner, rows)
+    found = [row for row in rows if row["query_id"] in owner.wrong and row["replacement"]]
+    hits = [row["replacement"] == owner.right[row["query_id"]] for row in found]
+    assert len(found) > 30 and sum(hits) > 0.9 * len(hits)  # the right document is in the corpus, and is found
+
+
+def test_columns_of_other_names_are_mapped(noisyir, owner, file, tmp_path):
+    rows = [{"ask": row["query"], "reply": row["document"], "id": row["query_id"]} for row in owner.inline]
+    other = write_jsonl(tmp_path / "other.jsonl", rows)
+    code, _, err = noisyir("audit", other, "data.columns={query: ask, document: reply, query_id: id}")
+    assert code == 0, err
+    check_verdicts(owner, table(tmp_path / "other-audit"))
+
+
+def test_apply_writes_cleaned_pairs_and_a_log_and_never_overwrites(noisyir, owner, file, tmp_path):
+    before = file.read_bytes()
+    code, out, err = noisyir("audit", file, "--apply", "--out", "made")
+    assert code == 0, err
+    made = tmp_path / "made"
+    cleaned, log = read_jsonl(made / "mine.cleaned.jsonl"), read_jsonl(made / "mine.changes.jsonl")
+    flagged = wrong_by(table(made))
+    assert {entry["query_id"] for entry in log} == flagged
+    actions = Counter(entry["action"] for entry in log)
+    assert actions["relabel"] > 0 and f"relabelled {actions['relabel']:,}, dropped {actions['drop']:,}" in out
+    after = {row["query_id"]: row["document"] for row in cleaned}
+    assert after.keys() == owner.right.keys() - {entry["query_id"] for entry in log if entry["action"] == "drop"}
+    right = [text == owner.texts[owner.right[query]] for query, text in after.items()]
+    assert sum(right) / len(right) > 0.95 > 2 / 3  # of the given pairs two thirds were right
+    assert file.read_bytes() == before
+
+    code, _, err = noisyir("audit", file, "--apply", "--out", "made")
+    assert code == 1 and "exists already and is not overwritten" in err
+    code, out, _ = noisyir("audit", file, "--apply", "--out", "all", "repair.relabel=0")
+    assert code == 0 and f"relabelled 0, dropped {len(flagged)}" in out
+
+
+def test_a_sample_is_judged_and_its_verdicts_are_taken_back(noisyir, owner, file, tmp_path):
+    code, out, err = noisyir("audit", file, "--sample", 30, "--out", "first")
+    assert code == 0 and "sample.csv" in out, err
+    sample = read_csv(tmp_path / "first" / "sample.csv")
+    assert len(sample) == 30 and {row["verdict"] for row in sample} == {""}
+    truth = {row["query_id"]: "wrong" if row["query_id"] in owner.wrong else "clean" for row in sample}
+    lied = next(query for query, verdict in truth.items() if verdict == "clean")
+    judged = tmp_path / "judged.csv"
+    write_csv(judged, [row | {"verdict": truth[row["query_id"]]} for row in sample if row["query_id"] != lied])
+
+    code, out, err = noisyir("audit", file, "--judgements", judged, "--out", "second", "--apply")
+    assert code == 0, err
+    assert "judged      29 pairs" in out and "by the judgements" in out
+    by_hand = {row["query_id"]: row for row in table(tmp_path / "second")}
+    for query, verdict in truth.items():
+        if query != lied:
+            assert (by_hand[query]["verdict"], by_hand[query]["p_clean"]) == (verdict, float(verdict == "clean"))
+            assert by_hand[query]["reason"] == f"Judged {verdict} by hand."
+    check_verdicts(owner, list(by_hand.values()))
+    rate, low, high = map(float, re.search(r"([\d.]+)% by the judgements \[([\d.]+)%, ([\d.]+)%\]", out).groups())
+    assert low < 100 / 3 < high and 20 < rate < 50
+    logged = {entry["query_id"] for entry in read_jsonl(tmp_path / "second" / "mine.changes.jsonl")}
+    assert {query for query, verdict in truth.items() if verdict == "wrong"} <= logged
+
+
+def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path):
+    judged = tmp_path / "judged.csv"
+    row = {name: owner.named[0][name] for name in ("query_id", "doc_id")}
+    for rows, message in [
+        (
+            [row | {"verdict": "wrong"}, {"query_id": "q", "doc_id": "d", "verdict": "clean"}],
+            "1 judged pairs are not in",
+        ),
+        ([row | {"verdict": "maybe"}], "the verdict must be wrong, clean, unclear or empty, found 'maybe'"),
+        ([row | {"verdict": ""}], "holds no verdict"),
+        ([row | {"verdict": "wrong"}], "all 1 judged pairs are wrong: judge at least one pair of either kind"),
+        (
+            [{"query_id": "q", "doc_id": "d", "label": "clean"}],
+            "lacks the column verdict; it has query_id, doc_id, label",
+        ),
+    ]:
+        write_csv(judged, rows)
+        code, _, err = noisyir("audit", file, "--judgements", judged, "--out", "made")
+        assert code == 1 and err.startswith("noisyir: ") and message in err
+    code, _, err = noisyir("audit", file, "--judgements", tmp_path / "none.csv")
+    assert code == 1 and "is not a file: set --judgements to a" in err
+
+
+def test_a_given_model_judges_without_being_trained(noisyir, owner, home, file, tmp_path):
+    store = Store(home / "store", home=home)
+    noisyir("audit", file, "--out", "own")
+    (init,) = [meta for meta in store.all_builds() if meta.stage == "init_model"]
+    folder = store.folder(init.ref("model"))
+    code, _, err = noisyir("audit", file, "--model", folder, "--out", "given")
+    assert code == 0, err
+    check_verdicts(owner, table(tmp_path / "given"))
+    newest = [meta for meta in store.all_builds() if meta.stage == "score_pairs"][-2:]
+    assert [meta.params["folds"] for meta in newest] == [0, 0]
+    code, _, err = noisyir("audit", file, "--model", tmp_path)
+    assert code == 1 and "is not a model" in err
+
+
+def test_a_data_set_with_noise_put_in_is_audited_and_cleaned(noisyir, owner, tmp_path):
+    code, _, err = noisyir("audit", owner.beir, "--out", "made", "--apply", "noise.rate=0.3")
+    assert code == 0, err
+    rows = table(tmp_path / "made")
+    noisy = {row["query_id"] for row in rows if owner.right[row["query_id"]] != row["doc_id"]}
+    assert len(noisy) == 36 and len(wrong_by(rows) & noisy) > 30
+    cleaned = read_jsonl(tmp_path / "made" / "beir.cleaned.jsonl")
+    assert sum(owner.right[row["query_id"]] == row["doc_id"] for row in cleaned) > 0.95 * len(cleaned)
+
+
+def one_source(owner):
+    return [{**row, "source": "web"} for row in owner.inline]
+
+
+def one_document(owner):
+    return [{**row, "doc_id": "d", "document": "the same for all"} for row in owner.inline]
+
+
+@pytest.mark.parametrize(
+    ("rows", "pairs"),
+    [(lambda o: o.inline[:5], 5), (lambda o: o.inline[:2], 2), (one_source, 120), (one_document, 120)],
+)
+def test_little_to_go_by_still_gives_an_audit(noisyir, owner, tmp_path, rows, pairs):
+    path = write_jsonl(tmp_path / "few.jsonl", rows(owner))
+    code, out, err = noisyir("audit", path, "--sample", 7)
+    assert code == 0, err
+    assert f"{pairs} training pairs" in out and len(table(tmp_path / "few-audit")) == pairs
+    assert len(read_csv(tmp_path / "few-audit" / "sample.csv")) == min(7, pairs)
+    if rows is one_source:
+        check_verdicts(owner, table(tmp_path / "few-audit"))
+        assert {row["source"] for row in table(tmp_path / "few-audit")} == {"web"}
+
+
+BAD_PAIRS = {
+    "no corpus": (
+        lambda o: o.named,
+        [],
+        "names documents ('doc_id') but holds no text of theirs; it has query_id, query",
+    ),
+    "unknown columns": (
+        lambda o: [{"ask": "a", "reply": "b"}],
+        [],
+        "has no column for query (query, question, anchor, text, sentence1, title); it has ask, reply; map one with",
+    ),
+    "a mapped column that is not there": (
+        lambda o: o.inline,
+        ["data.columns={document: body}"],
+        "has no column 'body', which data.columns maps to document; it has query_id, query, doc_id, document",
+    ),
+    "all pairs identical": (lambda o: [o.inline[0]] * 30, [], "needs as many different training queries; there are 1"),
+    "no training pairs": (lambda o: [{**row, "split": "dev"} for row in o.inline], [], "there are no training pairs"),
+    "another text of an id": (
+        lambda o: [*o.inline[:9], {**o.inline[0], "document": "other", "doc_id": o.inline[1]["doc_id"]}],
+        [],
+        "has another text than at",
+    ),
+    "nothing": (lambda o: [], [], "is empty"),
+    "a negative sample": (lambda o: o.inline, ["--sample", "-3"], "audit.sample: "),
+    "an impossible error": (lambda o: o.inline[:5], ["--error", "3"], "must lie between 0 and 1, not 3"),
+    "a corpus that is not there": (lambda o: o.named, ["--corpus", "none.jsonl"], "none.jsonl is not a file"),
+    "an output that is a file": (
+        lambda o: o.inline[:5],
+        ["--out", "bad.jsonl"],
+        "cannot write to the folder bad.jsonl",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", BAD_PAIRS)
+def test_bad_pairs_are_one_line_that_says_what_to_do(noisyir, owner, tmp_path, fault):
+    rows, more, message = BAD_PAIRS[fault]
+    code, _, err = noisyir("audit", write_jsonl(tmp_path / "bad.jsonl", rows(owner)), *more)
+    assert code == 1 and err.startswith("noisyir: ") and message in err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["demoo"], "'demoo' is no experiment (demo, "),
+        (["pairs.txt"], "no file of pairs (.jsonl, .csv, .tsv, .parquet)"),
+        (["."], ". is a folder of no known format: it holds none of corpus.jsonl, train-v1.1.json"),
+        (
+            ["demo", "--corpus", "c.jsonl"],
+            "--corpus belongs to a file of pairs (.jsonl, .csv, .tsv, .parquet), which demo",
+        ),
+        (["none.jsonl"], "none.jsonl is not a file"),
+    ],
+)
+def test_what_is_no_data_is_said(noisyir, args, message):
+    code, out, err = noisyir("audit", *args)
+    assert (code, out) == (1, "") and message in err

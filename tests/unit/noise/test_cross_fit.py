@@ -1,0 +1,97 @@
+"""Models that did not see what they score."""
+
+import numpy as np
+import pytest
+import torch
+
+from noisyir.config import WarmUpParams
+from noisyir.errors import DataError
+from noisyir.noise import cross_fit
+from noisyir.noise.cross_fit import cross_fitted
+from noisyir.training.batches import Ragged, TrainingPairs
+from tests.tiny_models import static_encoder
+from tests.unit.training.toy import surroundings
+
+QUERIES, PAIRS, TEXTS = 24, 40, 18
+PARAMS = WarmUpParams(epochs=2, batch_size=8, learning_rate=0.05)
+
+
+def encoder():
+    return static_encoder(torch.randn(2 * QUERIES, 8, generator=torch.Generator().manual_seed(0)), shared=False)
+
+
+def pairs_of(encoder):
+    """The words of query texts occur nowhere else; six queries repeat others' texts; some queries have many pairs."""
+    rng = np.random.default_rng(0)
+    text = np.concatenate([np.arange(TEXTS), rng.integers(TEXTS, size=QUERIES - TEXTS)])
+    query = np.concatenate([np.arange(QUERIES), rng.integers(QUERIES, size=PAIRS - QUERIES)])
+    passage = rng.integers(QUERIES, size=PAIRS)
+    known = np.unique(np.stack([text[query], passage], axis=1), axis=0)
+    return TrainingPairs(
+        encoder.tokenize([f"w{number}" for number in text], "query"),
+        encoder.tokenize([f"w{QUERIES + number}" for number in range(QUERIES)], "passage"),
+        query, passage, text, Ragged.grouped(known[:, 0], known[:, 1], TEXTS),
+        Ragged.grouped(query[:0], query[:0], QUERIES),
+    )  # fmt: skip
+
+
+def fitted(work, folds, seed=0):
+    start = encoder()
+    pairs = pairs_of(start)
+    around = surroundings(work, seed=seed, checkpoint_seconds=1e-9)
+    return start, pairs, list(cross_fitted(start, pairs, folds, PARAMS, around))
+
+
+@pytest.mark.parametrize("folds", [2, 3, TEXTS])
+def test_each_pair_is_scored_once_by_a_model_that_met_no_query_that_reads_the_same(tmp_path, folds):
+    start, pairs, scorers = fitted(tmp_path, folds)
+    assert len(scorers) == folds
+    assert sorted(np.concatenate([scorer.chosen for scorer in scorers])) == list(range(PAIRS))
+    untouched = start.query_tower.weight
+    for scorer in scorers:
+        moved = (scorer.encoder.query_tower.weight != untouched).any(dim=1).numpy()[:TEXTS]
+        scored = np.isin(np.arange(TEXTS), pairs.text[pairs.query[scorer.chosen]])
+        np.testing.assert_array_equal(moved, ~scored, err_msg="words of queries: those that training has moved")
+        assert not scorer.encoder.training
+
+
+def test_folds_hold_as_many_texts_each_and_the_seed_draws_them(tmp_path):
+    def texts(seed):
+        _, pairs, scorers = fitted(tmp_path / str(seed), 4, seed)
+        return [sorted(set(pairs.text[pairs.query[scorer.chosen]].tolist())) for scorer in scorers]
+
+    one, again, other = texts(0), texts(0), texts(1)
+    assert sorted(map(len, one)) == [4, 4, 5, 5]
+    assert one == again != other
+
+
+def test_the_start_model_stays_as_it_was(tmp_path):
+    start, _, scorers = fitted(tmp_path, 2)
+    for before, after in zip(encoder().parameters(), start.parameters(), strict=True):
+        assert torch.equal(before, after)
+    assert not torch.equal(scorers[0].encoder.query_tower.weight, scorers[1].encoder.query_tower.weight)
+
+
+def test_a_killed_run_ends_in_the_same_models(tmp_path, monkeypatch):
+    """The finished folds come from checkpoints of their own."""
+    whole = [scorer.encoder for scorer in fitted(tmp_path / "whole", 3)[2]]
+    steps = []
+
+    def dying(encoder, pairs, held, params, objective, around):
+        steps.append(len(pairs))
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+        return train(encoder, pairs, held, params, objective, around)
+
+    train = cross_fit.train
+    monkeypatch.setattr(cross_fit, "train", dying)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(tmp_path / "cut", 3)
+    again = [scorer.encoder for scorer in fitted(tmp_path / "cut", 3)[2]]
+    for one, other in zip(whole, again, strict=True):
+        assert torch.equal(one.query_tower.weight, other.query_tower.weight)
+
+
+def test_more_folds_than_query_texts_are_an_error(tmp_path):
+    with pytest.raises(DataError, match=f"folds=19 needs as many different training queries; there are {TEXTS}"):
+        fitted(tmp_path, TEXTS + 1)

@@ -1,0 +1,206 @@
+"""What a searcher would pair instead, against a slow look at the whole collection."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from noisyir.noise.made_up import MadeUp, made_up, passages_of_others
+from noisyir.noise.rivals import Rivals, dense_rivals, lexical_rivals, merged
+from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
+from noisyir.training.batches import Ragged, TrainingPairs
+from tests.tiny_models import static_encoder
+
+PASSAGES, QUERIES, PAIRS = 60, 25, 40
+
+
+class World:
+    """Texts of a few words each, some passages copies of others, some queries alike, and pairs that name any."""
+
+    def __init__(self, seed, similarity="cosine", size=1.0):
+        rng = np.random.default_rng(seed)
+        vectors = size * torch.randn(30, 12, generator=torch.Generator().manual_seed(seed))
+        self.encoder = static_encoder(vectors, similarity, shared=False)
+        self.passages = [" ".join(f"w{word}" for word in rng.integers(30, size=4)) for _ in range(PASSAGES)]
+        self.passages[40:52] = self.passages[:6] * 2
+        self.same = np.array([self.passages.index(passage) for passage in self.passages])
+        self.queries = [" ".join(f"w{word}" for word in rng.integers(30, size=3)) for _ in range(QUERIES)]
+        self.queries[20:] = self.queries[:5]
+        text = np.array([self.queries.index(query) for query in self.queries])
+        query, passage = rng.integers(QUERIES, size=PAIRS), self.same[rng.integers(PASSAGES, size=PAIRS)]
+        known = np.unique(np.stack([text[query], passage], axis=1), axis=0)
+        nothing = Ragged.grouped(known[:0, 0], known[:0, 0], QUERIES)
+        self.pairs = TrainingPairs(
+            self.encoder.tokenize(self.queries, "query"), self.encoder.tokenize(self.passages, "passage"),
+            query, passage, text, Ragged.grouped(known[:, 0], known[:, 1], QUERIES), nothing,
+        )  # fmt: skip
+        self.wrong = MadeUp(passages_of_others(passage, rng), passages_of_others(passage, rng))
+
+    def similarities(self):
+        """(pair, passage), in float64."""
+        with torch.no_grad():
+            query = self.encoder.embed(self.pairs.queries, "query").numpy()[self.pairs.query].astype(float)
+            return query @ self.encoder.embed(self.pairs.passages, "passage").numpy().astype(float).T
+
+    def known_of(self, pair):
+        return set(self.pairs.known.take(self.pairs.text[self.pairs.query[[pair]]])[1].tolist())
+
+    def dense(self, chosen=None, *, keep=5, depth=10):
+        chosen = np.arange(PAIRS) if chosen is None else chosen
+        wrong = self.wrong.of(chosen)
+        return dense_rivals(self.encoder, self.pairs, self.same, chosen, keep=keep, depth=depth, wrong=wrong)
+
+
+def check(world, found, scores, *, keep, depth, atol, above=-np.inf):
+    """Compare with a slow search by `scores` (pair, passage), in which passages are found that score over `above`."""
+    distinct = np.unique(world.same)
+    for pair, (own, score) in enumerate(zip(world.pairs.passage, scores, strict=True)):
+        assert found.own[pair] == pytest.approx(score[own], abs=atol)
+        assert found.random[pair] == pytest.approx(score[world.wrong.random[pair]], abs=atol)
+        assert found.near[pair] == pytest.approx(score[world.wrong.near[pair]], abs=atol)
+        rank = int((score[distinct] >= score[own] - atol).sum())
+        assert found.rank[pair] == (rank if rank <= depth and score[own] > above else 0)
+        others = [row for row in distinct if row not in world.known_of(pair) and score[row] > above]
+        best = sorted((score[row] for row in others), reverse=True)[:keep]
+        kept = found.rows[pair] >= 0
+        assert kept.sum() == len(best) and set(found.rows[pair][kept]) <= set(others)
+        np.testing.assert_allclose(found.similarities[pair][kept], best, atol=atol)
+        np.testing.assert_allclose(score[found.rows[pair][kept]], best, atol=atol)
+
+
+@pytest.mark.parametrize("depth", [1, 3, 10, 1000])
+@pytest.mark.parametrize(("similarity", "size"), [("cosine", 1.0), ("dot", 1.0), ("dot", 20.0)])
+def test_dense_rivals_are_those_of_a_slow_search(similarity, size, depth):
+    world = World(0, similarity, size)
+    keep = min(5, depth)
+    found = world.dense(keep=keep, depth=depth)
+    check(world, found, world.similarities(), keep=keep, depth=depth, atol=1e-5 * size**2)
+    assert (found.rank > 0).all() == (depth == 1000)
+
+
+def test_rivals_of_some_pairs_merge_to_those_of_all():
+    world = World(1)
+    odd, even = np.arange(1, PAIRS, 2), np.arange(0, PAIRS, 2)
+    whole, found = world.dense(), merged([(odd, world.dense(odd)), (even, world.dense(even))])
+    for name in ("own", "random", "near", "similarities"):
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=1e-6)
+    np.testing.assert_array_equal(found.rank, whole.rank)
+    np.testing.assert_array_equal(found.rows, whole.rows)
+
+
+def test_where_the_query_knows_every_passage_there_is_no_rival():
+    world = World(2)
+    (only,) = world.pairs.passage[:1]
+    same = np.full(PASSAGES, only)
+    pairs = TrainingPairs(
+        world.pairs.queries, world.pairs.passages, world.pairs.query[:1], world.pairs.passage[:1],
+        world.pairs.text, world.pairs.known, world.pairs.negatives,
+    )  # fmt: skip
+    found = dense_rivals(world.encoder, pairs, same, np.arange(1), keep=5, depth=10, wrong=world.wrong.of(np.arange(1)))
+    assert found.rank.tolist() == [1] and (found.rows == -1).all() and not found.similarities.any()
+    assert found.margins()[0].tolist() == [-found.own[0]]
+
+
+@pytest.fixture
+def bm25(tmp_path):
+    """A searcher of a world's passages, and the passage of each of its documents."""
+
+    def of(world):
+        rng = np.random.default_rng(5)
+        doc_ids = [f"d{number:02}" for number in rng.permutation(PASSAGES)]
+        batch = pa.record_batch({"doc_id": doc_ids, "title": [""] * PASSAGES, "text": world.passages})
+        build([batch], tmp_path / "bm25")
+        searcher = NumpyBm25(tmp_path / "bm25", k1=0.9, b=0.4)
+        place = {doc_id: row for row, doc_id in enumerate(doc_ids)}
+        return searcher, np.array([place[doc_id] for doc_id in searcher.doc_ids.to_pylist()])
+
+    return of
+
+
+def test_lexical_rivals_are_the_searchers_own_without_copies_and_known_ones(bm25):
+    world = World(3)
+    blank, rare = [query for query in dict.fromkeys(world.pairs.query) if 5 <= query < 20][:2]  # read like no other
+    world.queries[blank] = "nothing known"
+    words, counts = np.unique(" ".join(world.passages).split(), return_counts=True)
+    world.queries[rare] = words[counts.argmin()]
+    searcher, rows = bm25(world)
+    scores = np.zeros((PAIRS, PASSAGES))
+    for pair, query in enumerate(world.pairs.query):
+        hits = searcher.search([world.queries[query]], PASSAGES)
+        places = [searcher.doc_ids.index(doc_id).as_py() for doc_id in hits.doc_ids]
+        scores[pair, rows[places]] = hits.scores
+    found = lexical_rivals(
+        searcher, world.queries, world.same[rows], world.pairs, np.arange(PAIRS), keep=5, wrong=world.wrong
+    )
+    check(world, found, scores, keep=5, depth=PASSAGES, atol=1e-5, above=0.0)
+    assert found.depth == len(np.unique(world.same))
+    assert (found.rank == 0).any() and (found.rows[world.pairs.query == blank] == -1).all()
+    assert (found.rows[:, -1] >= 0).any() and (found.rows[world.pairs.query == rare, -1] == -1).all()
+
+
+def test_a_passage_with_many_copies_leaves_room_for_others(bm25):
+    world = World(4)
+    pair = 0
+    own = world.pairs.passage[pair]
+    query = world.pairs.query[pair]
+    world.queries[query] = world.passages[own]
+    copies = np.setdiff1d(np.arange(PASSAGES), world.same)[:30]
+    assert len(copies) >= 8
+    for row in copies:
+        world.passages[row], world.same[row] = world.passages[own], own
+    searcher, rows = bm25(world)
+    found = lexical_rivals(
+        searcher, world.queries, world.same[rows], world.pairs, np.array([pair]), keep=5, wrong=world.wrong.of([pair])
+    )
+    assert found.rank.tolist() == [1]
+    assert (found.rows >= 0).all() and own not in found.rows
+
+
+def test_margins_and_log_ranks():
+    rows, similarities = np.array([[3, 4], [5, -1], [-1, -1]]), np.array([[0.7, 0.6], [0.2, 0.0], [0.0, 0.0]])
+    own, random, near = np.array([0.5, 0.6, 0.4]), np.array([0.1, 0.0, 0.3]), np.array([0.4, 0.5, 0.1])
+    found = Rivals(own, random, near, np.array([2, 1, 0]), rows, similarities, 100)
+    margins = found.margins()
+    np.testing.assert_allclose(margins[0], [0.7 - 0.5, 0.2 - 0.6, 0.0 - 0.4])
+    np.testing.assert_allclose(margins[1], [0.7 - 0.1, 0.6 - 0.0, 0.4 - 0.3])
+    np.testing.assert_allclose(margins[2], [0.7 - 0.4, 0.6 - 0.5, 0.4 - 0.1])
+    np.testing.assert_allclose(found.log_rank(), np.log([2, 1, 101]))
+
+
+@pytest.mark.parametrize("neighbours", [1, 3, 100])
+def test_near_misses_are_among_the_nearest_passages_of_other_pairs(neighbours):
+    world = World(5)
+    named = np.unique(world.pairs.passage)
+    with torch.no_grad():
+        vectors = world.encoder.embed(world.pairs.passages, "passage").numpy()
+    drawn = [
+        made_up(world.encoder, world.pairs, neighbours, np.random.default_rng(seed)).near.tolist() for seed in range(60)
+    ]
+    for pair, own in enumerate(world.pairs.passage):
+        others = named[named != own]
+        nearest = others[np.argsort(-vectors[others] @ vectors[own])][:neighbours]
+        got = {near[pair] for near in drawn}
+        assert got <= set(nearest)
+        assert neighbours > 3 or got == set(nearest), "every neighbour is drawn at times"
+
+
+def test_passages_of_equal_vectors_are_each_others_near_misses():
+    """A search for so many equals need not find the passage itself."""
+    rng = np.random.default_rng(0)
+    encoder = static_encoder(torch.eye(6))
+    rows, texts = np.arange(120), [" ".join(rng.permutation([f"w{word}" for word in range(5)])) for _ in range(120)]
+    nothing = Ragged.grouped(rows[:0], rows[:0], 120)
+    tokens = encoder.tokenize(texts, "passage")
+    pairs = TrainingPairs(tokens, tokens, rows, rows, rows, Ragged.grouped(rows, rows, 120), nothing)
+    found = made_up(encoder, pairs, 3, rng)
+    assert (found.near != rows).all() and set(found.near) <= set(rows.tolist())
+
+
+def test_where_all_pairs_name_one_passage_it_stands_in_for_itself():
+    world = World(6)
+    pairs = TrainingPairs(
+        world.pairs.queries, world.pairs.passages, world.pairs.query, np.full(PAIRS, 3),
+        world.pairs.text, world.pairs.known, world.pairs.negatives,
+    )  # fmt: skip
+    found = made_up(world.encoder, pairs, 10, np.random.default_rng(0))
+    assert set(found.near) == set(found.random) == {3}

@@ -1,0 +1,38 @@
+"""A small world of pairs: query n is a word of document n, and a third of the queries are paired with another's."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from noisyir.schemas import CORPUS, NOISY_PAIRS, QRELS, QUERIES
+from tests.tiny_models import static_encoder
+from tests.unit.stages.audit_world import table
+
+COUNT = 60
+WRONG = np.arange(COUNT) % 3 == 0
+
+
+def paired(number: int) -> int:
+    """The document that query `number` is paired with: its own, or that of the next wrong pair."""
+    return (number + 3) % COUNT if WRONG[number] else number
+
+
+def pair_tables(count: int = COUNT) -> dict[str, pa.Table]:
+    """The first pairs, over the whole corpus, and one of dev, which training may not use."""
+    queries = [(f"q{n}", f"w{n}", "train") for n in range(count)] + [("dev", "w1", "dev")]
+    pairs = [(f"q{n}", f"d{paired(n)}", "train", None) for n in range(count)] + [("dev", "d0", "dev", None)]
+    return {
+        "queries": table(QUERIES, queries),
+        "corpus": table(CORPUS, [(f"d{n}", n, "", f"w{n} w{n} w{(n + 1) % COUNT}") for n in range(COUNT)]),
+        "pairs": table(NOISY_PAIRS, pairs),
+        "qrels": table(QRELS, [("dev", "d1", 1)]),
+    }
+
+
+def model(folder: Path) -> Path:
+    """A static bi-encoder to which all words are almost orthogonal."""
+    vectors = torch.randn(COUNT, 64, generator=torch.Generator().manual_seed(0))
+    static_encoder(torch.nn.functional.normalize(vectors, dim=1)).save(folder)
+    return folder

@@ -1,0 +1,162 @@
+"""`score_pairs` with every detector, on a world in which the wrong pairs are plain, and on the smallest inputs."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from noisyir.config import Bm25IndexParams, ScorePairsParams
+from noisyir.errors import ConfigError, DataError
+from noisyir.eval.detection import detection_quality
+from noisyir.schemas import CORPUS, NEGATIVES, NOISY_PAIRS, QUERIES
+from noisyir.stages.bm25_index import BM25_INDEX
+from noisyir.stages.score_pairs import SCORE_PAIRS
+from tests.unit.stages.audit_world import table
+from tests.unit.stages.pair_world import COUNT, WRONG, model, pair_tables, paired
+
+IN_BATCH = ("pair_nll", "in_batch_rank")
+DENSE = ("similarity", "rank", "margin")
+DETECTORS = (*IN_BATCH, *DENSE, "bm25_margin")
+
+
+@pytest.fixture
+def score(run_stage_on, tmp_path):
+    """`score(tables, detector=...)`: the stage's outputs; bm25_margin gets its index."""
+    folder = model(tmp_path / "model")
+
+    def run(tables, *, seed=0, **params):
+        given = {"model": folder, **tables}
+        given.pop("qrels", None)
+        if params.get("detector") == "bm25_margin":
+            engine = Bm25IndexParams(engine="bm25s")
+            given |= run_stage_on(BM25_INDEX, engine, {"corpus": tables["corpus"]})
+        return run_stage_on(SCORE_PAIRS, ScorePairsParams(**params), given, seed=seed)
+
+    return run
+
+
+def auroc(scores, is_wrong):
+    return detection_quality(scores, np.ones(len(scores), bool), is_wrong)["auroc"]
+
+
+@pytest.mark.parametrize(("detector", "folds"), [*((name, 0) for name in DETECTORS), ("pair_nll", 2), ("margin", 3)])
+def test_wrong_pairs_score_higher_and_so_do_documents_drawn_at_random(score, detector, folds):
+    out = score(pair_tables(), detector=detector, folds=folds, epochs=2)["pair_scores"]
+    assert out["query_id"].to_pylist() == [f"q{n}" for n in range(COUNT)]
+    assert out["doc_id"].to_pylist() == [f"d{paired(n)}" for n in range(COUNT)]
+    assert set(out["epoch"].to_pylist()) == {2 if folds else 0}
+    scores = out["score"].to_numpy()
+    assert auroc(scores, WRONG) > 0.99
+    for made_up in ("null_score", "near_score"):
+        beside_right = np.concatenate([scores[~WRONG], out[made_up].to_numpy()])
+        assert auroc(beside_right, np.arange(len(beside_right)) >= (~WRONG).sum()) > 0.9
+
+
+@pytest.mark.parametrize("detector", [*DENSE, "bm25_margin"])
+def test_detectors_that_search_say_what_they_would_pair_instead(score, detector):
+    out = score(pair_tables(), detector=detector)
+    rows = out["rivals"].to_pylist()
+    for number, row in enumerate(rows):
+        assert row["doc_id"] not in row["rivals"] and len(set(row["rivals"])) == len(row["rivals"]) <= 5
+        assert row["rival_similarities"] == sorted(row["rival_similarities"], reverse=True)
+        if WRONG[number]:
+            assert row["rivals"][0] == f"d{number}" and row["rival_similarities"][0] > row["similarity"]
+            assert row["rank"] is None or row["rank"] > 1
+        else:
+            assert row["rank"] == 1 and row["rival_similarities"][0] < row["similarity"]
+    assert out["pair_scores"]["best_other"].to_pylist() == [row["rivals"][0] for row in rows]
+
+
+@pytest.mark.parametrize("detector", IN_BATCH)
+def test_detectors_that_do_not_search_write_no_rivals(score, detector):
+    out = score(pair_tables(), detector=detector)
+    assert out["rivals"].num_rows == 0 and out["pair_scores"]["best_other"].null_count == COUNT
+
+
+@pytest.mark.parametrize("detector", [*DENSE, "bm25_margin"])
+def test_the_order_of_the_pairs_does_not_matter_to_a_search(score, detector):
+    tables = pair_tables()
+    order = np.random.default_rng(1).permutation(len(tables["pairs"]))
+    shuffled = tables | {"pairs": tables["pairs"].take(order)}
+    one, other = (
+        score(given, detector=detector)["pair_scores"].sort_by("query_id").select(["doc_id", "score", "best_other"])
+        for given in (tables, shuffled)
+    )
+    assert one.equals(other)
+
+
+def test_the_seed_decides_and_nothing_else(score):
+    first, again, other = (score(pair_tables(), detector="pair_nll", seed=seed)["pair_scores"] for seed in (1, 1, 2))
+    assert first.equals(again) and not first.equals(other)
+
+
+@pytest.mark.parametrize("detector", ["margin", "bm25_margin"])
+def test_a_copy_of_the_pairs_document_is_no_rival_and_no_document_is_named_twice(score, detector):
+    tables = pair_tables()
+    copies = [(f"copy{n}", COUNT + n, "", f"w{n} w{n} w{n + 1}") for n in range(30)]
+    plain = score(tables, detector=detector)["rivals"].to_pylist()
+    tables["corpus"] = pa.concat_tables([tables["corpus"], table(CORPUS, copies)])
+    rows = score(tables, detector=detector)["rivals"].to_pylist()
+    for row, before in zip(rows, plain, strict=True):
+        named = [name.replace("copy", "d") for name in row["rivals"]]
+        assert named[0] == before["rivals"][0] and len(set(named)) == len(named)
+        assert row["doc_id"] not in named and row["rank"] == before["rank"]
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_five_pairs_are_scored(score, detector):
+    out = score(pair_tables(5), detector=detector)["pair_scores"]
+    assert out.num_rows == 5 and auroc(out["score"].to_numpy(), WRONG[:5]) == 1.0
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_pairs_of_one_text_score_alike(score, detector):
+    tables = {
+        "queries": table(QUERIES, [(f"q{n}", "w1", "train") for n in range(6)]),
+        "corpus": table(CORPUS, [(f"d{n}", n, "", "w1 w2") for n in range(6)]),
+        "pairs": table(NOISY_PAIRS, [(f"q{n}", f"d{n}", "train", None) for n in range(6)]),
+    }
+    out = score(tables, detector=detector)
+    assert len(set(out["pair_scores"]["score"].to_pylist())) == 1
+    assert {tuple(row["rivals"]) for row in out["rivals"].to_pylist()} <= {()}  # all documents are the pair's own
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_the_only_passage_of_a_corpus_has_no_rival(score, detector):
+    tables = pair_tables(4)
+    tables["corpus"] = tables["corpus"].slice(0, 1)
+    tables["pairs"] = table(NOISY_PAIRS, [(f"q{n}", "d0", "train", None) for n in range(4)])
+    out = score(tables, detector=detector)["pair_scores"]
+    assert out["best_other"].null_count == 4 and pc.all(pc.is_finite(out["score"])).as_py()
+
+
+def test_mined_negatives_take_part_where_they_are_wanted(score):
+    tables = pair_tables(12)
+    mined = [(f"q{n}", f"d{(n + 59) % COUNT}", 1.0, 0) for n in range(12)]  # holds the query's word, too
+    tables["negatives"] = table(NEGATIVES, mined)
+    easy, hard = (
+        score(tables, detector="pair_nll", hard_negatives=count)["pair_scores"]["score"].to_numpy() for count in (0, 1)
+    )
+    right = ~WRONG[:12]
+    assert (hard[right] > easy[right]).all()
+
+
+def test_what_is_missing_is_named(score):
+    tables = pair_tables()
+    with pytest.raises(ConfigError, match=r"hard_negatives=2 needs mined ones: set mine\.per_query"):
+        score(tables, hard_negatives=2)
+    with pytest.raises(ConfigError, match=r"folds=1 leaves no pairs to train on: set 0, or 2 and more"):
+        score(tables, folds=1)
+    with pytest.raises(DataError, match=r"folds=4 needs as many different training queries; there are 3"):
+        score(pair_tables(3), folds=4)
+    with pytest.raises(DataError, match="there are no training pairs"):
+        score(tables | {"pairs": tables["pairs"].slice(COUNT)})
+    with pytest.raises(DataError, match="unknown documents, for example 'd42'"):
+        score(tables | {"corpus": tables["corpus"].slice(0, 40)})
+
+
+def test_bm25_margin_needs_an_index(run_stage_on, tmp_path):
+    given = {"model": model(tmp_path / "model"), **pair_tables()}
+    del given["qrels"]
+    with pytest.raises(ConfigError, match="detector=bm25_margin needs a lexical index of engine bm25s"):
+        run_stage_on(SCORE_PAIRS, ScorePairsParams(detector="bm25_margin"), given)

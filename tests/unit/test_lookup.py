@@ -1,0 +1,72 @@
+"""What a name stands for: the model of an experiment is the one that its newest finished run kept."""
+
+import pytest
+
+from noisyir.config import Experiment, Params, Runtime
+from noisyir.errors import StoreError
+from noisyir.lookup import find_build, find_model
+from noisyir.observe import Silent
+from noisyir.plan import Choice, Plan
+from noisyir.runs import run_experiment
+from noisyir.schemas import MODEL
+from noisyir.stage import Job, Stage
+from noisyir.store import Store
+from noisyir.tracking import Tracker
+
+
+class Words(Params):
+    """What the files of a model say."""
+
+    words: str
+
+
+def write_model(job: Job[Words]) -> None:
+    (job.new_folder("model") / "weights").write_text(job.params.words)
+
+
+WARM_UP, NPC = (Stage(name, 1, Words, {}, {"model": MODEL}, write_model) for name in ("warm_up", "npc"))
+
+
+def two_trainers(exp: Experiment) -> Plan:
+    plan = Plan(exp.seed)
+    plan.add(WARM_UP, Words(words="first"))
+    plan.keep(model=plan.add(NPC, Words(words="second"), "npc")["model"])
+    return plan
+
+
+@pytest.fixture
+def ran(store: Store) -> Store:
+    """A store in which the experiment `two` ran: it trained two models and kept the second."""
+    run_experiment(
+        Experiment(name="two"), Choice(), store=store, runtime=Runtime(), tracker=Tracker(), observer=Silent(),
+        pipeline=two_trainers,
+    )  # fmt: skip
+    return store
+
+
+def weights(store: Store, name: str) -> str:
+    return (store.folder(find_model(store, name)) / "weights").read_text()
+
+
+def test_an_experiment_is_the_model_that_its_run_kept(ran: Store):
+    assert weights(ran, "two") == weights(ran, "npc") == "second"
+    assert weights(ran, "warm_up") == "first"
+
+
+def test_a_run_of_which_the_model_was_not_chosen_gives_way_to_an_older_one(ran: Store):
+    part = {**ran.runs()[0], "steps": {}}
+    ran.record_run("99991231T235959999999-two", part)
+    assert weights(ran, "two") == "second"
+
+
+def test_a_record_that_does_not_say_what_was_kept_is_of_the_one_trainer_there_was(ran: Store):
+    old = {name: value for name, value in ran.runs()[0].items() if name != "kept"}
+    ran.record_run("99991231T235959999999-two", old)
+    assert weights(ran, "two") == "first"
+    ran.record_run("99991231T235959999999-two", {**old, "steps": {}})
+    assert weights(ran, "two") == "second"
+
+
+def test_a_name_of_nothing_is_refused_with_what_to_type(ran: Store):
+    with pytest.raises(StoreError, match=r"no experiment that has run, no stage and no key.*noisyir ls"):
+        find_build(ran, "three")

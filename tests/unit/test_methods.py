@@ -1,0 +1,160 @@
+"""What each method against wrong pairs is made of: which stage trains, on which pairs, after which other stages."""
+
+from collections import Counter
+
+import pytest
+
+from noisyir import experiments
+from noisyir.errors import ConfigError
+from noisyir.methods import METHODS
+from noisyir.pipelines import audit, train_retriever
+from tests.tiny import write_beir
+
+ALWAYS = {"ingest", "init_model", "corrupt"}
+JUDGED = {"bm25_index", "score_pairs", "detect"}
+# the stage that trains, the artifacts that it learns from, the stages before it, and its settings
+EXPECTED = {
+    "dpr": ("warm_up", {"noisy_pairs"}, set(), {}),
+    "oracle": ("warm_up", {"clean_pairs"}, set(), {}),
+    "drop": ("warm_up", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "drop"}),
+    "reweight": ("warm_up", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "weight"}),
+    "relabel": ("warm_up", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"flagged": "drop"}),
+    "co_teaching": ("co_teach", {"noisy_pairs", "noise_estimate"}, JUDGED, {}),
+    "npc": ("npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 1.0}),
+    "npc_flags": ("npc", {"noisy_pairs", "noise_flags"}, JUDGED, {"detect": "given"}),
+    "npc_relabel": ("npc", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"detect": "given"}),
+    "npc_detection_only": ("npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 0.0}),
+    "npc_correction_only": ("npc", {"noisy_pairs"}, set(), {"detect": "never", "consistency": 1.0}),
+    "npc_detect_once": ("npc", {"noisy_pairs"}, set(), {"detect": "once"}),
+    "npc_hard_pair_loss": ("npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "hard_negatives": 1}),
+}
+TEXTS = {"queries", "corpus", "qrels", "model"}  # what every trainer reads besides
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    return write_beir(tmp_path_factory.mktemp("beir"))
+
+
+@pytest.fixture
+def plan_of(collection):
+    """`plan_of("npc", "noise.rate=0.5", ...)`: the plan of an experiment with these methods and settings."""
+
+    def make(*methods_and_settings, pipeline=train_retriever):
+        settings = [text for text in methods_and_settings if "=" in text]
+        methods = [text for text in methods_and_settings if "=" not in text]
+        overrides = [f"data.path={collection}", f"methods=[{','.join(methods)}]", *settings]
+        given = {"name": "x", "data": {"dataset": "beir"}, "noise": {"rate": 0.5}}
+        return pipeline(experiments.from_settings(given, overrides))
+
+    return make
+
+
+def step_of(plan, output):
+    return next(step for step in plan.steps if step.name == output.step)
+
+
+def trainer(plan, label):
+    """The step whose model the system `label` of the report searched with."""
+    (report,) = plan.named("report")
+    search = step_of(plan, report.inputs["runs"][label])
+    encode = step_of(plan, search.inputs["query_vectors"])
+    return step_of(plan, encode.inputs["model"])
+
+
+def stages(plan, step):
+    """The stages of a step's ancestors."""
+    return {found.stage.name for found in plan.steps if found.name in plan.upto([step.name])} - {step.stage.name}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_method_trains_by_its_stage_on_its_pairs(plan_of, method):
+    stage, learnt_from, before, settings = EXPECTED[method]
+    plan = plan_of(method)
+    step = trainer(plan, method)
+    assert step.stage.name == stage
+    assert {output.artifact for name, output in step.inputs.items() if name not in TEXTS} == learnt_from
+    assert stages(plan, step) == ALWAYS | before
+    found = {**step.params.model_dump(), **step.params.model_dump().get("npc", {})}
+    assert {name: found[name] for name in settings} == settings
+    assert plan.results["model"].step == step.name
+
+
+def test_steps_that_methods_share_are_in_the_plan_once(plan_of):
+    plan = plan_of(*METHODS, "bm25_index.engine=bm25s")
+    count = Counter(step.stage.name for step in plan.steps)
+    assert len({step.key for step in plan.steps}) == len(plan.steps)
+    once = ("ingest", "init_model", "corrupt", "bm25_index", "detect", "repair", "score_detection", "co_teach")
+    assert {name: count[name] for name in once} == dict.fromkeys(once, 1)
+    assert count["score_pairs"] == 2  # a detector each
+    assert count["warm_up"] + count["npc"] + count["co_teach"] == len(METHODS)
+    assert set(plan.named("report")[0].inputs["runs"]) == {"bm25", "zero_shot", *METHODS}
+
+
+def test_the_order_of_methods_moves_no_key_but_the_last_one_is_kept(plan_of):
+    one, other = plan_of("npc", "relabel", "dpr"), plan_of("dpr", "relabel", "npc")
+    trained = {label: trainer(one, label).key for label in ("npc", "relabel", "dpr")}
+    assert trained == {label: trainer(other, label).key for label in trained}
+    assert (one.results["model"].stage, other.results["model"].stage) == ("warm_up", "npc")
+
+
+def test_without_noise_the_oracle_is_dpr(plan_of):
+    plan = plan_of("dpr", "oracle", "noise.rate=0")
+    assert trainer(plan, "oracle") is trainer(plan, "dpr")
+    assert len(plan.named("warm_up")) == 1 and len(plan.named("search")) == 2  # dpr's and zero_shot's
+    runs = plan.named("report")[0].inputs["runs"]
+    assert runs["oracle"] == runs["dpr"]
+
+
+def test_only_scoring_reads_the_truth_and_only_the_oracle_the_clean_pairs(plan_of):
+    plan = plan_of(*METHODS, "audit={}")
+    readers = {"noise_truth": set(), "clean_pairs": set()}
+    for step in plan.steps:
+        for output in step.outputs_needed():
+            readers.get(output.artifact, set()).add(step.name)
+    assert readers == {"noise_truth": {"score_detection"}, "clean_pairs": {"warm_up@oracle"}}
+
+
+def test_all_who_flagged_pairs_are_scored_and_nobody_where_nobody_did(plan_of):
+    (scored,) = plan_of("dpr", "npc", "relabel", "npc_flags").named("score_detection")
+    assert list(scored.inputs["flags"]) == ["npc", "detectors", "npc_flags"]
+    assert list(scored.inputs["estimate"]) == ["detectors"]
+    silent = plan_of("dpr", "oracle")
+    assert not any(step.stage.name == "score_detection" for step in silent.steps)
+    assert "detection" not in silent.named("report")[0].inputs
+
+
+def test_mined_negatives_go_to_every_trainer_but_not_into_pair_scores(plan_of):
+    plan = plan_of(*METHODS, "mine.per_query=2", "train.hard_negatives=1", "bm25_index.engine=bm25s")
+    assert all(trainer(plan, method).inputs["negatives"].stage == "mine" for method in METHODS)
+    assert not any("negatives" in step.inputs for step in plan.named("score_pairs"))
+    hard = plan_of("drop", "mine.per_query=2", "detectors={ppl: {hard_negatives: 1}}")
+    assert hard.named("score_pairs")[0].inputs["negatives"].stage == "mine"
+
+
+def test_neighbour_noise_is_drawn_by_the_untrained_model(plan_of):
+    (corrupt,) = plan_of("dpr", "noise.mechanism=neighbour").named("corrupt")
+    assert corrupt.inputs["doc_vectors"].step == "encode@zero_shot"
+
+
+def test_an_audit_shows_the_first_searching_detectors_rivals(plan_of):
+    plan = plan_of("dpr", "detectors={ppl: {}, far: {detector: margin}, bm25: {detector: bm25_margin}}", pipeline=audit)
+    (step,) = plan.named("audit")
+    assert step.inputs["rivals"].step == "score_pairs@far" and step.inputs["flags"].step == "detect"
+    none = plan_of("dpr", "detectors={ppl: {}}", pipeline=audit)
+    assert "rivals" not in none.named("audit")[0].inputs
+    assert not any(step.stage.name in ("warm_up", "npc", "search") for step in plan.steps)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["npc_flag"], r"methods: no method 'npc_flag' \(did you mean npc_flags\?\); there are dpr, oracle, npc"),
+        (["methods=[]"], r"methods: .*at least 1 item"),
+        (["dpr", "detectors.x={detectr: margin}"], r"unknown key detectors\.x\.detectr \(did you mean detector\?\)"),
+        (["dpr", "audit.sampl=3"], r"unknown key audit\.sampl \(did you mean sample\?\); known here: title"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_in_one_line(plan_of, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        plan_of(*settings)

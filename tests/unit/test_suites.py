@@ -1,0 +1,93 @@
+"""Suites of the noise bench: how they are read, and the plan that one makes."""
+
+from collections import Counter
+
+import pytest
+
+from noisyir import experiments
+from noisyir.errors import ConfigError
+from noisyir.eval.bench import Cell
+from noisyir.methods import METHODS
+from noisyir.pipelines import noise_bench
+from tests.tiny import write_beir
+
+NOISE = "noise: [{rate: 0.0}, {rate: 0.5}, {rate: 0.5, mechanism: group}]"
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    return write_beir(tmp_path_factory.mktemp("beir"))
+
+
+@pytest.fixture
+def suite_of(collection, tmp_path):
+    """`suite_of("methods=[dpr]", ..., text="noise: ...")`: a suite of these settings, read from a file."""
+
+    def load(*overrides, text=NOISE):
+        path = tmp_path / "mine.yaml"
+        path.write_text(f"{text}\nexperiment: {{name: x, data: {{dataset: beir, path: {collection}}}}}\n")
+        return experiments.load_suite(str(path), overrides)
+
+    return load
+
+
+@pytest.mark.parametrize("name", experiments.names("suites"))
+def test_every_shipped_suite_loads_under_its_own_name_and_can_be_tabled(name):
+    suite = experiments.load_suite(name)
+    assert suite.name == name and suite.description
+    assert set(suite.methods) <= set(METHODS)
+    assert {suite.table.baseline, suite.table.reference} <= {*suite.methods, None}
+
+
+def test_every_method_runs_on_every_noise_under_every_seed(suite_of):
+    plan = noise_bench(suite_of("methods=[dpr,oracle,drop]", "seeds=[0,3]"))
+    (table,) = plan.named("noise_table")
+    kinds = [("uniform", 0.0), ("uniform", 0.5), ("group", 0.5)]
+    cells = [Cell(*kind, method, seed) for kind in kinds for seed in (0, 3) for method in ("dpr", "oracle", "drop")]
+    assert list(table.inputs["metrics"]) == [str(cell) for cell in cells]
+    assert list(table.inputs["detection"]) == [str(Cell(*kind, "detection", seed)) for kind in kinds for seed in (0, 3)]
+    assert set(plan.results) == {"bench_values", "bench_summary", "bench_page"}
+    count = Counter(step.stage.name for step in plan.steps)
+    assert (count["ingest"], count["init_model"], count["bm25_index"]) == (1, 1, 1)
+    assert count["corrupt"] == count["detect"] == 6 and count["score_pairs"] == 12
+    assert count["warm_up"] == 16  # without noise the oracle is dpr
+    assert all(step.seed in (0, 3) for step in plan.steps if step.stage.name in ("corrupt", "warm_up", "detect"))
+
+
+def test_a_bench_without_detectors_has_only_what_its_methods_ask_for(suite_of):
+    settings = ("methods=[dpr,npc]", "table.reference=null", "seeds=[0]")
+    steps, more = (noise_bench(suite_of(*settings, *also)).steps for also in (["detect=false"], []))
+    stages = {step.stage.name for step in steps}
+    assert not stages & {"score_pairs", "detect", "bm25_index"} and "score_detection" in stages  # of npc's own flags
+    theirs = {step.key for step in more}
+    assert {step.stage.name for step in steps if step.key not in theirs} == {"score_detection", "noise_table"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["methods=[dpr,nqc]"], r"no method 'nqc' \(did you mean npc\?\)"),
+        (["methods=[dpr,npc]", "table.reference=oracle"], r"reference: no method 'oracle'.*set it to null"),
+        (["methods=[oracle,npc]"], r"baseline: no method 'dpr'; there are oracle, npc"),
+        (["methods=[]"], r"methods: .*at least 1 item"),
+        (["seeds=[]"], r"seeds: .*at least 1 item"),
+        (["seeds=[one]"], r"seeds\.0: .*integer.*got 'one'"),
+        (["experiment.train.epoch=1"], r"unknown key experiment\.train\.epoch \(did you mean epochs\?\)"),
+        (["experiment.detectors.a={fold: 1}"], r"unknown key experiment\.detectors\.a\.fold \(did you mean folds\?\)"),
+        (["noise=[]"], r"noise: .*at least 1 item"),
+        (["noise=[{rat: 0.5}]"], r"unknown key noise\.0\.rat \(did you mean rate\?\); known here: mechanism, rate"),
+        (["noise=[{rate: 2}]"], r"noise\.0\.rate: .*less than or equal to 1, got 2"),
+        (
+            ["noise=[{rate: 0.5}, {rate: 0.1}, {rate: 0.5, neighbours: 3}]"],
+            r"mine\.yaml: noise: uniform at rate 0\.5 is there more than once, .* make a suite of each$",
+        ),
+    ],
+)
+def test_what_cannot_be_benched_is_refused_before_anything_runs(suite_of, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        noise_bench(suite_of(*settings))
+
+
+def test_an_unknown_suite_is_refused_with_a_suggestion():
+    with pytest.raises(ConfigError, match=r"no suite 'squat' \(did you mean squad\?\); there are .*pydocs"):
+        experiments.load_suite("squat")

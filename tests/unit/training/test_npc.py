@@ -1,0 +1,308 @@
+"""Noisy pair correction on the toy task with every fourth pair wrong."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from noisyir.config import TrainNpcParams
+from noisyir.losses.dpr import pair_nll
+from noisyir.training.batches import Ragged, assemble
+from noisyir.training.npc import Detected, NoisyPairCorrection
+from noisyir.training.objective import Contrastive
+from noisyir.training.run import TrainingRun, train
+from tests.tiny_models import tiny_encoder
+from tests.unit.training.toy import SIZE, surroundings, toy_pairs
+
+WRONG = np.arange(SIZE) % 4 == 0
+BACKBONES = ["static", "transformer"]
+WARM_UP = 2
+
+
+def noisy_pairs(encoder):
+    """Query i shares two words with passage i alone, but a wrong pair names another passage."""
+    pairs, rows = toy_pairs(encoder, negatives=2), np.arange(SIZE)
+    passage = np.where(WRONG, (rows + 9) % SIZE, rows)
+    queries = encoder.tokenize([f"w{i} w{24 + i}" for i in rows], "query")
+    passages = encoder.tokenize([f"w{24 + i} w{48 + i % 12} w{i}" for i in rows], "passage")
+    return replace(
+        pairs, queries=queries, passages=passages, passage=passage, known=Ragged.grouped(rows, passage, SIZE)
+    )
+
+
+def settings(backbone="static", **changes):
+    npc = {"warmup_epochs": WARM_UP, "teacher_decay": 0.9} | changes.pop("npc", {})
+    rate = 0.003 if backbone == "static" else 0.002  # at a higher one the wrong pairs are soon known by heart
+    standard = {"epochs": 5, "batch_size": 8, "learning_rate": rate, "hard_negatives": 1}
+    return TrainNpcParams.model_validate({**standard, **changes, "npc": npc})
+
+
+def correction(bert, work, params, backbone="static", given=None, **how):
+    """A run that has not begun, and its objective."""
+    encoder, around = tiny_encoder(bert, backbone=backbone, layers=1), surroundings(work, **how)
+    pairs = noisy_pairs(encoder)
+    objective = NoisyPairCorrection(encoder, pairs, params, around.rng, given)
+    return TrainingRun(encoder, pairs, None, params, objective, around), objective
+
+
+def trained(bert, work, params, backbone="static", given=None, **how):
+    """The trained encoder, its objective, and the curves."""
+    run, objective = correction(bert, work, params, backbone, given, **how)
+    return run.encoder, objective, train(run.encoder, run.pairs, None, params, objective, run.around)
+
+
+def plain(bert, work, params, backbone="static"):
+    encoder = tiny_encoder(bert, backbone=backbone, layers=1)
+    return TrainingRun(encoder, noisy_pairs(encoder), None, params, Contrastive(), surroundings(work))
+
+
+def one_epoch(run):
+    run.start_epoch()
+    for batch in run.batches_left():
+        run.step(batch)
+    run.end_epoch()
+
+
+def after_warm_up(bert, work, **changes):
+    """The objective when the first detection is over, the model still its own teacher."""
+    run, objective = correction(bert, work, settings(**changes))
+    for _ in range(WARM_UP):
+        one_epoch(run)
+    run.start_epoch()
+    return run, objective
+
+
+def loss_of(run, objective, rows):
+    """The loss of a batch of pairs, each with one hard negative, and the student's scaled scores of it."""
+    batch = assemble(run.pairs, rows, (rows[:, None] + 1) % SIZE)
+    queries, passages = run.encoder.embed_both(batch.queries, batch.passages)
+    scores = run.params.scale * queries @ passages.T
+    return objective.loss(batch, scores), scores, batch
+
+
+def bits(model):
+    return {name: weight.detach().numpy().tobytes() for name, weight in model.named_parameters()}
+
+
+def weights(model):
+    return torch.cat([weight.detach().flatten() for weight in model.parameters()])
+
+
+def history_bits(objective):
+    names = Detected.__dataclass_fields__
+    return [[np.asarray(getattr(found, name)).tobytes() for name in names] for found in objective.history]
+
+
+# Warm-up ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_the_warm_up_is_dpr_to_the_bit(bert, tmp_path, backbone):
+    params = settings(backbone)
+    (run, objective), dpr = correction(bert, tmp_path, params, backbone), plain(bert, tmp_path, params, backbone)
+    for _ in range(WARM_UP):
+        one_epoch(run)
+        one_epoch(dpr)
+        assert bits(run.encoder) == bits(dpr.encoder)
+    assert objective.teacher is None and not objective.history and not objective.state()
+    one_epoch(run)
+    one_epoch(dpr)
+    assert bits(run.encoder) != bits(dpr.encoder)
+
+
+def test_with_every_pair_clean_and_no_consistency_loss_all_of_it_is_dpr(bert, tmp_path):
+    params = settings(npc={"detect": "never", "consistency": 0.0})
+    encoder, objective, _ = trained(bert, tmp_path, params)
+    dpr = plain(bert, tmp_path, params)
+    for _ in range(params.epochs):
+        one_epoch(dpr)
+    torch.testing.assert_close(weights(encoder), weights(dpr.encoder), rtol=1e-5, atol=1e-6)
+    assert not objective.history
+
+
+# Detection --------------------------------------------------------------------------------------------------
+
+
+def test_wrong_pairs_are_flagged_at_each_epoch_after_the_warm_up(bert, tmp_path):
+    _, objective, curves = trained(bert, tmp_path, settings())
+    assert [found.epoch for found in objective.history] == [2, 3, 4]
+    np.testing.assert_array_equal(objective.history[0].is_clean, ~WRONG)
+    for found in objective.history:
+        assert (found.is_clean == ~WRONG).mean() > 0.95
+        assert found.score[WRONG].min() > found.score[~WRONG].max()
+        assert found.null_score.mean() > found.score[~WRONG].mean() + 1
+    flagged = [(step, value) for name, step, _, value in curves if name == "flagged_share"]
+    assert flagged == [(3 * found.epoch, pytest.approx(1 - found.is_clean.mean())) for found in objective.history]
+
+
+@pytest.mark.parametrize(("when", "epochs"), [("each_epoch", [2, 3, 4]), ("once", [2]), ("never", []), ("given", [])])
+def test_pairs_are_flagged_when_it_was_asked_for(bert, tmp_path, when, epochs):
+    given = np.arange(SIZE) % 2 == 0 if when == "given" else None
+    _, objective, curves = trained(bert, tmp_path, settings(npc={"detect": when}), given=given)
+    assert [found.epoch for found in objective.history] == epochs
+    assert sum(name == "flagged_share" for name, *_ in curves) == len(epochs)
+    present = objective.state()["is_clean"].numpy()
+    if given is not None:
+        np.testing.assert_array_equal(present, given)
+    else:
+        np.testing.assert_array_equal(present, objective.history[-1].is_clean if epochs else np.ones(SIZE, bool))
+
+
+def test_detection_reads_the_model_without_dropout_and_training_goes_on_with_it(bert, tmp_path):
+    run, objective = correction(bert, tmp_path, settings("transformer", npc={"warmup_epochs": 1}), "transformer")
+    one_epoch(run)
+    run.start_epoch()
+    assert run.encoder.training and not objective.teacher.training
+    first = objective.history[0]
+    objective.start_epoch(1)  # scores the same weights again, though the model was being trained
+    np.testing.assert_array_equal(objective.history[1].score, first.score)
+    run.encoder.train()
+    assert (run.encoder.embed(run.pairs.queries, "query") != objective.teacher.embed(run.pairs.queries, "query")).any()
+
+
+def test_mined_negatives_make_the_pair_loss_larger(bert, tmp_path):
+    without, beside = (
+        after_warm_up(bert, tmp_path, batch_size=SIZE, npc={"hard_negatives": hard})[1].history[0].score
+        for hard in (0, 2)
+    )
+    assert (beside > without).all()
+
+
+# The loss and the teacher -----------------------------------------------------------------------------------
+
+
+def test_while_the_model_is_its_own_teacher_flagged_pairs_cost_nothing(bert, tmp_path):
+    run, objective = after_warm_up(bert, tmp_path)
+    loss, _, _ = loss_of(run, objective, np.flatnonzero(WRONG))
+    assert loss.item() == pytest.approx(0, abs=1e-6)
+    (gradient,) = torch.autograd.grad(loss, run.encoder.passage_tower.weight)
+    assert gradient.to_dense().abs().max() < 1e-5
+
+    loss, scores, batch = loss_of(run, objective, np.flatnonzero(~WRONG))
+    nll = pair_nll(scores, torch.from_numpy(batch.positive), torch.from_numpy(batch.ignored))
+    assert loss.item() == pytest.approx(nll.mean().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("kl", ["teacher_student", "student_teacher"])
+@pytest.mark.parametrize("consistency", [1.0, 0.5, 0.0])
+def test_a_batchs_loss_is_the_mean_of_equation_9(bert, tmp_path, kl, consistency):
+    run, objective = after_warm_up(bert, tmp_path, npc={"kl": kl, "consistency": consistency})
+    for batch in run.batches_left():
+        run.step(batch)
+    rows = np.array([0, 1, 2, 4, 7, 9, 12])  # 0's own passage is 9's, too, and is 9's alone there
+    loss, scores, batch = loss_of(run, objective, rows)
+    queries, passages = objective.teacher.embed_both(batch.queries, batch.passages)
+    total = 0.0
+    for row, pair in enumerate(rows):
+        counts = ~batch.ignored[row]
+        student, teacher = (
+            np.exp(some) / np.exp(some).sum()
+            for some in (
+                scores.detach().numpy()[row, counts].astype(float),
+                20.0 * (queries @ passages.T).numpy()[row, counts].astype(float),
+            )
+        )
+        left, right = (teacher, student) if kl == "teacher_student" else (student, teacher)
+        total += consistency * (left * np.log(left / right)).sum()
+        if objective.history[0].is_clean[pair]:
+            total -= np.log(student[counts[: batch.positive[row]].sum()])
+    assert loss.item() == pytest.approx(total / len(rows), rel=1e-3)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_the_teacher_is_the_moving_average_of_the_student_over_all_steps_since_the_warm_up(bert, tmp_path, backbone):
+    run, objective = correction(bert, tmp_path, settings(backbone), backbone)
+    for _ in range(WARM_UP):
+        one_epoch(run)
+    expected, steps = weights(run.encoder).double(), 0
+    while not run.finished:
+        run.start_epoch()
+        for batch in run.batches_left():
+            run.step(batch)
+            expected, steps = 0.9 * expected + 0.1 * weights(run.encoder).double(), steps + 1
+        run.end_epoch()
+    assert steps == 9
+    torch.testing.assert_close(weights(objective.teacher).double(), expected, rtol=1e-4, atol=1e-6)
+    assert not any(weight.requires_grad or weight.grad is not None for weight in objective.teacher.parameters())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_model_that_is_kept_is_the_one_asked_for(bert, tmp_path, shared):
+    def kept(final):
+        params, around = settings(npc={"final": final}), surroundings(tmp_path)
+        encoder = tiny_encoder(bert, shared=shared)
+        objective = NoisyPairCorrection(encoder, noisy_pairs(encoder), params, around.rng)
+        train(encoder, objective.pairs, None, params, objective, around)
+        return bits(encoder), bits(objective.teacher)
+
+    (student, teacher), (averaged, teacher_again) = kept("student"), kept("teacher")
+    assert teacher == teacher_again == averaged != student
+
+
+def test_in_half_precision_the_teacher_stays_in_single(bert, tmp_path):
+    params = settings("transformer", precision="bf16")
+    _, objective, _ = trained(bert, tmp_path, params, "transformer")
+    assert {weight.dtype for weight in objective.teacher.parameters()} == {torch.float32}
+    batch = assemble(objective.pairs, np.arange(8), np.arange(8, 16)[:, None])
+    queries, passages = objective.teacher.embed_both(batch.queries, batch.passages)
+    torch.testing.assert_close(objective._teacher_scores(batch), 20.0 * queries @ passages.T)
+
+
+@pytest.mark.parametrize("backbone", BACKBONES)
+def test_gradient_caching_changes_next_to_nothing(bert, tmp_path, backbone):
+    """One step with flags, the teacher a little away; the transformer without dropout, which caching draws in parts."""
+    found = []
+    for chunk_size in (None, 3):
+        params = settings(backbone, chunk_size=chunk_size, npc={"detect": "given", "warmup_epochs": 1})
+        run, objective = correction(bert, tmp_path, params, backbone, given=~WRONG)
+        objective.start_epoch(1)
+        with torch.no_grad():
+            for number, weight in enumerate(objective.teacher.parameters()):
+                weight.add_(0.02 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(number)))
+        run.encoder.eval()
+        loss = run._backward(next(run.batches_left()))
+        found.append((loss, torch.cat([weight.grad.to_dense().flatten() for weight in run.encoder.parameters()])))
+    assert found[1][0] == pytest.approx(found[0][0], rel=1e-5)
+    torch.testing.assert_close(found[1][1], found[0][1], atol=1e-5, rtol=1e-4)
+
+
+# Resuming ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("backbone", "step", "changes"),
+    [
+        ("static", 4, {}),  # in the warm-up
+        ("static", 7, {}),  # the first step of the first epoch after it: the checkpoint is from before the detection
+        ("static", 8, {}),
+        ("static", 13, {"npc": {"detect": "once", "final": "teacher"}}),
+        ("static", 11, {"npc": {"detect": "given"}}),
+        ("static", 11, {"npc": {"detect": "never"}, "chunk_size": 3}),
+        ("transformer", 8, {"npc": {"shuffles": 2}}),
+        ("transformer", 10, {"chunk_size": 5}),
+    ],
+)
+def test_a_run_that_was_cut_off_ends_in_the_same_bits(bert, tmp_path, backbone, step, changes):
+    params = settings(backbone, **changes)
+    given = ~WRONG if params.npc.detect == "given" else None
+    (tmp_path / "cut").mkdir()
+    encoder, objective, curves = trained(bert, tmp_path, params, backbone, given)
+    taken = []
+
+    def metric(name, _, at):
+        if name == "train_loss":
+            taken.append(at)
+            if taken == list(range(1, step + 1)):
+                raise KeyboardInterrupt
+
+    how = {"metric": metric, "checkpoint_seconds": 1e-9}
+    with pytest.raises(KeyboardInterrupt):
+        trained(bert, tmp_path / "cut", params, backbone, given, **how)
+    resumed, objective_again, curves_again = trained(bert, tmp_path / "cut", params, backbone, given, **how)
+    assert taken == [*range(1, step + 1), *range(step, 16)], "the step it was cut off in was not yet saved"
+    assert curves_again == curves
+    assert bits(resumed) == bits(encoder)
+    assert bits(objective_again.teacher) == bits(objective.teacher)
+    assert history_bits(objective_again) == history_bits(objective)
+    assert not objective_again.teacher.training
