@@ -196,7 +196,7 @@ def _map_outputs(value: str | Output | Mapping[str, Output], ref: Callable[[Outp
 
 
 def _check_inputs(stage: Stage, given: PlannedInputs) -> None:
-    known = {*stage.reads, *stage.raw}
+    known = {*stage.reads, *stage.raw, *stage.raw_or_none}
     required = {name for name, read in stage.reads.items() if not read.optional} | set(stage.raw)
     if set(given) - known or required - set(given):
         raise AssertionError(f"{stage.name}: unknown inputs {set(given) - known}, missing {required - set(given)}")

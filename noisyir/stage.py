@@ -34,7 +34,7 @@ class Stage:
     """What a stage is called, reads, writes and does.  Bump `version` when its results change.
 
     seeded: whether it makes random choices; the experiment's seed enters the key of such a stage only.
-    raw: names of inputs from outside the store, which arrive as content digests.
+    raw, raw_or_none: names of inputs from outside the store, which arrive as content digests; the latter may be absent.
     pool: the kind of worker that the stage deserves.
     ready: raises what would make the stage fail later for want of something on this machine; cheap.
     """
@@ -47,6 +47,7 @@ class Stage:
     run: Callable[["Job[Any]"], None]
     seeded: bool = False
     raw: tuple[str, ...] = ()
+    raw_or_none: tuple[str, ...] = ()
     pool: Literal["cpu", "gpu"] = "cpu"
     ready: Callable[[Any], None] | None = None
 

@@ -44,9 +44,7 @@ class Applied:
         )
 
 
-def apply(
-    audit: pa.Table, source: Source, folder: Path, *, relabel: float | None = None, drop: bool = True
-) -> Applied:
+def apply(audit: pa.Table, source: Source, folder: Path, *, relabel: float | None = None, drop: bool = True) -> Applied:
     """Write the cleaned pairs, in the source's format, and a log of every drop and relabel into `folder`.
 
     relabel: share of the flagged, the surest first, that get their replacement, if they have one that is new to their

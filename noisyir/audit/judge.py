@@ -67,13 +67,13 @@ class Recalibration:
         )
 
 
-def judgements_digest(path: str | None) -> str:
-    """What stands for the judgements in the key of the audit: a hash of the file, or "none" without one.
+def judgements_digest(path: str | None) -> str | None:
+    """What stands for the judgements in the key of the audit: a hash of the file; None without one.
 
     DataError for whatever can be told of a bad file without the audit.
     """
     if path is None:
-        return "none"
+        return None
     file = RowFile.open(path, _SETTING)
     _verdicts(file)
     return files_digest(file.path.parent, [file.path])

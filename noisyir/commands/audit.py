@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from noisyir import experiments
 from noisyir.audit.apply import apply
-from noisyir.audit.judge import Judgements, how_many, read_judgements, recalibrated
+from noisyir.audit.judge import how_many
 from noisyir.audit.sources import FileOfPairs, Source, TableOfPairs
 from noisyir.commands import open_store
 from noisyir.config import AuditParams, Experiment
@@ -34,6 +34,9 @@ def run(args: Namespace) -> int:
     """Judge the pairs, put the files for their owner into --out, and say what was found."""
     exp, store = experiment(args), open_store(args)
     store.check_writable()
+    folder = Path(args.out or f"{exp.name}-audit")
+    written = _written(exp)
+    _refuse_to_overwrite(exp, folder, written)
     runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
     tracker = open_tracker(experiment=exp, home=store.home, enabled=False)
     with observer_for(sys.stderr) as observer:
@@ -41,23 +44,13 @@ def run(args: Namespace) -> int:
             exp, Choice(), store=store, runtime=runtime, tracker=tracker, observer=observer, pipeline=audit
         )
     table = read_parts(store.fs, store.parts(outcome.kept["audit"]))
-    estimate = _estimate(store, outcome)
-    judgements: Judgements = {}
     out = stdout_console()
-    out.print(_found(exp, table, estimate, args.error))
-    if args.judgements:
-        judgements = read_judgements(Path(args.judgements), table)
-        judged = recalibrated(table, judgements, exp.detect.threshold, rate=estimate.get("rate"))
-        table = judged.table
-        out.print(f"\n{judged.summary()}")
-    folder = Path(args.out or f"{exp.name}-audit")
+    out.print(_found(exp, store, outcome, table, args.error))
     _copy(store.folder(outcome.kept["audit_files"]), table, folder)
-    for name in ("audit.html", "audit.csv", "audit.parquet", *(["sample.csv"] if args.sample else [])):
+    for name in written:
         out.print(f"{name:<14}{folder / name}")
     if args.apply:
-        applied = apply(
-            table, _source(exp, store, outcome, table), folder, relabel=exp.repair.relabel, judgements=judgements
-        )
+        applied = apply(table, _source(exp, store, outcome, table), folder, relabel=exp.repair.relabel)
         out.print(f"\n{applied.summary()}")
     return 0
 
@@ -67,6 +60,8 @@ def experiment(args: Namespace) -> Experiment:
     overrides = [text for text in args.overrides if not experiments.is_runtime(text)]
     if args.sample is not None:
         overrides.append(f"audit.sample={args.sample}")
+    if args.judgements is not None:
+        overrides.append(f"audit.judgements={json.dumps(args.judgements)}")
     if args.model:
         overrides.append(f"model.weights={json.dumps(args.model)}")
     exp = _named(args.data, args.corpus, overrides)
@@ -101,13 +96,16 @@ def _is_file_of_pairs(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith(SUFFIXES)
 
 
-def _found(exp: Experiment, table: pa.Table, estimate: dict[str, float], error: float | None) -> str:
+def _found(exp: Experiment, store: Store, outcome: Outcome, table: pa.Table, error: float | None) -> str:
     wrong = sum(verdict == "wrong" for verdict in table["verdict"].to_pylist())
-    rate, low, high = (f"{estimate[name]:.1%}" for name in ("rate", "rate_low", "rate_high"))
-    lines = [
-        f"\n{table.num_rows:,} training pairs, {wrong:,} flagged as wrong",
-        f"noise rate    {rate} [{low}, {high}] at {exp.detect.confidence:.0%}",
-    ]
+    lines = [f"\n{table.num_rows:,} training pairs, {wrong:,} flagged as wrong"]
+    estimate = _estimate(store, outcome)
+    if judged := outcome.results["audit"].meta.notes.get("judgements"):
+        lines.append(judged["summary"])
+        estimate = judged
+    else:
+        rate, low, high = (f"{estimate[name]:.1%}" for name in ("rate", "rate_low", "rate_high"))
+        lines.append(f"noise rate    {rate} [{low}, {high}] at {exp.detect.confidence:.0%}")
     if error is not None:
         lines.append(how_many(estimate["rate"], error, exp.detect.confidence, table.num_rows))
     return "\n".join(lines)
@@ -119,8 +117,21 @@ def _estimate(store: Store, outcome: Outcome) -> dict[str, float]:
     return {row["name"]: row["value"] for row in rows if row["epoch"] == last}
 
 
+def _written(exp: Experiment) -> list[str]:
+    """Names of the files that go to --out."""
+    sample = ["sample.csv"] if exp.audit and exp.audit.sample else []
+    return ["audit.html", "audit.csv", "audit.parquet", *sample]
+
+
+def _refuse_to_overwrite(exp: Experiment, folder: Path, written: list[str]) -> None:
+    """ConfigError where the files would take the place of the judgements, which are someone's work."""
+    given = exp.audit and exp.audit.judgements
+    if given and Path(given).resolve() in [(folder / name).resolve() for name in written]:
+        raise ConfigError(f"the judgements in {given} would be overwritten: choose another --out, or move them")
+
+
 def _copy(made: Path, table: pa.Table, folder: Path) -> None:
-    """The files of the audit, those of an earlier one giving way, and the table as it is now."""
+    """The files of the audit and its table, those of an earlier one giving way."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path in made.iterdir():

@@ -16,7 +16,7 @@ class DetectParams(Params):
     threshold: Fraction = Field(0.5, description="least probability of being clean that a clean pair has")
     min_rate: Fraction = Field(0.02, description="estimated noise rate below which no pair is flagged")
     null_quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        0.5, description="of the scores of random documents, above which pairs are counted to estimate the rate"
+        0.5, description="of the made-up pairs' scores, the highest above which pairs are counted to estimate the rate"
     )
     clip: Fraction = Field(0.999, description="quantile above which scores are clipped before a mixture is fitted")
     confidence: Fraction = Field(0.95, description="of the noise rate's bootstrap interval")

@@ -33,7 +33,7 @@ def cross_fitted(
     texts = int(pairs.text.max(initial=-1)) + 1
     if texts < folds:
         raise DataError(
-            f"folds={folds} of a detector needs as many different training queries; there are {texts}: give a trained "
+            f"score_pairs.folds={folds} needs as many different training queries; there are {texts}: give a trained "
             "model (--model of noisyir audit), or set folds: 0 of the detectors"
         )
     fold = np.arange(texts) % folds

@@ -10,7 +10,7 @@ from noisyir.errors import DataError
 from noisyir.noise.combine import Scores
 from noisyir.noise.mixture import Mixture, fit_betas, fit_gaussians
 from noisyir.noise.null import blended, near_share, wrong_by_null
-from noisyir.noise.rate import noise_rate, noise_rate_interval
+from noisyir.noise.rate import lowest_quantile, noise_rate, noise_rate_interval
 
 Array = np.ndarray
 
@@ -44,11 +44,12 @@ def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator, *, int
     if pairs.near is not None:
         share = near_share(scores, null_scores, pairs.near)
         null_scores = blended(null_scores, pairs.near, share)
-    rate = noise_rate(scores, null_scores, params.null_quantile)
+    quantile = lowest_quantile(scores, null_scores, params.null_quantile)
+    rate = noise_rate(scores, null_scores, quantile)
     estimate = {"rate": rate, "near_share": share}
     if interval:
         low, high = noise_rate_interval(
-            scores, null_scores, params.confidence, params.resamples, rng, null_quantile=params.null_quantile
+            scores, null_scores, params.confidence, params.resamples, rng, null_quantile=quantile
         )
         estimate |= {"rate_low": low, "rate_high": high}
     if params.method == "null":

@@ -84,6 +84,8 @@ def _batches(count: int, size: int, rng: np.random.Generator) -> Iterator[tuple[
 @torch.no_grad()
 def embed_used(encoder: BiEncoder, tokens: Tokens, used: Rows, side: Side) -> Float[Tensor, "text dim"]:
     """Vectors of the texts numbered `used` at their row numbers; the other rows are zero."""
+    if len(used) == len(tokens):
+        return embed_all(encoder, tokens, side)
     vectors = torch.zeros(len(tokens), encoder.dim, device=encoder.device)
     vectors[torch.from_numpy(used)] = embed_all(encoder, tokens.take(used), side)
     return vectors

@@ -30,6 +30,21 @@ def noise_rate(scores: Float[Array, " pair"], null_scores: Float[Array, " null"]
     return min(1.0, share_above(scores) / share_above(null_scores))
 
 
+def lowest_quantile(scores: Float[Array, " pair"], null_scores: Float[Array, " null"], null_quantile: float) -> float:
+    """The lowest of ten quantiles up to `null_quantile` whose noise rate is not above that one's by a standard error.
+
+    A low quantile counts more of the wrong pairs, so that its rate varies less, which matters for a few hundred pairs;
+    but it may count correct ones, too, which add a standard error at most before they are noticed.
+    """
+    rate = noise_rate(scores, null_scores, null_quantile)
+    share = 1 - null_quantile
+    error = math.sqrt(
+        max(rate * (1 / share - rate), 0.0) / len(scores) + rate**2 * null_quantile / share / len(null_scores)
+    )
+    quantiles = [null_quantile * tenth / 10 for tenth in range(1, 10)]
+    return next((q for q in quantiles if noise_rate(scores, null_scores, q) <= rate + error), null_quantile)
+
+
 def noise_rate_interval(
     scores: Float[Array, " pair"],
     null_scores: Float[Array, " pair"],

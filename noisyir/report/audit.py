@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from jaxtyping import Float, Int
 from markupsafe import Markup
 
-from noisyir.config import AuditParams
-from noisyir.report.audit_histogram import histogram
+from noisyir.config import AuditParams, DetectParams
+from noisyir.report.audit_histogram import border, histogram
 from noisyir.report.audit_reasons import chance
 from noisyir.report.audit_rows import first_of_each
 from noisyir.report.audit_words import Texts
@@ -37,12 +37,15 @@ _COLUMNS = [
 
 @dataclass(frozen=True)
 class Making:
-    """How the verdicts came about, where the builds behind them tell; confidence: of the noise rate's interval."""
+    """How the verdicts came about, where the builds behind them tell.
+
+    judged: pairs judged by hand, whose verdicts are people's, and by which the others and the noise rate were set.
+    """
 
     dataset: str | None
     detectors: Sequence[str]
-    method: str | None
-    confidence: float | None
+    detect: DetectParams | None
+    judged: int = 0
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,12 @@ def render(params: AuditParams, audit: Audit) -> str:
     environment = _environment()
     assert environment.loader
     script = environment.loader.get_source(environment, "audit.js")[0]
-    pairs = audit.pairs
+    pairs, detect = audit.pairs, audit.making.detect
     is_clean = pc.equal(pairs["verdict"], "clean").to_numpy(zero_copy_only=False)
     # a Beta's moments do not draw it: its curve is no bell
-    mixture = audit.estimate if audit.making.method != "beta" else {}
+    mixture = audit.estimate if not (detect and detect.method == "beta") else {}
+    by_machine = ~pairs["by_hand"].to_numpy(zero_copy_only=False)
+    scores = pairs["score"].to_numpy().astype(np.float64)
     return environment.get_template("audit.html").render(
         title=params.title or "Which training pairs are wrong",
         params=params,
@@ -76,7 +81,7 @@ def render(params: AuditParams, audit: Audit) -> str:
         estimate=audit.estimate,
         making=audit.making,
         mixture="clean_mean" in mixture,
-        histogram=Markup(histogram(pairs["score"].to_numpy().astype(np.float64), is_clean, mixture)),
+        histogram=Markup(histogram(scores, is_clean, mixture, border(scores[by_machine], is_clean[by_machine]))),
         sources=worst_sources(pairs)[:_SOURCES],
         source_count=pc.count_distinct(pairs["source"]).as_py(),
         columns=[column for column in _COLUMNS if column[0] == "document" or _has_values(audit.shown[column[0]])],
@@ -158,11 +163,10 @@ def _has_values(column: pa.ChunkedArray) -> bool:
 
 
 def _identity(pairs: pa.Table) -> str:
-    """A name for the audited pairs, under which the browser keeps a person's verdicts."""
+    """A name for the audited pairs, whatever their order, under which the browser keeps a person's verdicts."""
     total = hashlib.sha256()
-    for name in ("query_id", "doc_id"):
-        for value in pairs[name].to_pylist():
-            total.update(f"{len(value)} {value}".encode())
+    for pair in sorted(zip(pairs["query_id"].to_pylist(), pairs["doc_id"].to_pylist(), strict=True)):
+        total.update("".join(f"{len(name)} {name}" for name in pair).encode())
     return total.hexdigest()[:16]
 
 

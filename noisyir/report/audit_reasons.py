@@ -25,7 +25,7 @@ class Evidence:
 
 
 def reason(pair: Evidence) -> str:
-    """The strongest evidence for the verdict: a person's word, the rank and the better documents, else words and score."""
+    """The strongest evidence: a person's word, else rank and better documents, else words and score."""
     if pair.by_hand:
         return f"Judged {'clean' if pair.is_clean else 'wrong'} by hand."
     if pair.better and pair.similarity is not None:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from noisyir.audit.judge import MOST_SUSPECT_FIRST, read_judgements, recalibrated
 from noisyir.builds import Ref
-from noisyir.config import AuditParams
+from noisyir.config import AuditParams, DetectParams
 from noisyir.errors import DataError
 from noisyir.schemas import AUDIT as ROWS
 from noisyir.schemas import AUDIT_FILES, CORPUS, NOISE_ESTIMATE, NOISE_FLAGS, PAIRS, QUERIES, RIVALS
@@ -74,15 +74,18 @@ def _flagged(job: Job[AuditParams]) -> pa.Table:
 def _by_hand(
     job: Job[AuditParams], path: str, pairs: pa.Table, estimate: dict[str, float], making: "Making"
 ) -> "tuple[pa.Table, dict[str, float], Making]":
-    """The verdicts, the noise rate and its making as the judgements have them, which the notes keep."""
-    threshold, confidence = making.threshold, making.confidence
-    judgements = read_judgements(path, pairs)
+    """The three as the judgements in a file have them; the notes keep what changed."""
+    detect = making.detect or DetectParams()
     pairs, found = recalibrated(
-        pairs, judgements, threshold=threshold, rate=estimate["rate"], confidence=confidence
+        pairs,
+        read_judgements(path, pairs),
+        threshold=detect.threshold,
+        rate=estimate["rate"],
+        confidence=detect.confidence,
     )
     job.note("judgements", {**asdict(found), "summary": found.summary()})
     rates = {"rate": found.rate, "rate_low": found.low, "rate_high": found.high}
-    return pairs, estimate | rates, replace(making, judged=found.judged)
+    return pairs, estimate | rates, replace(making, detect=detect, judged=found.judged)
 
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
@@ -189,11 +192,10 @@ def _making(job: Job[AuditParams]) -> "Making":
     for meta in lineage(job.store, [flags]):
         settings[meta.stage] = dict(meta.params)
         detectors += [meta.params["detector"]] if meta.stage == "score_pairs" else []
-    detect = settings.get("detect", {})
     return Making(
         dataset=settings.get("ingest", {}).get("dataset"),
         detectors=tuple(detectors),
-        **{name: detect[name] for name in ("method", "threshold", "confidence") if name in detect},
+        detect=DetectParams(**settings["detect"]) if "detect" in settings else None,
     )
 
 
@@ -212,5 +214,5 @@ AUDIT = Stage(
     writes={"audit": ROWS, "audit_files": AUDIT_FILES},
     run=audit,
     seeded=True,
-    raw=("judgements",),
+    raw_or_none=("judgements",),
 )

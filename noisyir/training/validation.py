@@ -1,5 +1,6 @@
 """How well a model ranks now: MRR@10 of held-out queries over a pool of passages, exactly scored."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,8 @@ from noisyir.training.batches import Ragged, Rows
 CUTOFF = 10
 
 _QUERIES_AT_ONCE = 256
-_TOKENS_AT_ONCE = 65536
+_TOKENS_AT_ONCE = 65536  # of texts that are padded
+_TEXTS_AT_ONCE = 16384  # of others
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,22 @@ def _marked(relevant: Ragged, rows: Rows, scores: Tensor) -> Bool[Tensor, "query
 
 @torch.no_grad()
 def embed_all(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
-    """Vectors of many texts, long ones first, in batches of a bounded number of tokens, padding included."""
-    vectors = torch.zeros(len(tokens), encoder.dim, device=encoder.device)
+    """Vectors of many texts, in batches of a bounded number of tokens, padding included."""
+    vectors = torch.empty(len(tokens), encoder.dim, device=encoder.device)
+    for rows in _batches(tokens):
+        vectors[rows] = encoder.embed(tokens.take(rows), side)
+    return vectors
+
+
+def _batches(tokens: Tokens) -> Iterator[Rows]:
+    """Texts as they come where nothing is padded; else long ones first, so that those of a batch are padded little."""
+    if tokens.shares is not None:
+        yield from np.split(np.arange(len(tokens)), range(_TEXTS_AT_ONCE, len(tokens), _TEXTS_AT_ONCE))
+        return
     order: Int[np.ndarray, " text"] = np.argsort(-tokens.lengths, kind="stable")
     start = 0
     while start < len(order):
         longest = max(1, int(tokens.lengths[order[start]]))
         rows = order[start : start + max(1, _TOKENS_AT_ONCE // longest)]
-        vectors[rows] = encoder.embed(tokens.take(rows), side)
+        yield rows
         start += len(rows)
-    return vectors

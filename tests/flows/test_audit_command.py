@@ -188,10 +188,40 @@ def test_a_sample_is_judged_and_its_verdicts_are_taken_back(noisyir, owner, file
     rate, low, high = map(float, re.search(r"([\d.]+)% by the judgements \[([\d.]+)%, ([\d.]+)%\]", out).groups())
     assert low < 100 / 3 < high and 20 < rate < 50
     logged = {entry["query_id"] for entry in read_jsonl(tmp_path / "second" / "mine.changes.jsonl")}
-    assert {query for query, verdict in truth.items() if verdict == "wrong"} <= logged
+    assert {query for query, verdict in truth.items() if verdict == "wrong"} <= logged == wrong_by(by_hand.values())
+    said = [(query, row["verdict"], row["reason"]) for query, row in by_hand.items()]
+    listed = read_csv(tmp_path / "second" / "audit.csv")
+    assert [(row["query_id"], row["verdict"], row["reason"]) for row in listed] == said
+    page = (tmp_path / "second" / "audit.html").read_text()
+    rows = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])["rows"]
+    assert list(zip(rows["query_id"], rows["verdict"], rows["reason"], strict=True)) == said
+    assert f"<strong>{rate} %</strong>" in page and f"between {low} and {high} %" in page
+    assert "by 29 judgements" in page and f"<strong>{len(wrong_by(by_hand.values()))}</strong>" in page
+
+    code, again, err = noisyir("audit", file, "--judgements", judged, "--out", "third", "--apply")
+    assert code == 0 and "cached" in err and again.replace("third", "second") == out
+    for path in (tmp_path / "second").iterdir():
+        assert (tmp_path / "third" / path.name).read_bytes() == path.read_bytes()
+    code, out, err = noisyir("audit", file, "--out", "fourth")
+    assert code == 0 and "by the judgements" not in out, "without them the machine's verdicts are back"
+    assert len(list((tmp_path / "fourth").iterdir())) == len(FILES)
 
 
-def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path):
+def test_a_filled_in_sample_is_not_overwritten(noisyir, owner, file, tmp_path):
+    code, _, err = noisyir("audit", file, "--sample", 30, "--out", "made")
+    assert code == 0, err
+    path = tmp_path / "made" / "sample.csv"
+    rows = read_csv(path)
+    write_csv(path, [row | {"verdict": "wrong" if row["query_id"] in owner.wrong else "clean"} for row in rows])
+    before = path.read_bytes()
+    code, _, err = noisyir("audit", file, "--sample", 30, "--judgements", "made/sample.csv", "--out", "made")
+    assert code == 1 and "the judgements in made/sample.csv would be overwritten: choose another --out" in err
+    code, out, err = noisyir("audit", file, "--judgements", "made/sample.csv", "--out", "made")
+    assert code == 0 and "judged      30 pairs" in out, err
+    assert path.read_bytes() == before
+
+
+def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, home):
     judged = tmp_path / "judged.csv"
     row = {name: owner.named[0][name] for name in ("query_id", "doc_id")}
     for rows, message in [
@@ -210,8 +240,12 @@ def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path):
         write_csv(judged, rows)
         code, _, err = noisyir("audit", file, "--judgements", judged, "--out", "made")
         assert code == 1 and err.startswith("noisyir: ") and message in err
-    code, _, err = noisyir("audit", file, "--judgements", tmp_path / "none.csv")
-    assert code == 1 and "is not a file: set --judgements to a" in err
+    other = write_jsonl(tmp_path / "other.jsonl", owner.inline[:50])
+    builds = len(Store(home / "store", home=home).all_builds())
+    for name, message in [("none.csv", "is not a file: set audit.judgements to a"), ("judged.csv", "lacks the column")]:
+        code, _, err = noisyir("audit", other, "--judgements", tmp_path / name)
+        assert code == 1 and message in err
+    assert len(Store(home / "store", home=home).all_builds()) == builds, "refused before any stage ran"
 
 
 def test_a_given_model_judges_without_being_trained(noisyir, owner, home, file, tmp_path):
@@ -277,7 +311,11 @@ BAD_PAIRS = {
         ["data.columns={document: body}"],
         "has no column 'body', which data.columns maps to document; it has query_id, query, doc_id, document",
     ),
-    "all pairs identical": (lambda o: [o.inline[0]] * 30, [], "needs as many different training queries; there are 1"),
+    "all pairs identical": (
+        lambda o: [o.inline[0]] * 30,
+        [],
+        "needs as many different training queries; there are 1: give a trained model (--model",
+    ),
     "no training pairs": (lambda o: [{**row, "split": "dev"} for row in o.inline], [], "there are no training pairs"),
     "another text of an id": (
         lambda o: [*o.inline[:9], {**o.inline[0], "document": "other", "doc_id": o.inline[1]["doc_id"]}],

@@ -195,23 +195,9 @@ def test_a_data_set_becomes_jsonl_that_can_be_read_back(tmp_path: Path):
     assert {pair.doc_id for pair in opened(done.pairs).judgements()} == {"a", "b"}
 
 
-def test_a_hand_judgement_overrules_the_machine_both_ways(tmp_path: Path):
-    file = opened(write(tmp_path / "mine.jsonl", ROWS))
-    audit = audit_of_file(file, {"who ran?": wrong(None, p_clean=0.0), "who swam?": {"better": [id_of(file, EEL)]}})
-    ids = {query.text: query.query_id for query in file.queries()}
-    judgements = {
-        (ids["who ran?"], id_of(file, EEL)): "clean",
-        (ids["who swam?"], id_of(file, DOG)): "wrong",
-        (ids["who sat?"], id_of(file, CAT)): "unclear",
-    }
-    done = apply(audit, FileOfPairs(file), tmp_path / "out", relabel=1.0, judgements=judgements)
-    assert read(done.pairs) == [ROWS[0], ROWS[1], {**ROWS[2], "answer": EEL}, ROWS[3]]
-    assert [row["reason"] for row in read(done.log)] == ["Judged wrong by hand."]
-
-
 def fates(said: dict, **settings):
     audit = audit_of({(query, "x"): values for query, values in said.items()})
-    found = decide(audit, **{"relabel": 0.5, "drop": True, "judgements": {}} | settings)
+    found = decide(audit, **{"relabel": 0.5, "drop": True} | settings)
     return {query: fate.new_doc_id for (query, _), fate in found.items()}
 
 
@@ -222,7 +208,9 @@ def test_the_surest_are_relabelled_by_hand_then_by_chance_then_by_score():
     }  # fmt: skip
     assert fates(said, relabel=0.25) == {"a": None, "b": "r", "c": None, "d": None}
     assert fates(said) == {"a": "r", "b": "r", "c": None, "d": None}
-    assert fates(said, relabel=0.25, judgements={("d", "x"): "wrong"}) == {"a": None, "b": None, "c": None, "d": "r"}
+    by_hand = wrong("r", p_clean=0.0, score=1.0)
+    machine = {name: values | {"p_clean": max(values.get("p_clean", 0.9), 1e-38)} for name, values in said.items()}
+    assert fates(machine | {"d": by_hand}, relabel=0.25) == {"a": None, "b": None, "c": None, "d": "r"}
     assert fates(said, relabel=0.0) == {"a": None, "b": None, "c": None, "d": None}
     assert fates(said, relabel=0.25, drop=False) == {"b": "r"}
     assert fates({"a": wrong(None), "b": wrong("r", p_clean=0.4)}) == {"a": None, "b": None}  # the surer one has none
@@ -231,7 +219,7 @@ def test_the_surest_are_relabelled_by_hand_then_by_chance_then_by_score():
 def test_a_replacement_that_the_query_has_already_is_not_given_twice():
     audit = audit_of({("q", "x"): wrong("z", p_clean=0.0), ("q", "y"): wrong("z"), ("q", "w"): wrong("x"),
                       ("p", "x"): wrong("z")})  # fmt: skip
-    found = decide(audit, relabel=1.0, drop=True, judgements={})
+    found = decide(audit, relabel=1.0, drop=True)
     assert {pair: fate.new_doc_id for pair, fate in found.items()} == {
         ("q", "x"): "z", ("q", "y"): None, ("q", "w"): None, ("p", "x"): "z",
     }  # fmt: skip
@@ -265,4 +253,4 @@ def test_the_audit_of_other_pairs_is_refused(tmp_path: Path):
 
 def test_a_share_is_a_share(tmp_path: Path):
     with pytest.raises(ConfigError, match="0 to 1, not 2"):
-        decide(audit_of({("q", "x"): {}}), relabel=2, drop=True, judgements={})
+        decide(audit_of({("q", "x"): {}}), relabel=2, drop=True)

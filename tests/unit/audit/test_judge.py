@@ -1,65 +1,29 @@
 """Judgements of people: what a file of them may hold, and what they do to an audit."""
 
-import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
-from noisyir.audit.judge import how_many, overruled, read_judgements, recalibrated
-from noisyir.config import AuditParams
+from noisyir.audit.judge import how_many, judgements_digest, read_judgements, recalibrated
 from noisyir.errors import ConfigError, DataError
-from noisyir.schemas import AUDIT
-from noisyir.stages.audit import AUDIT as AUDIT_STAGE
-from tests.unit.audit.world import audit_of, wrong
-from tests.unit.stages.audit_world import audit_tables
+from tests.unit.stages.audit_world import judged_as
 
-SMALL = audit_of({("q1", "d1"): {}, ("q2", "d2"): wrong("d9"), ("-q", "=d"): {}, ("7", "8"): {}})
-
-
-def written(path: Path, rows: list[tuple[str, str, str]]) -> Path:
-    with path.open("w", newline="") as handle:
-        csv.writer(handle).writerows([("query_id", "doc_id", "verdict"), *rows])
-    return path
-
-
-@pytest.fixture
-def audit(run_stage_on):
-    """300 pairs, a third of them wrong, audited by the stage; and the folder of the files for people."""
-    given = audit_tables(300)
-    done = run_stage_on(AUDIT_STAGE, AuditParams(sample=60), given)
-    return done["audit"], done["audit_files"]
+SMALL = pa.table({"query_id": ["q1", "q2", "-q", "7"], "doc_id": ["d1", "d2", "=d", "8"]})
 
 
 def test_what_the_page_saves_is_read_with_its_guarded_ids(tmp_path: Path):
     rows = [("q1", "d1", "wrong"), ("'-q", "'=d", "clean"), ("q2", "d2", "unclear"), ("7", "8", " Wrong ")]
-    found = read_judgements(written(tmp_path / "judgements.csv", rows), SMALL)
+    found = read_judgements(judged_as(tmp_path / "judgements.csv", rows), SMALL)
     assert found == {("q1", "d1"): "wrong", ("-q", "=d"): "clean", ("q2", "d2"): "unclear", ("7", "8"): "wrong"}
 
 
 def test_jsonl_takes_numbers_as_ids_and_leaves_out_what_was_not_judged(tmp_path: Path):
     rows = [{"query_id": 7, "doc_id": 8, "verdict": "clean"}, {"query_id": "q1", "doc_id": "d7", "verdict": None}]
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    assert read_judgements(tmp_path / "mine.jsonl", SMALL) == {("7", "8"): "clean"}
-
-
-def test_the_sample_file_is_read_once_it_is_filled_in(audit, tmp_path: Path):
-    table, folder = audit
-    with (folder / "sample.csv").open(encoding="utf-8-sig", newline="") as handle:
-        rows = list(csv.DictReader(handle))
-    for row in rows[:25]:
-        row["verdict"] = "wrong" if int(row["query_id"][1:]) % 3 == 0 else "clean"
-    with (tmp_path / "sample.csv").open("w", newline="") as handle:
-        out = csv.DictWriter(handle, list(rows[0]))
-        out.writeheader()
-        out.writerows(rows)
-    found = read_judgements(tmp_path / "sample.csv", table)
-    assert len(found) == 25 and set(found.values()) == {"wrong", "clean"}
-    done = recalibrated(table, found)
-    assert done.low <= 1 / 3 <= done.high and done.agreed == 1.0
+    assert read_judgements(str(tmp_path / "mine.jsonl"), SMALL) == {("7", "8"): "clean"}
 
 
 FAULTS = {
@@ -77,94 +41,120 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_bad_judgements_are_refused_with_their_place(tmp_path: Path, fault: str):
     rows, said = FAULTS[fault]
+    path = judged_as(tmp_path / "judgements.csv", rows)
     with pytest.raises(DataError, match=said):
-        read_judgements(written(tmp_path / "judgements.csv", rows), SMALL)
+        read_judgements(path, SMALL)
+    if fault == "unknown pairs":  # the only fault that the file alone does not show
+        assert judgements_digest(path)
+    else:
+        with pytest.raises(DataError, match=said):
+            judgements_digest(path)
 
 
-def test_a_missing_file_or_column_is_refused(tmp_path: Path):
-    with pytest.raises(DataError, match="set --judgements to a"):
-        read_judgements(tmp_path / "none.csv", SMALL)
+@pytest.mark.parametrize("read", [judgements_digest, lambda path: read_judgements(path, SMALL)])
+def test_a_missing_file_or_column_is_refused(tmp_path: Path, read):
+    with pytest.raises(DataError, match=r"none\.csv is not a file: set audit.judgements to a"):
+        read(str(tmp_path / "none.csv"))
     (tmp_path / "other.csv").write_text("query_id;doc_id;verdict\nq1;d1;clean\n")
     with pytest.raises(DataError, match="lacks the column query_id, doc_id, verdict; it has query_id;doc_id;verdict"):
-        read_judgements(tmp_path / "other.csv", SMALL)
+        read(str(tmp_path / "other.csv"))
+
+
+def test_the_digest_is_of_the_content_wherever_it_lies(tmp_path: Path):
+    (tmp_path / "there").mkdir()
+    one, same = (judged_as(folder / "j.csv", [("q1", "d1", "clean")]) for folder in (tmp_path, tmp_path / "there"))
+    other = judged_as(tmp_path / "other.csv", [("q1", "d1", "wrong")])
+    assert judgements_digest(one) == judgements_digest(same) != judgements_digest(other)
+    assert judgements_digest(None) is None
 
 
 def test_the_same_judgement_twice_is_one(tmp_path: Path):
     rows = [("q1", "d1", "clean"), ("q1", "d1", "clean")]
-    assert read_judgements(written(tmp_path / "judgements.csv", rows), SMALL) == {("q1", "d1"): "clean"}
+    assert read_judgements(judged_as(tmp_path / "judgements.csv", rows), SMALL) == {("q1", "d1"): "clean"}
 
 
-def test_people_stand_above_the_machine():
-    judged = {("q2", "d2"): "clean", ("q1", "d1"): "wrong", ("7", "8"): "unclear"}
-    rows = {row["query_id"]: row for row in overruled(SMALL, judged).to_pylist()}
-    assert (rows["q2"]["verdict"], rows["q2"]["p_clean"], rows["q2"]["replacement"]) == ("clean", 1.0, None)
-    assert (rows["q1"]["verdict"], rows["q1"]["p_clean"]) == ("wrong", 0.0)
-    assert rows["q1"]["reason"] == "Judged wrong by hand."
-    assert rows["7"] == next(row for row in SMALL.to_pylist() if row["query_id"] == "7")
-    assert overruled(SMALL, {}).equals(SMALL)
+def judged_pairs(scores, p_clean=0.9, threshold=1.5) -> pa.Table:
+    """Pairs (q0, d), (q1, d), ... that the machine calls wrong above the threshold."""
+    return pa.table(
+        {
+            "query_id": [f"q{n}" for n in range(len(scores))],
+            "doc_id": ["d"] * len(scores),
+            "score": pa.array(scores, pa.float32()),
+            "verdict": np.where(np.asarray(scores) > threshold, "wrong", "clean"),
+            "p_clean": pa.array(np.full(len(scores), p_clean), pa.float32()),
+            "by_hand": np.zeros(len(scores), bool),
+        }
+    )
 
 
-def noisy_audit(count: int = 4000) -> tuple[pa.Table, np.ndarray]:
-    """An audit whose machine flags too few: the log odds of being wrong are 2 s - 1, and it cuts at s = 1.5."""
+def anew(pairs, judgements, **settings):
+    return recalibrated(pairs, judgements, **{"threshold": 0.5, "rate": 0.2, "confidence": 0.95} | settings)
+
+
+def noisy_pairs(count: int = 4000) -> tuple[pa.Table, np.ndarray]:
+    """Pairs of which the machine flags too few: the log odds of being wrong are 2 s - 1, and it cuts at s = 1.5."""
     rng = np.random.default_rng(0)
     scores = rng.normal(0, 1, count).astype(np.float32)
-    said = {
-        (f"q{n}", "d"): wrong("z", score=s, p_clean=0.1) if s > 1.5 else {"score": s, "better": ["y"]}
-        for n, s in enumerate(scores.tolist())
-    }
-    return audit_of(said), rng.random(count) < 1 / (1 + np.exp(1 - 2 * scores))
+    return judged_pairs(scores), rng.random(count) < 1 / (1 + np.exp(1 - 2 * scores))
 
 
 def test_judgements_move_the_threshold_and_the_rate():
-    audit, truth = noisy_audit()
+    pairs, truth = noisy_pairs()
     judged = {(f"q{n}", "d"): "wrong" if truth[n] else "clean" for n in range(1500)}
-    done = recalibrated(audit, judged | {("q1999", "d"): "unclear"}, rate=0.2)
-    assert done.threshold == pytest.approx(0.5, abs=0.12)
-    assert done.low <= truth.mean() <= done.high and done.rate_before == 0.2
-    assert (done.judged, done.unclear) == (1500, 1)
-    scores = audit["score"].to_numpy()
-    assert done.flagged_before == (scores > 1.5).sum() < done.flagged
-    assert done.agreed == pytest.approx(np.mean(truth[:1500] == (scores[:1500] > 1.5)))
-    rows = done.table.to_pylist()
-    assert done.table.schema.equals(AUDIT.schema)
-    for number, row in enumerate(rows[1500:], 1500):
-        assert (row["verdict"] == "wrong") == (row["p_clean"] < 0.5) == (scores[number] > done.threshold)
-        assert (row["replacement"] is not None) == (row["verdict"] == "wrong")
-    newly = next(row for row in rows[1500:] if row["verdict"] == "wrong" and row["score"] < 1.5)
-    assert newly["replacement"] == "y" and newly["reason"].startswith("By 1,500 judgements, pairs of this score are")
-    assert all(row["verdict"] == ("wrong" if truth[n] else "clean") for n, row in enumerate(rows[:1500]))
-    assert done.flagged == pc.sum(pc.equal(done.table["verdict"], "wrong")).as_py()
-    text = done.summary()
+    table, found = anew(pairs, judged | {("q1999", "d"): "unclear"})
+    assert found.threshold == pytest.approx(0.5, abs=0.12)
+    assert found.low <= truth.mean() <= found.high and found.rate_before == 0.2
+    assert (found.judged, found.unclear) == (1500, 1)
+    scores, is_wrong = pairs["score"].to_numpy(), np.array(table["verdict"].to_pylist()) == "wrong"
+    assert found.flagged_before == (scores > 1.5).sum() < found.flagged == is_wrong.sum()
+    assert found.agreed == pytest.approx(np.mean(truth[:1500] == (scores[:1500] > 1.5)))
+    assert table.schema.equals(pairs.schema)
+    p_clean = table["p_clean"].to_numpy()
+    np.testing.assert_array_equal(is_wrong[1500:], p_clean[1500:] < 0.5)
+    np.testing.assert_array_equal(is_wrong[1500:], scores[1500:] > found.threshold)
+    assert np.all(np.diff(p_clean[1500:][scores[1500:].argsort()]) <= 0)
+    text = found.summary()
     assert "judged      1,500 pairs, 1 unclear" in text and "20.0% before" in text and "flagged" in text
 
 
-def test_reasons_quote_the_new_chance():
-    old = (
-        "The document shares 1 telling word with the query; its score 1.00 lies among those of right pairs (chance of "
-    )
-    audit = audit_of({
-        (f"q{n}", "d"): {"score": float(n), "p_clean": 0.75, "reason": f"{old}being right 0.75)."} for n in range(20)
-    })  # fmt: skip
-    judged = {(f"q{n}", "d"): "wrong" if n >= 10 else "clean" for n in range(0, 20, 2)}
-    rows = recalibrated(audit, judged).table.to_pylist()
-    assert rows[1]["reason"].endswith("right >0.99).") or f"right {rows[1]['p_clean']:.2f})." in rows[1]["reason"]
-    assert "0.75" not in rows[1]["reason"] and rows[1]["verdict"] == "clean"
+def test_people_stand_above_the_machine_and_are_marked():
+    pairs, truth = noisy_pairs(400)
+    judged = {(f"q{n}", "d"): "clean" if truth[n] else "wrong" for n in (0, 1)}  # against what the scores say
+    judged |= {(f"q{n}", "d"): "wrong" if truth[n] else "clean" for n in range(2, 300)}
+    table, _ = anew(pairs, judged | {("q300", "d"): "unclear"})
+    rows = table.to_pylist()
+    for row in rows[:300]:
+        verdict = judged[row["query_id"], "d"]
+        assert (row["verdict"], row["p_clean"], row["by_hand"]) == (verdict, float(verdict == "clean"), True)
+    assert not any(row["by_hand"] for row in rows[300:])
 
 
-def test_without_a_rate_the_share_of_flagged_is_what_was_known(audit):
-    table, _ = audit
-    judged = {("q0", "d1"): "wrong", ("q1", "d1"): "clean"}
-    assert recalibrated(table, judged).rate_before == pytest.approx(1 / 3)
+def test_only_people_are_certain():
+    """Whatever the scores, so that a table of verdicts tells which of them are people's."""
+    pairs = judged_pairs([*np.linspace(0, 1, 100), 1e6, -1e6])
+    judged = {(f"q{n}", "d"): "wrong" if n > 50 else "clean" for n in range(0, 100, 3)}
+    table, _ = anew(pairs, judged)
+    certain = np.isin(table["p_clean"].to_numpy(), [0, 1])
+    np.testing.assert_array_equal(certain, table["by_hand"].to_numpy(zero_copy_only=False))
+    assert table["verdict"].to_pylist()[-2:] == ["wrong", "clean"]
+
+
+@pytest.mark.parametrize("threshold", [1e-50, 1 - 1e-12])
+def test_a_judged_pair_keeps_its_verdict_at_any_threshold(threshold):
+    judged = {("q1", "d"): "clean", ("q8", "d"): "wrong"}
+    table, _ = anew(judged_pairs(np.arange(10.0)), judged, threshold=threshold)
+    verdicts = table["verdict"].to_pylist()
+    assert (verdicts[1], verdicts[8]) == ("clean", "wrong")
 
 
 def test_judgements_that_tell_nothing_are_refused():
-    audit, _ = noisy_audit(50)
+    pairs, _ = noisy_pairs(50)
     with pytest.raises(DataError, match="judge at least one of either kind"):
-        recalibrated(audit, {("q1", "d"): "unclear"})
+        anew(pairs, {("q1", "d"): "unclear"})
     with pytest.raises(DataError, match="all 1 judged pairs are clean"):
-        recalibrated(audit, {("q1", "d"): "clean"})
-    with pytest.raises(ConfigError, match="between 0 and 1, not 1"):
-        recalibrated(audit, {("q1", "d"): "clean"}, 1.0)
+        anew(pairs, {("q1", "d"): "clean"})
+    with pytest.raises(ConfigError, match="between 0 and 1 when pairs are judged, not 1"):
+        anew(pairs, {("q1", "d"): "clean"}, threshold=1.0)
 
 
 def test_how_many_is_said_in_words():

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from noisyir.audit.judge import judgements_digest
 from noisyir.config import AuditParams
 from noisyir.report.audit import json_for_html, wilson_low, worst_sources
 from noisyir.stages.audit import AUDIT
-from tests.unit.stages.audit_world import audit_tables
+from tests.unit.stages.audit_world import audit_tables, judged_as
 
 SPICE = "</script><script>alert(1)</script> <!-- \"double\" 'single' & <b>"
 
@@ -80,6 +81,30 @@ def test_the_summary_gives_rate_interval_flags_and_what_is_left_out(page):
     assert "20 most suspect pairs; the other 70 are in audit.csv" in text
     assert "<noscript>" in text and "needs JavaScript" in text
     assert len(json.loads(Outline(text).scripts[0])["rows"]["query_id"]) == 20
+
+
+def test_judgements_are_said_with_their_number_and_their_rate(page, tmp_path):
+    tables = audit_tables(90)
+    said = [(f"q{n}", f"d{n if n % 3 else n + 1}", "clean" if n % 3 else "wrong") for n in range(0, 40, 2)]
+    # One verdict on either side of the border is against it: what people say of single pairs does not move the border.
+    said += [("q41", "d41", "wrong"), ("q45", "d46", "clean")]
+    path = judged_as(tmp_path / "said.csv", said)
+    text = page(tables | {"judgements": judgements_digest(path)}, judgements=path)
+    plain = re.sub(r"\s+", " ", text)
+    rate, low, high = map(
+        float, re.search(r"<strong>([\d.]+) %</strong>.*?between ([\d.]+) and ([\d.]+) %", plain).groups()
+    )
+    assert low < rate < high and (low, high) != (32.0, 35.0)
+    assert "% (95 % interval), by 22 judgements</span>" in plain
+    assert "22 verdicts are people's. The others are the machine's" in plain
+    assert text.count('class="limit"') == page(tables).count('class="limit"') == 1
+    assert "by 22 judgements" not in page(tables) and "A verdict is the machine's" in page(tables)
+    before, after = (json.loads(Outline(made).scripts[0]) for made in (page(tables), text))
+    assert before["id"] == after["id"], "verdicts that the browser keeps are for the pairs, whatever their order"
+    assert before["rows"]["query_id"] != after["rows"]["query_id"]
+    wrong = [verdict == "wrong" for verdict in after["rows"]["verdict"]]
+    assert wrong == sorted(wrong, reverse=True) and f"<strong>{sum(wrong)}</strong>" in text
+    assert after["rows"]["reason"][:8] == ["Judged wrong by hand."] * 8
 
 
 def test_each_document_is_in_the_page_once_and_only_if_shown(page):

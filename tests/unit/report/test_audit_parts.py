@@ -19,6 +19,7 @@ from tests.unit.stages.audit_world import table
 
 PAIR = {
     "is_clean": False,
+    "by_hand": False,
     "score": 7.25,
     "p_clean": 0.02,
     "rank": None,
@@ -56,6 +57,8 @@ PAIR = {
             "The document shares 1 telling word with the query; its score -0.50 lies among those of right pairs "
             "(chance of being right >0.99).",
         ),
+        ({"better": ("d7", 0.71), "similarity": 0.22, "rank": 3, "by_hand": True}, "Judged wrong by hand."),
+        ({"rank": 1, "by_hand": True, "is_clean": True}, "Judged clean by hand."),
     ],
 )
 def test_the_reason_is_one_sentence_with_the_strongest_numbers(known, said):
@@ -145,7 +148,7 @@ def test_a_component_is_a_weighted_gaussian():
 
 @pytest.mark.parametrize("scores", [np.full(5, 2.0), np.array([1.0]), np.array([-3.0, -1.0, 1e6])])
 def test_few_or_equal_scores_still_make_a_picture(scores):
-    svg = histogram(scores, np.ones(len(scores), bool), {})
+    svg = histogram(scores, np.ones(len(scores), bool), {}, None)
     assert "nan" not in svg and "inf" not in svg and svg.count("bin clean") >= 1 and "limit" not in svg
 
 
@@ -154,8 +157,8 @@ def test_the_picture_has_bars_of_both_kinds_two_curves_and_the_border():
     scores = np.concatenate([rng.normal(1, 0.5, 700), rng.normal(6, 0.5, 300)])
     estimate = {"clean_weight": 0.7, "clean_mean": 1.0, "clean_std": 0.5}
     estimate |= {"noisy_weight": 0.3, "noisy_mean": 6.0, "noisy_std": 0.5}
-    svg = histogram(scores, scores < 3.5, estimate)
+    svg = histogram(scores, scores < 3.5, estimate, 3.5)
     assert [svg.count(kind) for kind in ("component clean", "component noisy", '"limit"')] == [1, 1, 1]
-    assert 'aria-label="scores of 1,000 pairs' in svg and "700 clean and 300 wrong" in svg
+    assert 'aria-label="scores of 1,000 pairs' in svg and "700 clean and 300 wrong, parted at 3.5" in svg
     heights = [float(y) for y in re.findall(r'class="bin \w+"[^>]* y="([\d.]+)"', svg)]
     assert min(heights) >= 0

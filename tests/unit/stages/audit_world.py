@@ -1,6 +1,9 @@
 """Tables that the audit stage reads: pairs whose every third document is another query's."""
 
+import csv
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -8,8 +11,10 @@ import pyarrow as pa
 from noisyir.schemas import CORPUS, NOISE_ESTIMATE, NOISE_FLAGS, PAIRS, QUERIES, RIVALS, Artifact
 
 
-def audit_tables(pairs: int, *, spice: str = "", sources: int = 5) -> dict[str, pa.Table]:
-    """Pair n is right unless n divides by 3; then its document is the next query's, and its own is the best rival.
+def audit_tables(pairs: int, *, spice: str = "", sources: int = 5) -> dict[str, Any]:
+    """What the stage is given when nobody judged by hand.
+
+    Pair n is right unless n divides by 3; then its document is the next query's, and its own is the best rival.
 
     spice: text put into every query and document.
     """
@@ -42,6 +47,13 @@ def table(artifact: Artifact, rows: Iterable[tuple]) -> pa.Table:
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, kind) for column, kind in zip(columns, artifact.columns.values(), strict=True)]
     return pa.table(arrays, schema=artifact.schema)
+
+
+def judged_as(path: Path, rows: Iterable[tuple[str, str, str]]) -> str:
+    """The path of a csv with these verdicts: query_id, doc_id, verdict."""
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([("query_id", "doc_id", "verdict"), *rows])
+    return str(path)
 
 
 def _text(number: int) -> str:

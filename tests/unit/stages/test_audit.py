@@ -3,16 +3,18 @@
 import csv
 import json
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from noisyir.audit.judge import judgements_digest
 from noisyir.config import AuditParams
 from noisyir.errors import DataError
 from noisyir.report.audit_csv import unguard
 from noisyir.schemas import NOISE_FLAGS, PAIRS, RIVALS
 from noisyir.stages.audit import AUDIT
-from tests.unit.stages.audit_world import audit_tables, table
+from tests.unit.stages.audit_world import audit_tables, judged_as, table
 
 
 @pytest.fixture
@@ -114,6 +116,64 @@ def test_a_sample_to_judge_is_drawn_by_the_seed_and_does_not_tell_the_verdict(ru
     assert list(one[0]) == ["query_id", "doc_id", "query", "document", "verdict", "weight"]
     assert {row["verdict"] for row in one} == {""}
     assert sum(float(row["weight"]) for row in one) == pytest.approx(40)
+
+
+def test_a_sample_filled_in_by_hand_is_taken_back(run, tmp_path, store):
+    """The machine's border is put too high, so that half of the wrong pairs pass; the judge knows better."""
+    tables = audit_tables(300)
+    flags = tables["flags"].to_pylist()
+    border = np.median([row["score"] for row in flags if row["score"] > 3.5])
+    late = [
+        {**row, "is_clean": row["score"] < border, "p_clean": 0.9 if row["score"] < border else 0.1} for row in flags
+    ]
+    tables["flags"] = pa.Table.from_pylist(late, schema=NOISE_FLAGS.schema)
+    before = run(tables, sample=60)
+    sample = read_csv(before["audit_files"] / "sample.csv")
+    said = {row["query_id"]: "wrong" if int(row["query_id"][1:]) % 3 == 0 else "clean" for row in sample[:50]}
+    said["q1"], said["q4"] = "wrong", "unclear"  # q1 against all evidence
+    path = judged_as(tmp_path / "judgements.csv", [(*pair, said.get(pair[0], "")) for pair in pairs_of(tables)])
+    out = run(tables | {"judgements": judgements_digest(path)}, judgements=path)
+
+    rows = out["audit"].to_pylist()
+    keys = [(row["p_clean"], -row["score"]) for row in rows]
+    assert keys == sorted(keys), "the most suspect first, by the new chances"
+    machine = {row["query_id"]: row for row in before["audit"].to_pylist()}
+    assert sum(row["verdict"] == "wrong" for row in machine.values()) == 50
+    for row in rows:
+        right = "wrong" if int(row["query_id"][1:]) % 3 == 0 else "clean"
+        if (verdict := said.get(row["query_id"], "unclear")) != "unclear":
+            assert (row["verdict"], row["p_clean"]) == (verdict, float(verdict == "clean"))
+            assert row["reason"] == f"Judged {verdict} by hand."
+            continue
+        assert row["verdict"] == right and 0 < row["p_clean"] < 1
+        assert row["replacement"] == ("d" + row["query_id"][1:] if right == "wrong" else None)
+        if machine[row["query_id"]]["verdict"] != right:
+            assert row["reason"].startswith("Another document fits the query better")
+    listed = read_csv(out["audit_files"] / "audit.csv")
+    assert [(row["query_id"], row["verdict"], row["reason"]) for row in listed] == [
+        (row["query_id"], row["verdict"], row["reason"]) for row in rows
+    ]
+    (notes,) = [meta.notes for meta in store.all_builds() if meta.stage == "audit" and meta.notes]
+    found = notes["judgements"]
+    wrong = sum(row["verdict"] == "wrong" for row in rows)
+    assert (found["judged"], found["unclear"], found["flagged_before"], found["flagged"]) == (
+        len(said) - 1,
+        1,
+        50,
+        wrong,
+    )
+    assert found["low"] < 1 / 3 < found["high"] and found["rate_before"] == 1 / 3
+    assert f"{found['rate']:.1%} by the judgements" in found["summary"]
+
+
+def pairs_of(tables):
+    return [(row["query_id"], row["doc_id"]) for row in tables["pairs"].to_pylist()]
+
+
+def test_judgements_of_other_pairs_are_refused(run, tmp_path):
+    path = judged_as(tmp_path / "judgements.csv", [("q0", "d1", "wrong"), ("q0", "d0", "clean")])
+    with pytest.raises(DataError, match=r"1 judged pairs are not in this audit: 'q0' with 'd0' \(3\)"):
+        run(audit_tables(9) | {"judgements": judgements_digest(path)}, judgements=path)
 
 
 @pytest.mark.parametrize("count", [1, 5])

@@ -53,7 +53,7 @@ def test_values_summary_and_page_are_written(run_stage_on):
 
 def test_there_may_be_no_detection_and_no_reference(run_stage_on):
     given = {label: table for label, table in runs(rates=(0.5,), seeds=(3,)).items() if "oracle" not in label}
-    with pytest.raises(ConfigError, match=r"noise_table\.reference"):
+    with pytest.raises(ConfigError, match=r"table\.reference"):
         run_stage_on(NOISE_TABLE, PARAMS, {"metrics": given, "detection": {}})
     params = PARAMS.model_copy(update={"reference": None})
     out = run_stage_on(NOISE_TABLE, params, {"metrics": given, "detection": {}})
