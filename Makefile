@@ -33,8 +33,9 @@ format: .venv/.installed  ## put the code into the project's format
 ui: .venv/.installed  ## open MLflow and Prefect on this machine's loopback
 	$(BIN)/python infra/ui.py
 
-bench: .venv/.installed  ## run the speed benchmarks against peers
+bench: .venv/.installed  ## run the speed benchmarks
 	$(BIN)/python bench/static_training.py
+	$(BIN)/python bench/npc_epoch.py
 	$(BIN)/python bench/bm25_vs_pyserini.py
 
 clean:  ## remove the environment and the caches, but no artifacts

@@ -1,6 +1,7 @@
 """Models small enough for tests, made from nothing: a two-layer BERT over a few dozen words."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -10,32 +11,59 @@ from noisyir.models.initial import initial_bi_encoder
 from noisyir.models.layout import Shape
 from noisyir.models.static_tower import StaticTower
 
+if TYPE_CHECKING:
+    from transformers import BertConfig
+
 WORDS = tuple(f"w{number}" for number in range(60))
+_SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
 def tiny_bert(folder: Path, layers: int = 2) -> Path:
     """A random BERT of width 32 and its tokenizer, as Hugging Face saves them."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from transformers import BertModel
 
-    specials = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
-    vocabulary = {token: number for number, token in enumerate((*specials, *WORDS))}
+    _save_tokenizer(folder)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(0)
+        BertModel(_config(layers), add_pooling_layer=False).save_pretrained(folder)
+    return folder
+
+
+def tiny_classifier(folder: Path, labels: int = 1, seed: int = 0) -> Path:
+    """The same as a classifier of text pairs; the weights are random."""
+    from transformers import BertForSequenceClassification
+
+    _save_tokenizer(folder)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        BertForSequenceClassification(_config(2, num_labels=labels)).save_pretrained(folder)
+    return folder
+
+
+def _save_tokenizer(folder: Path) -> None:
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    vocabulary = {token: number for number, token in enumerate((*_SPECIALS, *WORDS))}
     tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+        single="[CLS] $A [SEP]",
+        pair="[CLS] $A [SEP] $B:1 [SEP]:1",
+        special_tokens=[("[CLS]", 2), ("[SEP]", 3)],
     )
     names = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
-    config = BertConfig(
-        vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,
-        intermediate_size=64, max_position_embeddings=64, initializer_range=0.2,
+
+
+def _config(layers: int, **more: int) -> "BertConfig":
+    from transformers import BertConfig
+
+    return BertConfig(
+        vocab_size=len(_SPECIALS) + len(WORDS), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=64, initializer_range=0.2, **more,
     )  # fmt: skip
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(0)
-        BertModel(config, add_pooling_layer=False).save_pretrained(folder)
-    return folder
 
 
 def tiny_encoder(bert: Path, **params: object) -> BiEncoder:

@@ -30,8 +30,8 @@ class ScoreDetectionParams(Params):
 class ScorePairsParams(Params):
     """How suspect each pair is, by one detector."""
 
-    detector: Literal["pair_nll", "in_batch_rank", "similarity", "rank", "margin", "bm25_margin"] = Field(
-        "pair_nll", description="what is computed of each pair (docs/noise.md)"
+    detector: Literal["pair_nll", "in_batch_rank", "similarity", "rank", "margin", "bm25_margin", "cross_encoder"] = (
+        Field("pair_nll", description="what is computed of each pair (docs/noise.md)")
     )
     batch_size: PositiveInt = Field(512, description="pairs that are each other's negatives: their number + 1")
     shuffles: PositiveInt = Field(2, description="orders of the pairs that the loss is averaged over")
@@ -41,6 +41,12 @@ class ScorePairsParams(Params):
     depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
     k1: PositiveFloat = Field(0.9, description="bm25_margin: term frequency saturation")
     b: Fraction = Field(0.4, description="bm25_margin: document length normalisation")
+    weights: Location = Field(
+        None, description="cross_encoder: folder or Hugging Face name of a sequence classifier of one label or two"
+    )
+    max_len: Annotated[int, Field(ge=8)] = Field(
+        256, description="cross_encoder: tokens of query and document together that are read"
+    )
     folds: NonNegativeInt = Field(
         0, description="models trained, each without one fold of the pairs, which it then scores; 0: the given model"
     )
@@ -50,7 +56,7 @@ class ScorePairsParams(Params):
     @property
     def searches(self) -> bool:
         """Whether the detector searches the whole collection, and so finds what would be paired instead."""
-        return self.detector not in ("pair_nll", "in_batch_rank")
+        return self.detector not in ("pair_nll", "in_batch_rank", "cross_encoder")
 
 
 class RepairParams(Params):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from noisyir.config import Bm25IndexParams, Experiment, Params, ScorePairsParams
+from noisyir.models.weights import classifier_digest
 from noisyir.plan import Output, Plan
 from noisyir.stage import Stage
 from noisyir.stages.bm25_index import BM25_INDEX
@@ -48,7 +49,9 @@ class Scene:
 
     def scores(self, detector: str, params: ScorePairsParams) -> Outputs:
         """The noisy pairs scored by one detector, starting from the untrained model."""
-        index = None
+        index = weights = None
+        if params.detector == "cross_encoder":
+            weights = classifier_digest(params.weights, f"detectors.{detector}.weights")
         if params.detector == "bm25_margin":
             engine = Bm25IndexParams(engine="bm25s")
             index = self.plan.add(BM25_INDEX, engine, "for_pairs", corpus=self.data["corpus"])["lexical_index"]
@@ -56,6 +59,7 @@ class Scene:
             SCORE_PAIRS,
             params,
             self.name(detector),
+            weights=weights,
             model=self.start,
             pairs=self.noisy["noisy_pairs"],
             lexical_index=index,

@@ -49,7 +49,7 @@ class TransformerTower(nn.Module):
     def save(self, folder: Path, tokenizer_json: str) -> None:
         """Write Hugging Face's files: config, safetensors, tokenizer."""
         folder.mkdir(parents=True, exist_ok=True)
-        with _quiet():
+        with quietly():
             self.encoder.save_pretrained(folder)
         config = json.loads((folder / "config.json").read_text())
         config.pop("_name_or_path", None)  # where it was loaded from must not change the bytes
@@ -67,7 +67,7 @@ def read_encoder(folder: Path) -> Any:
     """The Hugging Face encoder in a folder, float32, without a pooler; weights only from safetensors."""
     from transformers import AutoModel
 
-    with _quiet():
+    with quietly():
         encoder = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=torch.float32)
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None  # a tanh layer that no bi-encoder here uses, absent from many files
@@ -82,7 +82,7 @@ def read_tokenizer(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """No loading report and no progress bar from transformers."""
     from transformers.utils import logging
 

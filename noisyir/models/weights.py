@@ -2,11 +2,12 @@
 
 import hashlib
 import re
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from noisyir.config import InitModelParams
-from noisyir.errors import DataError, MissingPackageError
+from noisyir.errors import ConfigError, DataError, MissingPackageError
 from noisyir.models.layout import read_layout
 from noisyir.provenance import files_digest
 
@@ -26,16 +27,36 @@ def weights_digest(params: InitModelParams) -> str:
         return f"sha256:{_MINILM_SHA256}"
     folder = locate_weights(params.weights)
     read_layout(folder)
-    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix in _MODEL_FILES]
-    if not any(path.suffix == ".safetensors" for path in files):
-        raise DataError(f"model.weights={params.weights} is not a model: it holds no .safetensors file")
-    return files_digest(folder, files)
+    return _digest(folder, f"model.weights={params.weights}")
 
 
-def locate_weights(weights: str | None) -> Path:
+def classifier_digest(weights: str | None, setting: str) -> str:
+    """What stands for the content of a cross-encoder's weights in the key of SCORE_PAIRS.
+
+    ConfigError, DataError as `locate_classifier`, and where there is no .safetensors file.
+    """
+    return _digest(locate_classifier(weights, setting), f"{setting}={weights}")
+
+
+def locate_classifier(weights: str | None, setting: str) -> Path:
+    """The folder of a cross-encoder; `setting` stands in messages for where the weights are set.
+
+    ConfigError when none are; DataError when they are not a model or not on this machine.
+    """
+    if weights is None:
+        raise ConfigError(
+            f"detector=cross_encoder needs a sequence classifier: set {setting} to its folder or Hugging Face name"
+        )
+    folder = locate_weights(weights, setting)
+    if not (folder / "config.json").exists():
+        raise DataError(f"{setting}={weights} is not a model: it has no config.json")
+    return folder
+
+
+def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
     """The folder that a `weights` setting means.  Nothing is downloaded; DataError says what to do instead."""
     if weights is None:
-        raise DataError("model.weights is null: name minilm, a model folder, or a Hugging Face model")
+        raise DataError(f"{setting} is null: name minilm, a model folder, or a Hugging Face model")
     if weights == MINILM:
         return _minilm_folder()
     path = Path(weights).expanduser()
@@ -43,8 +64,8 @@ def locate_weights(weights: str | None) -> Path:
         return path
     if path.exists() or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", weights):
         found = "is a file, not a model folder" if path.exists() else "is not a model: there is no such folder"
-        raise DataError(f"model.weights={weights} {found}")
-    return _cached_snapshot(weights)
+        raise DataError(f"{setting}={weights} {found}")
+    return _cached_snapshot(weights, setting)
 
 
 def check_minilm(folder: Path) -> None:
@@ -58,6 +79,20 @@ def check_minilm(folder: Path) -> None:
         )
 
 
+def _digest(folder: Path, given: str) -> str:
+    files = [path for path in folder.rglob("*") if path.is_file() and path.suffix in _MODEL_FILES]
+    if not any(path.suffix == ".safetensors" for path in files):
+        raise DataError(f"{given} is not a model: it holds no .safetensors file")
+    found = [(path, path.stat()) for path in files]
+    return _digest_once(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in found))
+
+
+@cache  # a plan of many scenes asks for one detector's weights in each, and they may be gigabytes
+def _digest_once(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
+    """The digest of files that are told from what they were before by size and time of change."""
+    return files_digest(folder, [path for path, *_ in files])
+
+
 def _minilm_folder() -> Path:
     spec = find_spec(_MINILM_PACKAGE)
     if spec is None or spec.origin is None:
@@ -65,7 +100,7 @@ def _minilm_folder() -> Path:
     return Path(spec.origin).parent / "model"
 
 
-def _cached_snapshot(name: str) -> Path:
+def _cached_snapshot(name: str, setting: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
 
@@ -73,6 +108,6 @@ def _cached_snapshot(name: str) -> Path:
         return Path(snapshot_download(name, local_files_only=True))
     except LocalEntryNotFoundError as error:
         raise DataError(
-            f"model.weights={name} is not a model: there is no folder of that name, and no such model in the "
+            f"{setting}={name} is not a model: there is no folder of that name, and no such model in the "
             f"Hugging Face cache. Download it first: hf download {name}"
         ) from error

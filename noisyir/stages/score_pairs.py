@@ -41,7 +41,9 @@ def score_pairs(job: Job[ScorePairsParams]) -> None:
     numbered = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
     ids = pairs.select(["query_id", "doc_id"])
     wrong = made_up(encoder, numbered, job.params.neighbours, job.rng("made_up"))
-    if job.params.searches:
+    if job.params.detector == "cross_encoder":
+        rivals, scores = None, _read_together(job, numbered, wrong, documents, train_queries["text"].to_pylist())
+    elif job.params.searches:
         rivals = _rivals(job, encoder, numbered, wrong, documents, train_queries["text"].to_pylist())
         scores = _searched_scores(job.params.detector, rivals)
     else:
@@ -108,6 +110,36 @@ def _in_batch(
         stand_ins = (of_pair.random, of_pair.near)
         found[:, scorer.chosen] = score_in_batch(scorer.encoder, pairs, scorer.chosen, how, rng, stand_ins)
     return tuple(found)
+
+
+def _read_together(
+    job: Job[ScorePairsParams],
+    pairs: "TrainingPairs",
+    wrong: "MadeUp",
+    documents: "Documents",
+    queries: list[str],
+) -> Sequence[np.ndarray]:
+    """(score, null score, near score) by a cross-encoder."""
+    from noisyir.models.tokens import passage_text
+    from noisyir.models.weights import locate_classifier
+    from noisyir.noise.cross_encoder import Texts, load_cross_encoder, score_together
+
+    params, runtime = job.params, job.runtime
+    if params.folds:
+        raise ConfigError(
+            f"score_pairs.folds={params.folds} trains bi-encoders; with detector=cross_encoder set it to 0"
+        )
+    judge = load_cross_encoder(locate_classifier(params.weights, "score_pairs.weights"), params.max_len, runtime.device)
+    read: list[str] = []
+    for batch in job.batches("corpus"):  # the rows of `documents`, which are in the corpus's order
+        some = batch.filter(pc.is_in(batch["doc_id"], value_set=documents.numbering.ids))
+        read += map(passage_text, some["title"].to_pylist(), some["text"].to_pylist())
+    tried = (pairs.passage, wrong.random, wrong.near)
+
+    def progress(done: int, total: int) -> None:
+        job.progress(done, total, "texts")
+
+    return score_together(judge, pairs, Texts(queries, read), tried, runtime.batch_tokens, progress)
 
 
 def _rivals(
@@ -188,5 +220,6 @@ SCORE_PAIRS = Stage(
     writes={"pair_scores": PAIR_SCORES, "rivals": RIVALS},
     run=score_pairs,
     seeded=True,
+    raw_or_none=("weights",),
     pool="gpu",
 )

@@ -1,27 +1,40 @@
 """`score_pairs` with every detector, on a world in which the wrong pairs are plain, and on the smallest inputs."""
 
+import shutil
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from noisyir import experiments
 from noisyir.config import Bm25IndexParams, ScorePairsParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.detection import detection_quality
+from noisyir.models.weights import classifier_digest
+from noisyir.noise.cross_encoder import Texts, load_cross_encoder
+from noisyir.pipelines import audit
 from noisyir.schemas import CORPUS, NEGATIVES, NOISY_PAIRS, QUERIES
 from noisyir.stages.bm25_index import BM25_INDEX
 from noisyir.stages.score_pairs import SCORE_PAIRS
+from tests.tiny import write_beir
+from tests.tiny_models import tiny_classifier
 from tests.unit.stages.audit_world import table
 from tests.unit.stages.pair_world import COUNT, WRONG, model, pair_tables, paired
 
 IN_BATCH = ("pair_nll", "in_batch_rank")
 DENSE = ("similarity", "rank", "margin")
-DETECTORS = (*IN_BATCH, *DENSE, "bm25_margin")
+DETECTORS = (*IN_BATCH, *DENSE, "bm25_margin")  # that find what is plain here
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    return tiny_classifier(tmp_path_factory.mktemp("classifier"))
 
 
 @pytest.fixture
-def score(run_stage_on, tmp_path):
-    """`score(tables, detector=...)`: the stage's outputs; bm25_margin gets its index."""
+def score(run_stage_on, tmp_path, classifier):
+    """`score(tables, detector=...)`: the stage's outputs; bm25_margin gets its index, cross_encoder its weights."""
     folder = model(tmp_path / "model")
 
     def run(tables, *, seed=0, **params):
@@ -30,6 +43,9 @@ def score(run_stage_on, tmp_path):
         if params.get("detector") == "bm25_margin":
             engine = Bm25IndexParams(engine="bm25s")
             given |= run_stage_on(BM25_INDEX, engine, {"corpus": tables["corpus"]})
+        if params.get("detector") == "cross_encoder":
+            given["weights"] = classifier_digest(str(classifier), "weights")
+            params = {"weights": str(classifier), "max_len": 32} | params
         return run_stage_on(SCORE_PAIRS, ScorePairsParams(**params), given, seed=seed)
 
     return run
@@ -67,14 +83,14 @@ def test_detectors_that_search_say_what_they_would_pair_instead(score, detector)
     assert out["pair_scores"]["best_other"].to_pylist() == [row["rivals"][0] for row in rows]
 
 
-@pytest.mark.parametrize("detector", IN_BATCH)
+@pytest.mark.parametrize("detector", [*IN_BATCH, "cross_encoder"])
 def test_detectors_that_do_not_search_write_no_rivals(score, detector):
     out = score(pair_tables(), detector=detector)
     assert out["rivals"].num_rows == 0 and out["pair_scores"]["best_other"].null_count == COUNT
 
 
-@pytest.mark.parametrize("detector", [*DENSE, "bm25_margin"])
-def test_the_order_of_the_pairs_does_not_matter_to_a_search(score, detector):
+@pytest.mark.parametrize("detector", [*DENSE, "bm25_margin", "cross_encoder"])
+def test_the_order_of_the_pairs_does_not_matter_where_they_are_not_each_others_negatives(score, detector):
     tables = pair_tables()
     order = np.random.default_rng(1).permutation(len(tables["pairs"]))
     shuffled = tables | {"pairs": tables["pairs"].take(order)}
@@ -109,7 +125,7 @@ def test_five_pairs_are_scored(score, detector):
     assert out.num_rows == 5 and auroc(out["score"].to_numpy(), WRONG[:5]) == 1.0
 
 
-@pytest.mark.parametrize("detector", DETECTORS)
+@pytest.mark.parametrize("detector", [*DETECTORS, "cross_encoder"])
 def test_pairs_of_one_text_score_alike(score, detector):
     tables = {
         "queries": table(QUERIES, [(f"q{n}", "w1", "train") for n in range(6)]),
@@ -121,7 +137,7 @@ def test_pairs_of_one_text_score_alike(score, detector):
     assert {tuple(row["rivals"]) for row in out["rivals"].to_pylist()} <= {()}  # all documents are the pair's own
 
 
-@pytest.mark.parametrize("detector", DETECTORS)
+@pytest.mark.parametrize("detector", [*DETECTORS, "cross_encoder"])
 def test_the_only_passage_of_a_corpus_has_no_rival(score, detector):
     tables = pair_tables(4)
     tables["corpus"] = tables["corpus"].slice(0, 1)
@@ -160,3 +176,60 @@ def test_bm25_margin_needs_an_index(run_stage_on, tmp_path):
     del given["qrels"]
     with pytest.raises(ConfigError, match="detector=bm25_margin needs a lexical index of engine bm25s"):
         run_stage_on(SCORE_PAIRS, ScorePairsParams(detector="bm25_margin"), given)
+
+
+def test_a_cross_encoder_scores_each_pair_and_its_made_up_ones_by_minus_its_logit(score, classifier):
+    tables = pair_tables()
+    titles = [("Title of " + name) * (name > "d3") for name in tables["corpus"]["doc_id"].to_pylist()]
+    tables["corpus"] = tables["corpus"].set_column(2, "title", pa.array(titles))
+    out = score(tables, detector="cross_encoder")["pair_scores"]
+    read = [f"{row['title']} {row['text']}".strip() for row in tables["corpus"].to_pylist()]
+    every = Texts([f"w{n}" for n in range(COUNT) for _ in read], read * COUNT)
+    logits = load_cross_encoder(classifier, 32, "cpu").logits(every, 4096, lambda _: None).reshape(COUNT, COUNT)
+    own = np.array([paired(n) for n in range(COUNT)])
+    np.testing.assert_allclose(out["score"].to_numpy(), -logits[np.arange(COUNT), own], atol=1e-5)
+    for made_up in ("null_score", "near_score"):
+        off = np.abs(logits + out[made_up].to_numpy()[:, None])
+        off[np.arange(COUNT), own] = np.inf  # a made-up pair has another document
+        assert off.min(axis=1).max() < 1e-5
+    assert set(out["epoch"].to_pylist()) == {0}
+
+
+def test_a_cross_encoder_is_not_trained(score):
+    with pytest.raises(ConfigError, match=r"folds=2 trains bi-encoders; with detector=cross_encoder set it to 0"):
+        score(pair_tables(5), detector="cross_encoder", folds=2)
+    with pytest.raises(ConfigError, match=r"needs a sequence classifier: set score_pairs\.weights to its folder"):
+        score(pair_tables(5), detector="cross_encoder", weights=None)
+
+
+def test_weights_that_did_not_change_are_read_once(classifier, tmp_path, monkeypatch):
+    folder = shutil.copytree(classifier, tmp_path / "copy")
+    first = classifier_digest(str(folder), "weights")
+    monkeypatch.setattr("noisyir.models.weights.files_digest", lambda *_: pytest.fail("read again"))
+    assert classifier_digest(str(folder), "weights") == first
+
+
+def test_the_bytes_of_a_cross_encoder_and_not_its_place_decide_the_key(tmp_path):
+    collection = write_beir(tmp_path / "beir")
+
+    def step(**detector):
+        given = {"name": "x", "data": {"dataset": "beir", "path": str(collection)}, "detectors": {"joint": detector}}
+        (found,) = audit(experiments.from_settings(given, [])).named("score_pairs")
+        return found
+
+    one, copy = (tiny_classifier(tmp_path / name) for name in ("one", "copy"))
+    other = tiny_classifier(tmp_path / "other", seed=1)
+    first, again, changed = (step(detector="cross_encoder", weights=str(at)) for at in (one, copy, other))
+    assert first.key == again.key != changed.key
+    (copy / "model.safetensors").write_bytes((other / "model.safetensors").read_bytes())
+    assert step(detector="cross_encoder", weights=str(copy)).key == changed.key
+    assert "weights" in first.inputs and "weights" not in step(detector="margin").inputs
+    with pytest.raises(ConfigError, match=r"needs a sequence classifier: set detectors\.joint\.weights"):
+        step(detector="cross_encoder")
+    with pytest.raises(DataError, match=r"detectors\.joint\.weights=nobody/nothing .*hf download nobody/nothing"):
+        step(detector="cross_encoder", weights="nobody/nothing")
+    (one / "model.safetensors").unlink()
+    with pytest.raises(DataError, match=r"detectors\.joint\.weights=.*/one is not a model: it holds no \.safetensors"):
+        step(detector="cross_encoder", weights=str(one))
+    with pytest.raises(DataError, match=r"/beir is not a model: it has no config\.json"):
+        step(detector="cross_encoder", weights=str(collection))
