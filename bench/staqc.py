@@ -1,0 +1,89 @@
+"""Detectors on real wrong pairs: StaQC's SQL questions with code that people judged to answer them or not.
+
+    python bench/staqc.py ../shared/data/staqc_sql
+
+3,637 pairs, 1,581 of them judged wrong.  The judgements are read here and by no stage; nothing is chosen by them.
+Each detector runs as the audit runs it, on all pairs; AUROC and average precision are of its scores.
+"""
+
+import argparse
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from noisyir import experiments
+from noisyir.config import Runtime
+from noisyir.eval.detection import detection_quality
+from noisyir.observe import Silent
+from noisyir.pipelines import audit
+from noisyir.plan import Choice
+from noisyir.runs import run_experiment
+from noisyir.store import Store
+from noisyir.tables import read_parts
+from noisyir.tracking import open_tracker
+
+COLUMNS = {"query": "title", "document": "code", "query_id": "qid", "doc_id": "id", "split": None}
+TRAINED = {"epochs": 2, "learning_rate": 3e-5, "batch_size": 128}
+DETECTORS: dict[str, dict[str, Any]] = {
+    "transformer": {
+        "similarity": {"detector": "similarity"},
+        "rank": {"detector": "rank"},
+        "margin": {"detector": "margin"},
+        "pair_nll": {"detector": "pair_nll"},
+        "bm25_margin": {"detector": "bm25_margin"},
+        "margin, cross-fitted": {"detector": "margin", "folds": 2, **TRAINED},
+        "pair_nll, cross-fitted": {"detector": "pair_nll", "folds": 2, **TRAINED},
+    },
+    "static": {
+        "similarity": {"detector": "similarity"},
+        "margin, cross-fitted": {"detector": "margin", "folds": 2},
+        "pair_nll, cross-fitted": {"detector": "pair_nll", "folds": 2},
+    },
+}
+TOGETHER = ("bm25_margin", "similarity", "margin, cross-fitted")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="holds sql_annotated.jsonl")
+    file = parser.parse_args().folder / "sql_annotated.jsonl"
+    wrong = {row["id"]: row["label"] == 0 for row in map(json.loads, file.read_text(encoding="utf-8").splitlines())}
+    home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
+    print(f"{len(wrong):,} pairs, {sum(wrong.values()):,} judged wrong\n")
+    print("| backbone | detector | AUROC | AP |\n|---|---|--:|--:|")
+    for backbone, detectors in DETECTORS.items():
+        for name, params in detectors.items():
+            _report(backbone, name, _scores(home, file, backbone, {name: params}), wrong)
+        both = {name: params for name, params in detectors.items() if name in TOGETHER}
+        _report(backbone, " + ".join(both), _scores(home, file, backbone, both), wrong)
+
+
+def _scores(home: Path, file: Path, backbone: str, detectors: dict[str, Any]) -> dict[str, float]:
+    """The score of every document's pair, as the detect stage combines the detectors."""
+    settings = {
+        "name": "staqc",
+        "data": {"dataset": "pairs", "path": str(file), "columns": COLUMNS},
+        "model": {"backbone": backbone},
+        "detectors": detectors,
+    }
+    exp, store = experiments.from_settings(settings, []), Store(str(home / "store"))
+    tracker = open_tracker(experiment=exp, home=home, enabled=False)
+    outcome = run_experiment(
+        exp, Choice(to="detect"), store=store, runtime=Runtime(), tracker=tracker, observer=Silent(), pipeline=audit
+    )
+    flags = read_parts(store.fs, store.parts(outcome.results["detect"].meta.ref("noise_flags")))
+    return dict(zip(flags["doc_id"].to_pylist(), flags["score"].to_pylist(), strict=True))
+
+
+def _report(backbone: str, name: str, scores: dict[str, float], wrong: dict[str, bool]) -> None:
+    found, truth = np.array([(scores[doc_id], wrong[doc_id]) for doc_id in scores]).T
+    quality = detection_quality(found, np.ones(len(found), bool), truth.astype(bool))
+    print(f"| {backbone} | {name} | {quality['auroc']:.3f} | {quality['average_precision']:.3f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
