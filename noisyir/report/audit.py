@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jinja2
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +18,7 @@ from noisyir.report.audit_histogram import border, histogram
 from noisyir.report.audit_reasons import chance
 from noisyir.report.audit_rows import first_of_each
 from noisyir.report.audit_words import Texts
+from noisyir.report.pages import templates
 
 _SOURCES = 12  # rows of the table of sources
 _Z = 1.96  # standard deviations of a 95 % interval
@@ -61,16 +61,16 @@ class Audit:
 
 def render(params: AuditParams, audit: Audit) -> str:
     """The page as HTML text; the same input gives the same text."""
-    environment = _environment()
-    assert environment.loader
-    script = environment.loader.get_source(environment, "audit.js")[0]
+    pages = templates(percent=lambda share: f"{100 * share:.1f}", count=lambda number: f"{number:,}")
+    assert pages.loader
+    script = pages.loader.get_source(pages, "audit.js")[0]
     pairs, detect = audit.pairs, audit.making.detect
     is_clean = pc.equal(pairs["verdict"], "clean").to_numpy(zero_copy_only=False)
     # a Beta's moments do not draw it: its curve is no bell
     mixture = audit.estimate if not (detect and detect.method == "beta") else {}
     by_machine = ~pairs["by_hand"].to_numpy(zero_copy_only=False)
     scores = pairs["score"].to_numpy().astype(np.float64)
-    return environment.get_template("audit.html").render(
+    return pages.get_template("audit.html").render(
         title=params.title or "Which training pairs are wrong",
         params=params,
         pairs=pairs.num_rows,
@@ -168,16 +168,3 @@ def _identity(pairs: pa.Table) -> str:
     for pair in sorted(zip(pairs["query_id"].to_pylist(), pairs["doc_id"].to_pylist(), strict=True)):
         total.update("".join(f"{len(name)} {name}" for name in pair).encode())
     return total.hexdigest()[:16]
-
-
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("noisyir.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["percent"] = lambda share: f"{100 * share:.1f}"
-    environment.filters["count"] = lambda number: f"{number:,}"
-    return environment

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import jinja2
 import pyarrow as pa
 from markupsafe import Markup
 
@@ -14,6 +13,7 @@ from noisyir.eval.bench_detection import Quality
 from noisyir.report.bench_chart import Line, Point, Role, rate_chart
 from noisyir.report.bench_history import environment, facts, settings
 from noisyir.report.detection import bench_rows, percent
+from noisyir.report.pages import templates
 from noisyir.report.summary import markdown_table, p_value, signed
 
 Row = Mapping[str, Any]
@@ -61,7 +61,9 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
     """The page as HTML text; the same input gives the same text."""
     sections = tables(params, bench.summary)
     rows = bench.summary.to_pylist()
-    return _template().render(
+    pages = templates(signed=signed, p_value=p_value, percent=percent, spread=_spread, seeds=_seeds)
+    return pages.get_template("bench.html").render(
+        tests_note=_tests_note,
         title=params.title or _TITLE,
         params=params,
         methods=list(dict.fromkeys(row["method"] for row in rows)),
@@ -224,22 +226,3 @@ def _seeds(seeds: Sequence[int]) -> str:
 def _spread(value: float) -> str:
     """A standard deviation to three places, or to four where three would show none."""
     return f"{value:.4f}" if 0 < value < 0.0005 else f"{value:.3f}"
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("noisyir.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "signed": signed,
-        "p_value": p_value,
-        "percent": percent,
-        "spread": _spread,
-        "seeds": _seeds,
-    }
-    environment.globals["tests_note"] = _tests_note
-    return environment.get_template("bench.html")

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import jinja2
 import pyarrow as pa
 import yaml
 from markupsafe import Markup
@@ -16,6 +15,7 @@ from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, spl
 from noisyir.report.detection import detection_rows
 from noisyir.report.flow import flow_graph
 from noisyir.report.history import Build
+from noisyir.report.pages import templates
 from noisyir.report.queries import Changes
 from noisyir.report.summary import p_value, signed
 
@@ -49,7 +49,8 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
     comparison = results.comparison.to_pylist()
     systems = list(dict.fromkeys(row["system"] for row in comparison))
     title = params.title or "Retrieval report"
-    return _template().render(
+    pages = templates(signed=signed, p_value=p_value, seconds=_seconds)
+    return pages.get_template("report.html").render(
         title=title,
         systems=systems,
         headline=_headline(comparison),
@@ -166,18 +167,6 @@ def _environments(builds: Sequence[Build]) -> list[dict[str, Any]]:
 
 def _confidence(builds: Sequence[Build]) -> float:
     return next((build.meta.params["confidence"] for build in builds if build.meta.stage == "compare"), 0.95)
-
-
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("noisyir.report"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"signed": signed, "p_value": p_value, "seconds": _seconds}
-    return environment.get_template("report.html")
 
 
 def _seconds(value: float) -> str:
