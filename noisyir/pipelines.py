@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import product
 
 from noisyir.audit.judge import judgements_digest
-from noisyir.config import AuditParams, Experiment, ScoreDetectionParams, Suite
+from noisyir.config import AuditParams, Experiment, MineParams, ScoreDetectionParams, Suite
 from noisyir.data.sources import source_digest
 from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell, compared
@@ -16,6 +16,7 @@ from noisyir.plan import Output, Plan
 from noisyir.stages.audit import AUDIT
 from noisyir.stages.bm25 import BM25
 from noisyir.stages.bm25_index import BM25_INDEX
+from noisyir.stages.candidates import CANDIDATES
 from noisyir.stages.compare import COMPARE
 from noisyir.stages.corrupt import CORRUPT
 from noisyir.stages.encode import ENCODE
@@ -40,7 +41,7 @@ def train_retriever(exp: Experiment) -> Plan:
     bm25 = plan.add(BM25, exp.bm25, queries=data["queries"], **lexical)
     start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
     runs = {"bm25": bm25["bm25_run"], "zero_shot": _dense_run(plan, exp, data, start, "zero_shot")["dense_run"]}
-    scene = _scene(plan, exp, data, start, lexical)
+    scene = _scene(plan, exp, data, start)
     for name in exp.methods:
         trained = _method(name)(scene)
         dense = _dense_run(plan, exp, data, trained["model"], name)
@@ -58,7 +59,7 @@ def audit(exp: Experiment) -> Plan:
     plan = Plan(exp.seed)
     data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
     start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
-    _audit(_scene(plan, exp, data, start, None))
+    _audit(_scene(plan, exp.model_copy(update={"mine": MineParams()}), data, start))
     return plan
 
 
@@ -72,12 +73,11 @@ def noise_bench(suite: Suite) -> Plan:
     exp, plan = suite.experiment, Plan(suite.experiment.seed)
     data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
     start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
-    lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"]) if exp.mine.per_query else None
     metrics, detections = {}, {}
     for noise, seed in product(suite.noise, suite.seeds):
         plan.seed = seed
         label = f"{noise.mechanism}:{noise.rate:g}:{seed}"
-        scene = _scene(plan, exp.model_copy(update={"noise": noise}), data, start, lexical, label)
+        scene = _scene(plan, exp.model_copy(update={"noise": noise}), data, start, label)
         for name, method in methods.items():
             trained = method(scene)
             run = _dense_run(plan, exp, data, trained["model"], scene.name(name))["dense_run"]
@@ -92,9 +92,7 @@ def noise_bench(suite: Suite) -> Plan:
     return plan
 
 
-def _scene(
-    plan: Plan, exp: Experiment, data: Outputs, start: Output, lexical: Outputs | None, label: str = ""
-) -> Scene:
+def _scene(plan: Plan, exp: Experiment, data: Outputs, start: Output, label: str = "") -> Scene:
     """The experiment's pairs with noise put in, and hard negatives mined for them where it asks for any."""
     vectors = None
     if exp.noise.mechanism == "neighbour":
@@ -106,7 +104,7 @@ def _scene(
         **_pick(data, "pairs", "qrels", "corpus", "answers"),
         doc_vectors=vectors and vectors["doc_vectors"],
     )
-    negatives = _hard_negatives(plan, exp, data, lexical, noisy["noisy_pairs"], label) if lexical else None
+    negatives = _hard_negatives(plan, exp, data, start, noisy["noisy_pairs"], label)
     return Scene(plan, exp, data, noisy, start, negatives, label)
 
 
@@ -146,24 +144,40 @@ def _score_detection(scene: Scene) -> Output | None:
 
 
 def _dense_run(plan: Plan, exp: Experiment, data: Outputs, model: Output, label: str) -> Outputs:
-    """Encode, index and search with one model; the index comes back beside the run."""
+    """Encode, index and search with one model; the index and the vectors come back beside the run."""
     texts = _pick(data, "corpus", "queries")
     vectors = plan.add(ENCODE, exp.encode, label, model=model, **texts)
     index = plan.add(INDEX, exp.index, label, doc_vectors=vectors["doc_vectors"])
     run = plan.add(SEARCH, exp.search, label, query_vectors=vectors["query_vectors"], corpus=data["corpus"], **index)
-    return {**index, **run}
+    return {**vectors, **index, **run}
 
 
 def _hard_negatives(
-    plan: Plan, exp: Experiment, data: Outputs, lexical: Outputs, pairs: Output, label: str
+    plan: Plan, exp: Experiment, data: Outputs, start: Output, pairs: Output, label: str
 ) -> Output | None:
-    """Negatives mined from BM25's ranking of the training queries, where the experiment asks for any."""
-    if exp.mine.per_query == 0:
+    """Negatives mined from a ranking of the training queries, where the experiment asks for any.
+
+    Scores are the untrained model's, whoever ranks; of BM25's ranking they are computed if drawing needs them.
+    """
+    mine, own = exp.mine, f"{label}:train" if label else "train"
+    if mine.per_query == 0:
         return None
-    params = exp.bm25.model_copy(update={"splits": ("train",), "top_k": exp.mine.rank_to})
-    run = plan.add(BM25, params, "train", queries=data["queries"], **lexical)
-    known = _pick(data, "answers", "corpus")
-    return plan.add(MINE, exp.mine, label, run=run["bm25_run"], pairs=pairs, **known)["negatives"]
+    encode = exp.encode.model_copy(update={"splits": ("train",)})
+    vectors: Outputs = {}
+    if mine.run == "dense":
+        search = exp.search.model_copy(update={"top_k": mine.rank_to})
+        vectors = _dense_run(plan, exp.model_copy(update={"encode": encode, "search": search}), data, start, own)
+        run = vectors["dense_run"]
+    else:
+        lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
+        params = exp.bm25.model_copy(update={"splits": ("train",), "top_k": mine.rank_to})
+        run = plan.add(BM25, params, "train", queries=data["queries"], **lexical)["bm25_run"]
+        if mine.needs_scores:
+            vectors = plan.add(ENCODE, encode, own, model=start, **_pick(data, "corpus", "queries"))
+    compared = _pick(vectors, "doc_vectors", "query_vectors") if vectors else {}
+    known = _pick(data, "queries", "corpus", "answers")
+    found = plan.add(CANDIDATES, mine.candidates(), label, run=run, pairs=pairs, **known, **compared)
+    return plan.add(MINE, mine, label, pairs=pairs, **found)["negatives"]
 
 
 def _score(plan: Plan, exp: Experiment, data: Outputs, run: Output, label: str) -> Output:

@@ -148,6 +148,35 @@ REPAIRED_FLAGS = Artifact("repaired_flags", 1, NOISE_FLAGS.columns, NOISE_FLAGS.
 LEXICAL_INDEX = Artifact("lexical_index", 1)
 BM25_RUN = Artifact("bm25_run", 1, _RUN, _PAIR_KEY)
 DENSE_RUN = Artifact("dense_run", 1, _RUN, _PAIR_KEY)
+# Documents that may become a query's negatives.  Scores are inner products of one model's vectors, and null where it
+# gave none: `score` of query and candidate, `positive_score` of query and `positive`, `positive_similarity` of
+# `positive` and candidate; the norms are those of query, positive and candidate.
+CANDIDATES = Artifact(
+    "candidates",
+    1,
+    {
+        **_PAIR,
+        "rank": _I32,
+        "positive": _STRING,
+        "score": _F32,
+        "positive_score": _F32,
+        "positive_similarity": _F32,
+        "query_norm": _F32,
+        "positive_norm": _F32,
+        "norm": _F32,
+    },
+    _PAIR_KEY,
+    nullable=(
+        "positive",
+        "score",
+        "positive_score",
+        "positive_similarity",
+        "query_norm",
+        "positive_norm",
+        "norm",
+    ),
+)
+# `weight`: the document's chance of being its query's first draw, by the sampler's own weights.
 NEGATIVES = Artifact("negatives", 1, {**_PAIR, "weight": _F32, "draw": _I32}, _PAIR_KEY)
 
 MODEL = Artifact("model", 1)

@@ -13,6 +13,7 @@ from noisyir.config import (
     AuditParams,
     Bm25IndexParams,
     Bm25Params,
+    CandidatesParams,
     CorruptParams,
     DetectParams,
     EncodeParams,
@@ -39,6 +40,7 @@ from noisyir.stage import Job, Stage
 from noisyir.stages.audit import AUDIT
 from noisyir.stages.bm25 import BM25
 from noisyir.stages.bm25_index import BM25_INDEX
+from noisyir.stages.candidates import CANDIDATES
 from noisyir.stages.corrupt import CORRUPT
 from noisyir.stages.detect import DETECT
 from noisyir.stages.encode import ENCODE
@@ -79,8 +81,9 @@ def plan_of(exp: Experiment) -> Plan:
     noisy = plan.add(CORRUPT, exp.noise, pairs=data["pairs"], **known)["noisy_pairs"]
     lexical = plan.add(BM25_INDEX, Bm25IndexParams(engine="bm25s"), corpus=data["corpus"])
     ranked = plan.add(BM25, Bm25Params(splits=("train", "test"), top_k=20), "train", queries=data["queries"], **lexical)
-    plan.add(MINE, MineParams(per_query=4, rank_to=20), run=ranked["bm25_run"], pairs=noisy,
-             **{name: data[name] for name in ("answers", "corpus")})  # fmt: skip
+    found = plan.add(CANDIDATES, CandidatesParams(rank_to=20), run=ranked["bm25_run"], pairs=noisy,
+                     **{name: data[name] for name in ("queries", "answers", "corpus")})  # fmt: skip
+    plan.add(MINE, MineParams(per_query=4, rank_to=20), pairs=noisy, **found)
     start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
     vectors = plan.add(ENCODE, EncodeParams(), "start", model=start, **texts)
     index = plan.add(INDEX, IndexParams(), "start", doc_vectors=vectors["doc_vectors"])

@@ -1,25 +1,43 @@
-"""Mining draws only what is not known to be relevant, at the ranks asked for, for training queries."""
+"""Mining draws from candidates by the sampler and the filters asked for, and tells what it did."""
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from noisyir.config import MineParams
-from noisyir.schemas import PAIRS
+from noisyir.errors import ConfigError
+from noisyir.schemas import CANDIDATES, PAIRS
 from noisyir.stages.mine import MINE
 
-DEPTH = 30
+DEPTH, QUERIES = 30, 20
 
 
-def data(queries=20):
-    """Query n ranks documents d0..d29 alike; d(n) and d(n + 1) are its pairs."""
-    ids = [f"q{n}" for n in range(queries)]
-    hits = [(q, f"d{rank - 1}", rank, 1.0 / rank) for q in ids for rank in range(1, DEPTH + 1)]
-    dev = [("dev", f"d{rank - 1}", rank, 1.0) for rank in range(1, DEPTH + 1)]
-    pairs = [(f"q{n}", f"d{n + more}", "train", None) for n in range(queries) for more in (0, 1)]
-    return {
-        "run": pa.table(list(zip(*hits, *dev, strict=True)), names=["query_id", "doc_id", "rank", "score"]),
-        "pairs": pa.table(list(zip(*pairs, ("dev", "d5", "dev", None), strict=True)), schema=PAIRS.schema),
-    }
+def data(score=None, positive=0.9, similarity=1.0, depth=DEPTH):
+    """Query n ranks documents d0..d29 alike, `score(rank)` of each; a query more has a pair and no candidates."""
+    ids = [f"q{n}" for n in range(QUERIES)]
+    table = pa.Table.from_pylist(
+        [
+            {
+                "query_id": query,
+                "doc_id": f"d{rank - 1}",
+                "rank": rank,
+                "positive": "positive",
+                "score": score(rank) if score else None,
+                "positive_score": positive if score else None,
+                "positive_similarity": similarity if score else None,
+                **dict.fromkeys(["query_norm", "positive_norm", "norm"], 1.0 if score else None),
+            }
+            for query in ids
+            for rank in range(1, depth + 1)
+        ],
+        schema=CANDIDATES.schema,
+    )
+    pairs = [(query, "positive", "train", None) for query in [*ids, "lonely"]] + [("dev", "d5", "dev", None)]
+    return {"candidates": table, "pairs": pa.table(list(zip(*pairs, strict=True)), schema=PAIRS.schema)}
+
+
+def falling(rank):
+    return 1 - rank / 50
 
 
 def by_query(negatives):
@@ -29,49 +47,111 @@ def by_query(negatives):
     return found
 
 
-def test_negatives_are_distinct_within_the_ranks_and_not_known_to_be_relevant(run_stage_on):
-    out = run_stage_on(MINE, MineParams(per_query=5, rank_from=3, rank_to=25), data())
-    found = by_query(out["negatives"])
-    assert set(found) == {f"q{n}" for n in range(20)}
-    for n in range(20):
-        rows = found[f"q{n}"]
-        docs = {int(row["doc_id"][1:]) for row in rows}
-        assert len(docs) == 5 and docs <= set(range(2, 25)) - {n, n + 1}
+@pytest.fixture
+def note_of(store):
+    """The note of the only build of `mine`."""
+
+    def note():
+        (meta,) = [meta for meta in store.all_builds() if meta.stage == "mine"]
+        return meta.notes["negatives"]
+
+    return note
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "topk", "softmax", "debiased", "simans", "trisampler"])
+def test_every_query_gets_distinct_negatives_in_numbered_draws(run_stage_on, sampler):
+    params = MineParams(per_query=5, sampler=sampler)
+    given = data(falling)
+    tables = [run_stage_on(MINE, params, given, seed=seed)["negatives"] for seed in (1, 1, 2)]
+    found = by_query(tables[0])
+    assert list(found) == sorted(f"q{n}" for n in range(QUERIES))
+    for rows in found.values():
+        assert len({row["doc_id"] for row in rows}) == 5
         assert [row["draw"] for row in rows] == [0, 1, 2, 3, 4]
-        assert {row["weight"] for row in rows} == {1.0}
+    assert tables[0].equals(tables[1])
+    assert tables[0].equals(tables[2]) is (sampler == "topk")
 
 
-def test_a_query_with_too_few_candidates_gives_all_of_them_and_the_build_says_so(run_stage_on, store):
-    out = run_stage_on(MINE, MineParams(per_query=10, rank_from=1, rank_to=8), data())
-    sizes = {query: len(rows) for query, rows in by_query(out["negatives"]).items()}
-    assert sizes == {f"q{n}": 6 if n < 7 else 7 if n == 7 else 8 for n in range(20)}
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "mine"]
-    removed = 2 * 7 + 1
-    assert meta.notes["negatives"] == {
-        "candidates": 160,
-        "removed_as_relevant": removed,
-        "removed_as_answering": 0,
-        "drawn": 160 - removed,
-        "queries": 20,
-        "queries_with_too_few": 20,
+@pytest.mark.parametrize(
+    "settings", [{}, {"sampler": "softmax"}, {"sampler": "trisampler", "trisampler": {"scale": "std"}}]
+)
+def test_the_order_of_the_candidates_does_not_matter(run_stage_on, settings):
+    params, given = MineParams(per_query=4, **settings), data(falling)
+    shuffled = given["candidates"].take(np.random.default_rng(3).permutation(QUERIES * DEPTH))
+    one, other = (
+        run_stage_on(MINE, params, given | {"candidates": table})["negatives"]
+        for table in (given["candidates"], shuffled)
+    )
+    assert one.equals(other)
+
+
+def test_topk_takes_the_best_ranks_in_their_order(run_stage_on):
+    drawn = by_query(run_stage_on(MINE, MineParams(per_query=3, sampler="topk"), data())["negatives"])
+    assert {tuple(row["doc_id"] for row in rows) for rows in drawn.values()} == {("d0", "d1", "d2")}
+
+
+def test_weights_are_chances_of_the_first_draw(run_stage_on):
+    params = MineParams(per_query=DEPTH, sampler="softmax", softmax={"temperature": 0.1})
+    drawn = by_query(run_stage_on(MINE, params, data(falling))["negatives"])
+    chances = np.exp(10 * falling(np.arange(1, DEPTH + 1)))
+    chances /= chances.sum()
+    for rows in drawn.values():
+        expected = [chances[int(row["doc_id"][1:])] for row in rows]
+        np.testing.assert_allclose([row["weight"] for row in rows], expected, rtol=1e-5)
+
+
+def test_filters_come_first_and_each_candidate_is_counted_by_the_first_that_drops_it(run_stage_on, note_of):
+    filters = {"max_score": 0.965, "relative_margin": 0.05, "absolute_margin": 0.02}
+    params = MineParams(per_query=10, sampler="topk", filters=filters)
+    drawn = by_query(run_stage_on(MINE, params, data(falling))["negatives"])
+    # scores are 0.98, 0.96, ..., 0.40; bounds are 0.965, 0.9 - 0.02 = 0.88 and 0.95 * 0.9 = 0.855
+    assert {tuple(row["doc_id"] for row in rows) for rows in drawn.values()} == {tuple(f"d{n}" for n in range(7, 17))}
+    assert note_of() == {
+        "candidates": QUERIES * DEPTH,
+        "removed": {"max_score": QUERIES, "absolute_margin": 5 * QUERIES, "relative_margin": QUERIES},
+        "drawn": QUERIES * 10,
+        "filled_up_by": {},
+        "fallback_rate": 0.0,
+        "queries": QUERIES + 1,
+        "queries_with_too_few": 1,
     }
 
 
-def test_the_seed_decides_the_draw(run_stage_on):
-    params = MineParams(per_query=5)
-    one, again, other = (run_stage_on(MINE, params, data(), seed=seed)["negatives"] for seed in (1, 1, 2))
-    assert one.equals(again) and not one.equals(other)
+def test_a_query_with_too_few_candidates_gives_all_of_them_and_the_build_says_so(run_stage_on, note_of):
+    out = run_stage_on(MINE, MineParams(per_query=10), data(depth=6))
+    assert {len(rows) for rows in by_query(out["negatives"]).values()} == {6}
+    note = note_of()
+    assert (note["drawn"], note["queries"], note["queries_with_too_few"]) == (6 * QUERIES, QUERIES + 1, QUERIES + 1)
 
 
-@pytest.mark.parametrize("answers", [[("q0", ["Word7"]), ("q1", ["7"])], []])
-def test_documents_that_hold_an_answer_are_left_out_where_the_data_has_answers(run_stage_on, answers):
-    given = data(2)
-    kind = pa.schema([("query_id", pa.string()), ("aliases", pa.list_(pa.string()))])
-    rows = [{"query_id": query, "aliases": aliases} for query, aliases in answers]
-    corpus = [(f"d{n}", n, "word7", f"some word{n} here") for n in range(DEPTH)]
-    given["answers"] = pa.Table.from_pylist(rows, schema=kind)
-    given["corpus"] = pa.table(list(zip(*corpus, strict=True)), names=["doc_id", "doc_row", "title", "text"])
-    drawn = by_query(run_stage_on(MINE, MineParams(per_query=DEPTH), given)["negatives"])
-    assert ("d7" in {row["doc_id"] for row in drawn["q0"]}) is (not answers)
-    assert len(drawn["q0"]) == DEPTH - 2 - bool(answers)
-    assert "d7" in {row["doc_id"] for row in drawn["q1"]}, "a part of a token is not an answer"
+def test_what_trisampler_had_to_fill_up_is_told(run_stage_on, note_of):
+    # documents score 0.98, 0.96, ...: only from 0.94 on are they nearer to the positive than to the query
+    params = MineParams(per_query=4, sampler="trisampler", trisampler={"transitional": 3})
+    out = by_query(run_stage_on(MINE, params, data(falling, similarity=0.95, depth=4))["negatives"])
+    note = note_of()
+    assert note["drawn"] == 4 * QUERIES
+    assert note["filled_up_by"]["rank"] == QUERIES
+    rest = sum(row["weight"] == 0 for rows in out.values() for row in rows)
+    assert note["filled_up_by"]["eq_5"] + QUERIES == rest
+    assert note["fallback_rate"] == rest / (4 * QUERIES)
+
+
+def test_no_candidates_at_all_give_no_negatives(run_stage_on, note_of):
+    given = data(falling)
+    for sampler in ("uniform", "simans", "trisampler"):
+        params = MineParams(per_query=2, sampler=sampler, filters={"max_score": -5.0})
+        assert run_stage_on(MINE, params, given)["negatives"].num_rows == 0
+        nothing = given | {"candidates": given["candidates"].slice(0, 0)}
+        assert run_stage_on(MINE, params, nothing)["negatives"].num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"sampler": "simans"}, r"mine\.sampler=simans needs scores"),
+        ({"filters": {"relative_margin": 0.05}}, r"mine\.filters\.relative_margin needs scores"),
+    ],
+)
+def test_what_needs_scores_asks_for_vectors(run_stage_on, settings, named):
+    with pytest.raises(ConfigError, match=f"{named}: give the stage candidates the vectors of a model"):
+        run_stage_on(MINE, MineParams(per_query=2, **settings), data())

@@ -1,0 +1,69 @@
+"""Filters and top-k together against `mine_hard_negatives` of sentence-transformers, on the same model and texts."""
+
+import numpy as np
+import pytest
+import torch
+
+from noisyir.config import FilterParams
+from noisyir.mining.candidates import Candidates
+from noisyir.mining.draw import draw
+from noisyir.mining.samplers import topk
+from noisyir.mining.tiers import filtered
+from tests.tiny_models import static_encoder
+
+PASSAGES, QUERIES, NEGATIVES = 60, 20, 5
+
+
+@pytest.fixture(scope="module")
+def texts():
+    rng = np.random.default_rng(0)
+    passages = list(dict.fromkeys(" ".join(f"w{n}" for n in rng.integers(25, size=5)) for _ in range(PASSAGES)))
+    queries = [" ".join(passage.split()[:2]) + f" w{n % 25}" for n, passage in enumerate(passages[:QUERIES])]
+    return queries, passages
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    """Cosine: whatever a model's similarity is, `mine_hard_negatives` normalises its vectors."""
+    return static_encoder(torch.randn(25, 16, generator=torch.Generator().manual_seed(1)))
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [{"max_score": 0.6}, {"absolute_margin": 0.15}, {"relative_margin": 0.05},
+     {"relative_margin": 0.3, "absolute_margin": 0.1, "max_score": 0.55}],
+)  # fmt: skip
+def test_the_negatives_are_those_of_sentence_transformers(encoder, texts, filters, tmp_path):
+    datasets = pytest.importorskip("datasets")
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.util import mine_hard_negatives
+
+    queries, passages = texts
+    encoder.save(tmp_path)
+    given = datasets.Dataset.from_dict({"query": queries, "passage": passages[: len(queries)]})
+    theirs = mine_hard_negatives(
+        given, SentenceTransformer(str(tmp_path), device="cpu"), corpus=passages, range_max=len(passages) - 1,
+        num_negatives=NEGATIVES, output_format="triplet", verbose=False, **filters,
+    )  # fmt: skip
+    expected = {query: [] for query in queries}
+    for row in theirs:
+        expected[row["query"]].append(row["negative"])
+
+    with torch.inference_mode():
+        asked, known = (
+            encoder.embed(encoder.tokenize(some, side), side).numpy()
+            for some, side in ((queries, "query"), (passages, "passage"))
+        )
+    scores = asked @ known.T
+    query, document = (~np.eye(len(queries), len(passages), dtype=bool)).nonzero()
+    rank = (-scores).argsort(axis=1).argsort(axis=1)[query, document] + 1
+    one = np.ones(len(query))
+    own = scores[np.arange(len(queries)), np.arange(len(queries))][query]
+    found = Candidates(query, document, rank, scores[query, document], own, one, one, one, one)
+    found = found.take(np.logical_and.reduce(list(filtered(found, FilterParams(**filters)).values())))
+    drawn = draw(topk(found.rank)[None], found.query, found.document, NEGATIVES, np.random.default_rng(0)).rows
+    ours = {query: [] for query in queries}
+    for row in drawn:
+        ours[queries[found.query[row]]].append(passages[found.document[row]])
+    assert ours == expected
+    assert 0 < sum(map(len, ours.values()))
