@@ -26,11 +26,13 @@ def test_batches_hold_every_text_once_and_keep_the_budget_unless_one_text_is_lar
 def test_each_query_draws_distinct_candidates_of_its_own_as_many_as_it_can(candidates, per_query, seed):
     queries = np.array([query for query, _ in candidates], np.int64)
     weights = np.array([weight for _, weight in candidates], float)
-    drawn, numbers = draw(weights, queries, per_query, np.random.default_rng(seed))
-    assert len(set(drawn.tolist())) == len(drawn) and (weights[drawn] > 0).all()
+    with np.errstate(divide="ignore"):
+        tiers = np.log(weights)[None]
+    drawn = draw(tiers, queries, np.arange(len(queries)), per_query, np.random.default_rng(seed))
+    assert len(set(drawn.rows.tolist())) == len(drawn.rows) and (weights[drawn.rows] > 0).all()
     for query in set(queries.tolist()):
-        mine = queries[drawn] == query
-        assert numbers[mine].tolist() == list(range(min(per_query, int((weights[queries == query] > 0).sum()))))
+        mine = queries[drawn.rows] == query
+        assert drawn.draw[mine].tolist() == list(range(min(per_query, int((weights[queries == query] > 0).sum()))))
 
 
 @given(st.lists(st.integers(0, 5), max_size=20))
