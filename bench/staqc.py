@@ -27,24 +27,20 @@ from noisyir.tables import read_parts
 from noisyir.tracking import open_tracker
 
 COLUMNS = {"query": "title", "document": "code", "query_id": "qid", "doc_id": "id", "split": None}
-TRAINED = {"epochs": 2, "learning_rate": 3e-5, "batch_size": 128}
 DETECTORS: dict[str, dict[str, Any]] = {
-    "transformer": {
-        "similarity": {"detector": "similarity"},
-        "rank": {"detector": "rank"},
-        "margin": {"detector": "margin"},
-        "pair_nll": {"detector": "pair_nll"},
-        "bm25_margin": {"detector": "bm25_margin"},
-        "margin, cross-fitted": {"detector": "margin", "folds": 2, **TRAINED},
-        "pair_nll, cross-fitted": {"detector": "pair_nll", "folds": 2, **TRAINED},
-    },
     "static": {
         "similarity": {"detector": "similarity"},
+        "bm25_margin": {"detector": "bm25_margin"},
         "margin, cross-fitted": {"detector": "margin", "folds": 2},
         "pair_nll, cross-fitted": {"detector": "pair_nll", "folds": 2},
     },
+    "transformer": {
+        "similarity": {"detector": "similarity"},
+        "margin": {"detector": "margin"},
+        "pair_nll": {"detector": "pair_nll"},
+    },
 }
-TOGETHER = ("bm25_margin", "similarity", "margin, cross-fitted")
+TOGETHER = ("similarity", "bm25_margin", "margin", "margin, cross-fitted")
 
 
 def main() -> None:
@@ -70,7 +66,7 @@ def _scores(home: Path, file: Path, backbone: str, detectors: dict[str, Any]) ->
         "model": {"backbone": backbone},
         "detectors": detectors,
     }
-    exp, store = experiments.from_settings(settings, []), Store(str(home / "store"))
+    exp, store = experiments.from_settings(settings, []), Store(home / "store", home=home)
     tracker = open_tracker(experiment=exp, home=home, enabled=False)
     outcome = run_experiment(
         exp, Choice(to="detect"), store=store, runtime=Runtime(), tracker=tracker, observer=Silent(), pipeline=audit

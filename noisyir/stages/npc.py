@@ -28,6 +28,8 @@ def npc(job: Job[TrainNpcParams]) -> None:
             f"npc.hard_negatives={settings.hard_negatives} draws on the negatives of training: set "
             "train.hard_negatives, and mine.per_query, too"
         )
+    if settings.final == "teacher" and job.params.patience is not None:
+        raise ConfigError("npc.final=teacher and train.patience exclude each other: patience keeps a student's epoch")
     encoder, pairs = start_model(job), training_pairs(job)
     given = pairs["is_clean"].to_numpy(zero_copy_only=False) if job.has("flags") else None
     train, held = read_examples(job, encoder, pairs)

@@ -95,6 +95,8 @@ def test_settings_that_contradict_are_refused(train):
         train({"hard_negatives": 1})
     with pytest.raises(ConfigError, match=r"npc\.warmup_epochs=4 leaves none of train\.epochs=4"):
         train({"warmup_epochs": 4})
+    with pytest.raises(ConfigError, match=r"npc\.final=teacher and train\.patience exclude each other"):
+        train({"final": "teacher"}, settings={"patience": 1})
     with pytest.raises(ConfigError, match=r"npc\.detect=given needs the flags"):
         train({"detect": "given"})
     with pytest.raises(ConfigError, match="other values take none"):
