@@ -54,9 +54,3 @@ def open_lexical_index(folder: Path, *, k1: float, b: float, threads: int, java_
     from noisyir.retrieval.numpy_bm25 import NumpyBm25
 
     return NumpyBm25(folder / engine, k1=k1, b=b)
-
-
-def contents(documents: pa.RecordBatch) -> list[str]:
-    """What is indexed of each document: title, newline, text."""
-    titles, texts = documents["title"].to_pylist(), documents["text"].to_pylist()
-    return [f"{title}\n{text}" for title, text in zip(titles, texts, strict=True)]

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from noisyir.retrieval.bm25 import contents
 from noisyir.retrieval.java import java_class, lucene_errors
 from noisyir.retrieval.runs import Hits
+from noisyir.retrieval.texts import contents
 
 _HIT = pa.struct([("docid", pa.string()), ("score", pa.float32())])
 _AS_TABLE = pyarrow.json.ParseOptions(

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noisyir.errors import MissingPackageError
-from noisyir.retrieval.bm25 import contents
 from noisyir.retrieval.runs import Hits
+from noisyir.retrieval.texts import contents
 
 _DOCUMENTS, _VOCABULARY = "documents.parquet", "vocabulary.json"
 _SCHEMA = pa.schema([("doc_id", pa.string()), ("terms", pa.list_(pa.int32()))])

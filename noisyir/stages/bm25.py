@@ -10,8 +10,8 @@ _HITS_AT_ONCE = 400_000  # bounds Java's heap
 def bm25(job: Job[Bm25Params]) -> None:
     """Search for the queries of the chosen splits, batch by batch."""
     from noisyir.retrieval.bm25 import open_lexical_index
-    from noisyir.retrieval.queries import of_splits
     from noisyir.retrieval.runs import run_table
+    from noisyir.retrieval.texts import of_splits
 
     params = job.params
     queries = of_splits(job.table("queries"), params.splits, "bm25.splits")

@@ -19,7 +19,7 @@ def encode(job: Job[EncodeParams]) -> None:
 
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.retrieval.encode import ShardEncoder
-    from noisyir.retrieval.queries import of_splits
+    from noisyir.retrieval.texts import of_splits
 
     torch.set_num_threads(job.runtime.cpu_threads)
     model = load_bi_encoder(job.folder("model"), job.runtime.device)

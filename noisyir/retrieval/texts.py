@@ -1,4 +1,4 @@
-"""Which queries a stage works on."""
+"""Which queries a stage works on, and what of a document BM25 reads."""
 
 from collections.abc import Sequence
 
@@ -15,3 +15,9 @@ def of_splits(queries: pa.Table, splits: Sequence[str], setting: str) -> pa.Tabl
         there = ", ".join(sorted(queries["split"].unique().to_pylist()))
         raise DataError(f"no query is in {setting}={list(splits)}; the data has queries in: {there or 'no split'}")
     return chosen
+
+
+def contents(documents: pa.RecordBatch) -> list[str]:
+    """What is indexed of each document: title, newline, text."""
+    titles, texts = documents["title"].to_pylist(), documents["text"].to_pylist()
+    return [f"{title}\n{text}" for title, text in zip(titles, texts, strict=True)]
