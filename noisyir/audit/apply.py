@@ -44,17 +44,16 @@ class Applied:
         )
 
 
-def apply(audit: pa.Table, source: Source, folder: Path, *, relabel: float | None = None, drop: bool = True) -> Applied:
+def apply(audit: pa.Table, source: Source, folder: Path, *, relabel: float = RepairParams().relabel) -> Applied:
     """Write the cleaned pairs, in the source's format, and a log of every drop and relabel into `folder`.
 
     relabel: share of the flagged, the surest first, that get their replacement, if they have one that is new to their
-    query (default: RepairParams').  drop: whether the other flagged pairs are left out; False keeps them.
+    query; the other flagged pairs are left out.
     DataError when a file is there already, or the audit is not of these pairs; nothing is written then.
     """
     pairs, log = folder / source.cleaned_name, folder / source.log_name
     _refuse_existing(pairs, log)
-    share = RepairParams().relabel if relabel is None else relabel
-    fates = decide(audit, relabel=share, drop=drop)
+    fates = decide(audit, relabel=relabel)
     by_row, logged, total, unaudited = _by_row(audit, source, fates)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".applying-") as name:
@@ -69,7 +68,7 @@ def apply(audit: pa.Table, source: Source, folder: Path, *, relabel: float | Non
     return Applied(pairs, log, total - len(logged), relabelled, dropped, unaudited)
 
 
-def decide(audit: pa.Table, *, relabel: float, drop: bool) -> dict[Pair, Fate]:
+def decide(audit: pa.Table, *, relabel: float) -> dict[Pair, Fate]:
     """What becomes of the pairs that do not stay as they are.
 
     Surest are those of the least p_clean, which is 0 where a person judged, then those of the highest score.
@@ -86,7 +85,7 @@ def decide(audit: pa.Table, *, relabel: float, drop: bool) -> dict[Pair, Fate]:
         if number < sure and new is not None and (query_id, new) not in taken:
             taken.add((query_id, new))
             fates[query_id, doc_id] = Fate(new, p_clean, reason)
-        elif drop:
+        else:
             known = f" Its replacement {new} is a document of the query already." if new and number < sure else ""
             fates[query_id, doc_id] = Fate(None, p_clean, f"{reason}{known}")
     return fates

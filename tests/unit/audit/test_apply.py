@@ -197,7 +197,7 @@ def test_a_data_set_becomes_jsonl_that_can_be_read_back(tmp_path: Path):
 
 def fates(said: dict, **settings):
     audit = audit_of({(query, "x"): values for query, values in said.items()})
-    found = decide(audit, **{"relabel": 0.5, "drop": True} | settings)
+    found = decide(audit, **{"relabel": 0.5} | settings)
     return {query: fate.new_doc_id for (query, _), fate in found.items()}
 
 
@@ -212,14 +212,13 @@ def test_the_surest_are_relabelled_by_hand_then_by_chance_then_by_score():
     machine = {name: values | {"p_clean": max(values.get("p_clean", 0.9), 1e-38)} for name, values in said.items()}
     assert fates(machine | {"d": by_hand}, relabel=0.25) == {"a": None, "b": None, "c": None, "d": "r"}
     assert fates(said, relabel=0.0) == {"a": None, "b": None, "c": None, "d": None}
-    assert fates(said, relabel=0.25, drop=False) == {"b": "r"}
     assert fates({"a": wrong(None), "b": wrong("r", p_clean=0.4)}) == {"a": None, "b": None}  # the surer one has none
 
 
 def test_a_replacement_that_the_query_has_already_is_not_given_twice():
     audit = audit_of({("q", "x"): wrong("z", p_clean=0.0), ("q", "y"): wrong("z"), ("q", "w"): wrong("x"),
                       ("p", "x"): wrong("z")})  # fmt: skip
-    found = decide(audit, relabel=1.0, drop=True)
+    found = decide(audit, relabel=1.0)
     assert {pair: fate.new_doc_id for pair, fate in found.items()} == {
         ("q", "x"): "z", ("q", "y"): None, ("q", "w"): None, ("p", "x"): "z",
     }  # fmt: skip
@@ -253,4 +252,4 @@ def test_the_audit_of_other_pairs_is_refused(tmp_path: Path):
 
 def test_a_share_is_a_share(tmp_path: Path):
     with pytest.raises(ConfigError, match="0 to 1, not 2"):
-        decide(audit_of({("q", "x"): {}}), relabel=2, drop=True)
+        decide(audit_of({("q", "x"): {}}), relabel=2)
