@@ -145,6 +145,10 @@ DETECTION = Artifact(
 REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**_PAIR, "split": _STRING, "action": _STRING}, _PAIR_KEY)
 REPAIRED_FLAGS = Artifact("repaired_flags", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
 
+# Relevant documents that no pair names any more, or ever did: the truth, which only scoring may read.
+# `kind`: positives or near_duplicates; `edit_rate`: of a near-duplicate, the share of its words that were edited.
+HIDDEN = Artifact("hidden", 1, {**_PAIR, "kind": _STRING, "edit_rate": _F32}, _PAIR_KEY, nullable=("edit_rate",))
+
 LEXICAL_INDEX = Artifact("lexical_index", 1)
 BM25_RUN = Artifact("bm25_run", 1, _RUN, _PAIR_KEY)
 DENSE_RUN = Artifact("dense_run", 1, _RUN, _PAIR_KEY)
@@ -176,8 +180,16 @@ CANDIDATES = Artifact(
         "norm",
     ),
 )
+# What a judge says of candidates; those it was not shown have no row.  `score`: the higher, the likelier the candidate is
+# relevant, in the judge's own unit (sieve: cosine; cross_encoder: probability); `bound`: what is above it goes (sieve:
+# the mean of the query's pool).
+VERDICTS = Artifact("verdicts", 1, {**_PAIR, "score": _F32, "bound": _F32, "keep": _BOOL, "reason": _STRING}, _PAIR_KEY)
 # `weight`: the document's chance of being its query's first draw, by the sampler's own weights.
 NEGATIVES = Artifact("negatives", 1, {**_PAIR, "weight": _F32, "draw": _I32}, _PAIR_KEY)
+# How many false negatives: of `mined` negatives, and of those that a filter or judge, `system`, lets through.
+MINING_QUALITY = Artifact(
+    "mining_quality", 1, {"system": _STRING, "measure": _STRING, "value": _F64}, ("system", "measure")
+)
 
 MODEL = Artifact("model", 1)
 CURVES = Artifact("curves", 1, {"name": _STRING, "step": _I32, "epoch": _F64, "value": _F64}, ("name", "step"))

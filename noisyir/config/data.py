@@ -12,8 +12,12 @@ PairColumn = Literal["query", "document", "query_id", "doc_id", "title", "source
 class IngestParams(Params):
     """Where the raw data lies and how it becomes tables."""
 
-    dataset: Literal["pydocs", "beir", "squad", "pairs"] = Field("pydocs", description="the raw data's format")
-    path: Location = Field(None, description="folder of the raw files (beir, squad), or file (pairs); pydocs: none")
+    dataset: Literal["pydocs", "beir", "squad", "pairs", "msmarco"] = Field(
+        "pydocs", description="the raw data's format"
+    )
+    path: Location = Field(
+        None, description="folder of the raw files (beir, squad, msmarco), or file (pairs); pydocs: none"
+    )
     corpus: Location = Field(None, description="pairs: the documents' file, where the pairs only name them")
     columns: dict[PairColumn, str | None] = Field(
         {}, description="pairs: which column is what, where the usual names do not tell; null: none is"
@@ -35,3 +39,18 @@ class CorruptParams(Params):
     rate: Fraction = Field(0.0, description="share of training queries whose document is replaced")
     neighbours: PositiveInt = Field(10, description="neighbour: drawn among this many nearest documents")
     group_rate: Fraction = Field(0.8, description="group: the share replaced within the noisy groups")
+
+
+class HideParams(Params):
+    """Relevant documents that no pair names, put in on purpose, with the truth kept apart for scoring."""
+
+    mechanism: Literal["positives", "near_duplicates"] = Field(
+        "positives", description="pairs of queries with several are taken away; or edited copies join the corpus"
+    )
+    rate: Fraction = Field(
+        0.0, description="share of a query's pairs beside its first that are hidden; of the training documents copied"
+    )
+    copies: PositiveInt = Field(1, description="near_duplicates: edited copies of a document")
+    edit_rates: tuple[Fraction, ...] = Field(
+        (0.05, 0.1, 0.2), min_length=1, description="near_duplicates: share of words edited, one drawn for each copy"
+    )

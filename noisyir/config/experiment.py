@@ -6,10 +6,11 @@ from typing import Self
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.config.base import Params
-from noisyir.config.data import CorruptParams, IngestParams
+from noisyir.config.data import CorruptParams, HideParams, IngestParams
+from noisyir.config.mining import JudgesParams, MineParams, RefreshParams
 from noisyir.config.noise import AuditParams, DetectParams, RepairParams, ScorePairsParams
 from noisyir.config.results import CompareParams, NoiseTableParams, ReportParams, ScoreParams
-from noisyir.config.retrieval import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, MineParams, SearchParams
+from noisyir.config.retrieval import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
 from noisyir.config.training import (
     CoTeachingParams,
     InitModelParams,
@@ -27,10 +28,13 @@ class Experiment(Params):
     description: str = Field("", description="one line on what the experiment shows")
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
     data: IngestParams = IngestParams()
+    hide: HideParams = HideParams()
     noise: CorruptParams = CorruptParams()
     bm25_index: Bm25IndexParams = Bm25IndexParams()
     bm25: Bm25Params = Bm25Params()
     mine: MineParams = MineParams()
+    judges: JudgesParams = JudgesParams()
+    refresh: RefreshParams = RefreshParams()
     model: InitModelParams = InitModelParams()
     train: WarmUpParams = WarmUpParams()
     methods: tuple[str, ...] = Field(

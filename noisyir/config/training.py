@@ -25,6 +25,16 @@ class InitModelParams(Params):
     passage_max_len: PositiveInt = Field(256, description="tokens of title and text that are read")
 
 
+class CcrParams(Params):
+    """The contrastive confidence regulariser (Wang et al., AAAI 2024, Eq. 8): loss - beta * mean loss of the pool."""
+
+    beta: NonNegativeFloat = Field(
+        0.0, description="its weight: up to 1 for cosine, 1e-4 to 1e-3 for dot products; 0: no regulariser"
+    )
+    from_epoch: NonNegativeInt = Field(0, description="the first epoch, from 0, in which it counts")
+    force: bool = Field(False, description="allow beta above 0.01 with dot products, whose loss has no lower bound")
+
+
 class WarmUpParams(Params):
     """DPR training: in-batch negatives, and mined ones where there are any."""
 
@@ -34,9 +44,14 @@ class WarmUpParams(Params):
     warmup_ratio: Fraction = Field(0.1, description="share of steps over which the rate rises from 0")
     decay: Literal["linear", "constant"] = Field("linear", description="the rate after warm-up: to 0, or kept")
     weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
-    clip_norm: PositiveFloat = Field(2.0, description="largest gradient norm of a step")
+    betas: tuple[Fraction, Fraction] = Field((0.9, 0.999), description="AdamW's decay of its moving averages")
+    clip_norm: PositiveFloat | None = Field(2.0, description="largest gradient norm of a step; null: any")
     scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax; 20 is temperature 0.05")
     hard_negatives: NonNegativeInt = Field(0, description="mined negatives a query in each batch")
+    pool: Literal["batch", "own"] = Field(
+        "batch", description="what competes with a query's positive: all of the batch, or its own mined negatives alone"
+    )
+    ccr: CcrParams = CcrParams()
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the towers' forward pass (transformer)")
     chunk_size: PositiveInt | None = Field(None, description="texts through a tower at once: gradient caching")
     flagged: Literal["drop", "weight"] = Field(

@@ -1,0 +1,182 @@
+"""Settings of hard negatives: candidates, judges and filters of them, samplers, and rounds of mining."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from noisyir.config.base import Fraction, Location, Params
+from noisyir.config.training import WarmUpParams
+
+Judge = Literal["sieve", "cross_encoder", "blend"]
+Preset = Literal["paper", "code_main", "code_ar2"]
+
+
+class CandidatesParams(Params):
+    """Which retrieved documents may become negatives at all."""
+
+    rank_from: PositiveInt = Field(1, description="first rank of the run that may be drawn")
+    rank_to: PositiveInt = Field(100, description="last rank of the run that may be drawn")
+    positive: Literal["best", "worst"] = Field(
+        "best", description="of a query's several positives, the one that negatives are compared with, by its score"
+    )
+    held_out: Literal["same_query", "any_query"] = Field(
+        "same_query", description="leave out what dev and test pairs give to a query of equal text, or to any query"
+    )
+    answering: Literal["leave_out", "keep"] = Field(
+        "leave_out", description="documents that hold an answer, where the data has answers (DPR's rule)"
+    )
+
+    @model_validator(mode="after")
+    def _ranks_are_in_order(self) -> Self:
+        if self.rank_from > self.rank_to:
+            raise ValueError(f"rank_from={self.rank_from} lies behind rank_to={self.rank_to}: no rank is left")
+        return self
+
+
+class FilterParams(Params):
+    """Candidates dropped before any sampler sees them; null: not used.  Scores are those of the given vectors."""
+
+    max_score: float | None = Field(None, description="drop what scores above this (TopK-Abs)")
+    absolute_margin: float | None = Field(None, description="drop what scores above positive - this (TopK-MarginPos)")
+    relative_margin: float | None = Field(
+        None, description="drop what scores above positive - this * |positive|; 0.05 is PercPos 95 %"
+    )
+    max_angle: Annotated[float, Field(gt=0.0, le=180.0)] | None = Field(
+        None, description="degrees: drop what TriSampler's Eq. 4 puts beyond; the paper's bound is 60"
+    )
+    max_positive_cosine: Annotated[float, Field(ge=-1.0, le=1.0)] | None = Field(
+        None, description="drop what is nearer to the positive than this cosine: a guard against near-duplicates"
+    )
+
+    @property
+    def used(self) -> tuple[str, ...]:
+        """The names of the filters that are switched on."""
+        return tuple(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+
+class SoftmaxParams(Params):
+    """Chances in proportion to exp(score / temperature)."""
+
+    temperature: PositiveFloat = Field(1.0, description="1 suits dot products, 0.05 cosine")
+
+
+class DebiasedParams(Params):
+    """Chances in proportion to exp(-|score - positive| / temperature)."""
+
+    temperature: PositiveFloat = Field(1.0, description="1 suits dot products, 0.05 cosine")
+
+
+class SimansParams(Params):
+    """SimANS: chances in proportion to exp(-a (score - positive - b)^2)."""
+
+    a: PositiveFloat = Field(0.5, description="how sharp the peak is")
+    b: float = Field(0.0, description="where the peak lies, relative to the positive's score")
+    sign: Literal["paper", "code"] = Field("paper", description="peak at positive + b, or, as its code has it, - b")
+    scale: PositiveFloat = Field(1.0, description="multiplies scores beforehand: 1 suits dot products, 20 cosine")
+
+
+class TriSamplerParams(Params):
+    """TriSampler: Eq. 5 picks transitional negatives, Eq. 6 draws among them."""
+
+    transitional: PositiveInt | None = Field(None, description="transitional negatives a query; null: 4 per_query")
+    draw: Literal["two_stage", "one_shot"] = Field("two_stage", description="one_shot: by the product of both weights")
+    doc_sim: Literal["dot", "cosine", "norm_matched"] = Field(
+        "dot", description="Eq. 6's similarities; norm_matched: dot products, the positive rescaled to the query's norm"
+    )
+    scale: PositiveFloat | Literal["std"] = Field(
+        1.0, description="multiplies scores before Eq. 5; std: divides them by the standard deviation of the query's"
+    )
+
+
+class MineParams(CandidatesParams):
+    """Which candidates become hard negatives."""
+
+    per_query: NonNegativeInt = Field(0, description="hard negatives drawn for one query; 0 mines none")
+    run: Literal["bm25", "dense", "random"] = Field(
+        "bm25", description="whose ranking; dense: the model's that mines; random: documents of the whole corpus"
+    )
+    sampler: Literal["uniform", "topk", "softmax", "debiased", "simans", "trisampler"] = Field(
+        "uniform", description="what the chances of being drawn follow (docs/mining.md)"
+    )
+    softmax: SoftmaxParams = SoftmaxParams()
+    debiased: DebiasedParams = DebiasedParams()
+    simans: SimansParams = SimansParams()
+    trisampler: TriSamplerParams = TriSamplerParams()
+    filters: FilterParams = FilterParams()
+    judges: tuple[Judge, ...] = Field((), description="draw only what all of these keep")
+
+    @property
+    def needs_scores(self) -> bool:
+        """Whether drawing takes a model's scores, and not ranks alone."""
+        return self.sampler not in ("uniform", "topk") or bool(self.filters.used) or "blend" in self.judges
+
+    def candidates(self) -> CandidatesParams:
+        """The part that decides which candidates there are."""
+        return CandidatesParams(**{name: getattr(self, name) for name in CandidatesParams.model_fields})
+
+
+class SieveParams(WarmUpParams):
+    """The passage sieve (Wang et al., AAAI 2024, Algorithm 1): training by the robust loss, then a verdict by cosines.
+
+    The preset decides what of these is not set: the papers' values, or those of the authors' two code branches.
+    """
+
+    preset: Preset = Field("paper", description="beta 0.5, or the effective values of the published code")
+    epochs: PositiveInt = Field(1, description="passes over the training queries")
+    batch_size: PositiveInt = Field(16, description="queries a step")
+    learning_rate: PositiveFloat = Field(1e-7, description="the peak, after warm-up")
+    warmup_ratio: Fraction = Field(0.2, description="share of steps over which the rate rises from 0")
+    weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="AdamW's, decoupled")
+    betas: tuple[Fraction, Fraction] = Field((0.8, 0.9), description="AdamW's decay of its moving averages")
+    clip_norm: PositiveFloat | None = Field(None, description="largest gradient norm of a step; null: any")
+    scale: PositiveFloat = Field(1.0, description="multiplies similarities before the softmax")
+    hard_negatives: PositiveInt = Field(5, description="candidates a query in each batch, drawn at random")
+    pool: Literal["batch", "own"] = Field("own", description="what competes with a query's positive")
+    dev_queries: NonNegativeInt = Field(0, description="dev queries ranked after each epoch, at most; 0: none")
+    pool_size: PositiveInt | None = Field(
+        30, description="candidates of a query that are judged, drawn at random; the others are not drawn; null: all"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _beta_of_the_preset(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or "ccr" in given:
+            return given
+        pool = given.get("hard_negatives", 5) + 1  # the code subtracts beta * CCR from each entry of the pool
+        beta = {"paper": 0.5, "code_main": 0.1 * pool, "code_ar2": 1.0 * pool}.get(given.get("preset", "paper"), 0.5)
+        return {**given, "ccr": {"beta": beta}}
+
+
+class CrossJudgeParams(Params):
+    """Candidates that a cross-encoder finds relevant (RocketQA's denoised hard negatives)."""
+
+    weights: Location = Field(
+        None, description="folder or Hugging Face name of a sequence classifier of one label or two"
+    )
+    max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
+    max_relevance: Fraction = Field(0.1, description="probability of being relevant above which a candidate is dropped")
+
+
+class JudgesParams(Params):
+    """Who says which candidates are relevant; `mine.judges` names those that are heard."""
+
+    sieve: SieveParams = SieveParams()
+    cross_encoder: CrossJudgeParams = CrossJudgeParams()
+
+
+class RefreshParams(Params):
+    """ANCE: rounds of mining with the model as it is, each followed by training on what it mined."""
+
+    rounds: PositiveInt = Field(1, description="how often negatives are mined anew")
+    epochs: PositiveInt = Field(1, description="passes over the training pairs after each mining")
+    learning_rate: PositiveFloat | None = Field(None, description="in these epochs; null: train.learning_rate")
+    hard_negatives: NonNegativeInt = Field(1, description="mined negatives a query in each batch")
+
+
+class ScoreNegativesParams(Params):
+    """How many of the candidates and of the mined negatives are relevant in truth."""
+
+    min_relevance: PositiveInt = Field(1, description="least judgement that counts as relevant")
+    unjudged: Literal["irrelevant", "unknown"] = Field(
+        "irrelevant", description="what no judgement names; unknown: left out of every count"
+    )
