@@ -180,9 +180,9 @@ CANDIDATES = Artifact(
         "norm",
     ),
 )
-# What a judge says of candidates; those it was not shown have no row.  `score`: the higher, the likelier the candidate is
-# relevant, in the judge's own unit (sieve: cosine; cross_encoder: probability); `bound`: what is above it goes (sieve:
-# the mean of the query's pool).
+# What a judge says of candidates; those it was not shown have no row.  `score`: the higher, the likelier the candidate
+# is relevant, in the judge's own unit (sieve: cosine; cross_encoder: probability); `bound`: what is above it goes
+# (sieve: the mean of the query's pool).
 VERDICTS = Artifact("verdicts", 1, {**_PAIR, "score": _F32, "bound": _F32, "keep": _BOOL, "reason": _STRING}, _PAIR_KEY)
 # `weight`: the document's chance of being its query's first draw, by the sampler's own weights.
 NEGATIVES = Artifact("negatives", 1, {**_PAIR, "weight": _F32, "draw": _I32}, _PAIR_KEY)

@@ -140,11 +140,12 @@ class SieveParams(WarmUpParams):
     @model_validator(mode="before")
     @classmethod
     def _beta_of_the_preset(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or "ccr" in given:
+        ccr = given.get("ccr", {}) if isinstance(given, dict) else None
+        if not isinstance(ccr, dict) or "beta" in ccr:
             return given
         pool = given.get("hard_negatives", 5) + 1  # the code subtracts beta * CCR from each entry of the pool
         beta = {"paper": 0.5, "code_main": 0.1 * pool, "code_ar2": 1.0 * pool}.get(given.get("preset", "paper"), 0.5)
-        return {**given, "ccr": {"beta": beta}}
+        return {**given, "ccr": {**ccr, "beta": beta}}
 
 
 class CrossJudgeParams(Params):
