@@ -1,53 +1,44 @@
 """One short function per pipeline: what feeds what, stated once for every engine."""
 
-from collections.abc import Mapping
 from itertools import product
 
 from noisyir.audit.judge import judgements_digest
-from noisyir.config import AuditParams, Experiment, MineParams, ScoreDetectionParams, Suite
+from noisyir.config import AuditParams, Experiment, ScoreDetectionParams, Suite
 from noisyir.data.sources import source_digest
 from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell, compared
 from noisyir.experiments import did_you_mean
 from noisyir.methods import METHODS, Method
 from noisyir.methods.scene import Scene
+from noisyir.methods.searching import encoded, searched
 from noisyir.models.weights import weights_digest
-from noisyir.plan import Output, Plan
+from noisyir.plan import Output, Outputs, Plan
 from noisyir.stages.audit import AUDIT
 from noisyir.stages.bm25 import BM25
 from noisyir.stages.bm25_index import BM25_INDEX
-from noisyir.stages.candidates import CANDIDATES
 from noisyir.stages.compare import COMPARE
 from noisyir.stages.corrupt import CORRUPT
-from noisyir.stages.encode import ENCODE
-from noisyir.stages.index import INDEX
 from noisyir.stages.ingest import INGEST
 from noisyir.stages.init_model import INIT_MODEL
-from noisyir.stages.mine import MINE
 from noisyir.stages.noise_table import NOISE_TABLE
 from noisyir.stages.report import REPORT
 from noisyir.stages.score import SCORE
 from noisyir.stages.score_detection import SCORE_DETECTION
-from noisyir.stages.search import SEARCH
-
-Outputs = Mapping[str, Output]
 
 
 def train_retriever(exp: Experiment) -> Plan:
     """The experiment's methods, beside BM25 and the untrained model, scored on the same held-out queries."""
     plan = Plan(exp.seed)
-    data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
+    data = _data(plan, exp)
     lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
     bm25 = plan.add(BM25, exp.bm25, queries=data["queries"], **lexical)
-    start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
-    runs = {"bm25": bm25["bm25_run"], "zero_shot": _dense_run(plan, exp, data, start, "zero_shot")["dense_run"]}
-    scene = _scene(plan, exp, data, start)
+    scene = _scene(plan, exp, data)
+    runs = {"bm25": bm25["bm25_run"], "zero_shot": _ranked(plan, exp, data, scene.start, "zero_shot")["dense_run"]}
     for name in exp.methods:
         trained = _method(name)(scene)
-        dense = _dense_run(plan, exp, data, trained["model"], name)
+        dense = _ranked(plan, exp, data, trained["model"], name)
         runs[name] = dense["dense_run"]
-    detection = _score_detection(scene)
-    _score_and_report(plan, exp, data, runs, curves=trained["curves"], detection=detection)
+    _score_and_report(scene, runs, curves=trained["curves"])
     plan.keep(model=trained["model"], index=dense["index"], corpus=data["corpus"])
     if exp.audit is not None:
         _audit(scene)
@@ -57,46 +48,57 @@ def train_retriever(exp: Experiment) -> Plan:
 def audit(exp: Experiment) -> Plan:
     """Which of the training pairs are wrong, by the experiment's detectors."""
     plan = Plan(exp.seed)
-    data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
-    start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
-    _audit(_scene(plan, exp.model_copy(update={"mine": MineParams()}), data, start))
+    _audit(_scene(plan, exp, _data(plan, exp)))
     return plan
 
 
 def noise_bench(suite: Suite) -> Plan:
     """Every method of the suite on every kind and rate of noise under every seed, and one table of it all."""
-    methods = {name: _method(name) for name in suite.methods}
     table = suite.table
-    if "reference" not in table.model_fields_set and table.reference not in methods:
+    if "reference" not in table.model_fields_set and table.reference not in suite.arms:
         table = table.model_copy(update={"reference": None})
-    compared(suite.methods, table.baseline, table.reference)  # what the table would refuse in the end
-    exp, plan = suite.experiment, Plan(suite.experiment.seed)
-    data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
-    start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
-    metrics, detections = {}, {}
-    for noise, seed in product(suite.noise, suite.seeds):
+    if suite.methods:
+        compared(suite.arms, table.baseline, table.reference)  # what the table would refuse in the end
+    plan, results = Plan(suite.experiment.seed), {name: dict[str, Output]() for name in NOISE_TABLE.reads}
+    for (mechanism, rate, change), seed, variant in product(suite.conditions, suite.seeds, suite.variants):
         plan.seed = seed
-        label = f"{noise.mechanism}:{noise.rate:g}:{seed}"
-        scene = _scene(plan, exp.model_copy(update={"noise": noise}), data, start, label)
-        for name, method in methods.items():
-            trained = method(scene)
-            run = _dense_run(plan, exp, data, trained["model"], scene.name(name))["dense_run"]
-            cell = Cell(noise.mechanism, noise.rate, name, seed)
-            metrics[str(cell)] = _score(plan, exp, data, run, scene.name(name))
-        if suite.detect:
-            scene.flags()
-        if (detection := _score_detection(scene)) is not None:
-            detections[str(Cell(noise.mechanism, noise.rate, "detection", seed))] = detection
-    plan.seed = exp.seed
-    plan.keep(**plan.add(NOISE_TABLE, table, metrics=metrics, detection=detections))
+        exp = suite.variant(variant).model_copy(update=change)
+        label = f"{mechanism}:{rate:g}:{seed}" + (f":{variant}" if variant else "")
+        for (name, arm), found in _bench_arm(plan, suite, exp, variant, label).items():
+            results[name][str(Cell(mechanism, rate, arm, seed))] = found
+    plan.seed = suite.experiment.seed
+    plan.keep(**plan.add(NOISE_TABLE, table, **results))
     return plan
 
 
-def _scene(plan: Plan, exp: Experiment, data: Outputs, start: Output, label: str = "") -> Scene:
-    """The experiment's pairs with noise put in, and hard negatives mined for them where it asks for any."""
+def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: str) -> dict[tuple[str, str], Output]:
+    """The suite's methods with one variant, under one condition and seed: what the table is given, by input and arm."""
+    scene = _scene(plan, exp, _data(plan, exp, label), label)
+    found: dict[tuple[str, str], Output] = {}
+    for name in suite.methods:
+        arm, trained = suite.arm(name, variant), _method(name)(scene)
+        run = _ranked(plan, exp, scene.data, trained["model"], scene.name(name))["dense_run"]
+        found["metrics", arm] = _score(plan, exp, scene.data, run, scene.name(name))
+    if not suite.methods:
+        scene.mined(scene.start)
+    if suite.detect and variant == next(iter(suite.variants)):
+        scene.flags()
+    if (detection := _score_detection(scene)) is not None:
+        found["detection", suite.arm("detection", variant)] = detection
+    return found
+
+
+def _data(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
+    """What ingest wrote, some of the relevant documents hidden where the experiment wants that."""
+    return plan.add(INGEST, exp.data, source=source_digest(exp.data))
+
+
+def _scene(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Scene:
+    """The experiment's pairs with noise put in, and the untrained model."""
+    start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
     vectors = None
     if exp.noise.mechanism == "neighbour":
-        vectors = plan.add(ENCODE, exp.encode, "zero_shot", model=start, **_pick(data, "corpus", "queries"))
+        vectors = encoded(plan, exp.encode, data, start, "zero_shot")
     noisy = plan.add(
         CORRUPT,
         exp.noise,
@@ -104,8 +106,7 @@ def _scene(plan: Plan, exp: Experiment, data: Outputs, start: Output, label: str
         **_pick(data, "pairs", "qrels", "corpus", "answers"),
         doc_vectors=vectors and vectors["doc_vectors"],
     )
-    negatives = _hard_negatives(plan, exp, data, start, noisy["noisy_pairs"], label)
-    return Scene(plan, exp, data, noisy, start, negatives, label)
+    return Scene(plan, exp, data, noisy, start, label)
 
 
 def _method(name: str) -> Method:
@@ -143,41 +144,10 @@ def _score_detection(scene: Scene) -> Output | None:
     return scored["detection"]
 
 
-def _dense_run(plan: Plan, exp: Experiment, data: Outputs, model: Output, label: str) -> Outputs:
-    """Encode, index and search with one model; the index and the vectors come back beside the run."""
-    texts = _pick(data, "corpus", "queries")
-    vectors = plan.add(ENCODE, exp.encode, label, model=model, **texts)
-    index = plan.add(INDEX, exp.index, label, doc_vectors=vectors["doc_vectors"])
-    run = plan.add(SEARCH, exp.search, label, query_vectors=vectors["query_vectors"], corpus=data["corpus"], **index)
-    return {**vectors, **index, **run}
-
-
-def _hard_negatives(
-    plan: Plan, exp: Experiment, data: Outputs, start: Output, pairs: Output, label: str
-) -> Output | None:
-    """Negatives mined from a ranking of the training queries, where the experiment asks for any.
-
-    Scores are the untrained model's, whoever ranks; of BM25's ranking they are computed if drawing needs them.
-    """
-    mine, own = exp.mine, f"{label}:train" if label else "train"
-    if mine.per_query == 0:
-        return None
-    encode = exp.encode.model_copy(update={"splits": ("train",)})
-    vectors: Outputs = {}
-    if mine.run == "dense":
-        search = exp.search.model_copy(update={"top_k": mine.rank_to})
-        vectors = _dense_run(plan, exp.model_copy(update={"encode": encode, "search": search}), data, start, own)
-        run = vectors["dense_run"]
-    else:
-        lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
-        params = exp.bm25.model_copy(update={"splits": ("train",), "top_k": mine.rank_to})
-        run = plan.add(BM25, params, "train", queries=data["queries"], **lexical)["bm25_run"]
-        if mine.needs_scores:
-            vectors = plan.add(ENCODE, encode, own, model=start, **_pick(data, "corpus", "queries"))
-    compared = _pick(vectors, "doc_vectors", "query_vectors") if vectors else {}
-    known = _pick(data, "queries", "corpus", "answers")
-    found = plan.add(CANDIDATES, mine.candidates(), label, run=run, pairs=pairs, **known, **compared)
-    return plan.add(MINE, mine, label, pairs=pairs, **found)["negatives"]
+def _ranked(plan: Plan, exp: Experiment, data: Outputs, model: Output, label: str) -> Outputs:
+    """The held-out queries' run by one model, and the index that gave it."""
+    vectors = encoded(plan, exp.encode, data, model, label)
+    return searched(plan, exp, exp.search, data, vectors, label)
 
 
 def _score(plan: Plan, exp: Experiment, data: Outputs, run: Output, label: str) -> Output:
@@ -185,12 +155,12 @@ def _score(plan: Plan, exp: Experiment, data: Outputs, run: Output, label: str) 
     return plan.add(SCORE, exp.score, label, run=run, **truth)["metrics"]
 
 
-def _score_and_report(
-    plan: Plan, exp: Experiment, data: Outputs, runs: Outputs, *, curves: Output, detection: Output | None
-) -> None:
+def _score_and_report(scene: Scene, runs: Outputs, *, curves: Output) -> None:
     """Score every run on the same queries, compare them, and write the page."""
+    plan, exp, data = scene.plan, scene.exp, scene.data
     metrics = {label: _score(plan, exp, data, run, label) for label, run in runs.items()}
     comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
+    detection = _score_detection(scene)
     about = _pick(data, "corpus", "queries", "pairs", "qrels", "excluded")
     settings = exp.model_dump(mode="json", exclude_defaults=True)
     params = exp.report.model_copy(update={"title": exp.report.title or exp.name, "settings": settings})

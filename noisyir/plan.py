@@ -28,6 +28,7 @@ class Output:
 
 
 T = TypeVar("T")
+Outputs = Mapping[str, Output]
 PlannedInputs = Mapping[str, str | Output | Mapping[str, Output]]
 
 
@@ -64,7 +65,7 @@ class Plan:
 
     def add(
         self, stage: Stage, params: Params, label: str = "", /, **inputs: str | Output | Mapping[str, Output] | None
-    ) -> Mapping[str, Output]:
+    ) -> Outputs:
         """Add a call of `stage`; None leaves an optional input out.  Returns its outputs by artifact name.
 
         A call that the plan has already, under whatever label, is not added again: its outputs come back.

@@ -25,6 +25,9 @@ class IngestParams(Params):
     dev_queries: NonNegativeInt = Field(1000, description="pydocs: queries held out to choose by")
     test_queries: NonNegativeInt = Field(2000, description="pydocs: queries held out to report on")
     max_documents: PositiveInt | None = Field(None, description="keep at most this many documents: for a quick look")
+    min_relevance: PositiveInt = Field(
+        1, description="least judgement that makes a training pair; TREC DL's relevant is 2"
+    )
     on_empty: Literal["error", "exclude"] = Field(
         "error", description="a document without title and text, or a query without text: refuse, or leave out"
     )
@@ -48,7 +51,8 @@ class HideParams(Params):
         "positives", description="pairs of queries with several are taken away; or edited copies join the corpus"
     )
     rate: Fraction = Field(
-        0.0, description="share of a query's pairs beside its first that are hidden; of the training documents copied"
+        0.0,
+        description="share that is hidden of the pairs that their query has beside one; of the training documents copied",
     )
     copies: PositiveInt = Field(1, description="near_duplicates: edited copies of a document")
     edit_rates: tuple[Fraction, ...] = Field(

@@ -1,9 +1,9 @@
 """An experiment, a bench of them, and the machine they run on."""
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
 from noisyir.config.base import Params
 from noisyir.config.data import CorruptParams, HideParams, IngestParams
@@ -74,15 +74,24 @@ class Suite(Params):
     name: str = Field(description="names the bench's files")
     description: str = Field("", description="one line on what the bench shows")
     experiment: Experiment
-    noise: tuple[CorruptParams, ...] = Field(min_length=1, description="what is put into the training pairs")
-    methods: tuple[str, ...] = Field(("dpr", "oracle", "npc"), min_length=1, description="trained on each")
+    noise: tuple[CorruptParams, ...] = Field((), description="wrong pairs put in")
+    hide: tuple[HideParams, ...] = Field((), description="relevant documents hidden: false negatives")
+    methods: tuple[str, ...] = Field(("dpr", "oracle", "npc"), description="trained on each; none: mining alone")
+    variants: dict[str, dict[str, Any]] = Field(
+        {"": {}}, min_length=1, description="what of the experiment differs, by name: each method is run with each"
+    )
     seeds: tuple[int, ...] = Field((0, 1, 2, 3, 4), min_length=1, description="of the noise and of training")
     detect: bool = Field(True, description="run the experiment's detectors, for their quality and the noise rate")
+    loss_groups: bool = Field(False, description="the losses of false, hard and in-batch negatives under each model")
     table: NoiseTableParams = NoiseTableParams()
 
     @model_validator(mode="after")
     def _noises_differ(self) -> Self:
-        kinds = [(noise.mechanism, noise.rate) for noise in self.noise]
+        kinds = [(mechanism, rate) for mechanism, rate, _ in self.conditions]
+        if not kinds:
+            raise ValueError("noise, hide: a suite needs one of either at least; rate 0 leaves the pairs as they are")
+        if not self.methods and not self.hide:
+            raise ValueError("methods: only a suite that hides documents can do without any")
         if twice := [kind for kind in kinds if kinds.count(kind) > 1]:
             mechanism, rate = twice[0]
             raise ValueError(
@@ -90,6 +99,45 @@ class Suite(Params):
                 "table tells kinds of noise apart by: make a suite of each"
             )
         return self
+
+    @model_validator(mode="after")
+    def _variants_are_experiments(self) -> Self:
+        for name in self.variants:
+            self.variant(name)
+        return self
+
+    @property
+    def conditions(self) -> tuple[tuple[str, float, dict[str, Params]], ...]:
+        """(mechanism, rate, what of the experiment it sets) of each kind of noise, then of each kind of hiding."""
+        given: list[tuple[str, CorruptParams | HideParams]] = [("noise", noise) for noise in self.noise]
+        given += [("hide", hide) for hide in self.hide]
+        return tuple((params.mechanism, params.rate, {name: params}) for name, params in given)
+
+    def variant(self, name: str) -> Experiment:
+        """The experiment with what this variant changes."""
+        try:
+            return Experiment(**_merged(self.experiment.model_dump(exclude_unset=True), self.variants[name]))
+        except ValidationError as error:
+            where = ".".join(map(str, error.errors()[0]["loc"]))
+            raise ValueError(f"variants.{name}: {where}: {error.errors()[0]['msg']}") from error
+
+    def arm(self, method: str, variant: str) -> str:
+        """What the table calls a method with a variant: by what there is more than one of."""
+        return method if not variant else variant if len(self.methods) <= 1 else f"{method}+{variant}"
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """All that the table compares."""
+        return tuple(self.arm(method, variant) for variant in self.variants for method in self.methods or ("",))
+
+
+def _merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Settings with some changed; groups of settings are merged, all else is replaced."""
+    merged = dict(settings)
+    for name, value in changes.items():
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merged(merged[name], value) if both else value
+    return merged
 
 
 class Runtime(Params):

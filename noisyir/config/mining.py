@@ -11,6 +11,12 @@ Judge = Literal["sieve", "cross_encoder", "blend"]
 Preset = Literal["paper", "code_main", "code_ar2"]
 
 
+class RandomRunParams(Params):
+    """How many documents of the corpus are drawn at random for each training query."""
+
+    top_k: PositiveInt = Field(100, description="documents drawn for each query; all where there are fewer")
+
+
 class CandidatesParams(Params):
     """Which retrieved documents may become negatives at all."""
 
@@ -181,3 +187,11 @@ class ScoreNegativesParams(Params):
     unjudged: Literal["irrelevant", "unknown"] = Field(
         "irrelevant", description="what no judgement names; unknown: left out of every count"
     )
+
+
+class ScoreLossGroupsParams(Params):
+    """The losses of false, hard and in-batch negatives under one model."""
+
+    queries: PositiveInt = Field(2000, description="training queries looked at, drawn at random, at most")
+    in_batch: NonNegativeInt = Field(64, description="passages of other queries in each query's pool, at most")
+    scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax, as in training")

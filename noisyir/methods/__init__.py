@@ -5,8 +5,9 @@ A new method is a new file here, and its name in `METHODS`.
 
 from collections.abc import Callable, Mapping
 
-from noisyir.methods import ablations, co_teaching, dpr, npc, npc_relabel, oracle, relabel
-from noisyir.methods.scene import Outputs, Scene
+from noisyir.methods import ablations, ance, co_teaching, dpr, npc, npc_relabel, oracle, relabel
+from noisyir.methods.scene import Scene
+from noisyir.plan import Outputs
 
 Method = Callable[[Scene], Outputs]
 
@@ -20,6 +21,7 @@ METHODS: Mapping[str, Method] = {
     "reweight": dpr.train_weighted,
     "relabel": relabel.train,
     "co_teaching": co_teaching.train,
+    "ance": ance.train,
     "npc_detection_only": ablations.detection_only,
     "npc_correction_only": ablations.correction_only,
     "npc_detect_once": ablations.detect_once,

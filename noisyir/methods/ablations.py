@@ -1,6 +1,7 @@
 """Noisy pair correction with parts of it switched off (Zhang et al., Findings of EMNLP 2023, Tables 3 and 5)."""
 
-from noisyir.methods.scene import Outputs, Scene
+from noisyir.methods.scene import Scene
+from noisyir.plan import Outputs
 from noisyir.stages.npc import NPC
 
 

@@ -1,6 +1,7 @@
 """Co-teaching: two models, each taught by the pairs of small loss to the other (Han et al., NeurIPS 2018)."""
 
-from noisyir.methods.scene import Outputs, Scene
+from noisyir.methods.scene import Scene
+from noisyir.plan import Outputs
 from noisyir.stages.co_teach import CO_TEACH
 
 

@@ -1,6 +1,7 @@
 """Plain DPR (Karpukhin et al., EMNLP 2020), on the pairs as they come, or with regard to verdicts made beforehand."""
 
-from noisyir.methods.scene import Outputs, Scene
+from noisyir.methods.scene import Scene
+from noisyir.plan import Outputs
 from noisyir.stages.warm_up import WARM_UP
 
 

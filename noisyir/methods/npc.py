@@ -1,6 +1,7 @@
 """Noisy pair correction (Zhang et al., Findings of EMNLP 2023)."""
 
-from noisyir.methods.scene import Outputs, Scene
+from noisyir.methods.scene import Scene
+from noisyir.plan import Outputs
 from noisyir.stages.npc import NPC
 
 

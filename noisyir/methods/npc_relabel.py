@@ -1,6 +1,7 @@
 """Noisy pair correction on repaired pairs: the surest wrong ones relabelled, the others left to the teacher."""
 
-from noisyir.methods.scene import Outputs, Scene
+from noisyir.methods.scene import Scene
+from noisyir.plan import Outputs
 from noisyir.stages.npc import NPC
 
 

@@ -1,7 +1,8 @@
 """The oracle: DPR on the pairs that are clean in truth (DPR-C of Zhang et al., Findings of EMNLP 2023, section 4.3)."""
 
 from noisyir.methods import dpr
-from noisyir.methods.scene import Outputs, Scene
+from noisyir.methods.scene import Scene
+from noisyir.plan import Outputs
 from noisyir.stages.warm_up import WARM_UP
 
 

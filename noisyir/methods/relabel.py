@@ -1,6 +1,7 @@
 """Plain DPR on repaired pairs: the surest wrong ones relabelled, the others dropped."""
 
-from noisyir.methods.scene import Outputs, Scene
+from noisyir.methods.scene import Scene
+from noisyir.plan import Outputs
 from noisyir.stages.warm_up import WARM_UP
 
 

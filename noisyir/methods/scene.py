@@ -1,27 +1,25 @@
 """What a denoising method is given: a plan to add its steps to, the data, the pairs, and where training starts."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from noisyir.config import Bm25IndexParams, Experiment, Params, ScorePairsParams
+from noisyir.methods.mining import Mined, mine
 from noisyir.models.weights import classifier_digest
-from noisyir.plan import Output, Plan
+from noisyir.plan import Output, Outputs, Plan
 from noisyir.stage import Stage
 from noisyir.stages.bm25_index import BM25_INDEX
 from noisyir.stages.detect import DETECT
 from noisyir.stages.repair import REPAIR
 from noisyir.stages.score_pairs import SCORE_PAIRS
 
-Outputs = Mapping[str, Output]
-
 
 @dataclass(frozen=True)
 class Scene:
     """One experiment's noisy pairs under one seed.  Steps that two methods share are one step of the plan.
 
-    data: what ingest wrote; noisy: what corrupt wrote; start: the untrained model; negatives: mined ones, if any;
+    data: what ingest wrote; noisy: what corrupt wrote; start: the untrained model;
     label: stands in the names of the steps, where a plan has several scenes.
-    judged: the outputs of those who flagged pairs so far, for scoring them.
+    judged: the outputs of those who flagged pairs so far; mines: what was mined so far: both for scoring them.
     """
 
     plan: Plan
@@ -29,23 +27,34 @@ class Scene:
     data: Outputs
     noisy: Outputs
     start: Output
-    negatives: Output | None
     label: str = ""
     judged: dict[str, Outputs] = field(default_factory=dict)
+    mines: dict[str, Mined] = field(default_factory=dict)
 
     def name(self, what: str) -> str:
         """A step's label."""
         return f"{self.label}:{what}" if self.label else what
 
     def train(self, stage: Stage, params: Params, label: str, **inputs: Output | None) -> Outputs:
-        """Train by a stage that reads what DPR's does; `inputs` are the pairs, and perhaps flags."""
-        texts = {name: self.data[name] for name in ("queries", "corpus", "qrels")}
-        trained = self.plan.add(
-            stage, params, self.name(label), model=self.start, negatives=self.negatives, **texts, **inputs
-        )
+        """Train by a stage that reads what DPR's does; `inputs` are the pairs, and perhaps flags.
+
+        Training starts from the untrained model, with the negatives that it mined, unless `inputs` say otherwise.
+        """
+        given = {name: self.data[name] for name in ("queries", "corpus", "qrels")} | {"model": self.start}
+        if "negatives" not in inputs:
+            inputs["negatives"] = self.mined(self.start)
+        trained = self.plan.add(stage, params, self.name(label), **{**given, **inputs})
         if "noise_flags" in trained:
             self.judged[label] = trained
         return trained
+
+    def mined(self, model: Output, label: str = "") -> Output | None:
+        """Hard negatives mined with a model; None where the experiment asks for none."""
+        if self.exp.mine.per_query == 0:
+            return None
+        name = self.name(label) if label else self.label
+        found = self.mines[label] = mine(self.plan, self.exp, self.data, model, self.noisy["noisy_pairs"], name)
+        return found.negatives
 
     def scores(self, detector: str, params: ScorePairsParams) -> Outputs:
         """The noisy pairs scored by one detector, starting from the untrained model."""
@@ -63,7 +72,7 @@ class Scene:
             model=self.start,
             pairs=self.noisy["noisy_pairs"],
             lexical_index=index,
-            negatives=self.negatives if params.hard_negatives else None,
+            negatives=self.mined(self.start) if params.hard_negatives else None,
             queries=self.data["queries"],
             corpus=self.data["corpus"],
         )

@@ -16,6 +16,7 @@ JUDGED = {"bm25_index", "score_pairs", "detect"}
 EXPECTED = {
     "dpr": ("warm_up", {"noisy_pairs"}, set(), {}),
     "oracle": ("warm_up", {"clean_pairs"}, set(), {}),
+    "ance": ("warm_up", {"noisy_pairs"}, set(), {"epochs": 1, "warmup_ratio": 0.0}),
     "drop": ("warm_up", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "drop"}),
     "reweight": ("warm_up", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "weight"}),
     "relabel": ("warm_up", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"flagged": "drop"}),
