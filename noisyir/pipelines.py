@@ -18,6 +18,7 @@ from noisyir.stages.bm25 import BM25
 from noisyir.stages.bm25_index import BM25_INDEX
 from noisyir.stages.compare import COMPARE
 from noisyir.stages.corrupt import CORRUPT
+from noisyir.stages.hide import HIDE
 from noisyir.stages.ingest import INGEST
 from noisyir.stages.init_model import INIT_MODEL
 from noisyir.stages.noise_table import NOISE_TABLE
@@ -90,7 +91,10 @@ def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: s
 
 def _data(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
     """What ingest wrote, some of the relevant documents hidden where the experiment wants that."""
-    return plan.add(INGEST, exp.data, source=source_digest(exp.data))
+    data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
+    if exp.hide.rate == 0:
+        return data
+    return {**data, **plan.add(HIDE, exp.hide, label, **_pick(data, "corpus", "pairs", "qrels"))}
 
 
 def _scene(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Scene:

@@ -152,6 +152,7 @@ HIDDEN = Artifact("hidden", 1, {**_PAIR, "kind": _STRING, "edit_rate": _F32}, _P
 LEXICAL_INDEX = Artifact("lexical_index", 1)
 BM25_RUN = Artifact("bm25_run", 1, _RUN, _PAIR_KEY)
 DENSE_RUN = Artifact("dense_run", 1, _RUN, _PAIR_KEY)
+RANDOM_RUN = Artifact("random_run", 1, _RUN, _PAIR_KEY)
 # Documents that may become a query's negatives.  Scores are inner products of one model's vectors, and null where it
 # gave none: `score` of query and candidate, `positive_score` of query and `positive`, `positive_similarity` of
 # `positive` and candidate; the norms are those of query, positive and candidate.
@@ -189,6 +190,16 @@ NEGATIVES = Artifact("negatives", 1, {**_PAIR, "weight": _F32, "draw": _I32}, _P
 # How many false negatives: of `mined` negatives, and of those that a filter or judge, `system`, lets through.
 MINING_QUALITY = Artifact(
     "mining_quality", 1, {"system": _STRING, "measure": _STRING, "value": _F64}, ("system", "measure")
+)
+# -log f(passage, query) by group: positive, false (hidden positives among the candidates), hard (the others), in_batch.
+# `measure`: share (of the group, from `low` to below `high`), count, mean, q05, q25, q50, q75, q95, and, of the false
+# negatives, auroc: the chance that one's loss lies below that of a hard one.
+LOSS_GROUPS = Artifact(
+    "loss_groups",
+    1,
+    {"group": _STRING, "measure": _STRING, "low": _F64, "high": _F64, "value": _F64},
+    ("group", "measure", "low"),
+    nullable=("low", "high"),  # of all measures but share
 )
 
 MODEL = Artifact("model", 1)
@@ -297,4 +308,38 @@ AUDIT = Artifact(
     _PAIR_KEY,
     nullable=("source", "rank", "similarity", "replacement"),
 )
-AUDIT_FILES = Artifact("audit_files", 1)  # audit.html, audit.csv, sample.csv
+# Candidates for negatives that at least one judge does not keep, the likeliest relevant first.
+AUDIT_NEGATIVES = Artifact(
+    "audit_negatives",
+    1,
+    {
+        **_PAIR,
+        "query": _STRING,
+        "document": _STRING,
+        "positive": _STRING,
+        "rank": _I32,
+        "score": _F32,
+        "positive_score": _F32,
+        "positive_similarity": _F32,  # cosine
+        "overlap": _F32,  # of the words of document and positive, the share that both have
+        "judges": pa.list_(_STRING),  # those that do not keep it, and what they go by
+        "judge_scores": pa.list_(pa.float32()),
+        "judge_bounds": pa.list_(pa.float32()),
+        "kept_by": pa.list_(_STRING),
+        "confidence": _F32,  # share of the judges' verdicts that lie less far above their bound, their mean
+        "used": _BOOL,  # whether it was drawn as a negative
+        "reason": _STRING,
+    },
+    _PAIR_KEY,
+    nullable=("positive", "score", "positive_score", "positive_similarity", "overlap", "used"),
+)
+# How many candidates each judge saw, how many of them it does not keep, and how many of these were drawn as negatives.
+AUDIT_JUDGES = Artifact(
+    "audit_judges",
+    1,
+    {"judge": _STRING, "judged": _I32, "against": _I32, "used": _I32},
+    ("judge",),
+    nullable=("judge", "used"),  # null stands for at least one of the judges
+)
+# audit.html, audit.csv, sample.csv, negatives.csv, extra_positives.jsonl
+AUDIT_FILES = Artifact("audit_files", 1)

@@ -51,8 +51,7 @@ class HideParams(Params):
         "positives", description="pairs of queries with several are taken away; or edited copies join the corpus"
     )
     rate: Fraction = Field(
-        0.0,
-        description="share that is hidden of the pairs that their query has beside one; of the training documents copied",
+        0.0, description="share hidden of the pairs that a query has beside one; of the training documents, copied"
     )
     copies: PositiveInt = Field(1, description="near_duplicates: edited copies of a document")
     edit_rates: tuple[Fraction, ...] = Field(

@@ -1,6 +1,5 @@
 """A BEIR folder: corpus.jsonl, queries.jsonl and qrels/{train,dev,test}.tsv (Thakur et al., NeurIPS 2021)."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,13 +7,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from noisyir.config import Split
-from noisyir.data.records import Document, Judgement, Query
+from noisyir.data.records import Document, Judgement, Query, relevance_of
 from noisyir.data.text_files import folder_with, json_lines, text_of, utf8_lines
 from noisyir.errors import DataError
 from noisyir.provenance import files_digest
 
 _HEADER = ["query-id", "corpus-id", "score"]
-_INTEGER = re.compile(r"-?[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -93,6 +91,5 @@ def _judgements(path: Path, split: Split) -> Iterator[Judgement]:
         fields = line.split("\t")
         if len(fields) != 3:
             raise DataError(f"{path} line {number}: expected 3 tab-separated columns, found {len(fields)}")
-        if not _INTEGER.fullmatch(fields[2]):
-            raise DataError(f"{path} line {number}: the relevance must be an integer, found {fields[2]!r}")
-        yield Judgement(fields[0], fields[1], int(fields[2]), split, None, f"{path} line", number)
+        relevance = relevance_of(fields[2], f"{path} line {number}")
+        yield Judgement(fields[0], fields[1], relevance, split, None, f"{path} line", number)

@@ -1,9 +1,13 @@
 """What a raw data set consists of, whatever its format: documents, queries and judgements, each with its place."""
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 from noisyir.config import Split
+from noisyir.errors import DataError
+
+_INTEGER = re.compile(r"-?[0-9]{1,9}")
 
 
 class Document(NamedTuple):
@@ -39,6 +43,13 @@ class Judgement(NamedTuple):
     source: str | None
     where: str
     number: int
+
+
+def relevance_of(text: str, where: str) -> int:
+    """The relevance that a line of qrels states.  DataError, starting with `where`, when it is not an integer."""
+    if not _INTEGER.fullmatch(text):
+        raise DataError(f"{where}: the relevance must be an integer, found {text!r}")
+    return int(text)
 
 
 class Source(Protocol):

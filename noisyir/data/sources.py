@@ -2,6 +2,7 @@
 
 from noisyir.config import IngestParams
 from noisyir.data.beir import BeirFolder
+from noisyir.data.msmarco import MsmarcoFolder
 from noisyir.data.pairs import PairsFile
 from noisyir.data.pydocs import PythonDocs
 from noisyir.data.records import Source
@@ -17,6 +18,8 @@ def open_source(params: IngestParams, workers: int | None = None) -> Source:
         raise DataError(f"data.corpus and data.columns belong to dataset pairs, not to {params.dataset}: drop them")
     if params.dataset == "beir":
         return BeirFolder.open(params.path)
+    if params.dataset == "msmarco":
+        return MsmarcoFolder.open(params.path)
     if params.dataset == "squad":
         return SquadFolder.open(params.path)
     if params.path is not None:

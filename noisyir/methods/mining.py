@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from noisyir.config import Experiment
+from noisyir.config import Experiment, RandomRunParams
 from noisyir.methods.searching import encoded, searched
 from noisyir.plan import Output, Outputs, Plan
 from noisyir.stages.bm25 import BM25
 from noisyir.stages.bm25_index import BM25_INDEX
 from noisyir.stages.candidates import CANDIDATES
 from noisyir.stages.mine import MINE
+from noisyir.stages.random_run import RANDOM_RUN
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,7 @@ def mine(plan: Plan, exp: Experiment, data: Outputs, model: Output, pairs: Outpu
         search = exp.search.model_copy(update={"top_k": params.rank_to})
         run = searched(plan, exp, search, data, vectors, own)["dense_run"]
     else:
-        lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
-        bm25 = exp.bm25.model_copy(update={"splits": ("train",), "top_k": params.rank_to})
-        run = plan.add(BM25, bm25, "train", queries=data["queries"], **lexical)["bm25_run"]
+        run = _model_free(plan, exp, data)
         if params.needs_scores:
             vectors = encoded(plan, training, data, model, own)
     candidates = plan.add(
@@ -45,11 +44,23 @@ def mine(plan: Plan, exp: Experiment, data: Outputs, model: Output, pairs: Outpu
         label,
         run=run,
         pairs=pairs,
-        queries=data["queries"],
-        corpus=data["corpus"],
+        **_texts(data),
         answers=data["answers"],
         doc_vectors=vectors.get("doc_vectors"),
         query_vectors=vectors.get("query_vectors"),
     )["candidates"]
     drawn = plan.add(MINE, params, label, pairs=pairs, candidates=candidates)
     return Mined(candidates, {}, drawn["negatives"])
+
+
+def _model_free(plan: Plan, exp: Experiment, data: Outputs) -> Output:
+    """The training queries' run by BM25, or at random over the whole corpus."""
+    if exp.mine.run == "random":
+        return plan.add(RANDOM_RUN, RandomRunParams(top_k=exp.mine.rank_to), **_texts(data))["random_run"]
+    lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
+    params = exp.bm25.model_copy(update={"splits": ("train",), "top_k": exp.mine.rank_to})
+    return plan.add(BM25, params, "train", queries=data["queries"], **lexical)["bm25_run"]
+
+
+def _texts(data: Outputs) -> Outputs:
+    return {name: data[name] for name in ("queries", "corpus")}

@@ -1,5 +1,9 @@
 """Raw data, whatever its format, as the tables that every other stage reads."""
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from noisyir.config import IngestParams
 from noisyir.data.sources import open_source
 from noisyir.data.validate import Validator
@@ -18,6 +22,7 @@ def ingest(job: Job[IngestParams]) -> None:
     checked.queries(source.queries())
     checked.judgements(source.judgements())
     tables = checked.tables()
+    tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
     for name, table in tables.items():
         job.write(name, table)
     job.note("source", {"name": source.name, **source.facts()})
@@ -26,6 +31,16 @@ def ingest(job: Job[IngestParams]) -> None:
         job.note("training", "no training pairs: this data can be searched and scored, not trained on")
     if not tables["qrels"].num_rows:
         job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
+
+
+def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
+    """The pairs without training pairs that were judged below `least`; a pair that nobody judged stays."""
+    pair = ["query_id", "doc_id"]
+    below = qrels.filter(pc.less(qrels["relevance"], least)).select(pair)
+    numbered = pairs.select([*pair, "split"]).append_column("row", pa.array(np.arange(len(pairs))))
+    training = numbered.filter(pc.equal(pairs["split"], "train"))
+    left_out = training.join(below, pair, join_type="left semi")["row"].to_numpy()
+    return pairs.take(np.delete(np.arange(len(pairs)), left_out))
 
 
 INGEST = Stage(

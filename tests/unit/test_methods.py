@@ -153,7 +153,7 @@ def test_an_audit_shows_the_first_searching_detectors_rivals(plan_of):
         (["npc_flag"], r"methods: no method 'npc_flag' \(did you mean npc_flags\?\); there are dpr, oracle, npc"),
         (["methods=[]"], r"methods: .*at least 1 item"),
         (["dpr", "detectors.x={detectr: margin}"], r"unknown key detectors\.x\.detectr \(did you mean detector\?\)"),
-        (["dpr", "audit.sampl=3"], r"unknown key audit\.sampl \(did you mean sample\?\); known here: title"),
+        (["dpr", "audit.sampl=3"], r"unknown key audit\.sampl \(did you mean sample\?\); known here: "),
     ],
 )
 def test_what_cannot_be_planned_is_refused_in_one_line(plan_of, settings, message):
