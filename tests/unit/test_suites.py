@@ -91,3 +91,38 @@ def test_what_cannot_be_benched_is_refused_before_anything_runs(suite_of, settin
 def test_an_unknown_suite_is_refused_with_a_suggestion():
     with pytest.raises(ConfigError, match=r"no suite 'squat' \(did you mean squad\?\); there are .*pydocs"):
         experiments.load_suite("squat")
+
+
+HIDE = "hide: [{mechanism: positives, rate: 1.0}]\nseeds: [0, 1]\ndetect: false\ntable: {reference: null}"
+VARIANTS = "variants: {plain: {mine: {per_query: 0}}, top: {mine: {per_query: 2, sampler: topk, run: dense}}}"
+
+
+def test_variants_change_the_experiment_and_share_what_they_have_in_common(suite_of):
+    suite = suite_of("methods=[ance]", "table.baseline=plain", text=f"{HIDE}\n{VARIANTS}")
+    assert suite.arms == ("plain", "top")
+    assert suite.variant("top").mine.sampler == "topk" and suite.variant("plain").mine.per_query == 0
+    count = Counter(step.stage.name for step in noise_bench(suite).steps)
+    assert (count["hide"], count["mine"], count["score"]) == (2, 2, 4)  # each of two seeds; two arms are scored
+    assert count["warm_up"] == 2 * 3  # of each seed: the warm-up that both arms share, and a round of each
+
+
+def test_arms_are_named_by_what_there_is_more_than_one_of(suite_of):
+    both = suite_of("methods=[dpr, ance]", "table.baseline=dpr+plain", text=f"{HIDE}\n{VARIANTS}")
+    assert both.arms == ("dpr+plain", "ance+plain", "dpr+top", "ance+top")
+    assert suite_of("methods=[dpr, npc]").arms == ("dpr", "npc")
+
+
+def test_a_variant_that_is_no_experiment_is_refused_by_its_name(suite_of):
+    with pytest.raises(ConfigError, match=r"variants\.odd: mine\.samplr: Extra inputs are not permitted"):
+        suite_of(text=f"{HIDE}\nvariants: {{odd: {{mine: {{samplr: topk}}}}}}")
+
+
+def test_hidden_documents_are_known_to_scoring_alone(suite_of):
+    plan = noise_bench(suite_of("methods=[ance]", "table.baseline=plain", text=f"{HIDE}\n{VARIANTS}"))
+    readers = {step.stage.name for step in plan.steps for o in step.outputs_needed() if o.artifact == "hidden"}
+    assert readers <= {"score_negatives", "score_loss_groups"}
+    corpora = {o.stage for step in plan.steps for o in step.outputs_needed() if o.artifact in ("corpus", "pairs")}
+    assert corpora == {"ingest", "hide"}  # ingest's by hide and by nobody else
+    assert {
+        s.stage.name for s in plan.steps for o in s.outputs_needed() if o.stage == "ingest" and o.artifact == "corpus"
+    } == {"hide"}
