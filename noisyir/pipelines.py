@@ -3,17 +3,19 @@
 from itertools import product
 
 from noisyir.audit.judge import judgements_digest
-from noisyir.config import AuditParams, Experiment, ScoreDetectionParams, Suite
+from noisyir.config import AuditParams, Experiment, ScoreDetectionParams, ScoreLossGroupsParams, Suite
 from noisyir.data.sources import source_digest
 from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell, compared
 from noisyir.experiments import did_you_mean
 from noisyir.methods import METHODS, Method
+from noisyir.methods.mining import Mined
 from noisyir.methods.scene import Scene
 from noisyir.methods.searching import encoded, searched
 from noisyir.models.weights import weights_digest
 from noisyir.plan import Output, Outputs, Plan
 from noisyir.stages.audit import AUDIT
+from noisyir.stages.audit_negatives import AUDIT_NEGATIVES
 from noisyir.stages.bm25 import BM25
 from noisyir.stages.bm25_index import BM25_INDEX
 from noisyir.stages.compare import COMPARE
@@ -25,6 +27,8 @@ from noisyir.stages.noise_table import NOISE_TABLE
 from noisyir.stages.report import REPORT
 from noisyir.stages.score import SCORE
 from noisyir.stages.score_detection import SCORE_DETECTION
+from noisyir.stages.score_loss_groups import SCORE_LOSS_GROUPS
+from noisyir.stages.score_negatives import SCORE_NEGATIVES
 
 
 def train_retriever(exp: Experiment) -> Plan:
@@ -80,12 +84,24 @@ def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: s
         arm, trained = suite.arm(name, variant), _method(name)(scene)
         run = _ranked(plan, exp, scene.data, trained["model"], scene.name(name))["dense_run"]
         found["metrics", arm] = _score(plan, exp, scene.data, run, scene.name(name))
+        if suite.loss_groups:
+            found["losses", arm] = _score_losses(scene, trained["model"], name)
     if not suite.methods:
         scene.mined(scene.start)
+    for name, mined in scene.mines.items():
+        found |= _bench_mining(scene, mined, name, suite.arm(name or "start", variant))
     if suite.detect and variant == next(iter(suite.variants)):
         scene.flags()
     if (detection := _score_detection(scene)) is not None:
         found["detection", suite.arm("detection", variant)] = detection
+    return found
+
+
+def _bench_mining(scene: Scene, mined: Mined, label: str, arm: str) -> dict[tuple[str, str], Output]:
+    """What the table is given of one mining, by input and arm."""
+    found = {("sieve_curves", arm): mined.sieve_curves} if mined.sieve_curves else {}
+    if "hidden" in scene.data:
+        found["mining", arm] = _score_negatives(scene, mined, label)
     return found
 
 
@@ -124,6 +140,19 @@ def _method(name: str) -> Method:
 def _audit(scene: Scene) -> None:
     """Verdicts on the scene's pairs, with the evidence, as a table and as files for their owner."""
     params, flags = scene.exp.audit or AuditParams(), scene.flags()
+    suspects: Outputs = {}
+    if scene.exp.mine.per_query and scene.exp.mine.judges:
+        scene.mined(scene.start)
+        mined = scene.mines[""]
+        suspects = scene.plan.add(
+            AUDIT_NEGATIVES,
+            params.suspects(),
+            pairs=scene.noisy["noisy_pairs"],
+            candidates=mined.candidates,
+            verdicts=mined.verdicts,
+            negatives=mined.negatives,
+            **_pick(scene.data, "corpus", "queries"),
+        )
     written = scene.plan.add(
         AUDIT,
         params,
@@ -132,6 +161,7 @@ def _audit(scene: Scene) -> None:
         flags=flags["noise_flags"],
         estimate=flags["noise_estimate"],
         rivals=scene.rivals(),
+        **suspects,
         **_pick(scene.data, "corpus", "queries"),
     )
     scene.plan.keep(**written)
@@ -146,6 +176,33 @@ def _score_detection(scene: Scene) -> Output | None:
     params, truth = ScoreDetectionParams(), scene.noisy["noise_truth"]
     scored = scene.plan.add(SCORE_DETECTION, params, scene.label, truth=truth, flags=flags, estimate=estimates)
     return scored["detection"]
+
+
+def _score_negatives(scene: Scene, mined: Mined, label: str) -> Output:
+    """How many of the candidates, and of the negatives mined from them, are relevant in truth."""
+    scored = scene.plan.add(
+        SCORE_NEGATIVES,
+        scene.exp.score_negatives,
+        scene.name(label or "start"),
+        candidates=mined.candidates,
+        negatives=mined.negatives,
+        verdicts=mined.verdicts,
+        hidden=scene.data.get("hidden"),
+        qrels=scene.data["qrels"],
+    )
+    return scored["mining_quality"]
+
+
+def _score_losses(scene: Scene, model: Output, label: str) -> Output:
+    """How well a trained model tells the false negatives among the untrained model's candidates from the others."""
+    scene.mined(scene.start)
+    params = ScoreLossGroupsParams(scale=scene.exp.train.scale)
+    texts = _pick(scene.data, "queries", "corpus", "hidden")
+    pairs, candidates = scene.noisy["noisy_pairs"], scene.mines[""].candidates
+    scored = scene.plan.add(
+        SCORE_LOSS_GROUPS, params, scene.name(label), model=model, candidates=candidates, pairs=pairs, **texts
+    )
+    return scored["loss_groups"]
 
 
 def _ranked(plan: Plan, exp: Experiment, data: Outputs, model: Output, label: str) -> Outputs:
@@ -164,11 +221,14 @@ def _score_and_report(scene: Scene, runs: Outputs, *, curves: Output) -> None:
     plan, exp, data = scene.plan, scene.exp, scene.data
     metrics = {label: _score(plan, exp, data, run, label) for label, run in runs.items()}
     comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
-    detection = _score_detection(scene)
+    detection, mines = _score_detection(scene), scene.mines.items()
+    mining = [_score_negatives(scene, mined, name) for name, mined in mines if "hidden" in data]
+    sieves = {name or "start": mined.sieve_curves for name, mined in mines if mined.sieve_curves}
     about = _pick(data, "corpus", "queries", "pairs", "qrels", "excluded")
     settings = exp.model_dump(mode="json", exclude_defaults=True)
     params = exp.report.model_copy(update={"title": exp.report.title or exp.name, "settings": settings})
-    results = {"comparison": comparison, "detection": detection, "curves": curves}
+    results = {"comparison": comparison, "detection": detection, "curves": curves, "sieve_curves": sieves}
+    results["mining"] = mining[-1] if mining else None
     report = plan.add(REPORT, params, metrics=metrics, runs=runs, **results, **about)
     plan.keep(comparison=comparison, report=report["report"], **({"detection": detection} if detection else {}))
 

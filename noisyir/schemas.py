@@ -153,6 +153,7 @@ LEXICAL_INDEX = Artifact("lexical_index", 1)
 BM25_RUN = Artifact("bm25_run", 1, _RUN, _PAIR_KEY)
 DENSE_RUN = Artifact("dense_run", 1, _RUN, _PAIR_KEY)
 RANDOM_RUN = Artifact("random_run", 1, _RUN, _PAIR_KEY)
+RERANKED_RUN = Artifact("reranked_run", 1, _RUN, _PAIR_KEY)
 # Documents that may become a query's negatives.  Scores are inner products of one model's vectors, and null where it
 # gave none: `score` of query and candidate, `positive_score` of query and `positive`, `positive_similarity` of
 # `positive` and candidate; the norms are those of query, positive and candidate.
@@ -203,6 +204,8 @@ LOSS_GROUPS = Artifact(
 )
 
 MODEL = Artifact("model", 1)
+RANKER = Artifact("ranker", 1)  # a sequence classifier of one label as Hugging Face saves it, and ranker.json
+AR2_STATE = Artifact("ar2_state", 1)  # both optimisers and their step counts, for the next round
 CURVES = Artifact("curves", 1, {"name": _STRING, "step": _I32, "epoch": _F64, "value": _F64}, ("name", "step"))
 DOC_VECTORS = Artifact("doc_vectors", 1, {"doc_row": _I32, "vector": pa.list_(pa.float32())}, ("doc_row",))
 QUERY_VECTORS = Artifact("query_vectors", 1, {"query_id": _STRING, "vector": pa.list_(pa.float32())}, ("query_id",))

@@ -35,8 +35,8 @@ def run(args: Namespace) -> int:
     exp, store = experiment(args), open_store(args)
     store.check_writable()
     folder = Path(args.out or f"{exp.name}-audit")
-    written = _written(exp)
-    _refuse_to_overwrite(exp, folder, written)
+    files = _files(exp)
+    _refuse_to_overwrite(exp, folder, files)
     runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
     tracker = open_tracker(experiment=exp, home=store.home, enabled=False)
     with observer_for(sys.stderr) as observer:
@@ -46,8 +46,8 @@ def run(args: Namespace) -> int:
     table = read_parts(store.fs, store.parts(outcome.kept["audit"]))
     out = stdout_console()
     out.print(_found(exp, store, outcome, table, args.error))
-    _copy(store.folder(outcome.kept["audit_files"]), table, folder)
-    for name in written:
+    written = _copy(store.folder(outcome.kept["audit_files"]), table, folder)
+    for name in filter(written.__contains__, files):
         out.print(f"{name:<14}{folder / name}")
     if args.apply:
         applied = apply(table, _source(exp, store, outcome, table), folder, relabel=exp.repair.relabel)
@@ -108,7 +108,14 @@ def _found(exp: Experiment, store: Store, outcome: Outcome, table: pa.Table, err
         lines.append(f"noise rate    {rate} [{low}, {high}] at {exp.detect.confidence:.0%}")
     if error is not None:
         lines.append(how_many(estimate["rate"], error, exp.detect.confidence, table.num_rows))
+    if "audit_negatives" in outcome.results:
+        lines.append(_suspects(outcome.results["audit_negatives"].meta.notes["suspects"]))
     return "\n".join(lines)
+
+
+def _suspects(counts: dict[str, Any]) -> str:
+    drawn = "" if counts["used"] is None else f"; {counts['used']:,} of them drawn as negatives"
+    return f"candidates    {counts['judged']:,} for negatives judged, {counts['against']:,} not kept by a judge{drawn}"
 
 
 def _estimate(store: Store, outcome: Outcome) -> dict[str, float]:
@@ -117,28 +124,30 @@ def _estimate(store: Store, outcome: Outcome) -> dict[str, float]:
     return {row["name"]: row["value"] for row in rows if row["epoch"] == last}
 
 
-def _written(exp: Experiment) -> list[str]:
-    """Names of the files that go to --out."""
+def _files(exp: Experiment) -> list[str]:
+    """Names of the files that may go to --out."""
     sample = ["sample.csv"] if exp.audit and exp.audit.sample else []
-    return ["audit.html", "audit.csv", "audit.parquet", *sample]
+    return ["audit.html", "audit.csv", "audit.parquet", *sample, "negatives.csv", "extra_positives.jsonl"]
 
 
-def _refuse_to_overwrite(exp: Experiment, folder: Path, written: list[str]) -> None:
+def _refuse_to_overwrite(exp: Experiment, folder: Path, files: list[str]) -> None:
     """ConfigError where the files would take the place of the judgements, which are someone's work."""
     given = exp.audit and exp.audit.judgements
-    if given and Path(given).resolve() in [(folder / name).resolve() for name in written]:
+    if given and Path(given).resolve() in [(folder / name).resolve() for name in files]:
         raise ConfigError(f"the judgements in {given} would be overwritten: choose another --out, or move them")
 
 
-def _copy(made: Path, table: pa.Table, folder: Path) -> None:
-    """The files of the audit and its table, those of an earlier one giving way."""
+def _copy(made: Path, table: pa.Table, folder: Path) -> set[str]:
+    """The files of the audit and its table, those of an earlier one giving way; their names."""
+    names = {path.name for path in made.iterdir()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path in made.iterdir():
-            shutil.copyfile(path, folder / path.name)
+        for name in names:
+            shutil.copyfile(made / name, folder / name)
         pq.write_table(table, folder / "audit.parquet")
     except OSError as error:
         raise StoreError(f"cannot write to the folder {folder}, choose another --out: {error}") from error
+    return names | {"audit.parquet"}
 
 
 def _source(exp: Experiment, store: Store, outcome: Outcome, table: pa.Table) -> Source:

@@ -3,6 +3,15 @@
 Defaults are the papers'.  Everything in an `Experiment` enters the artifact keys, except fields marked `Location`.
 """
 
+from noisyir.config.ar2 import (
+    Ar2Params,
+    InitRankerParams,
+    RankerParams,
+    RankingParams,
+    RerankParams,
+    TrainAr2Params,
+    WarmUpRankerParams,
+)
 from noisyir.config.base import (
     HELD_OUT,
     Fraction,
@@ -27,6 +36,7 @@ from noisyir.config.mining import (
     CrossJudgeParams,
     DebiasedParams,
     FilterParams,
+    Judge,
     JudgesParams,
     MineParams,
     RandomRunParams,
@@ -70,6 +80,7 @@ from noisyir.config.training import (
 
 __all__ = [
     "HELD_OUT",
+    "Ar2Params",
     "AuditParams",
     "Bm25IndexParams",
     "Bm25Params",
@@ -89,6 +100,8 @@ __all__ = [
     "IndexParams",
     "IngestParams",
     "InitModelParams",
+    "InitRankerParams",
+    "Judge",
     "JudgesParams",
     "Location",
     "MineParams",
@@ -97,9 +110,12 @@ __all__ = [
     "PairColumn",
     "Params",
     "RandomRunParams",
+    "RankerParams",
+    "RankingParams",
     "RefreshParams",
     "RepairParams",
     "ReportParams",
+    "RerankParams",
     "Runtime",
     "ScoreDetectionParams",
     "ScoreLossGroupsParams",
@@ -112,9 +128,11 @@ __all__ = [
     "SoftmaxParams",
     "Split",
     "Suite",
+    "TrainAr2Params",
     "TrainCoTeachingParams",
     "TrainNpcParams",
     "TriSamplerParams",
     "WarmUpParams",
+    "WarmUpRankerParams",
     "default_home",
 ]

@@ -5,9 +5,10 @@ from typing import Any, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
+from noisyir.config.ar2 import Ar2Params, RankerParams, TrainAr2Params
 from noisyir.config.base import Params
 from noisyir.config.data import CorruptParams, HideParams, IngestParams
-from noisyir.config.mining import JudgesParams, MineParams, RefreshParams
+from noisyir.config.mining import JudgesParams, MineParams, RefreshParams, ScoreNegativesParams
 from noisyir.config.noise import AuditParams, DetectParams, RepairParams, ScorePairsParams
 from noisyir.config.results import CompareParams, NoiseTableParams, ReportParams, ScoreParams
 from noisyir.config.retrieval import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
@@ -35,6 +36,7 @@ class Experiment(Params):
     mine: MineParams = MineParams()
     judges: JudgesParams = JudgesParams()
     refresh: RefreshParams = RefreshParams()
+    score_negatives: ScoreNegativesParams = ScoreNegativesParams()
     model: InitModelParams = InitModelParams()
     train: WarmUpParams = WarmUpParams()
     methods: tuple[str, ...] = Field(
@@ -51,6 +53,8 @@ class Experiment(Params):
     repair: RepairParams = RepairParams()
     npc: NpcParams = NpcParams()
     co_teaching: CoTeachingParams = CoTeachingParams()
+    ranker: RankerParams = RankerParams()
+    ar2: Ar2Params = Ar2Params()
     audit: AuditParams | None = Field(None, description="write an audit of the training pairs; null: none")
     encode: EncodeParams = EncodeParams()
     index: IndexParams = IndexParams()
@@ -66,6 +70,11 @@ class Experiment(Params):
     def teaching(self) -> TrainCoTeachingParams:
         """The settings of training by co-teaching."""
         return TrainCoTeachingParams(**dict(self.train), co_teaching=self.co_teaching)
+
+    def adversarial(self) -> TrainAr2Params:
+        """The settings of a round of AR2."""
+        scale = self.train.scale if self.ar2.scale is None else self.ar2.scale
+        return TrainAr2Params(**{**dict(self.ar2), "scale": scale})
 
 
 class Suite(Params):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from noisyir.config import Experiment, RandomRunParams
+from noisyir.config import Experiment, Judge, RandomRunParams
 from noisyir.methods.searching import encoded, searched
 from noisyir.plan import Output, Outputs, Plan
 from noisyir.stages.bm25 import BM25
@@ -11,15 +11,20 @@ from noisyir.stages.bm25_index import BM25_INDEX
 from noisyir.stages.candidates import CANDIDATES
 from noisyir.stages.mine import MINE
 from noisyir.stages.random_run import RANDOM_RUN
+from noisyir.stages.sieve import SIEVE
 
 
 @dataclass(frozen=True)
 class Mined:
-    """What one mining wrote: all candidates, what each judge said of them, and those drawn."""
+    """What one mining wrote: all candidates, what each judge said of them, and those drawn.
+
+    sieve_curves: how training the sieve went, where it was among the judges.
+    """
 
     candidates: Output
     verdicts: Mapping[str, Output]
     negatives: Output
+    sieve_curves: Output | None
 
 
 def mine(plan: Plan, exp: Experiment, data: Outputs, model: Output, pairs: Output, label: str) -> Mined:
@@ -49,8 +54,24 @@ def mine(plan: Plan, exp: Experiment, data: Outputs, model: Output, pairs: Outpu
         doc_vectors=vectors.get("doc_vectors"),
         query_vectors=vectors.get("query_vectors"),
     )["candidates"]
-    drawn = plan.add(MINE, params, label, pairs=pairs, candidates=candidates)
-    return Mined(candidates, {}, drawn["negatives"])
+    said: dict[str, Outputs] = {
+        judge: _judged(judge, plan, exp, data, model, pairs, candidates, label) for judge in params.judges
+    }
+    verdicts = {judge: outputs["verdicts"] for judge, outputs in said.items()}
+    drawn = plan.add(MINE, params, label, pairs=pairs, candidates=candidates, verdicts=verdicts)
+    return Mined(candidates, verdicts, drawn["negatives"], said.get("sieve", {}).get("curves"))
+
+
+def _judged(
+    judge: Judge, plan: Plan, exp: Experiment, data: Outputs, model: Output, pairs: Output, found: Output, label: str
+) -> Outputs:
+    """What a judge says of the candidates; the sieve starts from the model that mines."""
+    match judge:
+        case "sieve":
+            given = {"model": model, "pairs": pairs, "qrels": data["qrels"], **_texts(data)}
+            return plan.add(SIEVE, exp.judges.sieve, label, candidates=found, **given)
+        case _:
+            raise NotImplementedError
 
 
 def _model_free(plan: Plan, exp: Experiment, data: Outputs) -> Output:

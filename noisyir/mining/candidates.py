@@ -1,6 +1,7 @@
 """Candidates as flat arrays: one row for a query and a document that may become its negative."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
@@ -35,9 +36,20 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.query)
 
-    def take(self, kept: Mask | Rows) -> Self:
+    def take(self, kept: Mask | Rows | slice) -> Self:
         """The candidates that a mask keeps, or those at these positions, in their order."""
         return type(self)(*(getattr(self, field.name)[kept] for field in fields(self)))
+
+    def blocks(self, size: int) -> Iterator[tuple[int, Self]]:
+        """Rows that are in the order of their queries, some `size` at a time: the first's position, and these rows.
+
+        Queries are whole, and numbered anew from 0 on.
+        """
+        if len(self):
+            cuts = np.unique(np.searchsorted(self.query, self.query[::size]))
+            for start, stop in zip(cuts.tolist(), [*cuts[1:].tolist(), len(self)], strict=True):
+                some = self.take(slice(start, stop))
+                yield start, replace(some, query=some.query - some.query[0])
 
     def cosines(self) -> tuple[Scores, Scores, Scores]:
         """cos(q, d-), cos(q, d+) and cos(d+, d-); 0 where a vector is zero."""

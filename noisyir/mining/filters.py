@@ -38,3 +38,12 @@ def angle(candidates: Candidates) -> Scores:
     to_candidate, to_positive, _ = candidates.cosines()
     degrees: Scores = np.degrees(np.abs(np.arccos(to_positive) - np.arccos(to_candidate)))
     return degrees
+
+
+def not_near(candidates: Candidates, cosine: float) -> Mask:
+    """cos(d+, d-) <= cosine; 0 where a vector is zero.
+
+    What nearly repeats a positive is most likely one, whatever it scores.  Ours.
+    """
+    _, _, to_positive = candidates.cosines()
+    return to_positive <= np.float64(cosine)

@@ -7,7 +7,7 @@ import numpy as np
 from noisyir.config import FilterParams, MineParams, TriSamplerParams
 from noisyir.mining import filters, samplers
 from noisyir.mining.candidates import Candidates, LogWeights, Mask, Scores
-from noisyir.mining.draw import Tiers, draw
+from noisyir.mining.draw import drawn_first
 
 _PER_NEGATIVE = 4  # transitional negatives for each one drawn; the paper gives no number
 
@@ -24,6 +24,8 @@ def filtered(candidates: Candidates, params: FilterParams) -> Mapping[str, Mask]
         kept["relative_margin"] = filters.below_share(score, positive, params.relative_margin)
     if params.max_angle is not None:
         kept["max_angle"] = filters.angle(candidates) <= params.max_angle
+    if params.max_positive_cosine is not None:
+        kept["max_positive_cosine"] = filters.not_near(candidates, params.max_positive_cosine)
     return kept
 
 
@@ -59,17 +61,15 @@ def trisampler(
     query, score = candidates.query, candidates.score
     scale = samplers.by_deviation(query, score) if params.scale == "std" else params.scale
     near = samplers.near_positive(score, candidates.positive_score, scale)
-    inside = samplers.in_triangle(*_sides(candidates, params))
+    sides = _sides(candidates, params)
     if params.draw == "one_shot":
-        return {"trisampler": near + inside, "eq_5": near}
+        return {"trisampler": near + samplers.in_triangle(*sides), "eq_5": near}
     size = params.transitional or _PER_NEGATIVE * per_query
-    transitional = np.zeros(len(query), bool)
-    transitional[draw(near[None], query, candidates.document, size, rng).rows] = True
-    return {
-        "trisampler": np.where(transitional, inside, -np.inf),
-        "eq_5": np.where(transitional, near, -np.inf),
-        "rank": samplers.topk(candidates.rank),
-    }
+    transitional = np.flatnonzero(drawn_first(near, query, candidates.document, size, rng))
+    inside, nearest = np.full((2, len(query)), -np.inf)
+    inside[transitional] = samplers.in_triangle(*(side[transitional] for side in sides))
+    nearest[transitional] = near[transitional]
+    return {"trisampler": inside, "eq_5": nearest, "rank": samplers.topk(candidates.rank)}
 
 
 def _sides(candidates: Candidates, params: TriSamplerParams) -> tuple[Scores, Scores]:
@@ -86,8 +86,3 @@ def _sides(candidates: Candidates, params: TriSamplerParams) -> tuple[Scores, Sc
         norm = candidates.positive_norm
         similarity = similarity * np.divide(candidates.query_norm, norm, out=np.zeros_like(norm), where=norm > 0)
     return similarity, candidates.score
-
-
-def stacked(weights: Mapping[str, LogWeights]) -> Tiers:
-    """Tiers as the rows of one array."""
-    return np.stack(list(weights.values()))

@@ -1,6 +1,6 @@
 """Texts as token ids, kept flat: no Python object per token, so a corpus costs four bytes a token."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -57,6 +57,20 @@ def take_ragged(offsets: npt.NDArray[np.int64], rows: Rows) -> tuple[npt.NDArray
     lengths = (offsets[1:] - offsets[:-1])[rows]
     taken = np.concatenate([[0], np.cumsum(lengths)])
     return taken, np.arange(taken[-1]) + np.repeat(offsets[:-1][rows] - taken[:-1], lengths)
+
+
+def token_batches(lengths: npt.NDArray[np.integer], budget: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Rows of texts in batches whose count times longest length is at most `budget`; at least one text each.
+
+    lengths: tokens of each text.  Longest first, so that what does not fit the device's memory fails at once.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        longest = max(int(lengths[order[start]]), 1)
+        stop = start + max(budget // longest, 1)
+        yield order[start:stop]
+        start = stop
 
 
 @dataclass(frozen=True)

@@ -1,115 +1,12 @@
-"""A cross-encoder as judge of pairs: a sequence classifier that reads query and document together.
-
-Source: Nogueira and Cho, 2019, arXiv:1901.04085.
-"""
+"""A cross-encoder as detector: how relevant it finds the document of each pair, and made-up ones."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
-from safetensors import SafetensorError
-from torch import Tensor
+from jaxtyping import Float
 
-from noisyir.errors import DataError
-from noisyir.models.bi_encoder import choose_device
-from noisyir.models.transformer_tower import quietly
-from noisyir.retrieval.encode import token_batches
+from noisyir.models.cross_encoder import CrossEncoder, Texts
 from noisyir.training.batches import Rows, TrainingPairs
-
-_TEXTS_AT_ONCE = 8192  # whose token ids are Python objects for a moment
-
-
-@dataclass(frozen=True)
-class Texts:
-    """What the rows of a `TrainingPairs` read: queries as they are, documents with their titles."""
-
-    queries: Sequence[str]
-    documents: Sequence[str]
-
-
-@dataclass(frozen=True)
-class CrossEncoder:
-    """A Hugging Face sequence classifier and its tokenizer.
-
-    max_len: tokens of query and document together, special ones included; the longer of the two is cut first.
-    """
-
-    model: Any
-    tokenizer: Any
-    max_len: int
-
-    @torch.inference_mode()
-    def logits(self, texts: Texts, batch_tokens: int, progress: Callable[[int], None]) -> Float[np.ndarray, " pair"]:
-        """How relevant the classifier finds document i to query i, as `relevance`; the longest are read first.
-
-        batch_tokens: tokens of one batch, padding included.  `progress` is told how many pairs each batch had.
-        DataError when a logit is not finite.
-        """
-        found = np.empty(len(texts.queries), np.float32)
-        for rows in token_batches(self._lengths(texts), batch_tokens):
-            inputs = self._tokens(texts, rows, padding=True, return_tensors="pt").to(self.model.device)
-            found[rows] = relevance(self.model(**inputs).logits).cpu().numpy()
-            progress(len(rows))
-        if bad := int((~np.isfinite(found)).sum()):
-            raise DataError(f"the cross-encoder gives {bad:,} of {len(found):,} pairs NaN or infinite logits")
-        return found
-
-    def _lengths(self, texts: Texts) -> Int[np.ndarray, " pair"]:
-        """Tokens of each pair; the ids are not kept, as making them anew is cheap beside reading them."""
-        lengths = [np.empty(0, np.int64)]
-        for start in range(0, len(texts.queries), _TEXTS_AT_ONCE):
-            rows = np.arange(start, min(start + _TEXTS_AT_ONCE, len(texts.queries)))
-            lengths.append(np.array([len(ids) for ids in self._tokens(texts, rows)["input_ids"]]))
-        return np.concatenate(lengths)
-
-    def _tokens(self, texts: Texts, rows: Rows, **how: Any) -> Any:
-        queries, documents = [texts.queries[row] for row in rows], [texts.documents[row] for row in rows]
-        return self.tokenizer(queries, documents, truncation="longest_first", max_length=self.max_len, **how)
-
-
-def relevance(logits: Float[Tensor, "pair label"]) -> Float[Tensor, " pair"]:
-    """The logit of the one label; of two, that of label 1 minus that of label 0, which is log odds in nats."""
-    return logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
-
-
-def load_cross_encoder(folder: Path, max_len: int, device: str = "auto") -> CrossEncoder:
-    """A saved sequence classifier, float32, in evaluation mode, on `device` (auto: a GPU when there is one).
-
-    Weights are read from safetensors alone, and no code that lies with them is run.  DataError when the folder holds
-    no classifier of one label or two with a fast tokenizer, or one that reads fewer than `max_len` tokens.
-    """
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    device = choose_device(device)
-    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    if not (folder / "tokenizer.json").exists():  # from other files transformers would make one, or need a package
-        raise DataError(f"{folder} has no tokenizer.json: AutoTokenizer.from_pretrained(...).save_pretrained writes it")
-    try:
-        with quietly():
-            tokenizer = AutoTokenizer.from_pretrained(folder, **local)
-            model, loaded = AutoModelForSequenceClassification.from_pretrained(
-                folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **local
-            )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise DataError(f"{folder} is not a sequence classifier: {' '.join(str(error).split())}") from error
-    _refuse_unfit(folder, model.config, tokenizer, sorted(loaded["missing_keys"]), max_len)
-    return CrossEncoder(model.to(device).eval(), tokenizer, max_len)
-
-
-def _refuse_unfit(folder: Path, config: Any, tokenizer: Any, missing: Sequence[str], max_len: int) -> None:
-    if missing:  # transformers would make them up
-        raise DataError(f"{folder} is not a sequence classifier: its file has no {', '.join(missing)}")
-    if config.num_labels > 2:
-        raise DataError(f"{folder} tells {config.num_labels} labels apart; cross_encoder needs one, or two")
-    if tokenizer.pad_token is None:
-        raise DataError(f"{folder} has a tokenizer without a padding token: set pad_token in tokenizer_config.json")
-    limit = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", max_len))
-    if max_len > limit:
-        raise DataError(f"{folder} reads at most {limit} tokens; max_len asks for {max_len}")
 
 
 def score_together(

@@ -11,12 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Int
+from jinja2 import Environment
 from markupsafe import Markup
 
 from noisyir.config import AuditParams, DetectParams
 from noisyir.report.audit_histogram import border, histogram
 from noisyir.report.audit_reasons import chance
 from noisyir.report.audit_rows import first_of_each
+from noisyir.report.audit_suspects import Suspects, judge_rows, suspects_data
 from noisyir.report.audit_words import Texts
 from noisyir.report.pages import templates
 
@@ -32,6 +34,16 @@ _COLUMNS = [
     ("source", "source", "text"),
     ("query", "query", "text"),
     ("document", "document", "text"),
+]
+_SUSPECT_COLUMNS = [
+    ("judges", "not kept by", "text"),
+    ("confidence", "confidence", "num"),
+    ("score", "score", "num"),
+    ("positive_score", "positive's", "num"),
+    ("used", "drawn", "text"),
+    ("query", "query", "text"),
+    ("positive", "its positive", "text"),
+    ("document", "candidate", "text"),
 ]
 
 
@@ -50,20 +62,23 @@ class Making:
 
 @dataclass(frozen=True)
 class Audit:
-    """What the page tells of: all pairs, the most suspect first; the rows shown, with reasons; texts; the estimate."""
+    """What the page tells of: all pairs, the most suspect first; the rows shown, with reasons; texts; the estimate.
+
+    suspects: candidates for negatives, where judges were asked about them.
+    """
 
     pairs: pa.Table
     shown: pa.Table
     texts: Texts
     estimate: Mapping[str, float]
     making: Making
+    suspects: Suspects | None = None
 
 
 def render(params: AuditParams, audit: Audit) -> str:
     """The page as HTML text; the same input gives the same text."""
     pages = templates(percent=lambda share: f"{100 * share:.1f}", count=lambda number: f"{number:,}")
-    assert pages.loader
-    script = pages.loader.get_source(pages, "audit.js")[0]
+    script = _script(pages, audit)
     pairs, detect = audit.pairs, audit.making.detect
     is_clean = pc.equal(pairs["verdict"], "clean").to_numpy(zero_copy_only=False)
     # a Beta's moments do not draw it: its curve is no bell
@@ -85,10 +100,31 @@ def render(params: AuditParams, audit: Audit) -> str:
         sources=worst_sources(pairs)[:_SOURCES],
         source_count=pc.count_distinct(pairs["source"]).as_py(),
         columns=[column for column in _COLUMNS if column[0] == "document" or _has_values(audit.shown[column[0]])],
+        **_about_suspects(params, audit.suspects),
         data=Markup(json_for_html(page_data(params, audit))),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def _script(pages: Environment, audit: Audit) -> str:
+    """The page's own JavaScript, with what the second table takes where there is one."""
+    assert pages.loader
+    names = ["audit.js", *(["audit_negatives.js"] if audit.suspects and audit.suspects.rows.num_rows else [])]
+    return "\n".join(pages.loader.get_source(pages, name)[0] for name in names)
+
+
+def _about_suspects(params: AuditParams, suspects: Suspects | None) -> dict[str, Any]:
+    if suspects is None:
+        return {"judges": []}
+    rows, judges = suspects.rows, judge_rows(suspects.judges)
+    return {
+        "judges": judges,
+        "together": judges[-1],
+        "suspects": rows.num_rows,
+        "promoted": suspects.sure(params.promote).num_rows,
+        "suspect_columns": [column for column in _SUSPECT_COLUMNS if _has_values(rows[column[0]])],
+    }
 
 
 def page_data(params: AuditParams, audit: Audit) -> dict[str, Any]:
@@ -98,6 +134,7 @@ def page_data(params: AuditParams, audit: Audit) -> dict[str, Any]:
         first_of_each(shown[name].combine_chunks(), params.better) for name in ("better", "better_similarities")
     )
     named = [shown["doc_id"].combine_chunks(), better.flatten(), shown["replacement"].combine_chunks().drop_null()]
+    named += [audit.suspects.named] if audit.suspects else []
     documents = documents.filter(pc.is_in(documents["doc_id"], value_set=pa.concat_arrays(named)))
     number = {doc_id: place for place, doc_id in enumerate(documents["doc_id"].to_pylist())}
     rows = {name: shown[name].to_pylist() for name in ("query_id", "source", "verdict", "rank", "duplicates", "reason")}
@@ -120,6 +157,7 @@ def page_data(params: AuditParams, audit: Audit) -> dict[str, Any]:
             "length": pc.utf8_length(documents["text"]).to_pylist(),
         },
         "common": sorted(audit.texts.common),
+        **({"negatives": suspects_data(audit.suspects, number, params.text_chars)} if audit.suspects else {}),
     }
 
 

@@ -47,8 +47,16 @@ def chance(p: float) -> str:
     return ">0.99" if p > 0.995 else f"{p:.2f}"
 
 
+def apart(high: float, low: float) -> tuple[str, str]:
+    """Both numbers to as many places, at least two and at most six, as tell them apart."""
+    for places in range(2, 7):
+        if f"{high:.{places}f}" != f"{low:.{places}f}":
+            break
+    return f"{high:.{places}f}", f"{low:.{places}f}"
+
+
 def _beside_better(pair: Evidence, other: str, theirs: float, own: float) -> str:
-    best, mine = _apart(theirs, own)
+    best, mine = apart(theirs, own)
     place = f"rank {pair.rank:,}" if pair.rank else "too deep to be found"
     aside = place + ("" if pair.shared else ", no telling word shared")
     if not pair.is_clean:
@@ -70,11 +78,3 @@ def _found_first(pair: Evidence) -> str:
 
 def _count(shared: int) -> str:
     return {0: "no telling word", 1: "1 telling word"}.get(shared, f"{shared} telling words")
-
-
-def _apart(high: float, low: float) -> tuple[str, str]:
-    """Both numbers to as many places, at least two and at most six, as tell them apart."""
-    for places in range(2, 7):
-        if f"{high:.{places}f}" != f"{low:.{places}f}":
-            break
-    return f"{high:.{places}f}", f"{low:.{places}f}"

@@ -13,6 +13,7 @@ from noisyir.eval.bench_detection import Quality
 from noisyir.report.bench_chart import Line, Point, Role, rate_chart
 from noisyir.report.bench_history import environment, facts, settings
 from noisyir.report.detection import bench_rows, percent
+from noisyir.report.mining import NOTHING, FalseNegatives, mining_markdown
 from noisyir.report.pages import templates
 from noisyir.report.summary import markdown_table, p_value, signed
 
@@ -24,13 +25,17 @@ _NONE = "\N{EN DASH}"
 
 @dataclass(frozen=True)
 class Bench:
-    """What the page tells: the summary (BENCH_SUMMARY), the detectors, seeds and number of cells, the builds behind."""
+    """What the page tells: the summary (BENCH_SUMMARY), the detectors, seeds and number of cells, the builds behind.
+
+    The summary is empty where nothing was trained.
+    """
 
     summary: pa.Table
     detection: Sequence[Quality]
     seeds: Sequence[int]
     cells: int
     builds: Sequence[Meta]
+    false_negatives: FalseNegatives = NOTHING
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         sections={name: [(table, _chart(table)) for table in found] for name, found in sections.items()},
         tests=[(row, word(row, params.alpha)) for row in rows if row["against"] is not None],
         detection=bench_rows(bench.detection),
+        mining=bench.false_negatives,
         facts=facts(bench.builds),
         settings=settings(bench.builds),
         environment=environment(bench.builds),
@@ -91,6 +97,8 @@ def markdown(params: NoiseTableParams, bench: Bench) -> str:
         parts += ["## Differences\n", markdown_table(tests, left=6), f"{_tests_note(params, len(tests) - 1)}\n"]
     if bench.detection:
         parts += ["## Detection\n", markdown_table(bench_rows(bench.detection), left=3)]
+    if tables_of_mining := mining_markdown(bench.false_negatives):
+        parts += ["## False negatives\n", tables_of_mining]
     return "\n".join(parts)
 
 

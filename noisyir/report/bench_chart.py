@@ -1,6 +1,6 @@
-"""Lines of several methods over the noise rate, as SVG text; told apart by shape, dashes and labels, not by colour."""
+"""Lines of methods over noise rate or epoch, as SVG text; told apart by shape, dashes and labels, not by colour."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
@@ -12,20 +12,21 @@ _LEFT, _TOP, _BOTTOM, _WIDTH, _LEAST_HEIGHT = 50, 14, 40, 520, 250
 _LABEL_GAP, _LABEL_WIDTH, _MAX_NAME = 14.0, 132, 20
 _COLOURS = 7  # classes s0 to s6 of the page's style
 _MARKS = ("circle", "square", "diamond", "triangle")
+_MARKED = 24  # points of a line, at most, that are marked one by one
 
 
 @dataclass(frozen=True)
 class Point:
-    """A mean at a noise rate (a share) with its spread over seeds, 0 where that is not known."""
+    """A mean at a noise rate (a share) or an epoch, with its spread over seeds, 0 where that is not known."""
 
-    rate: float
+    at: float
     mean: float
     spread: float
 
 
 @dataclass(frozen=True)
 class Line:
-    """One method's points, by rising rate."""
+    """One method's points, from left to right."""
 
     name: str
     role: Role
@@ -34,10 +35,22 @@ class Line:
 
 def rate_chart(lines: Sequence[Line], *, name: str) -> str:
     """Mean by rate, a line a method with its name at the end; whiskers reach one standard deviation over seeds."""
+    rates = sorted({point.at for line in lines for point in line.points})
+    return _chart(lines, {rate: f"{100 * rate:g} %" for rate in rates}, "noise rate", name)
+
+
+def epoch_chart(lines: Sequence[Line], *, name: str) -> str:
+    """The same by epoch of training."""
+    places = [point.at for line in lines for point in line.points]
+    ticks = [tick for tick in nice_ticks(min(places), max(places), 5) if min(places) <= tick <= max(places)]
+    return _chart(lines, {tick: f"{tick:g}" for tick in ticks}, "epoch", name)
+
+
+def _chart(lines: Sequence[Line], ticks: Mapping[float, str], axis: str, name: str) -> str:
     height = max(_LEAST_HEIGHT, round(_TOP + _BOTTOM + _LABEL_GAP * len(lines)))
     points = [point for line in lines for point in line.points]
     frame = _Frame(points, height)
-    parts = frame.axes(sorted({point.rate for point in points}))
+    parts = frame.axes(ticks, axis)
     labels = spread_out([frame.y(line.points[-1].mean) for line in lines], _LABEL_GAP, _TOP, height - _BOTTOM)
     others = 0
     for line, label in zip(lines, labels, strict=True):
@@ -48,7 +61,7 @@ def rate_chart(lines: Sequence[Line], *, name: str) -> str:
         parts.append(f'<g class="series {tone}">{"".join(_line(line, frame, mark, label))}</g>')
     ends = ", ".join(f"{line.name} {line.points[0].mean:.3f} to {line.points[-1].mean:.3f}" for line in lines)
     head = f'<svg class="chart rates" viewBox="0 0 {_WIDTH} {height}" role="img"'
-    return f'{head} aria-label="{escape(f"{name} by noise rate: {ends}")}">{"".join(parts)}</svg>'
+    return f'{head} aria-label="{escape(f"{name} by {axis}: {ends}")}">{"".join(parts)}</svg>'
 
 
 def spread_out(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -77,22 +90,22 @@ def spread_out(places: Sequence[float], gap: float, low: float, high: float) -> 
 
 
 class _Frame:
-    """Where rates and means lie in the picture."""
+    """Where points lie in the picture."""
 
     def __init__(self, points: Sequence[Point], height: int) -> None:
         self.height, self.right = height, _WIDTH - _LABEL_WIDTH
-        self.rates = min(p.rate for p in points), max(p.rate for p in points)
+        self.ends = min(p.at for p in points), max(p.at for p in points)
         self.ticks = nice_ticks(min(p.mean - p.spread for p in points), max(p.mean + p.spread for p in points), 4)
 
-    def x(self, rate: float) -> float:
-        low, high = self.rates
-        return _LEFT + (rate - low) / ((high - low) or 1.0) * (self.right - _LEFT)
+    def x(self, at: float) -> float:
+        low, high = self.ends
+        return _LEFT + (at - low) / ((high - low) or 1.0) * (self.right - _LEFT)
 
     def y(self, value: float) -> float:
         low, high = self.ticks[0], self.ticks[-1]
         return self.height - _BOTTOM - (value - low) / (high - low) * (self.height - _BOTTOM - _TOP)
 
-    def axes(self, rates: Sequence[float]) -> list[str]:
+    def axes(self, ticks: Mapping[float, str], label: str) -> list[str]:
         parts = []
         for tick in self.ticks:
             y = self.y(tick)
@@ -100,17 +113,17 @@ class _Frame:
             parts.append(f'<text x="{_LEFT - 10}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>')
         bottom = self.height - _BOTTOM + 18
         parts += [
-            f'<text x="{self.x(rate):.1f}" y="{bottom}" text-anchor="middle">{100 * rate:g} %</text>' for rate in rates
+            f'<text x="{self.x(at):.1f}" y="{bottom}" text-anchor="middle">{text}</text>' for at, text in ticks.items()
         ]
         middle = (_LEFT + self.right) / 2
-        parts.append(f'<text x="{middle:.0f}" y="{self.height - 5}" text-anchor="middle">noise rate</text>')
+        parts.append(f'<text x="{middle:.0f}" y="{self.height - 5}" text-anchor="middle">{label}</text>')
         return parts
 
 
 def _line(line: Line, frame: _Frame, mark: str, label: float) -> list[str]:
-    places = [(frame.x(point.rate), frame.y(point.mean), point) for point in line.points]
+    places = [(frame.x(point.at), frame.y(point.mean), point) for point in line.points]
     parts = [f'<polyline class="line" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)}"/>']
-    for x, y, point in places:
+    for x, y, point in places if len(places) <= _MARKED else places[-1:]:
         if point.spread:
             top, bottom = frame.y(point.mean + point.spread), frame.y(point.mean - point.spread)
             parts.append(f'<line class="whisker" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>')

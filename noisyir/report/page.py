@@ -15,6 +15,7 @@ from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, spl
 from noisyir.report.detection import detection_rows
 from noisyir.report.flow import flow_graph
 from noisyir.report.history import Build
+from noisyir.report.mining import FalseNegatives
 from noisyir.report.pages import templates
 from noisyir.report.queries import Changes
 from noisyir.report.summary import p_value, signed
@@ -24,12 +25,13 @@ _SHOWN_PACKAGES = 24
 
 @dataclass(frozen=True)
 class Results:
-    """What was measured: the comparison, the curves of training, the queries that changed most, wrong pairs found."""
+    """What was measured: the comparison, the curves of training, the queries that changed most, and what was wrong."""
 
     comparison: pa.Table
     curves: pa.Table | None
     changes: Changes | None
     detection: pa.Table | None
+    false_negatives: FalseNegatives
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         tests=[row for row in comparison if row["baseline"] is not None],
         curves=_curve_charts(results.curves),
         detection=detection_rows(results.detection) if results.detection else [],
+        mining=results.false_negatives,
         changes=results.changes,
         query_texts=_query_texts(dataset, results.changes),
         **_dataset_card(dataset, builds),

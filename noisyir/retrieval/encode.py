@@ -12,7 +12,7 @@ import pyarrow as pa
 import torch
 
 from noisyir.errors import DataError
-from noisyir.models.tokens import Side, Tokens
+from noisyir.models.tokens import Side, Tokens, token_batches
 from noisyir.schemas import Artifact
 from noisyir.tables import conform, write_part
 
@@ -93,20 +93,6 @@ def embed_all(model: Encoder, tokens: Tokens, side: Side, batch_tokens: int) -> 
         vectors[rows] = found
     assert vectors is not None, "a shard has at least one text"
     return vectors
-
-
-def token_batches(lengths: npt.NDArray[np.integer], budget: int) -> Iterator[npt.NDArray[np.int64]]:
-    """Rows of texts in batches whose count times longest length is at most `budget`; at least one text each.
-
-    lengths: tokens of each text.  Longest first, so that what does not fit the device's memory fails at once.
-    """
-    order = np.argsort(-lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        longest = max(int(lengths[order[start]]), 1)
-        stop = start + max(budget // longest, 1)
-        yield order[start:stop]
-        start = stop
 
 
 def _refuse_not_finite(vectors: npt.NDArray[Any], shard: Shard, side: Side) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,13 +12,24 @@ import pyarrow.compute as pc
 from noisyir.audit.judge import MOST_SUSPECT_FIRST, read_judgements, recalibrated
 from noisyir.builds import Ref
 from noisyir.config import AuditParams, DetectParams
-from noisyir.errors import DataError
+from noisyir.errors import ConfigError, DataError
 from noisyir.schemas import AUDIT as ROWS
-from noisyir.schemas import AUDIT_FILES, CORPUS, NOISE_ESTIMATE, NOISE_FLAGS, PAIRS, QUERIES, RIVALS
+from noisyir.schemas import (
+    AUDIT_FILES,
+    AUDIT_JUDGES,
+    AUDIT_NEGATIVES,
+    CORPUS,
+    NOISE_ESTIMATE,
+    NOISE_FLAGS,
+    PAIRS,
+    QUERIES,
+    RIVALS,
+)
 from noisyir.stage import Job, Stage
 
 if TYPE_CHECKING:
     from noisyir.report.audit import Making
+    from noisyir.report.audit_suspects import Suspects
     from noisyir.report.audit_words import Texts
 
 _PAIR = ["query_id", "doc_id"]
@@ -34,7 +46,8 @@ def audit(job: Job[AuditParams]) -> None:
     if job.params.judgements is not None:
         pairs, estimate, making = _by_hand(job, job.params.judgements, pairs, estimate, making)
     pairs = _searched(job, pairs.sort_by(MOST_SUSPECT_FIRST).combine_chunks())
-    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), _shown_beside(pairs, job.params)]).unique()
+    suspects = _suspects(job)
+    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), *_shown_beside(pairs, suspects, job.params)]).unique()
     texts = read_texts(job.batches("corpus", _CHUNK), wanted, pairs["query"].unique().to_pylist())
     _refuse_unknown(pairs["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
     folder = job.new_folder("audit_files")
@@ -42,8 +55,10 @@ def audit(job: Job[AuditParams]) -> None:
         write_csv(_written(job, pairs, texts, out.append), folder / "audit.csv")
     if job.params.sample:
         write_csv([_sample(job, pairs, texts)], folder / "sample.csv")
+    if suspects:
+        _write_suspects(job, suspects, texts, folder)
     shown = _explained(pairs.slice(0, job.params.html_rows), texts)
-    page = render(job.params, Audit(pairs, shown, texts, estimate, making))
+    page = render(job.params, Audit(pairs, shown, texts, estimate, making, suspects))
     (folder / "audit.html").write_text(page, encoding="utf-8")
 
 
@@ -108,6 +123,29 @@ def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
     return pairs
 
 
+def _suspects(job: Job[AuditParams]) -> "Suspects | None":
+    """Candidates for negatives that are likely relevant, where judges were asked."""
+    from noisyir.report.audit_suspects import Suspects
+
+    given = job.has("audit_negatives"), job.has("audit_judges")
+    if any(given) and not all(given):
+        raise ConfigError("audit shows audit_negatives beside audit_judges: give it both of one build, or neither")
+    return Suspects(job.table("audit_negatives"), job.table("audit_judges")) if all(given) else None
+
+
+def _write_suspects(job: Job[AuditParams], suspects: "Suspects", texts: "Texts", folder: Path) -> None:
+    from noisyir.audit.promote import write_extra_positives
+    from noisyir.report.audit_csv import write_csv
+
+    rows = suspects.rows
+    _refuse_unknown(rows["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
+    write_csv([_cut(rows, job.params.text_chars)], folder / "negatives.csv")
+    sure = suspects.sure(job.params.promote)
+    if sure.num_rows:
+        write_extra_positives(sure, texts, folder / "extra_positives.jsonl")
+    job.note("suspects", {"shown": rows.num_rows, "extra_positives": sure.num_rows})
+
+
 def _last_epoch(table: pa.Table) -> pa.Table:
     return table.filter(pc.equal(table["epoch"], pc.max(table["epoch"])))
 
@@ -129,13 +167,14 @@ def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, whe
         )
 
 
-def _shown_beside(pairs: pa.Table, params: AuditParams) -> pa.Array:
+def _shown_beside(pairs: pa.Table, suspects: "Suspects | None", params: AuditParams) -> list[pa.Array]:
     """Ids of the other documents that the page shows."""
     from noisyir.report.audit_rows import first_of_each
 
     shown = pairs.slice(0, params.html_rows)
     better = first_of_each(shown["better"].combine_chunks(), params.better)
-    return pa.concat_arrays([better.flatten(), shown["replacement"].combine_chunks().drop_null()])
+    replacements = shown["replacement"].combine_chunks().drop_null()
+    return [better.flatten(), replacements, *([suspects.named] if suspects else [])]
 
 
 def _explained(pairs: pa.Table, texts: "Texts") -> pa.Table:
@@ -201,7 +240,7 @@ def _making(job: Job[AuditParams]) -> "Making":
 
 AUDIT = Stage(
     name="audit",
-    version=2,
+    version=3,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],
@@ -210,6 +249,8 @@ AUDIT = Stage(
         "flags": NOISE_FLAGS.all(),
         "estimate": NOISE_ESTIMATE.all(),
         "rivals": RIVALS.all().or_none(),
+        "audit_negatives": AUDIT_NEGATIVES.all().or_none(),
+        "audit_judges": AUDIT_JUDGES.all().or_none(),
     },
     writes={"audit": ROWS, "audit_files": AUDIT_FILES},
     run=audit,

@@ -25,7 +25,7 @@ _PAIR = ["query_id", "doc_id"]
 class Documents(NamedTuple):
     """The documents that a run or a pair names: their ids and doc_rows, and a number for each, equal where texts are.
 
-    lines: their tokens, to look for answers in; empty where the data has no answers.
+    lines: their tokens, to look for answers in; empty where the data has no answers, or those that hold one are kept.
     """
 
     ids: pa.Array
@@ -75,7 +75,7 @@ def _documents(job: Job[CandidatesParams], found: pa.Table) -> Documents:
     from noisyir.eval.answers import token_line
 
     named = pa.chunked_array([*found["doc_id"].chunks, *job.table("pairs")["doc_id"].chunks], pa.string())
-    wanted, reads_answers = named.unique(), job.rows("answers") > 0
+    wanted, reads_answers = named.unique(), job.params.answering == "leave_out" and job.rows("answers") > 0
     ids: list[str] = []
     rows: list[int] = []
     lines: list[str] = []
@@ -100,7 +100,8 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: Documents) 
     """For each rule the hits that it leaves out and no rule before it does.
 
     positive: a pair gives it to the query; same_text: to a query of the same text, or a document of the same text;
-    held_out: pairs of dev and test do so, to such a query or to any; answering: it holds an answer (DPR's rule).
+    held_out: pairs of dev and test do so, to such a query or to any; answering: it holds an answer (DPR's rule), unless
+    `answering` is keep.
     """
     pairs, queries = job.table("pairs"), job.table("queries")
     text_of = queries["text"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -122,8 +123,9 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: Documents) 
         "positive": _are_pairs(found, pairs),
         "same_text": among(training, of_query=True),
         "held_out": among(~training, of_query=job.params.held_out == "same_query"),
-        "answering": _answering(job, found, documents),
     }
+    if job.params.answering == "leave_out":
+        rules["answering"] = _answering(job, found, documents)
     before = np.zeros(found.num_rows, bool)
     for name, mask in rules.items():
         rules[name] = mask & ~before

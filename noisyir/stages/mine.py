@@ -1,5 +1,6 @@
 """mine: hard negatives for the training queries, drawn from their candidates."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,46 +9,45 @@ import pyarrow.compute as pc
 
 from noisyir.config import MineParams
 from noisyir.errors import ConfigError
-from noisyir.schemas import CANDIDATES, NEGATIVES, PAIRS
+from noisyir.schemas import CANDIDATES, NEGATIVES, PAIRS, VERDICTS
 from noisyir.stage import Job, Stage
 
 if TYPE_CHECKING:
-    from noisyir.mining.candidates import Candidates
+    from noisyir.mining.candidates import Candidates, Mask, Rows
+
+_PAIR = ["query_id", "doc_id"]
 
 
 def mine(job: Job[MineParams]) -> None:
-    """Filter the candidates, weigh the rest, and draw; equal for equal candidates in whatever order they come."""
-    from noisyir.mining.draw import draw, shares
-    from noisyir.mining.tiers import filtered, stacked, tiers
+    """Keep what all judges and filters keep, weigh it, and draw; equal for equal candidates in whatever order."""
+    from noisyir.mining.negatives import negatives
+    from noisyir.mining.tiers import filtered
 
-    params = job.params
     table, candidates = _by_ids(job)
     kept, removed = np.ones(len(candidates), bool), {}
-    for name, keeps in filtered(candidates, params.filters).items():
+    for name, keeps in (*_judged(job, table), *filtered(candidates, job.params.filters).items()):
         removed[name] = int((kept & ~keeps).sum())
         kept &= keeps
     candidates = candidates.take(kept)
-    weights = tiers(candidates, params, job.rng("transitional"))
-    drawn = draw(stacked(weights), candidates.query, candidates.document, params.per_query, job.rng("draw"))
-    weight = shares(weights[params.sampler], candidates.query)[drawn.rows]
+    drawn = negatives(candidates, job.params, job.rng("draw"), job.rng("transitional"))
     job.write(
         "negatives",
-        table.select(["query_id", "doc_id"])
+        table.select(_PAIR)
         .take(np.flatnonzero(kept)[drawn.rows])
-        .append_column("weight", pa.array(weight, pa.float32()))
+        .append_column("weight", pa.array(drawn.weight, pa.float32()))
         .append_column("draw", pa.array(drawn.draw, pa.int32())),
     )
-    sampler, *others = np.bincount(drawn.tier, minlength=len(weights)).tolist()
+    fallbacks = dict(list(drawn.by.items())[1:])
     training = pc.count_distinct(_training(job)).as_py()
-    full = int((np.bincount(candidates.query[drawn.rows]) >= params.per_query).sum())
+    full = int((np.bincount(candidates.query[drawn.rows]) >= job.params.per_query).sum())
     job.note(
         "negatives",
         {
             "candidates": table.num_rows,
             "removed": removed,
-            "drawn": sampler + sum(others),
-            "filled_up_by": dict(zip(list(weights)[1:], others, strict=True)),
-            "fallback_rate": sum(others) / max(1, len(drawn.rows)),
+            "drawn": len(drawn.rows),
+            "filled_up_by": fallbacks,
+            "fallback_rate": sum(fallbacks.values()) / max(1, len(drawn.rows)),
             "queries": training,
             "queries_with_too_few": training - full,
         },
@@ -59,28 +59,58 @@ def _training(job: Job[MineParams]) -> pa.ChunkedArray:
     return pairs.filter(pc.equal(pairs["split"], "train"))["query_id"]
 
 
+def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]]":
+    """For each judge, in the order of `mine.judges`, the candidates that it keeps; those it did not see go."""
+    judges, given = job.params.judges, job.tables("verdicts")
+    if unheard := sorted(set(judges) ^ set(given)):
+        raise ConfigError(
+            f"mine.judges={list(judges)}, but the verdicts given are those of {list(given)}: "
+            f"name {unheard} and give their verdicts, or do neither"
+        )
+    rows = table.select(_PAIR).append_column("row", pa.array(np.arange(len(table))))
+    for judge in judges:
+        verdicts = given[judge]
+        keeps = np.zeros(len(table), bool)
+        keeps[rows.join(verdicts.filter(verdicts["keep"]), _PAIR, join_type="left semi")["row"].to_numpy()] = True
+        yield judge, keeps
+
+
 def _by_ids(job: Job[MineParams]) -> tuple[pa.Table, "Candidates"]:
     """The candidates in the order of their ids, and as arrays.  ConfigError where scores are needed and missing."""
     from noisyir.mining.candidates import Candidates
 
     params, table = job.params, job.table("candidates")
     if params.needs_scores and table["score"].null_count:
-        filters = params.filters.used
-        wants = f"mine.filters.{filters[0]}" if filters else f"mine.sampler={params.sampler}"
-        raise ConfigError(f"{wants} needs scores: give the stage candidates the vectors of a model")
-    query, document = (
-        pc.rank(table[name], tiebreaker="dense").to_numpy().astype(np.int64) - 1 for name in ("query_id", "doc_id")
-    )
-    order = np.lexsort((document, query))
+        raise ConfigError(f"{_wanting_scores(params)} needs scores: give the stage candidates the vectors of a model")
+    query, document = _numbers(table["query_id"]), _numbers(table["doc_id"])
+    order = np.argsort(query * (document.max(initial=0) + 1) + document)
     scores = {name: table[name].to_numpy() for name, kind in CANDIDATES.columns.items() if kind == pa.float32()}
     return table.take(order), Candidates(query, document, table["rank"].to_numpy(), **scores).take(order)
 
 
+def _wanting_scores(params: MineParams) -> str:
+    if params.filters.used:
+        return f"mine.filters.{params.filters.used[0]}"
+    return "mine.judges=blend" if params.sampler in ("uniform", "topk") else f"mine.sampler={params.sampler}"
+
+
+def _numbers(ids: pa.ChunkedArray) -> "Rows":
+    """The ids as numbers from 0 on, in the order of the ids."""
+    encoded = ids.combine_chunks().dictionary_encode()
+    place_of = pc.rank(encoded.dictionary).to_numpy().astype(np.int64) - 1
+    numbers: Rows = place_of[encoded.indices.to_numpy()]
+    return numbers
+
+
 MINE = Stage(
     name="mine",
-    version=2,
+    version=3,
     params=MineParams,
-    reads={"candidates": CANDIDATES.all(), "pairs": PAIRS["query_id", "split"]},
+    reads={
+        "candidates": CANDIDATES.all(),
+        "pairs": PAIRS["query_id", "split"],
+        "verdicts": VERDICTS["query_id", "doc_id", "keep"].each().or_none(),
+    },
     writes={"negatives": NEGATIVES},
     run=mine,
     seeded=True,

@@ -8,7 +8,16 @@ import pyarrow as pa
 
 from noisyir.config import NoiseTableParams
 from noisyir.errors import DataError
-from noisyir.schemas import BENCH_PAGE, BENCH_SUMMARY, BENCH_VALUES, DETECTION, METRICS
+from noisyir.schemas import (
+    BENCH_PAGE,
+    BENCH_SUMMARY,
+    BENCH_VALUES,
+    CURVES,
+    DETECTION,
+    LOSS_GROUPS,
+    METRICS,
+    MINING_QUALITY,
+)
 from noisyir.stage import Job, Stage
 
 if TYPE_CHECKING:
@@ -16,15 +25,24 @@ if TYPE_CHECKING:
 
 
 def noise_table(job: Job[NoiseTableParams]) -> None:
-    """Compare the methods under every kind and rate of noise; write the values, the summary and the page."""
+    """Compare the methods under every kind and rate of noise; write the values, the summary and the page.
+
+    A bench may also train nothing and tell only how good its candidates and its mining are.
+    """
     from noisyir.eval.bench import by_cell, read_blocks, summarise
     from noisyir.eval.bench_detection import detection_quality
     from noisyir.provenance import lineage
     from noisyir.report.bench import Bench, markdown, render
+    from noisyir.report.mining import of_bench
 
     params, metrics = job.params, by_cell(job.tables("metrics"))
-    if not metrics:
-        raise DataError("noise_table: the bench has no cell: give it at least one method, seed and kind of noise")
+    mining, losses, curves = (by_cell(job.tables(name)) for name in ("mining", "losses", "sieve_curves"))
+    cells = {*metrics, *mining}
+    if not cells:
+        raise DataError(
+            "noise_table: the bench has no cell: give it at least one method, or negatives to mine, and a seed and a "
+            "kind of noise"
+        )
     summary = summarise(
         read_blocks(metrics),
         job.rng("bootstrap"),
@@ -36,8 +54,9 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     _write_values(job, metrics)
     job.write("bench_summary", summary)
     detection = detection_quality(by_cell(job.tables("detection")))
-    builds = lineage(job.store, chain(job.refs("metrics").values(), job.refs("detection").values()))
-    bench = Bench(summary, detection, sorted({cell.seed for cell in metrics}), len(metrics), builds)
+    builds = lineage(job.store, chain.from_iterable(job.refs(name).values() for name in job.step.stage.reads))
+    seeds = sorted({cell.seed for cell in cells})
+    bench = Bench(summary, detection, seeds, len(cells), builds, of_bench(mining, losses, curves))
     folder = job.new_folder("bench_page")
     (folder / "bench.html").write_text(render(params, bench), encoding="utf-8")
     (folder / "bench.md").write_text(markdown(params, bench), encoding="utf-8")
@@ -56,9 +75,15 @@ def _write_values(job: Job[NoiseTableParams], metrics: "Mapping[Cell, pa.Table]"
 
 NOISE_TABLE = Stage(
     name="noise_table",
-    version=1,
+    version=2,
     params=NoiseTableParams,
-    reads={"metrics": METRICS.all().each(), "detection": DETECTION.all().each()},
+    reads={
+        "metrics": METRICS.all().each().or_none(),
+        "detection": DETECTION.all().each().or_none(),
+        "mining": MINING_QUALITY.all().each().or_none(),
+        "losses": LOSS_GROUPS.all().each().or_none(),
+        "sieve_curves": CURVES.all().each().or_none(),
+    },
     writes={"bench_values": BENCH_VALUES, "bench_summary": BENCH_SUMMARY, "bench_page": BENCH_PAGE},
     run=noise_table,
     seeded=True,

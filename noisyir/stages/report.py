@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from noisyir.config import ReportParams
-from noisyir.schemas import COMPARISON, CORPUS, CURVES, DENSE_RUN, DETECTION, EXCLUDED, METRICS, PAIRS, QRELS, QUERIES
+from noisyir.schemas import (
+    COMPARISON,
+    CORPUS,
+    CURVES,
+    DENSE_RUN,
+    DETECTION,
+    EXCLUDED,
+    METRICS,
+    MINING_QUALITY,
+    PAIRS,
+    QRELS,
+    QUERIES,
+)
 from noisyir.schemas import REPORT as PAGE
 from noisyir.stage import Job, Stage
 
@@ -20,6 +32,7 @@ def report(job: Job[ReportParams]) -> None:
     from pyarrow import csv
 
     from noisyir.report.dataset import example_pairs, read_corpus
+    from noisyir.report.mining import of_run
     from noisyir.report.page import Dataset, Results, render
     from noisyir.report.summary import difference_rows, markdown_table, summary_rows
 
@@ -28,8 +41,9 @@ def report(job: Job[ReportParams]) -> None:
     examples = example_pairs(pairs, job.params.examples)
     shown = [doc_id for _, doc_id in examples] + [change.doc_id for change in (changes.all() if changes else ())]
     corpus = read_corpus(job.batches("corpus"), shown)
-    curves, detection = (job.table(name) if job.has(name) else None for name in ("curves", "detection"))
-    results = Results(comparison, curves, changes, detection)
+    optional = ("curves", "detection", "mining")
+    curves, detection, mining = (job.table(name) if job.has(name) else None for name in optional)
+    results = Results(comparison, curves, changes, detection, of_run(mining, job.tables("sieve_curves")))
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))
@@ -65,13 +79,13 @@ def _builds(job: Job[Any]) -> "list[Build]":
 
     runs, metrics = job.refs("runs"), job.refs("metrics")
     systems = {label: [ref, runs[label]] if label in runs else [ref] for label, ref in metrics.items()}
-    others = [ref for ref in job.inputs.values() if isinstance(ref, Ref)]
+    others = [ref for ref in job.inputs.values() if isinstance(ref, Ref)] + list(job.refs("sieve_curves").values())
     return name_builds(lineage(job.store, [*chain(*systems.values()), *others]), systems)
 
 
 REPORT = Stage(
     name="report",
-    version=2,
+    version=3,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),
@@ -79,6 +93,8 @@ REPORT = Stage(
         "runs": DENSE_RUN["query_id", "doc_id", "rank"].each(),
         "curves": CURVES.all().or_none(),
         "detection": DETECTION.all().or_none(),
+        "mining": MINING_QUALITY.all().or_none(),
+        "sieve_curves": CURVES.all().each().or_none(),
         "corpus": CORPUS["doc_id", "title", "text"],
         "queries": QUERIES.all(),
         "pairs": PAIRS.all(),

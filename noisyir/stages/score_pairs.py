@@ -120,9 +120,10 @@ def _read_together(
     queries: list[str],
 ) -> Sequence[np.ndarray]:
     """(score, null score, near score) by a cross-encoder."""
+    from noisyir.models.cross_encoder import Texts, load_cross_encoder
     from noisyir.models.tokens import passage_text
     from noisyir.models.weights import locate_classifier
-    from noisyir.noise.cross_encoder import Texts, load_cross_encoder, score_together
+    from noisyir.noise.cross_encoder import score_together
 
     params, runtime = job.params, job.runtime
     if params.folds:

@@ -13,8 +13,12 @@ from noisyir.stage import Job, Stage
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.training.batches import TrainingPairs
+    from noisyir.training.examples import Documents
     from noisyir.training.objective import Objective
+    from noisyir.training.run import Point
     from noisyir.training.validation import Held
+
+_LARGEST_BETA_OF_DOT = 1e-2
 
 
 def warm_up(job: Job[WarmUpParams]) -> None:
@@ -56,26 +60,70 @@ def train_and_write(
     job: Job[Any], encoder: "BiEncoder", pairs: "TrainingPairs", held: "Held | None", objective: "Objective"
 ) -> None:
     """Run the loop, and write the model and its curves."""
+    curves = run_loop(job, encoder, pairs, held, objective)
+    encoder.save(job.new_folder("model"))
+    write_curves(job, curves)
+
+
+def run_loop(
+    job: Job[Any], encoder: "BiEncoder", pairs: "TrainingPairs", held: "Held | None", objective: "Objective"
+) -> "list[Point]":
+    """Train the model by the objective, regularised where `ccr.beta` says so; returns the learning curves."""
     import time
 
     from noisyir.training.run import Surroundings, train
 
+    objective = _regularised(job.params, encoder.similarity, objective)
     around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric)
     began = time.monotonic()
     curves = train(encoder, pairs, held, job.params, objective, around)
     job.note("training_seconds", round(time.monotonic() - began, 1))
-    encoder.save(job.new_folder("model"))
-    name, step, epoch, value = zip(*curves, strict=True)
-    job.write("curves", pa.table({"name": name, "step": step, "epoch": epoch, "value": value}))
+    return curves
+
+
+def write_curves(job: Job[Any], curves: "list[Point]") -> None:
+    """Write the learning curves."""
+    rows = [dict(zip(CURVES.columns, point, strict=True)) for point in curves]
+    job.write("curves", pa.Table.from_pylist(rows, schema=CURVES.schema))
+
+
+def _regularised(params: WarmUpParams, similarity: str, objective: "Objective") -> "Objective":
+    """The objective, with the regulariser where it is switched on.  ConfigError where it could do no good."""
+    from noisyir.training.regularised import Regularised
+
+    ccr = params.ccr
+    if ccr.beta == 0.0:
+        return objective
+    if ccr.from_epoch >= params.epochs:
+        raise ConfigError(
+            f"ccr.from_epoch={ccr.from_epoch} leaves none of {params.epochs} epochs to the regulariser: set "
+            f"{params.epochs - 1} or less, or ccr.beta=0"
+        )
+    if similarity == "dot" and ccr.beta > _LARGEST_BETA_OF_DOT and not ccr.force:
+        raise ConfigError(
+            f"train.ccr.beta={ccr.beta:g} with model.similarity=dot: the loss has no lower bound, for negatives are "
+            "pushed away however far they are. Usual for dot products is 1e-4 to 1e-3; model.similarity=cosine allows "
+            "up to 1. To train all the same: train.ccr.force=true"
+        )
+    return Regularised(objective, ccr)
 
 
 def read_examples(job: Job[Any], encoder: "BiEncoder", pairs: pa.Table) -> "tuple[TrainingPairs, Held | None]":
     """Join and tokenise what the pairs and the other inputs name, and note how much that is."""
     from noisyir.training import examples
 
+    pairs, train_queries = examples.training_queries(pairs, job.table("queries"))
+    train, held, _ = join_examples(job, encoder, pairs, train_queries, _negatives(job, train_queries))
+    return train, held
+
+
+def join_examples(
+    job: Job[Any], encoder: "BiEncoder", pairs: pa.Table, train_queries: pa.Table, negatives: pa.Table
+) -> "tuple[TrainingPairs, Held | None, Documents]":
+    """Join and tokenise training pairs, their queries, their (query_id, doc_id) negatives and the dev queries."""
+    from noisyir.training import examples
+
     params, queries = job.params, job.table("queries")
-    pairs, train_queries = examples.training_queries(pairs, queries)
-    negatives = _negatives(job, train_queries)
     relevance = examples.dev_relevance(job.table("qrels"), queries, params.dev_queries, job.rng("dev_queries"))
     named = [pairs["doc_id"], relevance["doc_id"], negatives["doc_id"]]
     needed = pa.chunked_array([chunk for ids in named for chunk in ids.chunks], pa.string()).unique()
@@ -85,7 +133,7 @@ def read_examples(job: Job[Any], encoder: "BiEncoder", pairs: pa.Table) -> "tupl
     job.note("training_pairs", len(train))
     job.note("dev_queries", len(held.queries) if held else 0)
     job.note("dev_documents", len(held.pool) if held else 0)
-    return train, held
+    return train, held, documents
 
 
 def _negatives(job: Job[Any], train_queries: pa.Table) -> pa.Table:

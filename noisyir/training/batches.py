@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,8 @@ import numpy.typing as npt
 from noisyir.models.tokens import Tokens, take_ragged
 
 Rows = npt.NDArray[np.int64]
+Pool = Literal["batch", "own"]
+"""What competes with a query's positive: all columns of the batch, or those of its own pair alone."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Batch:
 
     Columns run pair by pair: its own passage, then its hard negatives (DPR's order); `positive` holds the columns
     of the former.  `ignored` is (query, passage), true where a passage is known to be right for a query but is not
-    its pair's.
+    its pair's, and, if each query has a pool of its own, at the columns of other pairs.
     """
 
     rows: Rows
@@ -82,6 +85,7 @@ class Epoch:
     batch_size: int
     hard_negatives: int
     rng: np.random.Generator
+    pool: Pool = "batch"
 
     def __len__(self) -> int:
         return batch_count(len(self.pairs), self.batch_size)
@@ -96,7 +100,7 @@ class Epoch:
         """The batches from number `start` on."""
         chosen, negatives = self._plan
         for rows in chosen[start:]:
-            yield assemble(self.pairs, rows, negatives[rows])
+            yield assemble(self.pairs, rows, negatives[rows], self.pool)
 
 
 def batch_count(pairs: int, batch_size: int) -> int:
@@ -104,12 +108,14 @@ def batch_count(pairs: int, batch_size: int) -> int:
     return -(-pairs // batch_size)
 
 
-def assemble(pairs: TrainingPairs, rows: Rows, negatives: Rows) -> Batch:
+def assemble(pairs: TrainingPairs, rows: Rows, negatives: Rows, pool: Pool = "batch") -> Batch:
     """The batch of the pairs numbered `rows`, whose (pair, n) hard negatives are given."""
     columns = np.concatenate([pairs.passage[rows, None], negatives], axis=1)
     positive = np.arange(len(rows)) * columns.shape[1]
     ignored = known_columns(pairs.known, pairs.text[pairs.query[rows]], columns.ravel())
     ignored[np.arange(len(rows)), positive] = False
+    if pool == "own":
+        ignored |= np.arange(len(rows))[:, None] != np.arange(columns.size) // columns.shape[1]
     queries, passages = pairs.queries.take(pairs.query[rows]), pairs.passages.take(columns.ravel())
     return Batch(rows, queries, passages, positive, ignored)
 

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from noisyir.config import WarmUpParams
+from noisyir.errors import ConfigError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.static_tower import StaticTower
 
-BETAS = (0.9, 0.999)
 EPS = 1e-8
 
 
@@ -20,7 +20,7 @@ class Optimiser(Protocol):
     """Takes the gradients that a backward pass left, moves the weights, and drops the gradients."""
 
     def step(self, learning_rate: float) -> None:
-        """Clip all gradients to the largest allowed norm, then move the weights by AdamW."""
+        """Clip all gradients to the largest allowed norm, if there is one, then move the weights by AdamW."""
 
     def state(self) -> dict[str, Tensor]:
         """Everything but the weights that the next step depends on."""
@@ -30,9 +30,19 @@ class Optimiser(Protocol):
 
 
 def optimiser_for(encoder: BiEncoder, params: WarmUpParams) -> Optimiser:
-    """AdamW over all weights of a transformer; over the touched rows of a static model."""
+    """AdamW over all weights of a transformer; over the touched rows of a static model.
+
+    ConfigError for a moving average that never moves.
+    """
+    if max(params.betas) == 1.0:
+        raise ConfigError(
+            f"train.betas={list(params.betas)}: an average that decays by 1 never moves; set values below 1, such as "
+            "[0.9, 0.999]"
+        )
     kind = RowAdamW if isinstance(encoder.query_tower, StaticTower) else DenseAdamW
-    return kind(list(encoder.parameters()), clip_norm=params.clip_norm, weight_decay=params.weight_decay)
+    return kind(
+        list(encoder.parameters()), clip_norm=params.clip_norm, weight_decay=params.weight_decay, betas=params.betas
+    )
 
 
 def learning_rate(step: int, steps: int, params: WarmUpParams) -> float:
@@ -48,13 +58,21 @@ def learning_rate(step: int, steps: int, params: WarmUpParams) -> float:
 class DenseAdamW:
     """torch's AdamW (Loshchilov and Hutter, ICLR 2019)."""
 
-    def __init__(self, weights: list[nn.Parameter], *, clip_norm: float, weight_decay: float) -> None:
+    def __init__(
+        self,
+        weights: list[nn.Parameter],
+        *,
+        clip_norm: float | None,
+        weight_decay: float,
+        betas: tuple[float, float],
+    ) -> None:
         self.weights, self.clip_norm = weights, clip_norm
-        self.adam = torch.optim.AdamW(weights, lr=0.0, betas=BETAS, eps=EPS, weight_decay=weight_decay)
+        self.adam = torch.optim.AdamW(weights, lr=0.0, betas=betas, eps=EPS, weight_decay=weight_decay)
 
     def step(self, learning_rate: float) -> None:
         """Clip, move, and drop the gradients."""
-        nn.utils.clip_grad_norm_(self.weights, self.clip_norm)
+        if self.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self.weights, self.clip_norm)
         self.adam.param_groups[0]["lr"] = learning_rate
         self.adam.step()
         self.adam.zero_grad(set_to_none=True)
@@ -83,8 +101,15 @@ class RowAdamW:
     and weight decay, too, reaches touched rows only.
     """
 
-    def __init__(self, weights: list[nn.Parameter], *, clip_norm: float, weight_decay: float) -> None:
-        self.weights, self.clip_norm, self.weight_decay = weights, clip_norm, weight_decay
+    def __init__(
+        self,
+        weights: list[nn.Parameter],
+        *,
+        clip_norm: float | None,
+        weight_decay: float,
+        betas: tuple[float, float],
+    ) -> None:
+        self.weights, self.clip_norm, self.weight_decay, self.betas = weights, clip_norm, weight_decay, betas
         self.first = [torch.zeros_like(weight) for weight in weights]
         self.second = [torch.zeros_like(weight) for weight in weights]
         self.steps = torch.zeros((), device=weights[0].device)
@@ -95,12 +120,17 @@ class RowAdamW:
     def step(self, learning_rate: float) -> None:
         """Clip, move the touched rows, and drop the gradients."""
         touched = [_whole_rows(weight.grad) for weight in self.weights]
-        norm = float(torch.stack([values.norm() for _, values in touched]).norm())
-        shrink = self.clip_norm / (norm + 1e-6)  # as torch.nn.utils.clip_grad_norm_
+        shrink = self._shrink([values for _, values in touched])
         for number, (rows, values) in enumerate(touched):
             self._move(number, rows, values.mul_(shrink) if shrink < 1.0 else values, learning_rate)
             self.weights[number].grad = None
         self.steps += 1
+
+    def _shrink(self, gradients: list[Float[Tensor, "touched dim"]]) -> float:
+        """What the gradients are multiplied by if it is below 1: as in torch.nn.utils.clip_grad_norm_."""
+        if self.clip_norm is None:
+            return 1.0
+        return self.clip_norm / (float(torch.stack([values.norm() for values in gradients]).norm()) + 1e-6)
 
     def _move(
         self, number: int, rows: Int[Tensor, " touched"], gradient: Float[Tensor, "touched dim"], learning_rate: float
@@ -112,7 +142,7 @@ class RowAdamW:
             torch.index_select(tensor, 0, rows, out=copy)
         adamw(
             [weight], [gradient], [first], [second], [], [self.steps.clone()],  # the kernel counts the step itself
-            fused=True, amsgrad=False, maximize=False, beta1=BETAS[0], beta2=BETAS[1], eps=EPS,
+            fused=True, amsgrad=False, maximize=False, beta1=self.betas[0], beta2=self.betas[1], eps=EPS,
             lr=learning_rate, weight_decay=self.weight_decay,
         )  # fmt: skip
         for tensor, copy in zip(whole, (weight, first, second), strict=True):

@@ -77,10 +77,16 @@ def train(
 ) -> list[Point]:
     """Train `encoder` in place and return its learning curves.
 
-    DataError when the loss is no longer finite; ConfigError when patience has no dev queries to go by.
+    DataError when the loss is no longer finite; ConfigError when patience has no dev queries to go by, or when a query
+    has nothing to compete with its positive.
     """
     if params.patience is not None and held is None:
         raise ConfigError(f"train.patience={params.patience} needs dev queries, and there are none: set it to null")
+    if params.pool == "own" and params.hard_negatives == 0:
+        raise ConfigError(
+            "train.pool=own with hard_negatives=0 leaves nothing to compete with a query's positive: set "
+            "train.hard_negatives, and mine.per_query, or train.pool=batch"
+        )
     run = TrainingRun(encoder, pairs, held, params, objective, around)
     run.resume()
     while not run.finished:
@@ -137,7 +143,7 @@ class TrainingRun:
     def batches_left(self) -> Iterator[Batch]:
         """The batches of the present epoch that are still to come."""
         rng = self.around.rng("epoch", self.progress.epoch)
-        epoch = Epoch(self.pairs, self.params.batch_size, self.params.hard_negatives, rng)
+        epoch = Epoch(self.pairs, self.params.batch_size, self.params.hard_negatives, rng, self.params.pool)
         return epoch.batches(start=self.progress.batch)
 
     def step(self, batch: Batch) -> None:

@@ -19,7 +19,7 @@ from noisyir.why.sentences import SENTENCES, Asked, Row, describe, documents_nam
 MAX_CHARS = 300  # of a text that is shown
 _ROWS = 65536
 _ID = "query_id"
-_STAND_ELSEWHERE = {"audit": ("query", "document")}  # columns by artifact
+_STAND_ELSEWHERE = {"audit": ("query", "document"), "audit_negatives": ("query", "document")}  # columns by artifact
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,9 @@ def explain(store: Store, query_id: str, doc_id: str | None = None, experiment: 
     decided = [
         Decided(table.step, table.meta.stage, table.meta.key, table.artifact, says, [_short(row) for row in shown])
         for table, rows in found
-        for says, shown in [describe(table.artifact, rows, Asked(doc_id, interest, table.meta.params))]
+        for says, shown in [
+            describe(table.artifact, rows, Asked(doc_id, interest, table.meta.params, table.meta.stage))
+        ]
         if says or (shown and table.artifact not in SENTENCES)
     ]
     began = datetime.fromisoformat(run["began"])

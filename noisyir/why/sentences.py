@@ -14,12 +14,13 @@ _FEW = 3  # documents named where there are many
 class Asked(NamedTuple):
     """What was asked about: `doc_id` where it is one pair, and `documents`, all that are of interest.
 
-    params: the settings of the build that the rows are of.
+    params, stage: the settings of the build that the rows are of, and what made it.
     """
 
     doc_id: str | None
     documents: Sequence[str]
     params: Mapping[str, Any]
+    stage: str = ""
 
     def of(self, rows: Sequence[Row]) -> list[Row]:
         """The rows about the document, where one was asked about; else all."""
@@ -106,6 +107,40 @@ def _ranking(rows: Sequence[Row], asked: Asked) -> list[str]:
     return says if places[first]["doc_id"] in asked.documents else [*says, f"{first} comes first"]
 
 
+def _candidates(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if asked.doc_id is None:
+        ranked = sorted(rows, key=lambda row: row["rank"])
+        return [f"candidates for hard negatives: {_list([row['doc_id'] for row in ranked])}"] if rows else []
+    if found := asked.of(rows):
+        return [f"{row['doc_id']} may become a hard negative: rank {row['rank']:,}{_scored(row)}" for row in found]
+    return [f"{asked.doc_id} is not among the {len(rows):,} candidates for hard negatives"] if rows else []
+
+
+def _scored(row: Row) -> str:
+    if row["score"] is None:
+        return ""
+    beside = f", and its positive {row['positive']} {row['positive_score']:.3f}" if row["positive"] else ""
+    return f", it scores {row['score']:.3f}{beside}"
+
+
+def _verdicts(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if asked.doc_id is None:
+        dropped = [
+            row["doc_id"] for row in sorted(rows, key=lambda row: row["bound"] - row["score"]) if not row["keep"]
+        ]
+        names = f": {_list(dropped)}" if dropped else ""
+        return [f"{asked.stage} drops {len(dropped):,} of {len(rows):,} candidates{names}"] if rows else []
+    if found := asked.of(rows):
+        return [_verdict(asked.stage, row) for row in found]
+    return [f"{asked.stage} was not asked about {asked.doc_id}, but about {len(rows):,} others"] if rows else []
+
+
+def _verdict(judge: str, row: Row) -> str:
+    says = f"{judge} {'keeps' if row['keep'] else 'drops'} {row['doc_id']}: score {row['score']:.3f}"
+    reason = f" ({row['reason']})" if row["reason"] else ""
+    return f"{says}, and what is above {row['bound']:.3f} goes{reason}"
+
+
 def _negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
     if asked.doc_id is None:
         return [f"hard negatives: {_list([row['doc_id'] for row in rows])}"] if rows else []
@@ -171,6 +206,17 @@ def _audit(rows: Sequence[Row], asked: Asked) -> list[str]:
     ]
 
 
+def _audit_negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if asked.doc_id is None:
+        return [f"likely relevant candidates: {_list([row['doc_id'] for row in rows])}"] if rows else []
+    used = {True: ", and was drawn as a negative", False: ", and was not drawn as a negative", None: ""}
+    return [
+        f"{row['doc_id']} is likely relevant, confidence {chance(row['confidence'])}{used[row['used']]}: "
+        f"{row['reason']}"
+        for row in asked.of(rows)
+    ]
+
+
 def _metrics(rows: Sequence[Row], asked: Asked) -> list[str]:
     by_split: dict[str, list[str]] = {}
     for row in rows:
@@ -207,12 +253,15 @@ SENTENCES: dict[str, Callable[[Sequence[Row], Asked], list[str]]] = {
     "noise_truth": _noise_truth,
     "bm25_run": _ranking,
     "dense_run": _ranking,
+    "candidates": _candidates,
+    "verdicts": _verdicts,
     "negatives": _negatives,
     "pair_scores": _pair_scores,
     "rivals": _rivals,
     "noise_flags": _noise_flags,
     "repaired_pairs": _repaired_pairs,
     "repaired_flags": _said_elsewhere,
+    "audit_negatives": _audit_negatives,
     "audit": _audit,
     "metrics": _metrics,
 }

@@ -11,7 +11,9 @@ import pytest
 
 from noisyir.config import AuditParams
 from noisyir.stages.audit import AUDIT
+from noisyir.stages.audit_negatives import AUDIT_NEGATIVES
 from tests.unit.stages.audit_world import audit_tables
+from tests.unit.stages.suspects_world import suspect_tables
 
 websockets = pytest.importorskip("websockets.sync.client", reason="the package websockets drives the browser")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -197,6 +199,38 @@ def test_texts_with_markup_are_shown_as_they_are_and_run_nothing(page, run_stage
     assert script in page("document.querySelector('.detail .beside').textContent")
     assert page("document.querySelectorAll('script').length") == 2
     assert page("document.querySelectorAll('img').length") == 0
+
+
+def test_candidates_for_negatives_have_a_table_of_their_own(page, run_stage_on):
+    script = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
+    tables = suspect_tables(spice=script)
+    found = run_stage_on(AUDIT_NEGATIVES, AuditParams().suspects(), tables)
+    given = audit_tables(6, spice=script) | {"corpus": tables["corpus"]} | found
+    page.open(run_stage_on(AUDIT, AuditParams(), given)["audit_files"] / "audit.html")
+    own = "document.getElementById('negatives-rows')"
+
+    def queries():
+        return page(f"[...{own}.querySelectorAll('tr.pair')].map(row => listings[1].rows[row.dataset.row].query_id)")
+
+    assert page("document.getElementById('count').textContent") == "Pairs 1 to 6 of 6"
+    assert page("document.getElementById('negatives-count').textContent") == "Candidates 1 to 3 of 3"
+    assert queries() == ["q0", "q1", "q0"]
+    page("document.querySelector('#negatives th[data-key=confidence] button').click()")
+    assert queries() == ["q1", "q0", "q0"] and page("listings[0].sort") == "p_clean"
+    page.choose("negatives-used", "true")
+    assert queries() == ["q1"]
+    page.choose("negatives-used", "")
+    page.choose("negatives-judge", "cross_encoder")
+    assert queries() == ["q0", "q0"]
+    page.choose("negatives-search", "stuff")
+    assert queries() == ["q0"]
+    page(f"{own}.querySelector('.open').click(); {own}.querySelector('.open').focus()")
+    for key in "wj":
+        page.press(key)  # verdicts are for pairs: none is open
+    assert page("verdicts.size") == 0
+    text = page(f"{own}.querySelector('.detail').innerText")
+    assert "nearly the same words as the positive" in text and script in text and "candidate" in text
+    assert page("document.querySelectorAll('img, #negatives script').length") == 0
 
 
 def test_without_javascript_the_summary_is_there(page, audit_page):

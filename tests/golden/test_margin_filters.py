@@ -7,6 +7,7 @@ import torch
 from noisyir.config import FilterParams
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw
+from noisyir.mining.filters import not_near
 from noisyir.mining.samplers import topk
 from noisyir.mining.tiers import filtered
 from tests.tiny_models import static_encoder
@@ -26,6 +27,20 @@ def texts():
 def encoder():
     """Cosine: whatever a model's similarity is, `mine_hard_negatives` normalises its vectors."""
     return static_encoder(torch.randn(25, 16, generator=torch.Generator().manual_seed(1)))
+
+
+def test_what_is_nearer_to_the_positive_than_a_cosine_goes():
+    """cos(d+, d-) = s(d+, d-) / (|d+| |d-|): 3 / 4, 4 / 4, 2.5 / 4; 0 where a vector is zero."""
+    one = np.ones(4)
+    found = Candidates(
+        np.zeros(4, int), np.arange(4), np.arange(1, 5), 9 * one, one, np.array([3.0, 4.0, 2.5, 0.0]), one, 2 * one,
+        np.array([2.0, 2.0, 2.0, 0.0]),
+    )  # fmt: skip
+    for bound, kept in ((0.75, [True, False, True, True]), (0.7, [False, False, True, True]), (1.0, [True] * 4)):
+        assert not_near(found, bound).tolist() == kept
+        masks = filtered(found, FilterParams(max_positive_cosine=bound, max_score=10.0))
+        assert list(masks) == ["max_score", "max_positive_cosine"]
+        assert masks["max_positive_cosine"].tolist() == kept
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from noisyir.losses.dpr import pair_nll
 from noisyir.mining import filters, samplers
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.tiers import stacked, tiers
+from noisyir.mining.tiers import tiers
 
 SCORES = np.array([9.0, 8.0, 6.0, 3.0])
 POSITIVE = np.full(4, 8.0)
@@ -104,7 +104,7 @@ def drawn_by_tier(found, rng=0, **settings):
     params = MineParams(per_query=3, sampler="trisampler", trisampler=settings)
     generator = np.random.default_rng(rng)
     weights = tiers(found, params, generator)
-    drawn = draw(stacked(weights), found.query, found.document, params.per_query, generator)
+    drawn = draw(list(weights.values()), found.query, found.document, params.per_query, generator)
     names = list(weights)
     return [(int(row), names[tier]) for row, tier in zip(drawn.rows, drawn.tier, strict=True)]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisyir.mining.draw import draw
-from noisyir.retrieval.encode import token_batches
+from noisyir.models.tokens import token_batches
 from noisyir.retrieval.runs import Hits, run_table
 from noisyir.retrieval.search import search
 

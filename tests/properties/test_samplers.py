@@ -14,7 +14,7 @@ from noisyir.config import MineParams
 from noisyir.mining import samplers
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.tiers import filtered, stacked, tiers
+from noisyir.mining.tiers import filtered, tiers
 
 SAMPLERS = ("uniform", "topk", "softmax", "debiased", "simans", "trisampler")
 
@@ -33,7 +33,7 @@ def tables(draw_value):
 def mined(candidates, params, seed=0):
     """(query, document, tier) of each draw, in order."""
     weights = tiers(candidates, params, np.random.default_rng([seed, 1]))
-    found = draw(stacked(weights), candidates.query, candidates.document, params.per_query, np.random.default_rng(seed))
+    found = draw(list(weights.values()), candidates.query, candidates.document, params.per_query, np.random.default_rng(seed))
     names = (candidates.query[found.rows], candidates.document[found.rows], found.tier)
     return list(zip(*map(np.ndarray.tolist, names), strict=True))
 

@@ -35,12 +35,13 @@ from noisyir.models.weights import weights_digest
 from noisyir.observe import Silent
 from noisyir.plan import Choice, Plan
 from noisyir.runs import run_experiment
-from noisyir.schemas import PAIRS, Artifact
+from noisyir.schemas import CANDIDATES, PAIRS, VERDICTS, Artifact
 from noisyir.stage import Job, Stage
 from noisyir.stages.audit import AUDIT
+from noisyir.stages.audit_negatives import AUDIT_NEGATIVES
 from noisyir.stages.bm25 import BM25
 from noisyir.stages.bm25_index import BM25_INDEX
-from noisyir.stages.candidates import CANDIDATES
+from noisyir.stages.candidates import CANDIDATES as FIND_CANDIDATES
 from noisyir.stages.corrupt import CORRUPT
 from noisyir.stages.detect import DETECT
 from noisyir.stages.encode import ENCODE
@@ -71,6 +72,23 @@ OPINE = Stage(
 )
 
 
+def call_the_first_relevant(job: Job[Params]) -> None:
+    """Of each query the candidates of even rank are judged, and the first of them is called relevant."""
+    rows = [row for row in job.table("candidates").to_pylist() if row["rank"] % 2 == 0]
+    best: dict[str, int] = {}
+    for row in rows:
+        best[row["query_id"]] = min(row["rank"], best.get(row["query_id"], row["rank"]))
+    said = [(row["query_id"], row["doc_id"], 1 / row["rank"], row["rank"] > best[row["query_id"]]) for row in rows]
+    verdicts = [(query, doc, score, 0.25, keep, "by rank") for query, doc, score, keep in said]
+    job.write("verdicts", pa.table([list(column) for column in zip(*verdicts, strict=True)], schema=VERDICTS.schema))
+
+
+REFEREE = Stage(
+    "referee", 1, Params, reads={"candidates": CANDIDATES["query_id", "doc_id", "rank"]},
+    writes={"verdicts": VERDICTS}, run=call_the_first_relevant,
+)  # fmt: skip
+
+
 def plan_of(exp: Experiment) -> Plan:
     """Every stage that decides about pairs, and one that `why` knows nothing of."""
     plan = Plan(exp.seed)
@@ -81,9 +99,12 @@ def plan_of(exp: Experiment) -> Plan:
     noisy = plan.add(CORRUPT, exp.noise, pairs=data["pairs"], **known)["noisy_pairs"]
     lexical = plan.add(BM25_INDEX, Bm25IndexParams(engine="bm25s"), corpus=data["corpus"])
     ranked = plan.add(BM25, Bm25Params(splits=("train", "test"), top_k=20), "train", queries=data["queries"], **lexical)
-    found = plan.add(CANDIDATES, CandidatesParams(rank_to=20), run=ranked["bm25_run"], pairs=noisy,
+    found = plan.add(FIND_CANDIDATES, CandidatesParams(rank_to=20), run=ranked["bm25_run"], pairs=noisy,
                      **{name: data[name] for name in ("queries", "answers", "corpus")})  # fmt: skip
-    plan.add(MINE, MineParams(per_query=4, rank_to=20), pairs=noisy, **found)
+    mined = plan.add(MINE, MineParams(per_query=4, rank_to=20), pairs=noisy, **found)
+    judged = plan.add(REFEREE, Params(), **found)
+    plan.add(AUDIT_NEGATIVES, AuditParams().suspects(), pairs=noisy, verdicts={"referee": judged["verdicts"]},
+             **found, **mined, **texts)  # fmt: skip
     start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
     vectors = plan.add(ENCODE, EncodeParams(), "start", model=start, **texts)
     index = plan.add(INDEX, IndexParams(), "start", doc_vectors=vectors["doc_vectors"])
@@ -195,6 +216,43 @@ def test_negatives_name_the_drawn_and_deny_the_others(finished):
     assert said(explain(store, drawn["query_id"], drawn["doc_id"]))["negatives"].endswith("drawn as a hard negative")
     pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == drawn["query_id"])
     assert "was not drawn as a hard negative" in said(explain(store, pair["query_id"], pair["doc_id"]))["negatives"]
+
+
+def test_a_candidate_is_told_with_its_rank_its_judge_and_whether_it_was_drawn(finished):
+    store, tables = finished
+    drawn = {(row["query_id"], row["doc_id"]) for row in tables["negatives"].to_pylist()}
+    ranks = {(row["query_id"], row["doc_id"]): row["rank"] for row in tables["candidates"].to_pylist()}
+    for suspect in (
+        next(row for row in tables["audit_negatives"].to_pylist() if row["used"] is used) for used in (True, False)
+    ):
+        pair = suspect["query_id"], suspect["doc_id"]
+        says = said(explain(store, *pair))
+        assert says["candidates"] == f"{pair[1]} may become a hard negative: rank {ranks[pair]}"
+        score = f"score {1 / ranks[pair]:.3f}, and what is above 0.250 goes (by rank)"
+        assert says["verdicts"] == f"referee drops {pair[1]}: {score}"
+        place = "was drawn as a negative" if pair in drawn else "was not drawn as a negative"
+        assert f", and {place}: {suspect['reason']}" in says["audit_negatives"]
+    kept = next(row for row in tables["verdicts"].to_pylist() if row["keep"])
+    assert said(explain(store, kept["query_id"], kept["doc_id"]))["verdicts"].startswith(
+        f"referee keeps {kept['doc_id']}: "
+    )
+
+
+def test_what_was_no_candidate_and_what_no_judge_saw_is_told(finished):
+    store, tables = finished
+    odd = next(row for row in tables["candidates"].to_pylist() if row["rank"] % 2)
+    unseen = said(explain(store, odd["query_id"], odd["doc_id"]))
+    assert unseen["verdicts"].startswith(f"referee was not asked about {odd['doc_id']}, but about ")
+    assert "audit_negatives" not in unseen
+    pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == odd["query_id"])
+    assert (
+        f"{pair['doc_id']} is not among the "
+        in said(explain(store, *(pair[name] for name in ("query_id", "doc_id"))))["candidates"]
+    )
+    whole = said(explain(store, odd["query_id"]))
+    assert whole["candidates"].startswith("candidates for hard negatives: ")
+    assert whole["verdicts"].startswith("referee drops 1 of ")
+    assert whole["audit_negatives"].startswith("likely relevant candidates: ")
 
 
 def test_a_test_query_has_ranks_and_measures_in_the_step_that_made_them(finished):

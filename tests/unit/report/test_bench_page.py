@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 
 from noisyir.builds import Meta
 from noisyir.config import NoiseTableParams
+from noisyir.eval.bench import Cell
 from noisyir.eval.bench_detection import Quality
 from noisyir.report.bench import Bench, headlines, markdown, render, tables, word
-from noisyir.report.bench_chart import Line, Point, rate_chart, spread_out
+from noisyir.report.bench_chart import Line, Point, epoch_chart, rate_chart, spread_out
 from noisyir.report.bench_history import environment, facts, settings
-from noisyir.schemas import BENCH_SUMMARY
+from noisyir.report.mining import of_bench
+from noisyir.report.mining_charts import loss_chart, read_losses
+from noisyir.schemas import BENCH_SUMMARY, CURVES, LOSS_GROUPS, MINING_QUALITY
 from tests.unit.report.test_report import outline
 from tests.unit.report.world import SCRIPT
 
@@ -59,6 +62,30 @@ def bench(table=None, detection=(), builds=()):
 
 def meta(stage="warm_up", seed=1, commit="abc", **params):
     return Meta(stage, 1, "k", "b", params, seed, {}, {}, 90.0, "", {}, commit, {"numpy": "2.0"})
+
+
+def mining(**systems):
+    rows = [{"system": s, "measure": m, "value": v} for s, values in systems.items() for m, v in values.items()]
+    return pa.Table.from_pylist(rows, schema=MINING_QUALITY.schema)
+
+
+def cells(values, mechanism="hidden", rate=0.5):
+    """{(arm, seed): table} by the cells of one kind and rate of noise."""
+    return {Cell(mechanism, rate, arm, seed): table for (arm, seed), table in values.items()}
+
+
+def losses(low, high, auroc=0.8):
+    """Two groups, each in one bin of its own; the bins between them are empty."""
+    rows = [("false", "share", low, low + 1, 1.0), ("false", "share", high - 1, high, 0.0)]
+    rows += [("hard", "share", low, low + 1, 0.0), ("hard", "share", high - 1, high, 1.0)]
+    rows += [(group, measure, None, None, 3.0) for group in ("false", "hard") for measure in ("count", "q50")]
+    rows += [("positive", "count", None, None, 0.0), ("false", "auroc", None, None, auroc)]
+    return pa.table(list(zip(*rows, strict=True)), schema=LOSS_GROUPS.schema)
+
+
+def curve(*values, name="sieve_out_rate"):
+    points = [(name, step, float(step), value) for step, value in enumerate(values)]
+    return pa.table(list(zip(*points, strict=True)), schema=CURVES.schema)
 
 
 def test_the_best_mean_is_bold_and_the_oracle_never():
@@ -215,3 +242,96 @@ def test_a_chart_tells_its_lines_apart_and_says_what_it_shows():
 def test_equal_input_gives_equal_text():
     given = bench(detection=[quality(auroc=0.9)], builds=[meta()])
     assert render(PARAMS, given) == render(PARAMS, given) and markdown(PARAMS, given) == markdown(PARAMS, given)
+
+
+def judge(value):
+    return {"count": 10, "AUROC": value, "AP": 0.5}
+
+
+def test_arms_with_equal_judges_stand_in_one_row_and_others_are_never_averaged_with_them():
+    given = {("a", 0): 0.6, ("a", 1): 0.8, ("b", 0): 0.6, ("b", 1): 0.8, ("c", 0): 0.6, ("c", 1): 0.9}
+    found = of_bench(cells({where: mining(sieve=judge(v)) for where, v in given.items()}), {}, {})
+    by_arm = {row[2]: row[3:] for row in found.quality.rows[1:]}
+    assert by_arm == {
+        "a, b": ["sieve", "10", "0.700", "0.500", DASH, DASH, DASH, "2"],
+        "c": ["sieve", "10", "0.750", "0.500", DASH, DASH, DASH, "2"],
+    }
+    one = cells({("a", 0): mining(sieve=judge(0.6), max_score=judge(0.5)), ("b", 0): mining(sieve=judge(0.6))})
+    other = cells({("a", 0): mining(sieve=judge(0.6)), ("b", 0): mining(sieve=judge(0.6))}, rate=0.2)
+    rows = of_bench({**other, **one}, {}, {}).quality.rows[1:]
+    assert [row[:4] for row in rows] == [
+        ["hidden", "20 %", "all", "sieve"], ["hidden", "50 %", "all", "sieve"], ["hidden", "50 %", "a", "max_score"]
+    ]  # fmt: skip
+
+
+def test_the_rate_of_each_arm_stands_with_its_own_candidates_and_the_seeds_spread():
+    rates = {("a", 0): (100, 0.1), ("a", 1): (100, 0.2), ("b", 0): (400, 0.1), ("b", 1): (440, 0.1)}
+    given = {
+        where: mining(candidates={"count": count, "relevant": 0.05}, mined={"slots": 50, "false_negative_rate": rate})
+        for where, (count, rate) in rates.items()
+    }
+    found = of_bench(cells(given), {}, {})
+    assert [row[2:] for row in found.rates.rows[1:]] == [
+        ["a", "100", "5.00 ± 0.00 %", "50", "15.00 ± 7.07 %", "2"],
+        ["b", "420", "5.00 ± 0.00 %", "50", "10.00 ± 0.00 %", "2"],
+    ]
+    nothing_drawn = of_bench(cells({("a", 0): mining(candidates={"count": 0})}), {}, {})
+    assert nothing_drawn.rates.rows[1][2:] == ["a", "0", DASH, DASH, DASH, "1"]
+
+
+def test_pictures_of_losses_have_one_axis_and_say_how_much_the_groups_overlap():
+    given = cells({("a", 0): losses(2, 6, 0.7), ("a", 1): losses(0, 50, 0.9), ("b", 0): losses(4, 10)})
+    found = of_bench({}, given, {}).losses
+    assert [(figure.name, figure.about) for figure in found] == [
+        ("a", "hidden 50 %; false below hard 0.800 ± 0.141"),
+        ("b", "hidden 50 %; false below hard 0.800"),
+    ]
+    ticks = [re.findall(r'text-anchor="middle">([^<]+)<', str(figure.chart)) for figure in found]
+    assert ticks[0] == ticks[1] == ["2", "4", "6", "8", "10", "loss, nats"]  # of the first seeds: 2 to 10
+
+
+def test_a_picture_of_losses_shows_the_groups_that_have_passages():
+    chart = loss_chart(read_losses(losses(0, 4)), (0, 4), name="a<b")
+    assert re.findall(r'class="group (\w+)"', chart) == ["false", "hard"] and "a<b" not in chart
+    assert 'aria-label="median loss under a&lt;b: false negatives 3.00, hard negatives 3.00"' in chart
+    false, hard = ([tuple(map(float, point.split(","))) for point in points.split()]
+                   for points in re.findall(r'class="density" points="([^"]+)"', chart))  # fmt: skip
+    assert min(y for _, y in false) == 12 and min(y for _, y in hard) == 44 + 12  # each as high as its row
+    assert min(false, key=lambda point: point[1])[0] < min(hard, key=lambda point: point[1])[0]
+
+
+def test_what_sieves_take_out_is_a_line_an_arm_and_equal_ones_share_it():
+    given = cells({("a", 0): curve(0.4, 0.5), ("b", 0): curve(0.4, 0.5), ("c", 0): curve(0.3, 0.6)})
+    (figure,) = of_bench({}, {}, given).sieves
+    label = "sieve-out rate by epoch: a, b 0.400 to 0.500, c 0.300 to 0.600"
+    assert f'aria-label="{label}"' in figure.chart and "whisker" not in figure.chart
+    seeds = cells({("a", 0): curve(0.4, 0.5), ("a", 1): curve(0.5, 0.6)})
+    (figure,) = of_bench({}, {}, seeds).sieves
+    assert "a 0.450 to 0.550" in figure.chart and figure.chart.count('class="whisker"') == 2
+    assert not of_bench({}, {}, cells({("a", 0): curve(3.0, name="loss")}))
+
+
+def test_a_long_line_is_marked_at_its_end_alone():
+    points = [Point(step / 50, 0.4, 0.01) for step in range(50)]
+    assert epoch_chart([Line("a", "other", points)], name="rate").count('class="mark"') == 1
+    assert epoch_chart([Line("a", "other", points[:1])], name="rate").count('class="mark"') == 1
+
+
+def test_false_negatives_have_a_section_and_a_link_where_there_are_any():
+    given = cells({("a", 0): mining(sieve=judge(0.6), candidates={"count": 3})})
+    about = of_bench(given, cells({("a", 0): losses(0, 4)}), cells({("a", 0): curve(0.4)}))
+    page = render(PARAMS, Bench(summary(), (), [0], 40, (), about))
+    anchors = [value[1:] for name, value in outline(page).attributes if name == "href"]
+    assert anchors == ["noise-1", "tests", "negatives", "making"] and 'id="negatives"' in page
+    assert "## False negatives" in markdown(PARAMS, Bench(summary(), (), [0], 40, (), about))
+    assert "False negatives" not in render(PARAMS, bench()) + markdown(PARAMS, bench())
+
+
+def test_names_of_arms_and_judges_cannot_become_markup():
+    arm = SCRIPT.replace(":", "")
+    given = {(arm, 0): mining(**{SCRIPT: judge(0.6), "candidates": {"count": 3}})}
+    about = of_bench(
+        cells(given, SCRIPT), cells({(arm, 0): losses(0, 4)}, SCRIPT), cells({(arm, 0): curve(0.4)}, SCRIPT)
+    )
+    page = render(PARAMS, Bench(summary(), (), [0], 40, (), about))
+    assert "script" not in outline(page).tags and page.count("&lt;script&gt;") >= 8

@@ -12,8 +12,10 @@ from pyarrow import csv
 
 from noisyir.config import Experiment, ReportParams
 from noisyir.experiments import load
+from noisyir.schemas import CURVES, MINING_QUALITY
+from noisyir.stages.report import REPORT
 from noisyir.store import Store
-from tests.unit.report.world import RANKS, SCRIPT, plan_report, report_folder, run_plan, run_step
+from tests.unit.report.world import RANKS, SCRIPT, Nothing, plan_report, report_folder, run_plan, run_step, stage
 
 VOID = {"meta", "link", "br", "img", "line", "circle", "rect", "path", "polyline"}
 
@@ -125,3 +127,33 @@ def test_the_number_of_examples_is_a_setting(store: Store, examples: int):
     page = (report_folder(store, ReportParams(examples=examples)) / "report.html").read_text()
     lost = page[page.index("<h3>Lost</h3>") : page.index('id="time"')]
     assert lost.count('class="query"') == examples
+
+
+def mining(job):
+    values = [("candidates", "count", 1200.0), ("candidates", "relevant", 0.031), ("mined", "slots", 80.0),
+              ("mined", "false_negative_rate", 0.1), (SCRIPT, "AUROC", 0.75), (SCRIPT, "caught", 0.5)]  # fmt: skip
+    job.write("mining_quality", pa.table(list(zip(*values, strict=True)), schema=MINING_QUALITY.schema))
+
+
+def sieving(job):
+    points = [("sieve_out_rate", 10, 1.0, 0.48), ("sieve_out_rate", 0, 0.0, 0.44), ("loss", 5, 0.5, 2.0)]
+    job.write("curves", pa.table(list(zip(*points, strict=True)), schema=CURVES.schema))
+
+
+def test_false_negatives_have_a_section_where_they_were_scored(store: Store):
+    plan = plan_report(ReportParams(), curves=False)
+    scored = plan.add(stage("score_negatives", {}, [MINING_QUALITY], mining), Nothing())["mining_quality"]
+    sieve = plan.add(stage("sieve", {}, [CURVES], sieving), Nothing())["curves"]
+    plain = next(step for step in plan.steps if step.name == "report")
+    plan.add(REPORT, ReportParams(), "mined", **plain.inputs, mining=scored, sieve_curves={SCRIPT: sieve})
+    done = run_plan(plan, store)
+    page, before = ((store.folder(done[name].meta.ref("report")) / "report.html").read_text()
+                    for name in ("report@mined", "report"))  # fmt: skip
+    assert 'id="negatives"' not in before and 'href="#negatives"' in page and "script" not in outline(page).tags
+    section = page[page.index('id="negatives"') : page.index('id="data"')]
+    rows = [re.findall(r"<td[^>]*>([^<]*)</td>", row) for row in re.findall(r"<tr>(<td.*?)</tr>", section)]
+    dash = "\N{EN DASH}"
+    assert rows[0] == ["1,200", "3.10 %", "80", "10.00 %"]
+    assert [unescape(cell) for cell in rows[1]] == [SCRIPT, dash, "0.750", dash, dash, "50.00 %", dash]
+    assert "from 0.44 to 0.48" in section and "last 0.480" in section
+    assert ">sieve<" in page  # among the builds

@@ -107,6 +107,14 @@ def test_each_rule_leaves_out_what_no_rule_before_it_did_and_is_counted(candidat
     }
 
 
+def test_documents_that_hold_an_answer_are_kept_where_that_is_wanted(candidates):
+    given = data(answers=[("q5", ["word7"]), ("q6", ["and"])])
+    found, note = candidates(given, rank_to=DOCS, answering="keep")
+    every = set(DOC_IDS.to_pylist())
+    assert documents_of(found, "q5") == every - {"d5", "d6"} and documents_of(found, "q6") == every - {"d6", "d7"}
+    assert note["removed"] == {"positive": 2 * QUERIES, "same_text": 0, "held_out": 1}
+
+
 def test_an_empty_text_is_told_apart_by_its_title(candidates):
     found, _ = candidates(data(texts={4: "", 5: "", 21: "title 4"}), rank_to=DOCS)
     assert documents_of(found, "q4") == set(DOC_IDS.to_pylist()) - {"d4", "d5", "d21"}

@@ -6,7 +6,7 @@ import pytest
 
 from noisyir.config import MineParams
 from noisyir.errors import ConfigError
-from noisyir.schemas import CANDIDATES, PAIRS
+from noisyir.schemas import CANDIDATES, PAIRS, VERDICTS
 from noisyir.stages.mine import MINE
 
 DEPTH, QUERIES = 30, 20
@@ -117,6 +117,46 @@ def test_filters_come_first_and_each_candidate_is_counted_by_the_first_that_drop
     }
 
 
+def verdicts(keeps):
+    """Of every query, verdicts on the documents that `keeps` names: {number: keep}."""
+    rows = [(f"q{n}", f"d{doc}", 0.5, 0.5, keep, "said") for n in range(QUERIES) for doc, keep in keeps.items()]
+    return pa.table(list(zip(*rows, strict=True)), schema=VERDICTS.schema)
+
+
+SIEVE = {doc: doc != 3 for doc in range(1, 20)}  # d0 and d20 to d29 were not judged
+CROSS = {doc: doc > 5 for doc in range(DEPTH)}
+
+
+def test_all_judges_must_keep_what_is_drawn_and_they_come_before_filters(run_stage_on, note_of):
+    given = data(falling) | {"verdicts": {"cross_encoder": verdicts(CROSS), "sieve": verdicts(SIEVE)}}
+    params = MineParams(
+        per_query=15, sampler="topk", judges=("sieve", "cross_encoder"), filters={"relative_margin": 0.05}
+    )
+    drawn = by_query(run_stage_on(MINE, params, given)["negatives"])
+    # scores are 0.98, 0.96, ...; the bound is 0.95 * 0.9 = 0.855, which d7 and what is ranked behind it keep
+    assert {tuple(row["doc_id"] for row in rows) for rows in drawn.values()} == {tuple(f"d{n}" for n in range(7, 20))}
+    note = note_of()
+    removed = {"sieve": 12, "cross_encoder": 4, "relative_margin": 1}  # the latter two: d1, d2, d4, d5; d6
+    assert note["removed"] == {name: count * QUERIES for name, count in removed.items()}
+    assert note["drawn"] == 13 * QUERIES and note["queries_with_too_few"] == QUERIES + 1
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "topk", "softmax", "debiased", "simans", "trisampler"])
+def test_what_a_sieve_keeps_can_be_drawn_by_any_sampler(run_stage_on, sampler):
+    params = MineParams(per_query=DEPTH, sampler=sampler, judges=("sieve",))
+    drawn = by_query(run_stage_on(MINE, params, data(falling) | {"verdicts": {"sieve": verdicts(SIEVE)}})["negatives"])
+    for rows in drawn.values():
+        assert {row["doc_id"] for row in rows} == {f"d{doc}" for doc, keep in SIEVE.items() if keep}
+
+
+def test_judges_that_are_named_and_those_that_are_given_are_the_same(run_stage_on):
+    given = data() | {"verdicts": {"sieve": verdicts(SIEVE)}}
+    with pytest.raises(ConfigError, match=r"mine\.judges=\[\], but the verdicts given are those of \['sieve'\]"):
+        run_stage_on(MINE, MineParams(per_query=2), given)
+    with pytest.raises(ConfigError, match=r"name \['cross_encoder'\] and give their verdicts, or do neither"):
+        run_stage_on(MINE, MineParams(per_query=2, judges=("sieve", "cross_encoder")), given)
+
+
 def test_a_query_with_too_few_candidates_gives_all_of_them_and_the_build_says_so(run_stage_on, note_of):
     out = run_stage_on(MINE, MineParams(per_query=10), data(depth=6))
     assert {len(rows) for rows in by_query(out["negatives"]).values()} == {6}
@@ -150,6 +190,7 @@ def test_no_candidates_at_all_give_no_negatives(run_stage_on, note_of):
     [
         ({"sampler": "simans"}, r"mine\.sampler=simans needs scores"),
         ({"filters": {"relative_margin": 0.05}}, r"mine\.filters\.relative_margin needs scores"),
+        ({"judges": ("blend",)}, r"mine\.judges=blend needs scores"),
     ],
 )
 def test_what_needs_scores_asks_for_vectors(run_stage_on, settings, named):

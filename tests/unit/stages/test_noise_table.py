@@ -6,7 +6,7 @@ import pytest
 
 from noisyir.config import NoiseTableParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.schemas import DETECTION
+from noisyir.schemas import CURVES, DETECTION, LOSS_GROUPS, MINING_QUALITY
 from noisyir.stages.noise_table import NOISE_TABLE
 
 PARAMS = NoiseTableParams(resamples=100)
@@ -28,6 +28,36 @@ def detection(rate):
     values = {"auroc": 0.97, "rate": rate, "rate_low": rate - 0.01, "rate_high": rate + 0.01, "true_rate": rate}
     rows = [{"system": "npc", "epoch": 1, "measure": name, "value": value} for name, value in values.items()]
     return pa.Table.from_pylist(rows, schema=DETECTION.schema)
+
+
+def mining(**systems):
+    """A table of {system: {measure: value}}."""
+    rows = [{"system": system, "measure": measure, "value": value}
+            for system, values in systems.items() for measure, value in values.items()]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=MINING_QUALITY.schema)
+
+
+def mined(rate, sieve=0.75):
+    """10,000 candidates, 500 draws of which `rate` are relevant, and a judge of this AUROC."""
+    return mining(
+        candidates={"count": 10_000, "queries": 100, "relevant": 0.08},
+        mined={"slots": 500, "false_negative_rate": rate},
+        sieve={"count": 3_000, "AUROC": sieve, "AP": 0.4, "AP_query": 0.5, "caught": 0.6, "lost": 0.45},
+    )
+
+
+def losses(auroc):
+    rows = []
+    for place, group in enumerate(("positive", "false", "hard", "in_batch")):
+        rows += [(group, "share", float(n), n + 1.0, float(n == place)) for n in range(4)]
+        rows += [(group, "count", None, None, 50.0), (group, "q50", None, None, place + 0.5)]
+    rows.append(("false", "auroc", None, None, auroc))
+    return pa.table(list(zip(*rows, strict=True)), schema=LOSS_GROUPS.schema)
+
+
+def sieved(*rates):
+    points = [("sieve_out_rate", 10 * epoch, float(epoch), rate) for epoch, rate in enumerate(rates)]
+    return pa.table(list(zip(*points, ("loss", 5, 0.5, 3.0), strict=True)), schema=CURVES.schema)
 
 
 def test_values_summary_and_page_are_written(run_stage_on):
@@ -84,3 +114,51 @@ def test_a_bench_without_cells_or_with_missing_ones_is_refused(run_stage_on):
     del given["uniform:0.5:npc:1"]
     with pytest.raises(DataError, match=r"1 of the bench's 12 cells are missing: uniform:0.5:npc:1"):
         run_stage_on(NOISE_TABLE, PARAMS, {"metrics": given, "detection": {}})
+
+
+def test_a_bench_that_trains_nothing_shows_its_mining(run_stage_on):
+    given = {f"hidden:0.5:{arm}:{seed}": mined(0.1 + 0.02 * seed) for arm in ("uniform", "simans") for seed in (0, 1)}
+    given["hidden:0.5:simans:0"] = mined(0.2)
+    out = run_stage_on(NOISE_TABLE, PARAMS, {"metrics": {}, "detection": {}, "mining": given})
+    assert out["bench_values"].num_rows == out["bench_summary"].num_rows == 0
+    text = (out["bench_page"] / "bench.md").read_text()
+    assert "| hidden | 50 % | uniform | 10,000 | 8.00 ± 0.00 % | 500 | 11.00 ± 1.41 % | 2 |" in text
+    assert "| hidden | 50 % | simans | 10,000 | 8.00 ± 0.00 % | 500 | 16.00 ± 5.66 % | 2 |" in text
+    sieve = "sieve | 3,000 | 0.750 | 0.400 | 0.500 | 60.00 % | 45.00 % | 2 |"
+    assert f"| hidden | 50 % | all | {sieve}" in text  # the two arms have the same judge
+    page = (out["bench_page"] / "bench.html").read_text()
+    assert "Mining alone, 2 seeds (0, 1), 4 cells of noise, arm and seed." in page
+    assert 'id="negatives"' in page and ">baseline<" not in page and 'id="noise-1"' not in page
+
+
+def test_the_inputs_that_a_bench_lacks_may_be_left_out(run_stage_on):
+    out = run_stage_on(NOISE_TABLE, PARAMS, {"mining": {"hidden:0.5::3": mined(0.1)}})
+    assert (
+        "| hidden | 50 % | \N{EN DASH} | 10,000 | 8.00 % | 500 | 10.00 % | 1 |"
+        in (out["bench_page"] / "bench.md").read_text()
+    )
+    with pytest.raises(DataError, match="no cell"):
+        run_stage_on(NOISE_TABLE, PARAMS, {})
+
+
+def test_false_negatives_stand_beside_what_was_trained(run_stage_on):
+    given = {"metrics": runs(), "detection": {}}
+    plain = run_stage_on(NOISE_TABLE, PARAMS, given)
+    given["mining"] = {f"uniform:{rate}:npc:{seed}": mined(0.1) for rate in (0.0, 0.5) for seed in (0, 1)}
+    given["losses"] = {f"uniform:0.5:{arm}:{seed}": losses(0.8 + 0.02 * seed) for arm in ("npc", "dpr")
+                       for seed in (0, 1)}  # fmt: skip
+    given["sieve_curves"] = {f"uniform:0.5:npc:{seed}": sieved(0.4, 0.45 + 0.02 * seed) for seed in (0, 1)}
+    out = run_stage_on(NOISE_TABLE, PARAMS, given)
+    assert out["bench_summary"].equals(plain["bench_summary"]) and out["bench_values"].equals(plain["bench_values"])
+    page, before = ((found["bench_page"] / "bench.html").read_text() for found in (out, plain))
+    assert 'id="negatives"' in page and 'id="negatives"' not in before
+    assert page.count('<svg class="chart losses"') == 2 and "false below hard 0.810 ± 0.014" in page
+    assert 'aria-label="sieve-out rate by epoch: npc 0.400 to 0.460"' in page
+    assert '<span class="muted">builds</span> 22' in page  # 12 runs, 4 of mining, 4 of losses, 2 of sieves
+
+
+def test_a_mining_that_lacks_a_seed_is_refused(run_stage_on):
+    given = {f"hidden:0.5:{arm}:{seed}": mined(0.1) for arm in ("uniform", "simans") for seed in (0, 1)}
+    del given["hidden:0.5:simans:1"]
+    with pytest.raises(DataError, match=r"1 of the bench's 4 cells are missing: hidden:0.5:simans:1"):
+        run_stage_on(NOISE_TABLE, PARAMS, {"mining": given})

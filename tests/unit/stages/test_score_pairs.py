@@ -11,8 +11,8 @@ from noisyir import experiments
 from noisyir.config import Bm25IndexParams, ScorePairsParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.detection import detection_quality
+from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.models.weights import classifier_digest
-from noisyir.noise.cross_encoder import Texts, load_cross_encoder
 from noisyir.pipelines import audit
 from noisyir.schemas import CORPUS, NEGATIVES, NOISY_PAIRS, QUERIES
 from noisyir.stages.bm25_index import BM25_INDEX

@@ -47,10 +47,21 @@ TABLES = {"pairs": PAIRS, "queries": QUERIES, "corpus": CORPUS, "qrels": QRELS}
 
 
 @pytest.fixture
-def start(run_stage_on, tmp_path):
+def start_of(run_stage_on, tmp_path):
+    """The folder of a start model of a similarity."""
+    bert = str(tiny_bert(tmp_path / "bert"))
+
+    def made(similarity):
+        params = InitModelParams(weights=bert, passage_max_len=32, similarity=similarity)
+        return run_stage_on(INIT_MODEL, params, {"weights": weights_digest(params)})["model"]
+
+    return made
+
+
+@pytest.fixture
+def start(start_of):
     """The folder of a start model."""
-    params = InitModelParams(weights=str(tiny_bert(tmp_path / "bert")), passage_max_len=32)
-    return run_stage_on(INIT_MODEL, params, {"weights": weights_digest(params)})["model"]
+    return start_of("cosine")
 
 
 def test_a_model_is_made_trained_and_written_with_its_curves(run_stage_on, start):
@@ -79,3 +90,45 @@ def test_mined_negatives_are_left_unread_where_none_are_wanted(run_stage_on, sta
         .equals(without["curves"].filter(pa.compute.field("name") == "train_loss"))
     )
     assert weights[0] == weights[1]
+
+
+def trained(run_stage_on, start, **settings):
+    """The weights, and the loss curve."""
+    params = WarmUpParams(**{"epochs": 2, "batch_size": 8, "learning_rate": 0.02} | settings)
+    made = run_stage_on(WARM_UP, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
+    losses = [row["value"] for row in made["curves"].to_pylist() if row["name"] == "train_loss"]
+    return (made["model"] / "model.safetensors").read_bytes(), losses
+
+
+def test_the_regulariser_counts_from_its_epoch_on_and_not_at_beta_0(run_stage_on, start):
+    plain, regularised, later = (
+        trained(run_stage_on, start, ccr=ccr) for ccr in ({}, {"beta": 0.5}, {"beta": 0.5, "from_epoch": 1})
+    )
+    assert trained(run_stage_on, start, ccr={"beta": 0.0, "from_epoch": 1}) == plain
+    assert len({plain[0], regularised[0], later[0]}) == 3
+    assert later[1][:2] == plain[1][:2] and all(one < two for one, two in zip(regularised[1], plain[1], strict=True))
+    assert later[1][2] < plain[1][2]
+
+
+def test_a_large_beta_with_dot_products_is_an_error_unless_it_is_forced(run_stage_on, start_of):
+    start = start_of("dot")
+    message = (
+        r"train\.ccr\.beta=0\.5 with model\.similarity=dot: the loss has no lower bound.* 1e-4 to 1e-3; "
+        r"model\.similarity=cosine allows up to 1\..* train\.ccr\.force=true"
+    )
+    with pytest.raises(ConfigError, match=message):
+        trained(run_stage_on, start, ccr={"beta": 0.5})
+    small, forced = (trained(run_stage_on, start, ccr=ccr) for ccr in ({"beta": 1e-2}, {"beta": 0.5, "force": True}))
+    assert small[0] != forced[0]
+
+
+def test_a_regulariser_for_which_no_epoch_is_left_is_an_error(run_stage_on, start):
+    with pytest.raises(ConfigError, match=r"ccr\.from_epoch=2 leaves none of 2 epochs .* set 1 or less"):
+        trained(run_stage_on, start, ccr={"beta": 0.5, "from_epoch": 2})
+
+
+def test_a_pool_of_its_own_needs_hard_negatives(run_stage_on, start):
+    with pytest.raises(ConfigError, match=r"train\.pool=own with hard_negatives=0"):
+        trained(run_stage_on, start, pool="own")
+    own, batch = (trained(run_stage_on, start, hard_negatives=1, pool=pool)[0] for pool in ("own", "batch"))
+    assert own != batch

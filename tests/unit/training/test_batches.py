@@ -1,7 +1,10 @@
 """Batches: columns, masks, hard negatives."""
 
 import numpy as np
+import pytest
+import torch
 
+from noisyir.losses.dpr import pair_nll
 from noisyir.training.batches import Epoch, Ragged, assemble, draw_negatives, is_known, known_columns
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, toy_pairs
@@ -77,3 +80,37 @@ def test_an_epoch_can_start_at_any_batch(bert):
     for one, other in zip(whole[2:], rest, strict=True):
         np.testing.assert_array_equal(one.passages.ids, other.passages.ids)
         np.testing.assert_array_equal(one.ignored, other.ignored)
+
+
+def test_with_a_pool_of_its_own_a_query_is_scored_against_its_own_columns_alone(bert):
+    pairs = toy_pairs(tiny_encoder(bert))
+    rows, negatives = np.array([3, 8, 3]), np.array([[8, 3], [1, 2], [5, 6]])
+    own, batch = (assemble(pairs, rows, negatives, pool) for pool in ("own", "batch"))
+    # columns: 3 8 3 | 8 1 2 | 3 5 6; the first pair drew its own passage as a negative
+    assert own.ignored.astype(int).tolist() == [
+        [0, 0, 1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 0, 0, 0, 1, 1, 1], [1, 1, 1, 1, 1, 1, 0, 0, 0]
+    ]  # fmt: skip
+    assert (batch.ignored <= own.ignored).all()
+    np.testing.assert_array_equal(own.passages.ids, batch.passages.ids)
+
+
+def test_an_epoch_passes_the_pool_on_and_draws_the_same_whatever_it_is(bert):
+    pairs = toy_pairs(tiny_encoder(bert), negatives=2)
+    own, batch = (list(Epoch(pairs, 5, 2, np.random.default_rng(3), pool).batches()) for pool in ("own", "batch"))
+    for one, other in zip(own, batch, strict=True):
+        np.testing.assert_array_equal(one.rows, other.rows)
+        assert ((~one.ignored).sum(axis=1) <= 3).all() and (~other.ignored).sum() > (~one.ignored).sum()
+
+
+def test_in_pools_of_their_own_pairs_do_not_feel_who_shares_their_batch(bert):
+    encoder = tiny_encoder(bert)
+    pairs = toy_pairs(encoder)
+
+    def loss_of_first(others):
+        rows = np.array([3, *others])
+        batch = assemble(pairs, rows, (rows[:, None] + [1, 2]) % SIZE, "own")
+        queries, passages = encoder.embed_both(batch.queries, batch.passages)
+        positive, ignored = torch.from_numpy(batch.positive), torch.from_numpy(batch.ignored)
+        return pair_nll(queries @ passages.T, positive, ignored)[0].item()
+
+    assert loss_of_first([8, 11]) == pytest.approx(loss_of_first([20]), rel=1e-6)

@@ -73,6 +73,20 @@ def test_the_loss_curve_is_the_mean_of_the_steps_it_stands_for(bert, tmp_path, m
     assert thinned[-1][1] == pytest.approx(sum(value for _, value in every[20:]) / 4)
 
 
+def test_a_pool_of_its_own_without_hard_negatives_is_an_error(bert, tmp_path):
+    encoder = tiny_encoder(bert)
+    with pytest.raises(ConfigError, match=r"train\.pool=own with hard_negatives=0 leaves nothing to compete"):
+        train(encoder, toy_pairs(encoder), None, WarmUpParams(pool="own"), Contrastive(), surroundings(tmp_path))
+
+
+def test_pools_of_their_own_teach_too(bert, tmp_path):
+    encoder = tiny_encoder(bert)
+    params = STATIC.model_copy(update={"pool": "own", "hard_negatives": 4})
+    held, before = toy_held(encoder), dev_mrr(encoder, toy_held(encoder))
+    train(encoder, toy_pairs(encoder, negatives=4), held, params, Contrastive(), surroundings(tmp_path))
+    assert dev_mrr(encoder, held) > before
+
+
 def test_patience_without_dev_queries_is_an_error(bert, tmp_path):
     encoder = tiny_encoder(bert)
     with pytest.raises(ConfigError, match=r"train\.patience=2 needs dev queries"):

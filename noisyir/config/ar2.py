@@ -1,0 +1,93 @@
+"""Settings of AR2: the ranker, and the rounds in which retriever and ranker are trained against each other."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from noisyir.config.base import Fraction, Location, Params
+from noisyir.config.training import WarmUpParams
+
+
+class InitRankerParams(Params):
+    """The cross-encoder before training."""
+
+    weights: Location = Field(
+        "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
+    )
+    layers: PositiveInt | None = Field(None, description="keep only the first layers")
+    max_len: Annotated[int, Field(ge=8)] = Field(160, description="tokens of query, title and text that are read")
+
+
+class RankingParams(Params):
+    """What all training on lists has in common: a query's right passage, then its negatives."""
+
+    n: PositiveInt = Field(15, description="negatives in a list, drawn anew each epoch from those mined")
+    ranker_scale: PositiveFloat = Field(1.0, description="multiplies the ranker's scores before any softmax (tau)")
+    warmup_ratio: Fraction = Field(0.1, description="share of steps over which a rate rises from 0, to fall again to 0")
+    weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
+    clip_norm: PositiveFloat | None = Field(2.0, description="largest gradient norm of a step; null: any")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the transformers' forward pass")
+    lists_at_once: PositiveInt | None = Field(
+        None, description="lists through the ranker at once; fewer need less memory, and the gradient is the same"
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="compute a transformer's activations twice instead of keeping them: less memory"
+    )
+
+    def descent(self, learning_rate: float) -> WarmUpParams:
+        """The settings of one model's optimiser."""
+        shared = ("warmup_ratio", "weight_decay", "clip_norm", "precision")
+        return WarmUpParams(learning_rate=learning_rate, **{name: getattr(self, name) for name in shared})
+
+
+class WarmUpRankerParams(RankingParams):
+    """The ranker alone, on what the warmed-up retriever mined."""
+
+    epochs: PositiveInt = Field(3, description="passes over the training queries, at most")
+    max_steps: PositiveInt | None = Field(2000, description="steps, at most; null: as many as the epochs have")
+    batch_size: PositiveInt = Field(64, description="lists a step")
+    learning_rate: PositiveFloat = Field(1e-5, description="the peak, after warm-up")
+
+
+class RerankParams(Params):
+    """A run ranked anew by the ranker."""
+
+    depth: PositiveInt = Field(100, description="documents of each query that are read again; the others stay below")
+
+
+class RankerParams(Params):
+    """The ranker of AR2, and of re-ranking."""
+
+    init: InitRankerParams = InitRankerParams()
+    warm_up: WarmUpRankerParams = WarmUpRankerParams()
+    rerank: RerankParams = RerankParams()
+
+
+class Ar2Params(RankingParams):
+    """AR2 (Zhang et al., ICLR 2022): rounds of ranker steps, then retriever steps, on freshly mined negatives."""
+
+    rounds: PositiveInt = Field(10, description="how often negatives are mined; both schedules span all rounds")
+    ranker_steps: NonNegativeInt = Field(500, description="of the ranker, a round")
+    retriever_steps: NonNegativeInt = Field(1500, description="of the retriever, a round")
+    ranker_batch_size: PositiveInt = Field(64, description="lists a step of the ranker")
+    retriever_batch_size: PositiveInt = Field(64, description="lists a step of the retriever")
+    ranker_learning_rate: PositiveFloat = Field(1e-6, description="the peak, after warm-up")
+    retriever_learning_rate: PositiveFloat = Field(1e-5, description="the peak, after warm-up")
+    adv_lambda: Fraction = Field(
+        0.5, description="weight of the adversarial loss, 1 - this being the distillation's; 0: distillation alone"
+    )
+    variant: Literal["paper", "code"] = Field("paper", description="Eq. 9, or what the official code minimises")
+    scale: PositiveFloat | None = Field(
+        None, description="multiplies the retriever's similarities before any softmax; null: train.scale"
+    )
+    chunk_size: PositiveInt | None = Field(None, description="texts through a tower at once: gradient caching")
+    dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each round, at most; 0: none")
+    dev_documents: PositiveInt = Field(
+        50_000, description="documents they are ranked over, at most: the relevant ones, then others named by the pairs"
+    )
+
+
+class TrainAr2Params(Ar2Params):
+    """One round of AR2; every round has the same settings."""
+
+    scale: PositiveFloat = Field(20.0, description="multiplies the retriever's similarities before any softmax")

@@ -1,0 +1,82 @@
+"""How many negatives are false, and how well filters and judges tell them, given which candidates are relevant."""
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from noisyir.mining.filters import below_share
+
+Scores = Float[np.ndarray, " candidate"]
+Mask = Bool[np.ndarray, " candidate"]
+Rows = Int[np.ndarray, " candidate"]
+USUAL_MARGIN = 0.05  # of PercPos, which is known as 95 %
+
+
+def signals(
+    score: Scores, positive_score: Scores, positive_similarity: Scores, norms: Scores
+) -> dict[str, Float[np.ndarray, " candidate"]]:
+    """What each filter compares with its bound: the higher, the likelier the candidate is relevant.
+
+    max_score: s-.  absolute_margin: s- - s+.  relative_margin: (s- - s+) / |s+|, in effect infinite where s+ = 0.
+    max_positive_cosine: cos(d+, d-), 0 where a vector is zero; `norms` are the products |d+| |d-|.
+    Source: Moreira et al. (NV-Retriever), arXiv:2407.15831, section 3.2.
+    """
+    candidate, positive = score.astype(np.float64), positive_score.astype(np.float64)
+    margin = candidate - positive
+    return {
+        "max_score": candidate,
+        "absolute_margin": margin,
+        "relative_margin": margin / np.maximum(np.abs(positive), np.finfo(np.float32).tiny),
+        "max_positive_cosine": np.divide(positive_similarity, norms, out=np.zeros_like(candidate), where=norms > 0),
+    }
+
+
+def usual_verdict(score: Scores, positive_score: Scores) -> Mask:
+    """What PercPos keeps at its usual bound: s- <= s+ - 0.05 |s+|."""
+    return below_share(score, positive_score, USUAL_MARGIN)
+
+
+def ranking_quality(signal: Scores, relevant: Mask, query: Rows) -> dict[str, float]:
+    """Measures of a ranking that should put relevant candidates first.  Undefined ones are absent.
+
+    count: of candidates ranked.  AUROC: chance that a relevant one lies above an irrelevant one, ties half; AP: average
+    precision; both of all queries' pooled.  AP_query: mean over queries of their own average precision.
+    Source: Manning, Raghavan and Schütze, 2008, chapter 8; Fawcett, 2006 (AUROC).
+    """
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    quality = {"count": float(len(signal))}
+    if relevant.any() and not relevant.all():
+        quality["AUROC"] = float(roc_auc_score(relevant, signal))
+        quality["AP"] = float(average_precision_score(relevant, signal))
+    if len(of_query := query_average_precision(signal, relevant, query)):
+        quality["AP_query"] = float(of_query.mean())
+    return quality
+
+
+def query_average_precision(signal: Scores, relevant: Mask, query: Rows) -> Float[np.ndarray, " query"]:
+    """Average precision of each query that has a relevant and an irrelevant candidate, by rising query number.
+
+    It is the mean, over relevant candidates, of the precision down to them; what has their signal counts, too.
+    Source: Manning, Raghavan and Schütze, 2008, section 8.4; ties as in sklearn.
+    """
+    order = np.lexsort((-signal, query))
+    query, signal, relevant = query[order], signal[order], relevant[order]
+    ends_tie = np.ones(len(query), bool)
+    ends_tie[:-1] = (query[1:] != query[:-1]) | (signal[1:] != signal[:-1])
+    down_to = np.flatnonzero(ends_tie)[np.cumsum(ends_tie) - ends_tie] + 1
+    start = np.searchsorted(query, query)
+    hits = np.append(0, np.cumsum(relevant))
+    precision = (hits[down_to] - hits[start]) / (down_to - start)
+    counts, relevants = np.bincount(query), np.bincount(query, relevant)
+    mixed = (relevants > 0) & (relevants < counts)
+    of_query: Float[np.ndarray, " query"] = np.bincount(query, precision * relevant)[mixed] / relevants[mixed]
+    return of_query
+
+
+def verdict_quality(keep: Mask, relevant: Mask) -> dict[str, float]:
+    """caught: the share of relevant candidates that is dropped; lost: of the others, which are true hard negatives.
+
+    Where there are none of them, the share is absent.
+    """
+    groups = {"caught": relevant, "lost": ~relevant}
+    return {name: float((~keep[those]).mean()) for name, those in groups.items() if those.any()}

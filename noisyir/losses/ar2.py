@@ -1,0 +1,102 @@
+"""The losses of AR2, the adversarial retriever and ranker (Zhang et al., ICLR 2022, Eq. 5 to 14).
+
+Every query has a list of passages: the right one in column 0, then its negatives.  The ranker learns to tell it from
+them; the retriever learns to find negatives that the ranker takes for right, and to rank as the ranker does.
+
+`variant`: "paper", or "code", the official code, which departs from Eq. 9 in four ways (docs/ar2.md).
+"""
+
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+Variant = Literal["paper", "code"]
+
+_EPS = 1e-7  # what the code adds to a probability before the logarithm
+
+
+class RetrieverLoss(NamedTuple):
+    """What the retriever descends on, and its two parts as they are, without gradient; scalars."""
+
+    total: Float[Tensor, ""]
+    adversarial: Float[Tensor, ""]
+    distillation: Float[Tensor, ""]
+
+
+def ranker_loss(ranker: Float[Tensor, "query passage"]) -> Float[Tensor, " query"]:
+    """-log p_phi(d | q; D_q), in nats: what the ranker minimises, the adversarial game's value negated (Eq. 5 to 7).
+
+    ranker: its scores, times tau.
+    """
+    return -ranker.float().log_softmax(dim=1)[:, 0]
+
+
+def rewards(ranker: Float[Tensor, "query passage"]) -> Float[Tensor, "query negative"]:
+    """Log p_phi(d | q; {d, d_i}) of each negative d_i, at most 0: the nearer to 0, the easier it is for the ranker.
+
+    Each is an upper bound of Eq. 8's log p_phi(d | q; D_q), as fewer passages compete; so is every mean of them.
+    """
+    ranker = ranker.float()
+    return functional.logsigmoid(ranker[:, :1] - ranker[:, 1:])
+
+
+def adversarial(
+    retriever: Float[Tensor, "query passage"], ranker: Float[Tensor, "query passage"]
+) -> Float[Tensor, " query"]:
+    """The expected reward of a negative that the retriever draws (Eq. 9).  The ranker's scores get no gradient.
+
+    The retriever's distribution is its softmax over the negatives alone; the gradient is Eq. 10.
+    """
+    chances = retriever[:, 1:].float().softmax(dim=1)
+    return (chances * rewards(ranker).detach()).sum(dim=1)
+
+
+def distillation(
+    retriever: Float[Tensor, "query passage"], ranker: Float[Tensor, "query passage"]
+) -> Float[Tensor, " query"]:
+    """H(p_phi, p_theta) over the list, its positive included, in nats (Eq. 12); the ranker's scores get no gradient.
+
+    It is KL(p_phi || p_theta) plus the entropy of p_phi, in which the retriever has no part.
+    """
+    return -(ranker.detach().float().softmax(dim=1) * retriever.float().log_softmax(dim=1)).sum(dim=1)
+
+
+def retriever_loss(
+    retriever: Float[Tensor, "query passage"],
+    ranker: Float[Tensor, "query passage"],
+    *,
+    adv_lambda: float,
+    variant: Variant = "paper",
+) -> RetrieverLoss:
+    """adv_lambda * adversarial + (1 - adv_lambda) * distillation of a batch of lists; scores are scaled already.
+
+    paper: both are means over the queries.  code: the first is a sum over them.
+    """
+    if variant == "paper":
+        parts = adversarial(retriever, ranker).mean(), distillation(retriever, ranker).mean()
+    else:
+        parts = _code_adversarial(retriever, ranker).sum(), _code_distillation(retriever, ranker).mean()
+    total = adv_lambda * parts[0] + (1.0 - adv_lambda) * parts[1]
+    return RetrieverLoss(total, *(part.detach() for part in parts))
+
+
+def _code_adversarial(
+    retriever: Float[Tensor, "query passage"], ranker: Float[Tensor, "query passage"]
+) -> Float[Tensor, " query"]:
+    """Rewards times log p_theta, not p_theta, over the whole list: the positive's own reward is log 1/2."""
+    ranker = ranker.detach().float()
+    reward = _log(torch.sigmoid(ranker[:, :1] - ranker))
+    return (reward * _log(retriever.float().softmax(dim=1))).sum(dim=1)
+
+
+def _code_distillation(
+    retriever: Float[Tensor, "query passage"], ranker: Float[Tensor, "query passage"]
+) -> Float[Tensor, " query"]:
+    return -(ranker.detach().float().softmax(dim=1) * _log(retriever.float().softmax(dim=1))).sum(dim=1)
+
+
+def _log(probability: Float[Tensor, "*any"]) -> Float[Tensor, "*any"]:
+    return torch.log(probability + _EPS)

@@ -1,0 +1,139 @@
+"""The ranker: a cross-encoder that is trained, from the weights of an encoder or of another cross-encoder."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from noisyir.config import InitRankerParams
+from noisyir.errors import DataError
+from noisyir.models.cross_encoder import load_cross_encoder, relevance
+from noisyir.models.layout import read_layout
+from noisyir.models.transformer_tower import quietly, read_tokenizer
+
+_SETTINGS = "ranker.json"
+_PAIRS_AT_ONCE = 64  # padded together: few enough to be of like length, many enough to keep a GPU busy
+
+
+class Ranker(nn.Module):
+    """A Hugging Face sequence classifier of one label, and its tokenizer.
+
+    tokenizer_files: the tokenizer's files by name, written back as they came.
+    max_len: tokens of query and document together, special ones included; the longer of the two is cut first.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, tokenizer_files: Mapping[str, str], max_len: int) -> None:
+        super().__init__()
+        self.model, self.tokenizer, self.tokenizer_files, self.max_len = model, tokenizer, tokenizer_files, max_len
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie."""
+        return next(self.parameters()).device
+
+    def forward(self, queries: Sequence[str], documents: Sequence[str]) -> Float[Tensor, " pair"]:
+        """How relevant document i is to query i, a logit in float32, differentiable.
+
+        Pairs of like length are padded together, all in one graph.
+        """
+        lengths = [len(query) + len(document) for query, document in zip(queries, documents, strict=True)]
+        order = np.argsort(-np.array(lengths), kind="stable")
+        parts = [
+            self._logits([queries[row] for row in rows], [documents[row] for row in rows])
+            for rows in np.split(order, range(_PAIRS_AT_ONCE, len(order), _PAIRS_AT_ONCE))
+        ]
+        return torch.cat(parts)[torch.from_numpy(np.argsort(order)).to(self.device)]
+
+    def _logits(self, queries: Sequence[str], documents: Sequence[str]) -> Float[Tensor, " pair"]:
+        inputs = self.tokenizer(
+            queries, documents, truncation="longest_first", max_length=self.max_len, padding=True, return_tensors="pt"
+        ).to(self.device)
+        return relevance(self.model(**inputs).logits).float()
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that `load_ranker` and `load_cross_encoder` read; equal weights give equal bytes."""
+        with quietly():
+            self.model.save_pretrained(folder)
+        config = json.loads((folder / "config.json").read_text())
+        config.pop("_name_or_path", None)  # where it was loaded from must not change the bytes
+        settings = {"max_len": self.max_len}
+        for name, content in (("config.json", config), (_SETTINGS, settings)):
+            (folder / name).write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+        for name, text in self.tokenizer_files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+
+
+def load_ranker(folder: Path, device: str = "auto") -> Ranker:
+    """A saved ranker, in evaluation mode, on `device` (auto: a GPU when there is one).
+
+    DataError when the folder is none.
+    """
+    judge = load_cross_encoder(folder, ranker_max_len(folder), device)
+    return Ranker(judge.model, judge.tokenizer, read_tokenizer(folder), judge.max_len).eval()
+
+
+def ranker_max_len(folder: Path) -> int:
+    """How many tokens a saved ranker reads of a pair.  DataError when the folder is none."""
+    try:
+        return int(json.loads((folder / _SETTINGS).read_text())["max_len"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{folder} is not a ranker: {_SETTINGS}: {error}") from error
+
+
+def initial_ranker(folder: Path, params: InitRankerParams, seed: int) -> tuple[Ranker, list[str]]:
+    """The ranker that `params` describe from the weights in `folder`, and the names of weights that are new.
+
+    New are those of the head, where the folder holds no classifier of one label; they are random and follow from
+    `seed`.  DataError when the folder cannot give that.
+    """
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    layout = read_layout(folder)
+    if layout.shape.backbone == "static":
+        raise DataError(f"{folder} is a static model, not a transformer: name another in ranker.init.weights")
+    source = layout.towers["passage"]
+    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    changes = {"num_labels": 1} | ({} if params.layers is None else {"num_hidden_layers": params.layers})
+    try:
+        files = read_tokenizer(source)
+        _refuse_unfit(source, params)
+        with quietly(), torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            tokenizer = AutoTokenizer.from_pretrained(source, **local)
+            model, loaded = AutoModelForSequenceClassification.from_pretrained(
+                source, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **changes, **local
+            )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise DataError(f"{folder} cannot become a ranker: {' '.join(str(error).split())}") from error
+    if tokenizer.pad_token is None:
+        raise DataError(f"{folder} has a tokenizer without a padding token: set pad_token in tokenizer_config.json")
+    return Ranker(model, tokenizer, files, params.max_len).eval(), _new_weights(folder, model, loaded["missing_keys"])
+
+
+def _refuse_unfit(source: Path, params: InitRankerParams) -> None:
+    """DataError where the weights have too few layers, positions, or too many labels."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(source, local_files_only=True, trust_remote_code=False)
+    limit = getattr(config, "max_position_embeddings", params.max_len)
+    if params.max_len > limit:
+        raise DataError(f"{source} reads at most {limit} tokens; ranker.init.max_len asks for {params.max_len}")
+    if params.layers is not None and params.layers > config.num_hidden_layers:
+        raise DataError(f"{source} has {config.num_hidden_layers} layers; ranker.init.layers asks for {params.layers}")
+    classifies = any("SequenceClassification" in name for name in config.architectures or ())
+    if classifies and config.num_labels != 1:
+        raise DataError(f"{source} tells {config.num_labels} labels apart; a ranker is a classifier of one")
+
+
+def _new_weights(folder: Path, model: Any, missing: Sequence[str]) -> list[str]:
+    """Those that the folder lacks: only a head's and a pooler's may be."""
+    encoder = f"{model.base_model_prefix}."
+    if lacking := sorted(name for name in missing if name.startswith(encoder) and ".pooler." not in name):
+        raise DataError(f"{folder} cannot become a ranker: its file has no {', '.join(lacking)}")
+    return sorted(missing)

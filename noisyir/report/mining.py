@@ -1,0 +1,208 @@
+"""False negatives on the pages of a run and of the noise bench: tables as rows of text, and the pictures."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from markupsafe import Markup
+
+from noisyir.eval.bench import Cell
+from noisyir.eval.bench_mining import CANDIDATES, MINED, MiningQuality, equal_arms_together, mining_quality
+from noisyir.report.bench_chart import Line, Point, epoch_chart
+from noisyir.report.charts import line_chart
+from noisyir.report.detection import percent
+from noisyir.report.mining_charts import Losses, loss_chart, read_losses
+from noisyir.report.summary import markdown_table
+
+_NONE = "\N{EN DASH}"
+_ARM = ["noise", "rate", "arm"]
+_RATES = ["candidates", "relevant", "drawn", "false negatives"]
+_QUALITY = ["filter or judge", "judged", "AUROC", "AP", "AP by query", "caught", "lost"]
+_Noise = tuple[str, float]
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Rows of text, headings first, of which so many columns are words and stand at the left."""
+
+    rows: Sequence[Sequence[str]]
+    left: int
+
+    def __bool__(self) -> bool:
+        return len(self.rows) > 1
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its caption: a name, and what is said of it in a lower voice."""
+
+    name: str
+    about: str
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class FalseNegatives:
+    """What a page shows of them; false where that is nothing."""
+
+    rates: TextTable = TextTable((), 0)
+    quality: TextTable = TextTable((), 0)
+    losses: Sequence[Figure] = ()
+    sieves: Sequence[Figure] = ()
+
+    def __bool__(self) -> bool:
+        return any((self.rates, self.quality, self.losses, self.sieves))
+
+
+NOTHING = FalseNegatives()
+
+
+def of_run(mining: pa.Table | None, curves: Mapping[str, pa.Table]) -> FalseNegatives:
+    """One run's: MINING_QUALITY, and the CURVES of its sieves by their labels."""
+    found = {
+        quality.system: quality for quality in mining_quality({} if mining is None else {Cell("", 0, "", 0): mining})
+    }
+    judges = [_judge_cells(quality) for quality in found.values() if quality.system not in (CANDIDATES, MINED)]
+    sieves = [
+        Figure(label, f"last {points[-1][1]:.3f}", Markup(line_chart(points, name=f"sieve-out rate, {label}")))
+        for label, table in curves.items()
+        if (points := _sieve_out(table))
+    ]
+    rates = TextTable([_RATES, *([_rate_cells(found)] if found else [])], 0)
+    return FalseNegatives(rates, TextTable([_QUALITY, *judges], 1), sieves=sieves)
+
+
+def of_bench(
+    mining: Mapping[Cell, pa.Table], losses: Mapping[Cell, pa.Table], curves: Mapping[Cell, pa.Table]
+) -> FalseNegatives:
+    """The arms side by side: MINING_QUALITY, LOSS_GROUPS, and the sieves' CURVES."""
+    qualities = mining_quality(mining)
+    rates = TextTable([[*_ARM, *_RATES, "seeds"], *_rate_rows(qualities)], len(_ARM))
+    quality = TextTable([[*_ARM, *_QUALITY, "seeds"], *_judge_rows(qualities)], len(_ARM) + 1)
+    return FalseNegatives(rates, quality, _loss_figures(losses), _sieve_figures(curves))
+
+
+def mining_markdown(found: FalseNegatives) -> str:
+    """The tables as Markdown; pictures are for the page."""
+    return "\n".join(markdown_table(table.rows, left=table.left) for table in (found.rates, found.quality) if table)
+
+
+def _rate_rows(qualities: Sequence[MiningQuality]) -> list[list[str]]:
+    arms: dict[tuple[str, float, tuple[str, ...]], dict[str, MiningQuality]] = {}
+    for quality in qualities:
+        arms.setdefault((quality.mechanism, quality.rate, quality.arms), {})[quality.system] = quality
+    return [
+        [mechanism, percent(rate), _named(names), *_rate_cells(found), str(len(next(iter(found.values())).by_seed))]
+        for (mechanism, rate, names), found in arms.items()
+    ]
+
+
+def _judge_rows(qualities: Sequence[MiningQuality]) -> list[list[str]]:
+    """One row for each filter and judge, its arms put together where they agree; "all" where all that have it do."""
+    judges = [quality for quality in qualities if quality.system not in (CANDIDATES, MINED)]
+    rows = []
+    for quality in equal_arms_together(judges):
+        same = (quality.mechanism, quality.rate, quality.system)
+        having = sum((other.mechanism, other.rate, other.system) == same for other in judges)
+        arms = "all" if len(quality.arms) == having > 1 else _named(quality.arms)
+        where = [quality.mechanism, percent(quality.rate), arms]
+        rows.append([*where, *_judge_cells(quality), str(len(quality.by_seed))])
+    return rows
+
+
+def _named(arms: Sequence[str]) -> str:
+    """The arms' names; an arm without a name, the only one, is a dash."""
+    return ", ".join(arms) or _NONE
+
+
+def _rate_cells(found: Mapping[str, MiningQuality]) -> list[str]:
+    candidates, mined = found.get(CANDIDATES), found.get(MINED)
+    return [
+        _count(candidates, "count"),
+        _share(candidates, "relevant"),
+        _count(mined, "slots"),
+        _share(mined, "false_negative_rate"),
+    ]
+
+
+def _judge_cells(quality: MiningQuality) -> list[str]:
+    ranking = [_NONE if (mean := quality.mean(name)) is None else f"{mean:.3f}" for name in ("AUROC", "AP", "AP_query")]
+    shares = [_NONE if (mean := quality.mean(name)) is None else _percent(mean) for name in ("caught", "lost")]
+    return [quality.system, _count(quality, "count"), *ranking, *shares]
+
+
+def _count(quality: MiningQuality | None, measure: str) -> str:
+    mean = quality.mean(measure) if quality else None
+    return _NONE if mean is None else f"{mean:,.0f}"
+
+
+def _share(quality: MiningQuality | None, measure: str) -> str:
+    """A mean with its standard deviation over seeds, in percent."""
+    mean = quality.mean(measure) if quality else None
+    if quality is None or mean is None:
+        return _NONE
+    std = quality.std(measure)
+    return _percent(mean) if std is None else f"{100 * mean:.2f} ± {100 * std:.2f} %"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def _loss_figures(losses: Mapping[Cell, pa.Table]) -> list[Figure]:
+    """A picture an arm, of its first seed, all over one axis; what is said of it is of all seeds."""
+    arms: dict[tuple[str, float, str], list[Losses]] = {}
+    for cell, table in losses.items():
+        arms.setdefault((cell.mechanism, cell.rate, cell.method), []).append(read_losses(table))
+    if not arms:
+        return []
+    spans = [of_seeds[0].span for of_seeds in arms.values()]
+    span = min(low for low, _ in spans), max(high for _, high in spans)
+    return [
+        Figure(
+            arm or mechanism,
+            f"{mechanism} {percent(rate)}{_overlap(of_seeds)}",
+            Markup(loss_chart(of_seeds[0], span, name=f"{arm}, {mechanism} {percent(rate)}")),
+        )
+        for (mechanism, rate, arm), of_seeds in arms.items()
+    ]
+
+
+def _overlap(of_seeds: Sequence[Losses]) -> str:
+    known = [losses.auroc for losses in of_seeds if losses.auroc is not None]
+    if not known:
+        return ""
+    spread = f" ± {np.std(known, ddof=1):.3f}" if len(known) > 1 else ""
+    return f"; false below hard {np.mean(known):.3f}{spread}"
+
+
+def _sieve_figures(curves: Mapping[Cell, pa.Table]) -> list[Figure]:
+    """A chart for each kind and rate of noise, a line an arm; arms with equal lines share one."""
+    found: dict[_Noise, dict[str, dict[float, list[float]]]] = {}
+    for cell, table in curves.items():
+        by_epoch = found.setdefault((cell.mechanism, cell.rate), {}).setdefault(cell.method, {})
+        for epoch, value in _sieve_out(table):
+            by_epoch.setdefault(epoch, []).append(value)
+    figures = []
+    for (mechanism, rate), arms in found.items():
+        named: dict[tuple[Point, ...], list[str]] = {}
+        for arm, values_by_epoch in arms.items():
+            points = tuple(_point(epoch, values) for epoch, values in sorted(values_by_epoch.items()))
+            if points:
+                named.setdefault(points, []).append(arm or mechanism)
+        if named:
+            lines = [Line(", ".join(names), "other", points) for points, names in named.items()]
+            chart = Markup(epoch_chart(lines, name="sieve-out rate"))
+            figures.append(Figure("Sieve-out rate", f"{mechanism} {percent(rate)}, by epoch of the sieve", chart))
+    return figures
+
+
+def _point(epoch: float, values: Sequence[float]) -> Point:
+    return Point(epoch, float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
+
+
+def _sieve_out(curves: pa.Table) -> list[tuple[float, float]]:
+    rows = curves.filter(pc.equal(curves["name"], "sieve_out_rate")).sort_by("step")
+    return list(zip(rows["epoch"].to_pylist(), rows["value"].to_pylist(), strict=True))

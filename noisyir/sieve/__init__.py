@@ -1,0 +1,1 @@
+"""The passage sieve: which candidates are too near to a query to be its negatives."""

@@ -1,0 +1,31 @@
+"""init_ranker: the cross-encoder that AR2's ranker starts from."""
+
+from noisyir.config import InitRankerParams
+from noisyir.schemas import RANKER
+from noisyir.stage import Job, Stage
+
+
+def init_ranker(job: Job[InitRankerParams]) -> None:
+    """Build the ranker, save it, and note what is new about it.  DataError when the weights cannot give that shape."""
+    from noisyir.models.ranker import initial_ranker
+    from noisyir.models.weights import MINILM, check_minilm, locate_weights
+
+    folder = locate_weights(job.params.weights, "ranker.init.weights")
+    if job.params.weights == MINILM:
+        check_minilm(folder)
+    ranker, new = initial_ranker(folder, job.params, seed=int(job.rng("head").integers(2**63)))
+    job.note("parameters", sum(weight.numel() for weight in ranker.parameters()))
+    job.note("new_weights", new)
+    ranker.save(job.new_folder("ranker"))
+
+
+INIT_RANKER = Stage(
+    name="init_ranker",
+    version=1,
+    params=InitRankerParams,
+    reads={},
+    writes={"ranker": RANKER},
+    run=init_ranker,
+    seeded=True,
+    raw=("weights",),
+)

@@ -1,0 +1,136 @@
+"""score_negatives: how many candidates and mined negatives are relevant in truth, and how well judges tell which."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.config import ScoreNegativesParams
+from noisyir.errors import DataError
+from noisyir.schemas import CANDIDATES, HIDDEN, MINING_QUALITY, NEGATIVES, QRELS, VERDICTS
+from noisyir.stage import Job, Stage
+
+if TYPE_CHECKING:
+    from noisyir.eval.negatives import Mask
+
+_PAIR = ["query_id", "doc_id"]
+_SCORES = ("score", "positive_score", "positive_similarity", "positive_norm", "norm")
+Quality = dict[str, float]
+
+
+def score_negatives(job: Job[ScoreNegativesParams]) -> None:
+    """Measure the candidates, what was drawn of them, and each filter's signal and each judge's verdicts on them."""
+    relevant, known = _truth(job)
+    candidates = _with_truth(job.table("candidates"), relevant, known)
+    of_known = candidates.filter(candidates["known"])
+    quality: dict[str, Quality] = {"candidates": _candidates(of_known)}
+    if job.has("negatives"):
+        drawn = _with_truth(job.table("negatives"), relevant, known)
+        quality["mined"] = _mined(drawn.filter(drawn["known"]))
+    quality |= _filters(of_known)
+    for judge, verdicts in job.tables("verdicts").items():
+        quality[judge] = _judge(judge, verdicts, candidates)
+    job.note("negatives", {"candidates": len(candidates), "without_truth": len(candidates) - len(of_known)})
+    job.write("mining_quality", _rows(quality))
+
+
+def _truth(job: Job[ScoreNegativesParams]) -> tuple[pa.Table, pa.Table | None]:
+    """The pairs that are relevant, and those of which that is known; None: of all."""
+    qrels = job.table("qrels")
+    relevant = [qrels.filter(pc.greater_equal(qrels["relevance"], job.params.min_relevance)).select(_PAIR)]
+    judged = [qrels.select(_PAIR)]
+    if job.has("hidden"):
+        relevant.append(job.table("hidden"))
+        judged.append(job.table("hidden"))
+    known = pa.concat_tables(judged) if job.params.unjudged == "unknown" else None
+    return pa.concat_tables(relevant), known
+
+
+def _with_truth(pairs: pa.Table, relevant: pa.Table, known: pa.Table | None) -> pa.Table:
+    """The pairs with `relevant`, `known` and `query`, the query's number in the order of the ids."""
+    knows = np.ones(len(pairs), bool) if known is None else _among(pairs, known)
+    query = pc.rank(pairs["query_id"], tiebreaker="dense").to_numpy().astype(np.int64) - 1
+    return (
+        pairs.append_column("relevant", pa.array(_among(pairs, relevant)))
+        .append_column("known", pa.array(knows))
+        .append_column("query", pa.array(query))
+    )
+
+
+def _among(pairs: pa.Table, others: pa.Table) -> "Mask":
+    """Which of the pairs are among the others."""
+    numbered = pairs.select(_PAIR).append_column("row", pa.array(np.arange(len(pairs))))
+    found = np.zeros(len(pairs), bool)
+    found[numbered.join(others, _PAIR, join_type="left semi")["row"].to_numpy()] = True
+    return found
+
+
+def _candidates(candidates: pa.Table) -> Quality:
+    counts = {"count": len(candidates), "queries": pc.count_distinct(candidates["query"]).as_py()}
+    return counts | ({"relevant": _share(candidates)} if len(candidates) else {})
+
+
+def _mined(drawn: pa.Table) -> Quality:
+    return {"slots": len(drawn)} | ({"false_negative_rate": _share(drawn)} if len(drawn) else {})
+
+
+def _share(of: pa.Table) -> float:
+    return float(of["relevant"].to_numpy().mean())
+
+
+def _filters(candidates: pa.Table) -> dict[str, Quality]:
+    """Each filter by its name, on the candidates that have scores; nothing where none has."""
+    from noisyir.eval.negatives import USUAL_MARGIN, ranking_quality, signals, usual_verdict, verdict_quality
+
+    scored = candidates.drop_null()
+    if not len(scored):
+        return {}
+    score, positive, similarity, positive_norm, norm = (scored[name].to_numpy() for name in _SCORES)
+    relevant, query = scored["relevant"].to_numpy(), scored["query"].to_numpy()
+    found = signals(score, positive, similarity, positive_norm.astype(np.float64) * norm)
+    quality = {name: ranking_quality(signal, relevant, query) for name, signal in found.items()}
+    quality[f"relative_margin_{USUAL_MARGIN:g}"] = verdict_quality(usual_verdict(score, positive), relevant)
+    return quality
+
+
+def _judge(judge: str, verdicts: pa.Table, candidates: pa.Table) -> Quality:
+    """A judge on the candidates that it was shown."""
+    from noisyir.eval.negatives import ranking_quality, verdict_quality
+
+    shown = verdicts.join(candidates.select([*_PAIR, "relevant", "known", "query"]), _PAIR, join_type="inner")
+    if len(verdicts) and not len(shown):
+        raise DataError(
+            f"score_negatives: none of the {len(verdicts)} verdicts of {judge!r} is on one of the {len(candidates)} "
+            f"candidates, for example {verdicts.select(_PAIR).slice(0, 1).to_pylist()[0]}: judge these very candidates"
+        )
+    shown = shown.filter(shown["known"])
+    relevant, query = shown["relevant"].to_numpy(), shown["query"].to_numpy()
+    label = shown["score"].to_numpy().astype(np.float64) - shown["bound"].to_numpy()
+    return {**ranking_quality(label, relevant, query), **verdict_quality(shown["keep"].to_numpy(), relevant)}
+
+
+def _rows(quality: Mapping[str, Quality]) -> pa.Table:
+    rows = [
+        {"system": system, "measure": measure, "value": value}
+        for system, values in quality.items()
+        for measure, value in values.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=MINING_QUALITY.schema)
+
+
+SCORE_NEGATIVES = Stage(
+    name="score_negatives",
+    version=1,
+    params=ScoreNegativesParams,
+    reads={
+        "candidates": CANDIDATES["query_id", "doc_id", *_SCORES],
+        "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
+        "verdicts": VERDICTS["query_id", "doc_id", "score", "bound", "keep"].each(),
+        "hidden": HIDDEN["query_id", "doc_id"].or_none(),
+        "qrels": QRELS.all(),
+    },
+    writes={"mining_quality": MINING_QUALITY},
+    run=score_negatives,
+)

@@ -1,0 +1,151 @@
+"""A round of AR2 (Zhang et al., ICLR 2022, Algorithm 1): the ranker learns, then the retriever, on the same negatives.
+
+Either stands still while the other learns: the retriever takes no part in the ranker's steps, and in the retriever's
+the ranker judges in evaluation mode, without a gradient.  Optimisers and schedules go on from round to round.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from noisyir.config import TrainAr2Params
+from noisyir.errors import ConfigError
+from noisyir.losses.ar2 import RetrieverLoss, retriever_loss
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.ranker import Ranker
+from noisyir.models.tokens import Side, Tokens, token_batches
+from noisyir.models.transformer_tower import TransformerTower
+from noisyir.training.batches import Batch, Rows
+from noisyir.training.checkpoint import Checkpoint
+from noisyir.training.gradients import cached_backward, seeded
+from noisyir.training.lists import ListBatch, ListBatches, Lists
+from noisyir.training.optimisers import optimiser_for
+from noisyir.training.phases import Learner, Phases
+from noisyir.training.ranker import RankerLearner, keep_fewer_activations, list_scores
+from noisyir.training.run import Point, Surroundings
+from noisyir.training.validation import Held, dev_mrr
+
+_TOKENS_AT_ONCE = 8192  # padded together
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a round learns from: lists, their texts as the retriever reads them, and perhaps dev queries."""
+
+    lists: Lists
+    queries: Tokens
+    passages: Tokens
+    held: Held | None
+
+
+class RetrieverLearner(Learner):
+    """The retriever, descending on the adversarial loss and on its distance from the ranker."""
+
+    name = "retriever"
+
+    def __init__(
+        self, encoder: BiEncoder, ranker: Ranker, material: Material, params: TrainAr2Params, around: Surroundings
+    ) -> None:
+        settings = params.descent(params.retriever_learning_rate)
+        batches = ListBatches(
+            material.lists, params.n, params.retriever_batch_size, partial(around.rng, "retriever_epoch")
+        )
+        steps = params.rounds * params.retriever_steps
+        super().__init__(encoder, optimiser_for(encoder, settings), batches, settings, steps, around)
+        self.encoder, self.ranker, self.material, self.params = encoder, ranker, material, params
+        for tower in {encoder.query_tower, encoder.passage_tower} if params.gradient_checkpointing else ():
+            if isinstance(tower, TransformerTower):
+                keep_fewer_activations(tower.encoder)
+
+    def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
+        """The loss and its two parts.  Each distinct passage is encoded once, whoever's lists it is in."""
+        distinct, place = np.unique(batch.passages, return_inverse=True)
+        columns = place.reshape(batch.passages.shape)
+        self.ranker.eval()
+        with torch.no_grad():
+            judged = list_scores(self.ranker, self.material.lists, batch, self.params)
+        own = torch.from_numpy(columns).to(self.encoder.device)
+        found: list[RetrieverLoss] = []
+
+        def loss(queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]) -> Float[Tensor, ""]:
+            scores = self.params.scale * (queries @ passages.T).gather(1, own)
+            found.append(retriever_loss(scores, judged, adv_lambda=self.params.adv_lambda, variant=self.params.variant))
+            return found[0].total
+
+        self.encoder.train()
+        texts = self._texts(batch.queries, distinct, columns)
+        bf16, chunk_size = self.params.precision == "bf16", self.params.chunk_size
+        if chunk_size is not None:
+            cached_backward(self.encoder, texts, loss, seed=seed, bf16=bf16, chunk_size=chunk_size)
+        else:
+            with seeded(self.encoder.device, seed):
+                loss(*_embedded(self.encoder, texts, bf16=bf16)).backward()  # type: ignore[no-untyped-call]
+        names = ("retriever_loss", "adversarial", "distillation")
+        return {name: float(value) for name, value in zip(names, found[0], strict=True)}
+
+    def _texts(self, queries: Rows, distinct: Rows, columns: Rows) -> Batch:
+        """The tokenised texts of a batch, with the columns that are a query's own."""
+        ignored = np.ones((len(queries), len(distinct)), bool)
+        ignored[np.arange(len(queries))[:, None], columns] = False
+        read = self.material.queries.take(queries), self.material.passages.take(distinct)
+        return Batch(queries, *read, columns[:, 0], ignored)
+
+
+def _embedded(
+    encoder: BiEncoder, batch: Batch, *, bf16: bool
+) -> tuple[Float[Tensor, "query dim"], Float[Tensor, "passage dim"]]:
+    """Vectors in one graph; where texts are padded, those of like length are padded together."""
+    with torch.autocast(encoder.device.type, torch.bfloat16, enabled=bf16):
+        if batch.passages.shares is not None:
+            return encoder.embed_both(batch.queries, batch.passages)
+        return _by_length(encoder, batch.queries, "query"), _by_length(encoder, batch.passages, "passage")
+
+
+def _by_length(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
+    chunks = list(token_batches(tokens.lengths, _TOKENS_AT_ONCE))
+    vectors = torch.cat([encoder.embed(tokens.take(rows), side) for rows in chunks])
+    return vectors[torch.from_numpy(np.argsort(np.concatenate(chunks))).to(vectors.device)]
+
+
+def train_round(
+    encoder: BiEncoder,
+    ranker: Ranker,
+    material: Material,
+    params: TrainAr2Params,
+    around: Surroundings,
+    earlier: Checkpoint | None,
+) -> tuple[list[Point], Checkpoint]:
+    """Train both models in place; returns the learning curves, and what the next round's `earlier` is.
+
+    earlier: None in the first round.  ConfigError when all rounds are over; DataError when a loss is no longer finite.
+    """
+    of_ranker = RankerLearner(
+        ranker, material.lists, params, around,
+        batch_size=params.ranker_batch_size, learning_rate=params.ranker_learning_rate,
+        steps=params.rounds * params.ranker_steps,
+    )  # fmt: skip
+    of_retriever = RetrieverLearner(encoder, ranker, material, params, around)
+    steps = {of_ranker: params.ranker_steps, of_retriever: params.retriever_steps}
+    if earlier is not None:
+        for learner, count in steps.items():
+            _go_on(learner, earlier, count, params.rounds)
+    phases = Phases([(learner, learner.done + count) for learner, count in steps.items()], around)
+    phases.run()
+    if material.held is not None:
+        phases.point("dev_mrr@10", of_retriever, dev_mrr(encoder, material.held))
+    tensors = {name: state for learner in steps for name, state in learner.optimiser_state().items()}
+    return phases.curves, Checkpoint(tensors, {learner.name: learner.done for learner in steps})
+
+
+def _go_on(learner: Learner, earlier: Checkpoint, count: int, rounds: int) -> None:
+    """Take up the optimiser and the schedule where the round before left them, for `count` steps more."""
+    learner.load(earlier.tensors, earlier.progress[learner.name])
+    if learner.done + count > learner.steps:
+        raise ConfigError(
+            f"the {learner.name} has taken {learner.done} of the {learner.steps} steps that ar2.rounds={rounds} "
+            "allows: raise it"
+        )

@@ -1,0 +1,182 @@
+"""Lists that a ranker ranks: of each training query one right passage, in column 0, and n negatives.
+
+Texts are shared by number and not as token ids, as ranker and retriever may have different vocabularies.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.errors import ConfigError, DataError
+from noisyir.models.tokens import passage_text
+from noisyir.training.batches import Ragged, Rows, batch_count, is_known
+from noisyir.training.examples import Numbering
+
+_TRIES = 100  # draws of a passage before all are taken to be right for the query
+
+
+@dataclass(frozen=True)
+class TrainingTexts:
+    """Documents as models read them, in the order of their ids.
+
+    same: for each row the first one of the same title and text; to training they are one passage.
+    """
+
+    numbering: Numbering
+    texts: pa.LargeStringArray
+    same: Rows
+
+    def passages(self, ids: pa.ChunkedArray) -> Rows:
+        """The row that stands for each document.  DataError as `Numbering.rows`."""
+        rows: Rows = self.same[self.numbering.rows(ids)]
+        return rows
+
+
+def read_texts(corpus: Iterable[pa.RecordBatch], needed: pa.Array) -> TrainingTexts:
+    """The documents whose ids are in `needed`, streaming the corpus."""
+    ids, texts = [pa.array([], pa.string())], [pa.array([], pa.large_string())]
+    for batch in corpus:
+        some = batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
+        ids.append(some["doc_id"])
+        texts.append(
+            pa.array(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()), pa.large_string())
+        )
+    order = pc.sort_indices(pa.concat_arrays(ids))
+    read = pa.concat_arrays(texts).take(order)
+    _, first, code = np.unique(np.asarray(read.dictionary_encode().indices), return_index=True, return_inverse=True)
+    return TrainingTexts(Numbering(pa.concat_arrays(ids).take(order), "documents"), read, first[code].astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Lists:
+    """All that lists are drawn from: queries and passages by row.
+
+    positives, negatives: of each query, at least one and perhaps none; no negative is known to be right.
+    text: for each query, the number of its text, equal for queries that read the same.
+    known: for each such number, the passages that pairs give to it.
+    """
+
+    queries: pa.LargeStringArray
+    passages: pa.LargeStringArray
+    positives: Ragged
+    negatives: Ragged
+    text: Rows
+    known: Ragged
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def missing(self, count: int) -> Rows:
+        """How many of `count` negatives each query lacks, and random training passages stand in for."""
+        missing: Rows = np.maximum(count - np.diff(self.negatives.offsets), 0)
+        return missing
+
+    @cached_property
+    def training_passages(self) -> Rows:
+        """The passages that pairs and negatives name."""
+        return np.union1d(self.positives.values, self.negatives.values)
+
+    def draw(self, count: int, rng: np.random.Generator) -> Rows:
+        """(query, 1 + count) passages: a positive, then negatives without repetition, all chosen at random.
+
+        Where a query has too few negatives, training passages that are not known to be right for it take the missing
+        places, perhaps repeatedly.
+        """
+        places = np.arange(count) >= count - self.missing(count)[:, None]
+        columns = np.zeros((len(self), 1 + count), np.int64)
+        query, place, positive = _shuffled(self.positives, rng)
+        columns[query[place == 0], 0] = positive[place == 0]
+        query, place, negative = _shuffled(self.negatives, rng)
+        kept = place < count
+        columns[query[kept], 1 + place[kept]] = negative[kept]
+        columns[:, 1:][places] = self._strangers(np.nonzero(places)[0], rng)
+        return columns
+
+    def _strangers(self, queries: Rows, rng: np.random.Generator) -> Rows:
+        """For each of `queries`, a training passage that is not known to be right for it."""
+        drawn = rng.choice(self.training_passages, len(queries))
+        for _ in range(_TRIES):
+            wrong = is_known(self.known, self.text[queries], drawn)
+            if not wrong.any():
+                return drawn
+            drawn[wrong] = rng.choice(self.training_passages, int(wrong.sum()))
+        raise DataError(
+            f"query {self.queries[int(queries[wrong][0])].as_py()!r} has too few mined negatives, and nearly all "
+            "training passages are known to be right for it: mine more, or lower n"
+        )
+
+
+def _shuffled(of: Ragged, rng: np.random.Generator) -> tuple[Rows, Rows, Rows]:
+    """(thing, place, value) of every value, each thing's in an order drawn at random."""
+    thing, value = of.take(np.arange(len(of.offsets) - 1))
+    order = np.lexsort((rng.random(len(thing)), thing))
+    return thing, np.arange(len(thing)) - of.offsets[thing], value[order]
+
+
+def ranking_lists(pairs: pa.Table, queries: pa.Table, documents: TrainingTexts, negatives: pa.Table) -> Lists:
+    """Number training pairs and negatives (query_id, doc_id), in the order of their ids.
+
+    Queries without a pair are left out, and so is a negative that a pair gives to a query of the same text.
+    ConfigError when no negative is left.
+    """
+    queries = queries.filter(pc.is_in(queries["query_id"], value_set=pc.unique(pairs["query_id"]))).sort_by("query_id")
+    numbering = Numbering(queries["query_id"].combine_chunks(), "queries")
+    read = queries["text"].combine_chunks().cast(pa.large_string())
+    text = np.asarray(read.dictionary_encode().indices, np.int64)
+    negatives = negatives.filter(pc.is_in(negatives["query_id"], value_set=numbering.ids))
+    positive, negative = (
+        np.unique(np.stack([numbering.rows(table["query_id"]), documents.passages(table["doc_id"])], axis=1), axis=0)
+        for table in (pairs, negatives)
+    )
+    right = np.unique(np.stack([text[positive[:, 0]], positive[:, 1]], axis=1), axis=0)
+    known = Ragged.grouped(right[:, 0], right[:, 1], int(text.max(initial=-1)) + 1)
+    negative = negative[~is_known(known, text[negative[:, 0]], negative[:, 1])]
+    if not len(negative):
+        raise ConfigError(
+            "no training query has a mined negative: set mine.per_query, or mine.rank_to where all candidates are "
+            "left out"
+        )
+    positives, mined = (Ragged.grouped(found[:, 0], found[:, 1], len(numbering)) for found in (positive, negative))
+    return Lists(read, documents.texts, positives, mined, text, known)
+
+
+@dataclass(frozen=True)
+class ListBatch:
+    """Some of the lists: `queries` are rows of the queries, `passages` (list, passage) rows, the positive first."""
+
+    queries: Rows
+    passages: Rows
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def take(self, rows: Rows) -> "ListBatch":
+        """The lists at `rows`."""
+        return ListBatch(self.queries[rows], self.passages[rows])
+
+
+class ListBatches:
+    """Batches without end, by their number: epochs of all queries, in an order and with draws that `rng` decides.
+
+    rng: a generator for an epoch.  An epoch has ceil(queries / batch_size) batches whose sizes differ by at most one.
+    """
+
+    def __init__(self, lists: Lists, count: int, batch_size: int, rng: Callable[[int], np.random.Generator]) -> None:
+        self.lists, self.count, self.rng = lists, count, rng
+        self.an_epoch = batch_count(len(lists), batch_size)
+        self._epoch, self._batches, self._columns = -1, list[Rows](), np.empty((0, 0), np.int64)
+
+    def __getitem__(self, number: int) -> ListBatch:
+        """Batch `number`, from 0."""
+        epoch, place = divmod(number, self.an_epoch)
+        if epoch != self._epoch:
+            rng = self.rng(epoch)
+            self._batches = np.array_split(rng.permutation(len(self.lists)), self.an_epoch)
+            self._columns = self.lists.draw(self.count, rng)
+            self._epoch = epoch
+        rows = self._batches[place]
+        return ListBatch(rows, self._columns[rows])

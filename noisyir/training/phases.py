@@ -1,0 +1,157 @@
+"""Models that learn by turns: each takes its steps on its own schedule while the others stand still.
+
+A run can be killed at any point and continued to the same bits: a model's batch and dropout at a step follow from
+(seed, model, step) alone, so a checkpoint holds positions and tensors only.
+"""
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from noisyir.config import WarmUpParams
+from noisyir.errors import ConfigError, DataError
+from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from noisyir.training.lists import ListBatch, ListBatches
+from noisyir.training.optimisers import Optimiser, learning_rate
+from noisyir.training.run import Point, Surroundings
+
+_POINTS = 400  # of a curve, at most
+
+
+class Learner:
+    """One model, its optimiser, and its place in a schedule of `steps` steps that may span several stages.
+
+    name: what settings and curves call it; settings: those of its optimiser; done: steps taken so far.
+    """
+
+    name: str
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimiser: Optimiser,
+        batches: ListBatches,
+        settings: WarmUpParams,
+        steps: int,
+        around: Surroundings,
+    ) -> None:
+        self.model, self.optimiser, self.batches, self.settings = model, optimiser, batches, settings
+        self.steps, self.around, self.done = steps, around, 0
+
+    def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
+        """Leave the gradient of the batch's loss in the weights; the loss comes first of what is returned."""
+        raise NotImplementedError
+
+    def step(self) -> dict[str, float]:
+        """Descend once; returns the loss and what else was measured, by curve."""
+        seed = int(self.around.rng(f"{self.name}_dropout", self.done).integers(2**63))
+        with memory_advice(self.name):
+            measured = self.descend(self.batches[self.done], seed)
+        loss = next(iter(measured.values()))
+        if not math.isfinite(loss):
+            raise DataError(
+                f"training diverged: the {self.name}'s loss is {loss} at step {self.done}; lower its learning rate"
+            )
+        self.optimiser.step(learning_rate(self.done, self.steps, self.settings))
+        self.done += 1
+        return measured
+
+    @property
+    def epoch(self) -> float:
+        """Passes over the training queries so far."""
+        return self.done / self.batches.an_epoch
+
+    def state(self) -> dict[str, Mapping[str, Tensor]]:
+        """Weights and optimiser, as a checkpoint holds them."""
+        return {self.name: dict(self.model.named_parameters()), **self.optimiser_state()}
+
+    def optimiser_state(self) -> dict[str, Mapping[str, Tensor]]:
+        """The optimiser alone."""
+        return {f"{self.name}_optimiser": self.optimiser.state()}
+
+    @torch.no_grad()
+    def load(self, tensors: Mapping[str, Mapping[str, Tensor]], done: int) -> None:
+        """Continue after `done` steps from what `state`, or `optimiser_state` returned."""
+        for name, weight in self.model.named_parameters() if self.name in tensors else ():
+            weight.copy_(tensors[self.name][name])
+        if done:
+            self.optimiser.load(tensors[f"{self.name}_optimiser"])
+        self.done = done
+
+
+class Phases:
+    """Learners one after the other, each until it has taken so many steps; the curves are kept."""
+
+    def __init__(self, phases: Sequence[tuple[Learner, int]], around: Surroundings) -> None:
+        self.phases, self.around = phases, around
+        self.curves: list[Point] = []
+        self._recent: dict[str, list[float]] = {}
+        self._to_do = sum(end - learner.done for learner, end in phases)
+        self._windows = {learner.name: math.ceil((end - learner.done) / _POINTS) for learner, end in phases}
+        self._saved = time.monotonic()
+
+    def run(self) -> list[Point]:
+        """Take all steps that are still to be taken, and return the learning curves."""
+        self._resume()
+        for learner, end in self.phases:
+            while learner.done < end:
+                self._record(learner, learner.step(), last=learner.done == end)
+                self._checkpoint_if_due()
+            learner.model.eval()
+        return self.curves
+
+    def _record(self, learner: Learner, measured: Mapping[str, float], *, last: bool) -> None:
+        """Add to each curve the mean of the last few steps, so that it has at most a few hundred points."""
+        for name, value in measured.items():
+            self._recent.setdefault(name, []).append(value)
+        if last or len(self._recent[next(iter(measured))]) >= self._windows[learner.name]:
+            for name, values in self._recent.items():
+                self.point(name, learner, sum(values) / len(values))
+            self._recent = {}
+            left = sum(end - other.done for other, end in self.phases)
+            self.around.progress(self._to_do - left, self._to_do, "steps")
+
+    def point(self, name: str, learner: Learner, value: float) -> None:
+        """Add a value to a curve."""
+        self.curves.append((name, learner.done, learner.epoch, value))
+        self.around.metric(name, value, learner.done)
+
+    # Resuming -----------------------------------------------------------------------------------------------
+
+    def _checkpoint_if_due(self) -> None:
+        if time.monotonic() - self._saved < self.around.checkpoint_seconds:
+            return
+        tensors = {name: held for learner, _ in self.phases for name, held in learner.state().items()}
+        done = {learner.name: learner.done for learner, _ in self.phases}
+        progress: dict[str, Any] = {"done": done, "curves": self.curves, "recent": self._recent}
+        save_checkpoint(self.around.work, Checkpoint(tensors, progress))
+        self._saved = time.monotonic()
+
+    def _resume(self) -> None:
+        """Continue from the checkpoint that a killed run of the same stage and inputs left, if it did."""
+        if (found := load_checkpoint(self.around.work)) is None:
+            return
+        for learner, _ in self.phases:
+            learner.load(found.tensors, found.progress["done"][learner.name])
+        self.curves = [(name, step, epoch, value) for name, step, epoch, value in found.progress["curves"]]
+        self._recent = found.progress["recent"]
+
+
+@contextmanager
+def memory_advice(model: str) -> Iterator[None]:
+    """Turn torch's error for want of memory into one that says what to set."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+            raise
+        less = {"ranker": "lists_at_once", "retriever": "chunk_size"}[model]
+        raise ConfigError(
+            f"a step of the {model} needs more memory than there is: set {less}, gradient_checkpointing=true, "
+            f"precision=bf16, a smaller batch size or n ({str(error).splitlines()[0]})"
+        ) from error

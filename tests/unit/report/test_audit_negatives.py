@@ -1,0 +1,135 @@
+"""The page's part about candidates for negatives: what it shows, and that data stays data."""
+
+import csv
+import json
+import re
+
+import pytest
+
+from noisyir.audit.suspects import standing
+from noisyir.config import AuditParams
+from noisyir.data.pairs import PairsFile
+from noisyir.errors import ConfigError
+from noisyir.report.audit_csv import unguard
+from noisyir.report.audit_suspects import Suspicion, Verdict, suspicion
+from noisyir.report.audit_words import overlap
+from noisyir.stages.audit import AUDIT
+from noisyir.stages.audit_negatives import AUDIT_NEGATIVES
+from tests.unit.report.test_audit import SPICE, Outline
+from tests.unit.stages.audit_world import audit_tables
+from tests.unit.stages.suspects_world import COPY, suspect_tables
+
+KNOWN = {
+    "score": None,
+    "positive_score": None,
+    "similarity": None,
+    "overlap": None,
+    "against": [Verdict("sieve", 0.8, 0.5)],
+    "kept_by": [],
+}
+
+
+@pytest.fixture
+def made(run_stage_on):
+    """The files of an audit with suspects."""
+
+    def made(spice="", drawn=True, **params):
+        tables = suspect_tables(spice=spice, drawn=drawn)
+        audited = AuditParams(**params)
+        found = run_stage_on(AUDIT_NEGATIVES, audited.suspects(), tables)
+        given = audit_tables(6, spice=spice) | {"corpus": tables["corpus"]}
+        return run_stage_on(AUDIT, audited, given | found)["audit_files"]
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({}, "Not kept by sieve (0.80, bound 0.50)."),
+        (
+            {"score": 0.7, "positive_score": 0.64},
+            "Scores 0.70, above its positive's 0.64; not kept by sieve (0.80, bound 0.50).",
+        ),
+        (
+            {"score": 0.5, "positive_score": 0.5},
+            "Scores 0.50, as its positive does; not kept by sieve (0.80, bound 0.50).",
+        ),
+        ({"overlap": 1.0}, "The same words as the positive; not kept by sieve (0.80, bound 0.50)."),
+        ({"overlap": 0.4}, "40% of the words shared with the positive; not kept by sieve (0.80, bound 0.50)."),
+        (
+            {"overlap": 0.1, "similarity": 0.93},
+            "Close to the positive (cosine 0.93); not kept by sieve (0.80, bound 0.50).",
+        ),
+        ({"kept_by": ["a", "b"]}, "Not kept by sieve (0.80, bound 0.50), kept by a and b."),
+    ],
+)
+def test_the_reason_is_one_sentence_with_the_strongest_numbers(known, said):
+    assert suspicion(Suspicion(**KNOWN | known)) == said
+
+
+def test_standing_is_the_share_of_smaller_margins_and_overlap_that_of_common_words():
+    import numpy as np
+
+    assert standing(np.array([0.1, -2.0, 0.1, 5.0])).tolist() == [1 / 4, 0, 1 / 4, 3 / 4]
+    assert standing(np.array([])).tolist() == []
+    assert overlap("Red, red fish", "a RED bird") == 1 / 4 and overlap("...", "") == 0
+
+
+def test_the_section_counts_what_each_judge_does_not_keep(made):
+    text = re.sub(r"<[^>]*>", " ", (made() / "audit.html").read_text().split('<section id="negatives">')[1])
+    plain = re.sub(r"\s+", " ", text.split("noscript")[0])
+    assert "cross_encoder 4 2 50.0 % 0 sieve 19 2 10.5 % 1 at least one of them 19 3 15.8 % 1" in plain
+    assert "Training was nevertheless given 1 of the 3 as negatives." in plain
+
+
+def test_without_negatives_nothing_is_said_of_drawing(made):
+    text = (made(drawn=False) / "audit.html").read_text()
+    assert "drawn as negatives" not in text and 'scope="col" data-key="used"' not in text and "nevertheless" not in text
+
+
+def test_without_suspects_page_and_files_are_those_of_pairs_alone(run_stage_on):
+    files = run_stage_on(AUDIT, AuditParams(), audit_tables(6))["audit_files"]
+    text = (files / "audit.html").read_text()
+    assert 'id="negatives"' not in text and "negatives-" not in text and "Candidates" not in text
+    assert {path.name for path in files.iterdir()} == {"audit.html", "audit.csv"}
+    assert "negatives" not in json.loads(Outline(text).scripts[0])
+
+
+def test_texts_stay_texts(made):
+    text = (made(spice=SPICE) / "audit.html").read_text()
+    parsed = Outline(text)
+    assert parsed.tags.count("script") == 2 and "b" not in parsed.tags and SPICE not in text
+    data = json.loads(parsed.scripts[0])
+    assert all(query.endswith(SPICE) for query in data["negatives"]["query"])
+    shown = [data["documents"]["id"][number] for number in data["negatives"]["document"]]
+    assert shown == [COPY, "d2", "d2"]
+    assert not any(name.startswith("on") for name, _ in parsed.attributes)
+    assert "http://" not in text and "https://" not in text
+
+
+def test_the_csv_has_every_suspect_and_no_formula(made):
+    path = made(spice="x", text_chars=20) / "negatives.csv"
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["query_id"], row["doc_id"]) for row in rows] == [("q0", COPY), ("q1", "d2"), ("q0", "d2")]
+    assert json.loads(rows[0]["judges"]) == ["cross_encoder", "sieve"] and rows[1]["used"] == "true"
+    assert {len(unguard(row["document"])) for row in rows} == {20}
+
+
+def test_the_surest_are_a_file_of_pairs_that_is_read_back_as_it_is_meant(made, tmp_path):
+    text = '=1+1, "quoted"\r\nand more'
+    files = made(spice=text, promote=0.8)
+    pairs = PairsFile.open(str(files / "extra_positives.jsonl"), None, {})
+    found = [(pair.query_id, pair.doc_id, pair.title) for pair in pairs.pairs_in_order()]
+    assert found == [("q0", COPY, "Topic 0"), ("q1", "d2", "Topic 2")]
+    assert all(pair.document.endswith(text) for pair in pairs.pairs_in_order())
+    assert all(pair.query.endswith(text) and pair.split == "train" for pair in pairs.pairs_in_order())
+    assert "The 2 of confidence 0.8 or more are in extra_positives.jsonl" in (files / "audit.html").read_text()
+    assert not (made(promote=0.95) / "extra_positives.jsonl").exists()
+
+
+def test_one_table_without_the_other_is_refused(run_stage_on):
+    found = run_stage_on(AUDIT_NEGATIVES, AuditParams().suspects(), suspect_tables())
+    with pytest.raises(ConfigError, match="give it both of one build, or neither"):
+        run_stage_on(AUDIT, AuditParams(), audit_tables(6) | {"audit_judges": found["audit_judges"]})
