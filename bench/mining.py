@@ -12,7 +12,8 @@ peers      times each side from texts to negatives, each turn in a process of it
            that score at most 95 % of its positive.  noisyir runs its stages in a store: encode, index, search,
            candidates, mine, with all they check and write.  The peer has its texts in memory and a batch of 1,024 (its
            default of 32 is slower), and searches by torch, its default, or by FAISS.  Loading model and texts counts
-           for nobody's time; the peak of memory is that of the whole process.
+           for nobody's time; the peak of memory is that of the whole process.  CPU seconds (of all threads) tell on a
+           busy machine what the clock cannot.
 """
 
 import argparse
@@ -20,7 +21,6 @@ import json
 import os
 import platform
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -192,16 +192,16 @@ def peers(store: Store, tables: dict[str, pa.Table], rounds: int) -> None:
     for turn in range(rounds):
         for side in SIDES:
             command = [sys.executable, __file__, "side", side, str(store.root)]
-            output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             told = json.loads(output.splitlines()[-1])
             taken[side].append(told)
-            print(
-                f"turn {turn + 1} {side:>8}: {told['seconds']:.1f} s, peak {told['peak_mb']:,.0f} MB "
-                f"(before mining {told['before_mb']:,.0f}), {told['negatives']:,} negatives {told.get('stages', '')}",
-                flush=True,
-            )
+            clock = f"{told['seconds']:.1f} s (CPU {told['cpu_seconds']:.1f})"
+            memory = f"peak {told['peak_mb']:,.0f} MB (before mining {told['before_mb']:,.0f})"
+            print(f"turn {turn + 1} {side:>8}: {clock}, {memory}, {told['negatives']:,} negatives", flush=True)
+            if "stages" in told:
+                print(f"       stages, s: {told['stages']}")
     for peer in SIDES[1:]:
-        for what in ("seconds", "peak_mb"):
+        for what in ("seconds", "cpu_seconds", "peak_mb"):
             theirs, ours = ([told[what] for told in taken[side]] for side in (peer, "noisyir"))
             tell(what, theirs, ours, f"{peer} / noisyir")
 
@@ -217,11 +217,15 @@ def ours(store: Store) -> dict[str, Any]:
     import faiss  # noqa: F401 - loading packages is not mining
     import torch  # noqa: F401
 
-    before, plan = peak_mb(), plan_of(WITH_FILTER)
+    before, cpu, plan = peak_mb(), time.process_time(), plan_of(WITH_FILTER)
     done, seconds = build(plan, store, {step.stage.name for step in plan.steps[1:]})
-    stages = {name: round(taken, 2) for name, taken in seconds.items()}
-    rows_found = done["mine"].meta.artifacts["negatives"].rows
-    return {"seconds": sum(seconds.values()), "before_mb": before, "negatives": rows_found, "stages": stages}
+    return {
+        "seconds": sum(seconds.values()),
+        "cpu_seconds": time.process_time() - cpu,
+        "before_mb": before,
+        "negatives": done["mine"].meta.artifacts["negatives"].rows,
+        "stages": {name: round(taken, 1) for name, taken in seconds.items()},
+    }
 
 
 def theirs(store: Store, *, faiss: bool) -> dict[str, Any]:
@@ -235,16 +239,23 @@ def theirs(store: Store, *, faiss: bool) -> dict[str, Any]:
     passage = given["corpus"]["text"].take(pc.index_in(given["pairs"]["doc_id"], value_set=given["corpus"]["doc_id"]))
     pairs = Dataset.from_dict({"query": given["queries"]["text"].to_pylist(), "passage": passage.to_pylist()})
     model = SentenceTransformer(str(store.folder(done["collection"].meta.ref("model"))), device="cpu")
-    before, began = peak_mb(), time.perf_counter()
+    before, began, cpu = peak_mb(), time.perf_counter(), time.process_time()
     mined = mine_hard_negatives(
         pairs, model, corpus=corpus, range_max=100, relative_margin=0.05, num_negatives=10, output_format="triplet",
         batch_size=1024, use_faiss=faiss, verbose=False,
     )  # fmt: skip
-    return {"seconds": time.perf_counter() - began, "before_mb": before, "negatives": len(mined)}
+    return {
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - cpu,
+        "before_mb": before,
+        "negatives": len(mined),
+    }
 
 
 def peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Since this program began; `ru_maxrss` would count what its parent held."""
+    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(line) / 1024
 
 
 def tell(what: str, above: list[float], below: list[float], names: str) -> None:
@@ -273,7 +284,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    os.environ["TQDM_DISABLE"] = "1"
     if sys.argv[1:2] == ["side"]:
         side(*sys.argv[2:])
     else:

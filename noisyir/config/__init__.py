@@ -46,6 +46,7 @@ from noisyir.config.mining import (
     SieveParams,
     SimansParams,
     SoftmaxParams,
+    TriangleParams,
     TriSamplerParams,
 )
 from noisyir.config.noise import (
@@ -132,6 +133,7 @@ __all__ = [
     "TrainCoTeachingParams",
     "TrainNpcParams",
     "TriSamplerParams",
+    "TriangleParams",
     "WarmUpParams",
     "WarmUpRankerParams",
     "default_home",

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.config.base import Fraction, Location, Params
 from noisyir.config.training import WarmUpParams
 
-Judge = Literal["sieve", "cross_encoder", "blend"]
+Judge = Literal["sieve", "cross_encoder"]
 Preset = Literal["paper", "code_main", "code_ar2"]
 
 
@@ -39,6 +39,16 @@ class CandidatesParams(Params):
         return self
 
 
+class TriangleParams(Params):
+    """Both sides of a candidate: how much farther from the query than the positive it is, and how far from that.
+
+    Drop what is nearer than `margin` in s+ - s- + weight (1 - s(d+, d-)), a sum of cosines that is 0 at the positive.
+    """
+
+    margin: float = Field(description="the least distance of what is kept")
+    weight: NonNegativeFloat = Field(1.5, description="of the side between positive and candidate")
+
+
 class FilterParams(Params):
     """Candidates dropped before any sampler sees them; null: not used.  Scores are those of the given vectors."""
 
@@ -53,6 +63,7 @@ class FilterParams(Params):
     max_positive_cosine: Annotated[float, Field(ge=-1.0, le=1.0)] | None = Field(
         None, description="drop what is nearer to the positive than this cosine: a guard against near-duplicates"
     )
+    triangle: TriangleParams | None = None
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -114,7 +125,7 @@ class MineParams(CandidatesParams):
     @property
     def needs_scores(self) -> bool:
         """Whether drawing takes a model's scores, and not ranks alone."""
-        return self.sampler not in ("uniform", "topk") or bool(self.filters.used) or "blend" in self.judges
+        return self.sampler not in ("uniform", "topk") or bool(self.filters.used)
 
     def candidates(self) -> CandidatesParams:
         """The part that decides which candidates there are."""

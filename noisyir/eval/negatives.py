@@ -3,30 +3,31 @@
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from noisyir.mining.filters import below_share
+from noisyir.mining.candidates import Candidates
+from noisyir.mining.filters import below_share, distance
 
 Scores = Float[np.ndarray, " candidate"]
 Mask = Bool[np.ndarray, " candidate"]
 Rows = Int[np.ndarray, " candidate"]
+_TRIANGLE_WEIGHTS = (1.0, 1.5)
 USUAL_MARGIN = 0.05  # of PercPos, which is known as 95 %
 
 
-def signals(
-    score: Scores, positive_score: Scores, positive_similarity: Scores, norms: Scores
-) -> dict[str, Float[np.ndarray, " candidate"]]:
+def signals(candidates: Candidates) -> dict[str, Float[np.ndarray, " candidate"]]:
     """What each filter compares with its bound: the higher, the likelier the candidate is relevant.
 
     max_score: s-.  absolute_margin: s- - s+.  relative_margin: (s- - s+) / |s+|, in effect infinite where s+ = 0.
-    max_positive_cosine: cos(d+, d-), 0 where a vector is zero; `norms` are the products |d+| |d-|.
-    Source: Moreira et al. (NV-Retriever), arXiv:2407.15831, section 3.2.
+    max_positive_cosine: cos(d+, d-), 0 where a vector is zero.  triangle: minus `filters.distance`, by weight.
+    Source: Moreira et al. (NV-Retriever), arXiv:2407.15831, section 3.2, for the first three.
     """
-    candidate, positive = score.astype(np.float64), positive_score.astype(np.float64)
-    margin = candidate - positive
+    score, positive = candidates.score.astype(np.float64), candidates.positive_score.astype(np.float64)
+    margin = score - positive
     return {
-        "max_score": candidate,
+        "max_score": score,
         "absolute_margin": margin,
         "relative_margin": margin / np.maximum(np.abs(positive), np.finfo(np.float32).tiny),
-        "max_positive_cosine": np.divide(positive_similarity, norms, out=np.zeros_like(candidate), where=norms > 0),
+        "max_positive_cosine": candidates.cosines()[2],
+        **{f"triangle_{weight:g}": -distance(candidates, weight) for weight in _TRIANGLE_WEIGHTS},
     }
 
 

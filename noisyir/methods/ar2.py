@@ -30,7 +30,7 @@ def train(scene: Scene) -> Outputs:
         trained = scene.plan.add(
             AR2,
             exp.adversarial(),
-            scene.name(label),
+            scene.name(str(number)),
             model=trained["model"],
             ranker=ranker,
             ar2_state=state,

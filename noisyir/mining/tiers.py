@@ -26,6 +26,8 @@ def filtered(candidates: Candidates, params: FilterParams) -> Mapping[str, Mask]
         kept["max_angle"] = filters.angle(candidates) <= params.max_angle
     if params.max_positive_cosine is not None:
         kept["max_positive_cosine"] = filters.not_near(candidates, params.max_positive_cosine)
+    if params.triangle is not None:
+        kept["triangle"] = filters.distance(candidates, params.triangle.weight) >= params.triangle.margin
     return kept
 
 

@@ -19,6 +19,7 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _VECTORS_AT_ONCE = 16384
+_PRODUCTS_AT_ONCE = 1024  # whose vectors stay in the cache
 _PAIR = ["query_id", "doc_id"]
 
 
@@ -173,7 +174,7 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: Documents) 
             "encode both with one model"
         )
     of_pair, of_query = _positions(pairs["doc_id"], named), _positions(pairs["query_id"], asked)
-    pair_score = dot_rows(queries, of_query, passages, of_pair, _VECTORS_AT_ONCE)
+    pair_score = dot_rows(queries, of_query, passages, of_pair, _PRODUCTS_AT_ONCE)
     best_first = np.lexsort((pair_score if job.params.positive == "worst" else -pair_score, of_query))
     chosen = best_first[
         np.unique(of_query[best_first], return_index=True)[1]
@@ -183,9 +184,9 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: Documents) 
     query_norms, norms = (np.linalg.norm(vectors, axis=1) for vectors in (queries, passages))
     return {
         "positive": named.take(pa.array(positive)),
-        "score": pa.array(dot_rows(queries, query, passages, document, _VECTORS_AT_ONCE)),
+        "score": pa.array(dot_rows(queries, query, passages, document, _PRODUCTS_AT_ONCE)),
         "positive_score": pa.array(pair_score[chosen][query]),
-        "positive_similarity": pa.array(dot_rows(passages, positive, passages, document, _VECTORS_AT_ONCE)),
+        "positive_similarity": pa.array(dot_rows(passages, positive, passages, document, _PRODUCTS_AT_ONCE)),
         "query_norm": pa.array(query_norms[query]),
         "positive_norm": pa.array(norms[positive]),
         "norm": pa.array(norms[document]),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from noisyir.eval.negatives import Mask
 
 _PAIR = ["query_id", "doc_id"]
-_SCORES = ("score", "positive_score", "positive_similarity", "positive_norm", "norm")
+_SCORES = ("score", "positive_score", "positive_similarity", "query_norm", "positive_norm", "norm")
 Quality = dict[str, float]
 
 
@@ -83,15 +83,16 @@ def _share(of: pa.Table) -> float:
 def _filters(candidates: pa.Table) -> dict[str, Quality]:
     """Each filter by its name, on the candidates that have scores; nothing where none has."""
     from noisyir.eval.negatives import USUAL_MARGIN, ranking_quality, signals, usual_verdict, verdict_quality
+    from noisyir.mining.candidates import Candidates
 
     scored = candidates.drop_null()
     if not len(scored):
         return {}
-    score, positive, similarity, positive_norm, norm = (scored[name].to_numpy() for name in _SCORES)
     relevant, query = scored["relevant"].to_numpy(), scored["query"].to_numpy()
-    found = signals(score, positive, similarity, positive_norm.astype(np.float64) * norm)
-    quality = {name: ranking_quality(signal, relevant, query) for name, signal in found.items()}
-    quality[f"relative_margin_{USUAL_MARGIN:g}"] = verdict_quality(usual_verdict(score, positive), relevant)
+    flat = Candidates(query, np.arange(len(query)), *(scored[name].to_numpy() for name in ("rank", *_SCORES)))
+    quality = {name: ranking_quality(signal, relevant, query) for name, signal in signals(flat).items()}
+    usual = usual_verdict(flat.score, flat.positive_score)
+    quality[f"relative_margin_{USUAL_MARGIN:g}"] = verdict_quality(usual, relevant)
     return quality
 
 
@@ -125,7 +126,7 @@ SCORE_NEGATIVES = Stage(
     version=1,
     params=ScoreNegativesParams,
     reads={
-        "candidates": CANDIDATES["query_id", "doc_id", *_SCORES],
+        "candidates": CANDIDATES["query_id", "doc_id", "rank", *_SCORES],
         "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
         "verdicts": VERDICTS["query_id", "doc_id", "score", "bound", "keep"].each(),
         "hidden": HIDDEN["query_id", "doc_id"].or_none(),

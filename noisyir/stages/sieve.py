@@ -106,7 +106,7 @@ def _some(query: Rows, count: int, rng: np.random.Generator) -> Rows:
     """Up to `count` rows of each query, drawn at random among rows in the order of ids; by query."""
     from noisyir.mining.draw import draw
 
-    return draw(np.zeros((1, len(query))), query, np.arange(len(query)), count, rng).rows
+    return draw([np.zeros(len(query))], query, np.arange(len(query)), count, rng).rows
 
 
 def _write(job: Job[SieveParams], judged: pa.Table, cosine: np.ndarray, bound: np.ndarray, keep: np.ndarray) -> None:

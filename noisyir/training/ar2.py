@@ -85,7 +85,7 @@ class RetrieverLearner(Learner):
             with seeded(self.encoder.device, seed):
                 loss(*_embedded(self.encoder, texts, bf16=bf16)).backward()  # type: ignore[no-untyped-call]
         names = ("retriever_loss", "adversarial", "distillation")
-        return {name: float(value) for name, value in zip(names, found[0], strict=True)}
+        return {name: float(value.detach()) for name, value in zip(names, found[0], strict=True)}
 
     def _texts(self, queries: Rows, distinct: Rows, columns: Rows) -> Batch:
         """The tokenised texts of a batch, with the columns that are a query's own."""

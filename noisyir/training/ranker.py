@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -74,9 +75,11 @@ def list_scores(ranker: Ranker, lists: Lists, batch: ListBatch, params: RankingP
     return params.ranker_scale * scores.view(batch.passages.shape)
 
 
-def keep_fewer_activations(model: torch.nn.Module) -> None:
+def keep_fewer_activations(model: Any) -> None:
     """Let a Hugging Face model compute its activations anew in the backward pass; the gradient is the same."""
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})  # type: ignore[operator]
+    # the second name is that of transformers 4
+    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    enable({"use_reentrant": False})
 
 
 def warm_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, around: Surroundings) -> list[Point]:

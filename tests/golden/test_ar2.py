@@ -134,7 +134,7 @@ def test_both_losses_are_means_over_the_batch_weighed_by_lambda(adv_lambda):
     pull = sum(cross_entropy(softmax(b), softmax(a)) for a, b in zip(RETRIEVER, RANKER, strict=True)) / 2
     assert float(found.adversarial) == pytest.approx(game, rel=1e-6)
     assert float(found.distillation) == pytest.approx(pull, rel=1e-6)
-    assert float(found.total) == pytest.approx(adv_lambda * game + (1 - adv_lambda) * pull, rel=1e-6)
+    assert found.total.item() == pytest.approx(adv_lambda * game + (1 - adv_lambda) * pull, rel=1e-6)
     assert found.total.requires_grad and not (found.adversarial.requires_grad or found.distillation.requires_grad)
 
 
@@ -206,7 +206,7 @@ def test_d_the_code_adds_a_little_inside_every_logarithm():
     far = [[60.0, -60.0]]
     assert code_of(far, [[0.0, 50.0]], adv_lambda=0.0) == pytest.approx(-log(EPS), rel=1e-6)
     exact = retriever_loss(*both(far, [[0.0, 50.0]]), adv_lambda=0.0).total
-    assert float(exact) == pytest.approx(120.0)
+    assert exact.item() == pytest.approx(120.0)
     assert code_of(far, [[0.0, 50.0]]) == pytest.approx(log(EPS) ** 2, rel=1e-3)
     for variant, pulled in (("code", 0.0), ("paper", -1.0)):
         retriever, ranker = both(far, [[0.0, 50.0]])

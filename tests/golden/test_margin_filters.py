@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.config import FilterParams
+from noisyir.config import FilterParams, TriangleParams
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw
-from noisyir.mining.filters import not_near
+from noisyir.mining.filters import distance, not_near
 from noisyir.mining.samplers import topk
 from noisyir.mining.tiers import filtered
 from tests.tiny_models import static_encoder
@@ -27,6 +27,18 @@ def texts():
 def encoder():
     """Cosine: whatever a model's similarity is, `mine_hard_negatives` normalises its vectors."""
     return static_encoder(torch.randn(25, 16, generator=torch.Generator().manual_seed(1)))
+
+
+def test_a_triangle_keeps_what_is_far_enough_from_query_and_positive_together():
+    """cos(q, d+) - cos(q, d-) + w (1 - cos(d+, d-)) >= m, spelt for a copy of d+, a near and a far document."""
+    to_query, to_positive, own = np.array([0.6, 0.7, 0.3]), np.array([1.0, 0.5, 0.2]), np.full(3, 0.6)
+    rows, one = np.arange(3), np.ones(3)
+    found = Candidates(rows * 0, rows, rows + 1, 4 * to_query, 2 * own, 2 * to_positive, 2 * one, one, 2 * one)
+    spelt = [0.6 - 0.6 + 1.5 * (1 - 1.0), 0.6 - 0.7 + 1.5 * (1 - 0.5), 0.6 - 0.3 + 1.5 * (1 - 0.2)]
+    np.testing.assert_allclose(distance(found, 1.5), spelt, atol=1e-12)
+    for margin, kept in ((0.0, [True] * 3), (0.01, [False, True, True]), (0.66, [False, False, True])):
+        params = FilterParams(triangle=TriangleParams(margin=margin))
+        assert filtered(found, params)["triangle"].tolist() == kept
 
 
 def test_what_is_nearer_to_the_positive_than_a_cosine_goes():

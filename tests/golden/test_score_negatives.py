@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
-from noisyir.config import FilterParams
 from noisyir.eval.loss_groups import BINS, below, describe, pool_losses
 from noisyir.eval.negatives import (
     query_average_precision,
@@ -15,24 +14,35 @@ from noisyir.eval.negatives import (
     usual_verdict,
     verdict_quality,
 )
+from noisyir.mining.candidates import Candidates
+
+
+def candidates(score, positive_score, similarity, positive_norm, norm) -> Candidates:
+    """Candidates of one query of length 1."""
+    rows, ones = np.arange(len(score)), np.ones(len(score))
+    return Candidates(
+        rows * 0, rows, rows + 1, *map(np.array, (score, positive_score, similarity, ones, positive_norm, norm))
+    )
 
 
 def test_the_signals_are_what_the_filters_compare_with_their_bounds():
-    score, positive = np.array([0.5, 0.9, -0.2]), np.array([0.8, 0.8, -0.4])
-    found = signals(score, positive, np.array([3.0, 1.0, 5.0]), np.array([2.0 * 2.0, 1.0 * 4.0, 0.0]))
+    found = signals(candidates([0.5, 0.9, -0.2], [0.8, 0.8, -0.4], [3.0, 1.0, 5.0], [2.0, 1.0, 0.0], [2.0, 4.0, 1.0]))
+    cosines = [(0.5 / 2, 0.8 / 2, 3 / 4), (0.9 / 4, 0.8 / 1, 1 / 4), (-0.2, 0, 0)]  # (q, d-), (q, d+), (d+, d-)
     expected = {
         "max_score": [0.5, 0.9, -0.2],
         "absolute_margin": [0.5 - 0.8, 0.9 - 0.8, -0.2 + 0.4],
         "relative_margin": [(0.5 - 0.8) / 0.8, (0.9 - 0.8) / 0.8, (-0.2 + 0.4) / 0.4],
-        "max_positive_cosine": [3 / (2 * 2), 1 / (1 * 4), 0],  # a vector without length is near nothing
+        "max_positive_cosine": [3 / 4, 1 / 4, 0],  # a vector without length is near nothing
+        "triangle_1": [-(right - wrong + 1 - between) for wrong, right, between in cosines],
+        "triangle_1.5": [-(right - wrong + 1.5 * (1 - between)) for wrong, right, between in cosines],
     }
-    assert found.keys() == expected.keys() < FilterParams.model_fields.keys()
+    assert found.keys() == expected.keys()
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, err_msg=name)
 
 
 def test_a_positive_that_scores_0_puts_each_candidate_on_its_own_side():
-    found = signals(np.array([0.1, 0.0, -0.1]), np.zeros(3), np.zeros(3), np.ones(3))["relative_margin"]
+    found = signals(candidates([0.1, 0.0, -0.1], *np.zeros((2, 3)), *np.ones((2, 3))))["relative_margin"]
     assert np.isfinite(found).all() and found[0] > 1e30 and found[1] == 0 and found[2] < -1e30
 
 

@@ -33,7 +33,9 @@ def tables(draw_value):
 def mined(candidates, params, seed=0):
     """(query, document, tier) of each draw, in order."""
     weights = tiers(candidates, params, np.random.default_rng([seed, 1]))
-    found = draw(list(weights.values()), candidates.query, candidates.document, params.per_query, np.random.default_rng(seed))
+    found = draw(
+        list(weights.values()), candidates.query, candidates.document, params.per_query, np.random.default_rng(seed)
+    )
     names = (candidates.query[found.rows], candidates.document[found.rows], found.tier)
     return list(zip(*map(np.ndarray.tolist, names), strict=True))
 

@@ -11,7 +11,7 @@ from noisyir.stages.score_negatives import SCORE_NEGATIVES
 from tests.unit.stages.audit_world import table
 
 QUERIES, DEPTH = 6, 10
-FILTERS = ("max_score", "absolute_margin", "relative_margin", "max_positive_cosine")
+FILTERS = ("max_score", "absolute_margin", "relative_margin", "max_positive_cosine", "triangle_1", "triangle_1.5")
 
 
 def candidates(*, scored=True):

@@ -9,8 +9,10 @@ import torch
 from noisyir.config import SieveParams
 from noisyir.errors import DataError
 from noisyir.schemas import CANDIDATES, CORPUS, PAIRS, QRELS, QUERIES
+from noisyir.sieve.pools import Pools, cosines
 from noisyir.stages.sieve import SIEVE
-from tests.tiny_models import static_encoder
+from tests.tiny_models import static_encoder, tiny_bert, tiny_encoder
+from tests.unit.training.toy import toy_pairs
 
 COUNT, DEPTH, WORDS = 12, 8, 40
 VECTORS = torch.randn(WORDS, 8, generator=torch.Generator().manual_seed(0)) * torch.linspace(0.2, 3, WORDS)[:, None]
@@ -189,6 +191,14 @@ def test_a_text_without_words_has_cosine_0(sieve, tmp_path):
     given["corpus"] = pa.Table.from_pylist(corpus, schema=CORPUS.schema)
     verdicts = sieve(given=given)[0]
     assert set(verdicts.filter(pc.equal(verdicts["doc_id"], "d25"))["score"].to_pylist()) == {0.0}
+
+
+def test_a_model_in_training_is_judged_without_its_dropout(tmp_path):
+    encoder = tiny_encoder(tiny_bert(tmp_path / "bert"))
+    pairs, rows = toy_pairs(encoder), np.arange(6)
+    pools = Pools(query=rows // 2, document=rows, text=rows[:3], positive=rows[3:])
+    one, other = (cosines(mode(), pairs, pools) for mode in (encoder.eval, encoder.train))
+    np.testing.assert_array_equal(one, other)
 
 
 def test_a_pool_of_copies_stays_whole(sieve, tmp_path):

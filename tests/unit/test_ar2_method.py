@@ -1,0 +1,115 @@
+"""AR2 as a method: how its plan unrolls the rounds, and two of them run for real."""
+
+import pytest
+
+from noisyir import experiments
+from noisyir.config import Runtime
+from noisyir.errors import ConfigError, DataError, MissingPackageError
+from noisyir.methods import METHODS, ar2
+from noisyir.observe import Silent
+from noisyir.pipelines import train_retriever
+from noisyir.plan import Choice
+from noisyir.runs import run_experiment
+from noisyir.tables import read_parts
+from noisyir.tracking import Tracker
+from tests.tiny import SETTINGS, write_beir
+from tests.tiny_models import tiny_bert
+
+MINED = ("mine.per_query=6", "mine.rank_to=20", "mine.run=dense")
+ROUNDS = ("ar2.rounds=2", "ar2.ranker_steps=3", "ar2.retriever_steps=4", "ar2.n=5", "ar2.ranker_batch_size=8")
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory):
+    return write_beir(tmp_path_factory.mktemp("beir"))
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return tiny_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture
+def experiment(collection, bert, monkeypatch):
+    monkeypatch.setitem(METHODS, "ar2", ar2.train)
+    given = (f"data.path={collection}", "methods=[ar2]", f"ranker.init.weights={bert}", "ranker.init.max_len=32")
+    return lambda *settings: experiments.load("demo", [*SETTINGS, *given, *MINED, *ROUNDS, *settings])
+
+
+def inputs_of(plan, name):
+    (step,) = [step for step in plan.steps if step.name == name]
+    return {key: value if isinstance(value, str) else value.step for key, value in step.inputs.items()}
+
+
+def test_the_rounds_are_unrolled_each_with_the_models_of_the_one_before(experiment):
+    plan = train_retriever(experiment())
+    first, second = inputs_of(plan, "ar2@0"), inputs_of(plan, "ar2@1")
+    assert first["model"] == "warm_up@warm_up" and first["ranker"] == "warm_up_ranker@ar2" and "ar2_state" not in first
+    assert first["negatives"] == inputs_of(plan, "warm_up_ranker@ar2")["negatives"] == "mine@ar2@0"
+    assert second["model"] == second["ranker"] == second["ar2_state"] == "ar2@0"
+    assert second["negatives"] == "mine@ar2@1"
+    assert inputs_of(plan, "encode@ar2@1:train")["model"] == "ar2@0"
+    assert inputs_of(plan, "encode@ar2")["model"] == "ar2@1"
+    assert "negatives" not in inputs_of(plan, "warm_up@warm_up")
+    assert [step.params for step in plan.named("ar2")] == [experiment().adversarial()] * 2
+
+
+def test_another_sampler_in_the_settings_moves_every_round_and_no_warm_up(experiment):
+    keys = [
+        {step.name: step.key for step in train_retriever(experiment(*more)).steps}
+        for more in ((), ("mine.sampler=simans",))
+    ]
+    moved = {name for name in keys[0] if keys[0][name] != keys[1].get(name)}
+    assert {"mine@ar2@0", "ar2@0", "mine@ar2@1", "ar2@1"} <= moved
+    assert not moved & {"warm_up@warm_up", "init_ranker", "search@ar2@0:train", "candidates@ar2@0"}
+
+
+def test_the_retrievers_scale_is_that_of_its_warm_up_unless_it_is_set(experiment):
+    assert experiment("train.scale=3").adversarial().scale == 3.0
+    assert experiment("train.scale=3", "ar2.scale=1").adversarial().scale == 1.0
+
+
+def test_what_cannot_be_planned_is_refused(experiment):
+    with pytest.raises(ConfigError, match=r"ar2 learns from mined negatives alone: set mine\.per_query, to 100"):
+        train_retriever(experiment("mine.per_query=0"))
+    with pytest.raises(DataError, match=r"ranker\.init\.weights=/nowhere is not a model"):
+        train_retriever(experiment("ranker.init.weights=/nowhere"))
+    with pytest.raises(DataError, match=r"ranker\.init\.weights is null: name minilm"):
+        train_retriever(experiment("ranker.init.weights=null"))
+
+
+def test_the_packaged_encoder_stands_for_its_digest(experiment):
+    try:
+        weights = inputs_of(train_retriever(experiment("ranker.init.weights=minilm")), "init_ranker")["weights"]
+    except MissingPackageError as missing:
+        pytest.skip(str(missing))
+    assert weights.startswith("sha256:")
+
+
+def test_two_rounds_run_from_beginning_to_end(experiment, store):
+    outcome = run_experiment(
+        experiment("ranker.warm_up.epochs=1", "ranker.warm_up.batch_size=16", "ranker.warm_up.n=5"), Choice(),
+        store=store, runtime=Runtime(device="cpu", threads=1), tracker=Tracker(), observer=Silent(),
+    )  # fmt: skip
+    metas = {name: result.meta for name, result in outcome.results.items()}
+    curves = {
+        name: read_parts(store.fs, store.parts(metas[name].ref("curves")), ["name", "step", "value"]).to_pylist()
+        for name in ("warm_up_ranker@ar2", "ar2@0", "ar2@1")
+    }
+    steps = {name: [row["step"] for row in rows if row["name"].endswith("r_loss")] for name, rows in curves.items()}
+    assert steps == {
+        "warm_up_ranker@ar2": [1, 2, 3, 4],
+        "ar2@0": [1, 2, 3, 1, 2, 3, 4],
+        "ar2@1": [4, 5, 6, 5, 6, 7, 8],
+    }
+    for name in ("ar2@0", "ar2@1"):
+        (mrr,) = [row for row in curves[name] if row["name"] == "dev_mrr@10"]
+        assert 0.0 < mrr["value"] <= 1.0
+        notes = metas[name].notes["lists"]
+        assert notes["queries"] == 60 and notes["queries_without_positive"] == 0
+    negatives = [metas[f"mine@ar2@{number}"].ref("negatives") for number in (0, 1)]
+    assert store.parts(negatives[0]) != store.parts(negatives[1])
+    kept = outcome.kept["model"]
+    assert kept == metas["ar2@1"].ref("model") and (store.folder(kept) / "modules.json").exists()
+    models = [(store.folder(metas[f"ar2@{n}"].ref("model")) / "model.safetensors").read_bytes() for n in (0, 1)]
+    assert models[0] != models[1]
