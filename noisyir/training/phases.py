@@ -93,13 +93,16 @@ class Phases:
         self._recent: dict[str, list[float]] = {}
         self._to_do = sum(end - learner.done for learner, end in phases)
         self._windows = {learner.name: math.ceil((end - learner.done) / _POINTS) for learner, end in phases}
-        self._saved = time.monotonic()
+        self._saved = self._timed = time.monotonic()
+        self._seen = 0  # lists since the last point
 
     def run(self) -> list[Point]:
         """Take all steps that are still to be taken, and return the learning curves."""
         self._resume()
         for learner, end in self.phases:
+            self._seen, self._timed = 0, time.monotonic()
             while learner.done < end:
+                self._seen += len(learner.batches[learner.done])
                 self._record(learner, learner.step(), last=learner.done == end)
                 self._checkpoint_if_due()
             learner.model.eval()
@@ -112,9 +115,16 @@ class Phases:
         if last or len(self._recent[next(iter(measured))]) >= self._windows[learner.name]:
             for name, values in self._recent.items():
                 self.point(name, learner, sum(values) / len(values))
+            self.around.metric(f"{learner.name}_lists_per_second", self._speed(), learner.done)
             self._recent = {}
             left = sum(end - other.done for other, end in self.phases)
             self.around.progress(self._to_do - left, self._to_do, "steps")
+
+    def _speed(self) -> float:
+        """Lists a second since this was last asked."""
+        now, seen, since = time.monotonic(), self._seen, self._timed
+        self._seen, self._timed = 0, now
+        return seen / max(now - since, 1e-9)
 
     def point(self, name: str, learner: Learner, value: float) -> None:
         """Add a value to a curve."""

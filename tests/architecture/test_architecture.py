@@ -125,7 +125,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
         "corpus": {"ingest", "hide"},  # the data as they are, or with relevant documents that no pair names
         "pairs": {"ingest", "hide"},
         "model": {"init_model", *trainers},
-        "curves": trainers,
+        "curves": trainers | {"sieve"},
         "pair_scores": {"score_pairs", "npc"},
         "noise_flags": {"detect", "npc"},
     }

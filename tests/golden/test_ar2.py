@@ -167,7 +167,7 @@ def code_adversarial(retriever, ranker):
 
 
 def code_of(retriever=RETRIEVER, ranker=RANKER, adv_lambda=1.0):
-    return float(retriever_loss(*both(retriever, ranker), adv_lambda=adv_lambda, variant="code").total)
+    return retriever_loss(*both(retriever, ranker), adv_lambda=adv_lambda, variant="code").total.item()
 
 
 def test_a_the_code_weighs_rewards_by_log_p_and_not_by_p():

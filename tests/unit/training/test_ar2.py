@@ -154,6 +154,13 @@ def test_less_memory_gives_the_same_gradients(game, less):
         torch.testing.assert_close(gradients(whole.model), gradients(frugal.model), rtol=1e-4, atol=1e-6)
 
 
+def test_bf16_is_nearly_the_same_and_scores_and_weights_stay_float32(game):
+    for whole, half in zip(game(), game(precision="bf16"), strict=True):
+        one, other = whole.descend(BATCH, seed=0), half.descend(BATCH, seed=0)
+        assert one == pytest.approx(other, rel=0.05, abs=0.05) and one != other
+        assert {weight.grad.dtype for weight in half.model.parameters() if weight.grad is not None} == {torch.float32}
+
+
 def test_each_distinct_passage_is_encoded_once(game):
     _, learner = game("static")
     batch = learner._texts(BATCH.queries, *np.unique(BATCH.passages, return_inverse=True))
