@@ -110,7 +110,10 @@ def _data(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
     data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
     if exp.hide.rate == 0:
         return data
-    return {**data, **plan.add(HIDE, exp.hide, label, **_pick(data, "corpus", "pairs", "qrels"))}
+    hidden = plan.add(HIDE, exp.hide, label, **_pick(data, "corpus", "pairs", "qrels"))
+    # hiding pairs leaves the collection as it is: what is made of that serves all seeds
+    as_it_was = _pick(data, "corpus") if exp.hide.mechanism == "positives" else {}
+    return {**data, **hidden, **as_it_was}
 
 
 def _scene(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Scene:

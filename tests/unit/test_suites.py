@@ -119,7 +119,8 @@ def test_a_variant_that_is_no_experiment_is_refused_by_its_name(suite_of):
 
 
 def test_hidden_documents_are_known_to_scoring_alone(suite_of):
-    plan = noise_bench(suite_of("methods=[ance]", "table.baseline=plain", text=f"{HIDE}\n{VARIANTS}"))
+    text = f"{HIDE.replace('positives', 'near_duplicates')}\n{VARIANTS}"
+    plan = noise_bench(suite_of("methods=[ance]", "table.baseline=plain", text=text))
     readers = {step.stage.name for step in plan.steps for o in step.outputs_needed() if o.artifact == "hidden"}
     assert readers <= {"score_negatives", "score_loss_groups"}
     corpora = {o.stage for step in plan.steps for o in step.outputs_needed() if o.artifact in ("corpus", "pairs")}
