@@ -121,7 +121,7 @@ def _scene(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Scene
     start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
     vectors = None
     if exp.noise.mechanism == "neighbour":
-        vectors = encoded(plan, exp.encode, data, start, "zero_shot")
+        vectors = encoded(plan, exp.encode, data, start, f"{label}:zero_shot" if label else "zero_shot")
     noisy = plan.add(
         CORRUPT,
         exp.noise,

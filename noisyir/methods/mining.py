@@ -40,7 +40,7 @@ def mine(plan: Plan, exp: Experiment, data: Outputs, model: Output, pairs: Outpu
         search = exp.search.model_copy(update={"top_k": params.rank_to})
         run = searched(plan, exp, search, data, vectors, own)["dense_run"]
     else:
-        run = _model_free(plan, exp, data)
+        run = _model_free(plan, exp, data, label)
         if params.needs_scores:
             vectors = encoded(plan, training, data, model, own)
     candidates = plan.add(
@@ -74,13 +74,15 @@ def _judged(
             raise NotImplementedError
 
 
-def _model_free(plan: Plan, exp: Experiment, data: Outputs) -> Output:
+def _model_free(plan: Plan, exp: Experiment, data: Outputs, label: str) -> Output:
     """The training queries' run by BM25, or at random over the whole corpus."""
     if exp.mine.run == "random":
-        return plan.add(RANDOM_RUN, RandomRunParams(top_k=exp.mine.rank_to), **_texts(data))["random_run"]
-    lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
+        return plan.add(RANDOM_RUN, RandomRunParams(top_k=exp.mine.rank_to), label, **_texts(data))["random_run"]
+    lexical = plan.add(BM25_INDEX, exp.bm25_index, label, corpus=data["corpus"])
     params = exp.bm25.model_copy(update={"splits": ("train",), "top_k": exp.mine.rank_to})
-    return plan.add(BM25, params, "train", queries=data["queries"], **lexical)["bm25_run"]
+    return plan.add(BM25, params, f"{label}:train" if label else "train", queries=data["queries"], **lexical)[
+        "bm25_run"
+    ]
 
 
 def _texts(data: Outputs) -> Outputs:

@@ -63,7 +63,9 @@ class Scene:
             weights = classifier_digest(params.weights, f"detectors.{detector}.weights")
         if params.detector == "bm25_margin":
             engine = Bm25IndexParams(engine="bm25s")
-            index = self.plan.add(BM25_INDEX, engine, "for_pairs", corpus=self.data["corpus"])["lexical_index"]
+            index = self.plan.add(BM25_INDEX, engine, self.name("for_pairs"), corpus=self.data["corpus"])[
+                "lexical_index"
+            ]
         return self.plan.add(
             SCORE_PAIRS,
             params,
