@@ -197,11 +197,13 @@ def _score_negatives(scene: Scene, mined: Mined, label: str) -> Output:
 
 
 def _score_losses(scene: Scene, model: Output, label: str) -> Output:
-    """How well a trained model tells the false negatives among the untrained model's candidates from the others."""
-    scene.mined(scene.start)
+    """How well a trained model tells the false negatives among the last candidates mined from the others."""
+    if not scene.mines:
+        scene.mined(scene.start)
+    *_, mined = scene.mines.values()
     params = ScoreLossGroupsParams(scale=scene.exp.train.scale)
     texts = _pick(scene.data, "queries", "corpus", "hidden")
-    pairs, candidates = scene.noisy["noisy_pairs"], scene.mines[""].candidates
+    pairs, candidates = scene.noisy["noisy_pairs"], mined.candidates
     scored = scene.plan.add(
         SCORE_LOSS_GROUPS, params, scene.name(label), model=model, candidates=candidates, pairs=pairs, **texts
     )

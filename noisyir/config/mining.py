@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.config.base import Fraction, Location, Params
-from noisyir.config.training import WarmUpParams
+from noisyir.config.training import CcrParams, WarmUpParams
 
 Judge = Literal["sieve", "cross_encoder"]
 Preset = Literal["paper", "code_main", "code_ar2"]
@@ -189,6 +189,7 @@ class RefreshParams(Params):
     epochs: PositiveInt = Field(1, description="passes over the training pairs after each mining")
     learning_rate: PositiveFloat | None = Field(None, description="in these epochs; null: train.learning_rate")
     hard_negatives: NonNegativeInt = Field(1, description="mined negatives a query in each batch")
+    ccr: CcrParams = CcrParams()
 
 
 class ScoreNegativesParams(Params):

@@ -17,8 +17,7 @@ def train(scene: Scene) -> Outputs:
     start = scene.exp.train.model_copy(update={"hard_negatives": 0})
     trained = scene.train(WARM_UP, start, "warm_up", pairs=pairs, negatives=None)
     rate = refresh.learning_rate or start.learning_rate
-    ccr = start.ccr.model_copy(update={"from_epoch": 0})  # all rounds come after normal training
-    again = {"epochs": refresh.epochs, "learning_rate": rate, "warmup_ratio": 0.0, "ccr": ccr}
+    again = {"epochs": refresh.epochs, "learning_rate": rate, "warmup_ratio": 0.0, "ccr": refresh.ccr}
     for number in range(1, refresh.rounds + 1):
         label, model = f"ance@{number}", trained["model"]
         negatives = scene.mined(model, label)

@@ -81,17 +81,13 @@ def _by_ids(job: Job[MineParams]) -> tuple[pa.Table, "Candidates"]:
 
     params, table = job.params, job.table("candidates")
     if params.needs_scores and table["score"].null_count:
-        raise ConfigError(f"{_wanting_scores(params)} needs scores: give the stage candidates the vectors of a model")
+        filters = params.filters.used
+        wants = f"mine.filters.{filters[0]}" if filters else f"mine.sampler={params.sampler}"
+        raise ConfigError(f"{wants} needs scores: give the stage candidates the vectors of a model")
     query, document = _numbers(table["query_id"]), _numbers(table["doc_id"])
     order = np.argsort(query * (document.max(initial=0) + 1) + document)
     scores = {name: table[name].to_numpy() for name, kind in CANDIDATES.columns.items() if kind == pa.float32()}
     return table.take(order), Candidates(query, document, table["rank"].to_numpy(), **scores).take(order)
-
-
-def _wanting_scores(params: MineParams) -> str:
-    if params.filters.used:
-        return f"mine.filters.{params.filters.used[0]}"
-    return "mine.judges=blend" if params.sampler in ("uniform", "topk") else f"mine.sampler={params.sampler}"
 
 
 def _numbers(ids: pa.ChunkedArray) -> "Rows":

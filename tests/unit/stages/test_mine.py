@@ -190,7 +190,6 @@ def test_no_candidates_at_all_give_no_negatives(run_stage_on, note_of):
     [
         ({"sampler": "simans"}, r"mine\.sampler=simans needs scores"),
         ({"filters": {"relative_margin": 0.05}}, r"mine\.filters\.relative_margin needs scores"),
-        ({"judges": ("blend",)}, r"mine\.judges=blend needs scores"),
     ],
 )
 def test_what_needs_scores_asks_for_vectors(run_stage_on, settings, named):
