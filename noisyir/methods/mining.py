@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from noisyir.config import Experiment, Judge, RandomRunParams
 from noisyir.methods.searching import encoded, searched
+from noisyir.models.weights import classifier_digest
 from noisyir.plan import Output, Outputs, Plan
 from noisyir.stages.bm25 import BM25
 from noisyir.stages.bm25_index import BM25_INDEX
 from noisyir.stages.candidates import CANDIDATES
+from noisyir.stages.cross_judge import CROSS_JUDGE
 from noisyir.stages.mine import MINE
 from noisyir.stages.random_run import RANDOM_RUN
 from noisyir.stages.sieve import SIEVE
@@ -70,8 +72,10 @@ def _judged(
         case "sieve":
             given = {"model": model, "pairs": pairs, "qrels": data["qrels"], **_texts(data)}
             return plan.add(SIEVE, exp.judges.sieve, label, candidates=found, **given)
-        case _:
-            raise NotImplementedError
+        case "cross_encoder":
+            params = exp.judges.cross_encoder
+            weights = classifier_digest(params.weights, "judges.cross_encoder.weights")
+            return plan.add(CROSS_JUDGE, params, label, weights=weights, candidates=found, **_texts(data))
 
 
 def _model_free(plan: Plan, exp: Experiment, data: Outputs, label: str) -> Output:

@@ -31,7 +31,7 @@ def weights_digest(params: InitModelParams) -> str:
 
 
 def classifier_digest(weights: str | None, setting: str) -> str:
-    """What stands for the content of a cross-encoder's weights in the key of SCORE_PAIRS.
+    """What stands for the content of a cross-encoder's weights in the keys of stages that judge by it.
 
     ConfigError, DataError as `locate_classifier`, and where there is no .safetensors file.
     """
@@ -45,7 +45,7 @@ def locate_classifier(weights: str | None, setting: str) -> Path:
     """
     if weights is None:
         raise ConfigError(
-            f"detector=cross_encoder needs a sequence classifier: set {setting} to its folder or Hugging Face name"
+            f"cross_encoder needs a sequence classifier: set {setting} to its folder or Hugging Face name"
         )
     folder = locate_weights(weights, setting)
     if not (folder / "config.json").exists():

@@ -124,8 +124,9 @@ def test_every_table_has_one_writer_and_stages_are_unique():
     several = {
         "corpus": {"ingest", "hide"},  # the data as they are, or with relevant documents that no pair names
         "pairs": {"ingest", "hide"},
-        "model": {"init_model", *trainers},
-        "curves": trainers | {"sieve"},
+        "model": {"init_model", *trainers, "ar2"},
+        "ranker": {"init_ranker", "warm_up_ranker", "ar2"},
+        "curves": {*trainers, "sieve", "warm_up_ranker", "ar2"},
         "pair_scores": {"score_pairs", "npc"},
         "noise_flags": {"detect", "npc"},
     }

@@ -5,7 +5,6 @@ import pytest
 from noisyir import experiments
 from noisyir.config import Runtime
 from noisyir.errors import ConfigError, DataError, MissingPackageError
-from noisyir.methods import METHODS, ar2
 from noisyir.observe import Silent
 from noisyir.pipelines import train_retriever
 from noisyir.plan import Choice
@@ -30,8 +29,7 @@ def bert(tmp_path_factory):
 
 
 @pytest.fixture
-def experiment(collection, bert, monkeypatch):
-    monkeypatch.setitem(METHODS, "ar2", ar2.train)
+def experiment(collection, bert):
     given = (f"data.path={collection}", "methods=[ar2]", f"ranker.init.weights={bert}", "ranker.init.max_len=32")
     return lambda *settings: experiments.load("demo", [*SETTINGS, *given, *MINED, *ROUNDS, *settings])
 
