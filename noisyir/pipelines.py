@@ -25,6 +25,7 @@ from noisyir.stages.ingest import INGEST
 from noisyir.stages.init_model import INIT_MODEL
 from noisyir.stages.noise_table import NOISE_TABLE
 from noisyir.stages.report import REPORT
+from noisyir.stages.rerank import RERANK
 from noisyir.stages.score import SCORE
 from noisyir.stages.score_detection import SCORE_DETECTION
 from noisyir.stages.score_loss_groups import SCORE_LOSS_GROUPS
@@ -43,6 +44,9 @@ def train_retriever(exp: Experiment) -> Plan:
         trained = _method(name)(scene)
         dense = _ranked(plan, exp, data, trained["model"], name)
         runs[name] = dense["dense_run"]
+        if "ranker" in trained:
+            read = {"ranker": trained["ranker"], "run": dense["dense_run"], **_pick(data, "queries", "corpus")}
+            runs[f"{name}_reranked"] = plan.add(RERANK, exp.ranker.rerank, name, **read)["reranked_run"]
     _score_and_report(scene, runs, curves=trained["curves"])
     plan.keep(model=trained["model"], index=dense["index"], corpus=data["corpus"])
     if exp.audit is not None:

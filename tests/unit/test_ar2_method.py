@@ -49,6 +49,9 @@ def test_the_rounds_are_unrolled_each_with_the_models_of_the_one_before(experime
     assert inputs_of(plan, "encode@ar2@1:train")["model"] == "ar2@0"
     assert inputs_of(plan, "encode@ar2")["model"] == "ar2@1"
     assert "negatives" not in inputs_of(plan, "warm_up@warm_up")
+    assert list(plan.named("report")[0].inputs["runs"]) == ["bm25", "zero_shot", "ar2", "ar2_reranked"]
+    reranks = inputs_of(plan, "rerank@ar2")
+    assert (reranks["ranker"], reranks["run"]) == ("ar2@1", "search@ar2")
     assert [step.params for step in plan.named("ar2")] == [experiment().adversarial()] * 2
 
 
