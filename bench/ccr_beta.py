@@ -1,4 +1,4 @@
-"""DPR with and without the confidence regulariser: beta chosen on one half of the queries, reported on the other.
+"""A round of training with the confidence regulariser: beta chosen on half of the queries, reported on the other half.
 
     noisyir bench noise --suite squad_ccr experiment.data.path=../shared/data/squad
     python bench/ccr_beta.py            # the newest bench of the store
@@ -33,6 +33,10 @@ def main() -> None:
         name: means.filter(pc.equal(means["method"], name))["value_mean"].to_numpy()
         for name in sorted(means["method"].unique().to_pylist())
     }
+    if PLAIN not in arms:
+        raise SystemExit(
+            f"{asked.build} compares {', '.join(arms)}: name the build that noisyir bench printed for squad_ccr"
+        )
     queries = sorted(means["query_id"].unique().to_pylist())
     chooses = np.array([hashlib.sha256(query.encode()).digest()[0] % 2 == 0 for query in queries])
     for name, of_queries in arms.items():

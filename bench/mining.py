@@ -46,7 +46,7 @@ from noisyir.config import (
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.negatives import negatives
 from noisyir.plan import Plan, resolve
-from noisyir.schemas import ANSWERS, CORPUS, MODEL, PAIRS, QUERIES
+from noisyir.schemas import ANSWERS, CORPUS, MODEL, PAIRS, QRELS, QUERIES
 from noisyir.stage import Job, Result, Stage, run_stage
 from noisyir.stages.candidates import CANDIDATES
 from noisyir.stages.encode import ENCODE
@@ -64,7 +64,7 @@ SAMPLERS = {
     "trisampler": {"sampler": "trisampler", "trisampler": {"scale": 20.0}},
 }
 PAIR = ("query_id", "doc_id")
-READS = {"corpus": CORPUS, "queries": QUERIES, "pairs": PAIRS, "answers": ANSWERS}
+READS = {"corpus": CORPUS, "queries": QUERIES, "pairs": PAIRS, "answers": ANSWERS, "qrels": QRELS}
 
 
 class NoParams(Params):
@@ -95,6 +95,7 @@ def squad_sentences(folder: Path, passages: int, queries: int) -> dict[str, pa.T
         "queries": rows(QUERIES, [(f"q{n}", text, "train") for n, (text, _) in enumerate(chosen)]),
         "pairs": rows(PAIRS, [(f"q{n}", f"d{number}", "train", None) for n, (_, number) in enumerate(chosen)]),
         "answers": ANSWERS.schema.empty_table(),
+        "qrels": QRELS.schema.empty_table(),
     }
 
 

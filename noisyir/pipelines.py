@@ -88,12 +88,13 @@ def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: s
         arm, trained = suite.arm(name, variant), _method(name)(scene)
         run = _ranked(plan, exp, scene.data, trained["model"], scene.name(name))["dense_run"]
         found["metrics", arm] = _score(plan, exp, scene.data, run, scene.name(name))
-        if suite.loss_groups:
+        if suite.loss_groups and exp.mine.per_query:
             found["losses", arm] = _score_losses(scene, trained["model"], name)
     if not suite.methods:
         scene.mined(scene.start)
     for name, mined in scene.mines.items():
-        found |= _bench_mining(scene, mined, name, suite.arm(name or "start", variant))
+        arm = suite.arm(name.partition("@")[0] or "start", variant)
+        found |= _bench_mining(scene, mined, name, f"{arm} {name}" if len(scene.mines) > 1 else arm)
     if suite.detect and variant == next(iter(suite.variants)):
         scene.flags()
     if (detection := _score_detection(scene)) is not None:
@@ -148,9 +149,10 @@ def _audit(scene: Scene) -> None:
     """Verdicts on the scene's pairs, with the evidence, as a table and as files for their owner."""
     params, flags = scene.exp.audit or AuditParams(), scene.flags()
     suspects: Outputs = {}
-    if scene.exp.mine.per_query and scene.exp.mine.judges:
-        scene.mined(scene.start)
-        mined = scene.mines[""]
+    if scene.exp.mine.judges:
+        if not scene.mines:
+            scene.mined(scene.start)
+        *_, mined = scene.mines.values()
         suspects = scene.plan.add(
             AUDIT_NEGATIVES,
             params.suspects(),
@@ -187,9 +189,11 @@ def _score_detection(scene: Scene) -> Output | None:
 
 def _score_negatives(scene: Scene, mined: Mined, label: str) -> Output:
     """How many of the candidates, and of the negatives mined from them, are relevant in truth."""
+    params = scene.exp.score_negatives
+    least = params.min_relevance or scene.exp.data.min_relevance
     scored = scene.plan.add(
         SCORE_NEGATIVES,
-        scene.exp.score_negatives,
+        params.model_copy(update={"min_relevance": least}),
         scene.name(label or "start"),
         candidates=mined.candidates,
         negatives=mined.negatives,
@@ -206,10 +210,15 @@ def _score_losses(scene: Scene, model: Output, label: str) -> Output:
         scene.mined(scene.start)
     *_, mined = scene.mines.values()
     params = ScoreLossGroupsParams(scale=scene.exp.train.scale)
-    texts = _pick(scene.data, "queries", "corpus", "hidden")
-    pairs, candidates = scene.noisy["noisy_pairs"], mined.candidates
     scored = scene.plan.add(
-        SCORE_LOSS_GROUPS, params, scene.name(label), model=model, candidates=candidates, pairs=pairs, **texts
+        SCORE_LOSS_GROUPS,
+        params,
+        scene.name(label),
+        model=model,
+        candidates=mined.candidates,
+        pairs=scene.noisy["noisy_pairs"],
+        hidden=scene.data.get("hidden"),
+        **_pick(scene.data, "queries", "corpus"),
     )
     return scored["loss_groups"]
 

@@ -1,6 +1,6 @@
 """Settings of hard negatives: candidates, judges and filters of them, samplers, and rounds of mining."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -122,6 +122,14 @@ class MineParams(CandidatesParams):
     filters: FilterParams = FilterParams()
     judges: tuple[Judge, ...] = Field((), description="draw only what all of these keep")
 
+    @model_validator(mode="after")
+    def _judges_are_heard_once(self) -> Self:
+        if len(set(self.judges)) < len(self.judges):
+            raise ValueError(f"mine.judges={list(self.judges)} names a judge twice")
+        if self.judges and not self.per_query:
+            raise ValueError("mine.judges judge what may be mined, and mine.per_query=0 mines nothing: set it, too")
+        return self
+
     @property
     def needs_scores(self) -> bool:
         """Whether drawing takes a model's scores, and not ranks alone."""
@@ -154,15 +162,17 @@ class SieveParams(WarmUpParams):
         30, description="candidates of a query that are judged, drawn at random; the others are not drawn; null: all"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _beta_of_the_preset(cls, given: Any) -> Any:
-        ccr = given.get("ccr", {}) if isinstance(given, dict) else None
-        if not isinstance(ccr, dict) or "beta" in ccr:
-            return given
-        pool = given.get("hard_negatives", 5) + 1  # the code subtracts beta * CCR from each entry of the pool
-        beta = {"paper": 0.5, "code_main": 0.1 * pool, "code_ar2": 1.0 * pool}.get(given.get("preset", "paper"), 0.5)
-        return {**given, "ccr": {**ccr, "beta": beta}}
+    @model_validator(mode="after")
+    def _beta_of_the_preset(self) -> Self:
+        if "beta" not in self.ccr.model_fields_set:
+            pool = self.hard_negatives + 1  # the code subtracts beta * CCR from each entry of the pool
+            beta = {"paper": 0.5, "code_main": 0.1 * pool, "code_ar2": 1.0 * pool}[self.preset]
+            # as a default: it is not among the fields that were set, so that a variant's preset can still decide
+            filled = CcrParams.model_construct(
+                _fields_set=self.ccr.model_fields_set, **{**dict(self.ccr), "beta": beta}
+            )
+            object.__setattr__(self, "ccr", filled)
+        return self
 
 
 class CrossJudgeParams(Params):
@@ -195,7 +205,9 @@ class RefreshParams(Params):
 class ScoreNegativesParams(Params):
     """How many of the candidates and of the mined negatives are relevant in truth."""
 
-    min_relevance: PositiveInt = Field(1, description="least judgement that counts as relevant")
+    min_relevance: PositiveInt | None = Field(
+        None, description="least judgement that counts as relevant; null: data.min_relevance"
+    )
     unjudged: Literal["irrelevant", "unknown"] = Field(
         "irrelevant", description="what no judgement names; unknown: left out of every count"
     )

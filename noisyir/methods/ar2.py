@@ -17,7 +17,7 @@ def train(scene: Scene) -> Outputs:
     Every round mines anew, with the model as it then is.
     """
     exp, pairs = scene.exp, scene.noisy["noisy_pairs"]
-    start = exp.train.model_copy(update={"hard_negatives": 0})
+    start = exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
     trained: Outputs = scene.train(WARM_UP, start, "warm_up", pairs=pairs, negatives=None)
     given = {"pairs": pairs, **{name: scene.data[name] for name in ("queries", "corpus")}}
     ranker, state = _ranker(scene), None

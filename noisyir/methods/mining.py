@@ -53,6 +53,7 @@ def mine(plan: Plan, exp: Experiment, data: Outputs, model: Output, pairs: Outpu
         pairs=pairs,
         **_texts(data),
         answers=data["answers"],
+        qrels=data["qrels"],
         doc_vectors=vectors.get("doc_vectors"),
         query_vectors=vectors.get("query_vectors"),
     )["candidates"]

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from noisyir import schemas
 from noisyir.config import CandidatesParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.schemas import ANSWERS, BM25_RUN, CORPUS, DOC_VECTORS, PAIRS, QUERIES, QUERY_VECTORS
+from noisyir.schemas import ANSWERS, BM25_RUN, CORPUS, DOC_VECTORS, PAIRS, QRELS, QUERIES, QUERY_VECTORS
 from noisyir.stage import Job, Stage
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ class Documents(NamedTuple):
 def candidates(job: Job[CandidatesParams]) -> None:
     """Keep what the training queries rank between the two ranks and nobody is known to call relevant; then compare.
 
-    Known is what the pairs say and, where the data has answers, which documents hold one.  The judgements are not
-    looked at: under injected noise they know which pair was right, which nobody has outside an experiment.
+    Known is what the pairs say and, where the data has answers, which documents hold one.  Judgements of training
+    queries are not looked at: under injected noise they know which pair was right, which nobody has outside an
+    experiment.  Those of dev and test queries only bar.
     """
     found = _found(job)
     documents = _documents(job, found)
@@ -75,7 +76,8 @@ def _documents(job: Job[CandidatesParams], found: pa.Table) -> Documents:
 
     from noisyir.eval.answers import token_line
 
-    named = pa.chunked_array([*found["doc_id"].chunks, *job.table("pairs")["doc_id"].chunks], pa.string())
+    tables = found, job.table("pairs"), _held_out(job)
+    named = pa.chunked_array([chunk for table in tables for chunk in table["doc_id"].chunks], pa.string())
     wanted, reads_answers = named.unique(), job.params.answering == "leave_out" and job.rows("answers") > 0
     ids: list[str] = []
     rows: list[int] = []
@@ -101,29 +103,25 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: Documents) 
     """For each rule the hits that it leaves out and no rule before it does.
 
     positive: a pair gives it to the query; same_text: to a query of the same text, or a document of the same text;
-    held_out: pairs of dev and test do so, to such a query or to any; answering: it holds an answer (DPR's rule), unless
-    `answering` is keep.
+    held_out: a dev or test query, of the same text or any, has it or a copy as relevant; answering: it holds an answer
+    (DPR's rule), unless `answering` is keep.
     """
     pairs, queries = job.table("pairs"), job.table("queries")
     text_of = queries["text"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
-    paired, hit = (
-        (
-            text_of[_positions(table["query_id"], queries["query_id"])],
-            documents.text[documents.numbers(table["doc_id"])],
-        )
-        for table in (pairs, found)
-    )
-    training = pc.equal(pairs["split"], "train").to_numpy(zero_copy_only=False)
 
-    def among(chosen: Mask, *, of_query: bool) -> Mask:
+    def among(known: pa.Table, *, of_query: bool) -> Mask:
         width = len(documents.text) if of_query else 0
-        keys, known = hit[0] * width + hit[1], (paired[0] * width + paired[1])[chosen]
-        return np.isin(keys, known)
+        keys = (
+            text_of[_positions(table["query_id"], queries["query_id"])] * width
+            + documents.text[documents.numbers(table["doc_id"])]
+            for table in (found, known)
+        )
+        return np.isin(*keys)
 
     rules = {
         "positive": _are_pairs(found, pairs),
-        "same_text": among(training, of_query=True),
-        "held_out": among(~training, of_query=job.params.held_out == "same_query"),
+        "same_text": among(pairs.filter(pc.equal(pairs["split"], "train")), of_query=True),
+        "held_out": among(_held_out(job), of_query=job.params.held_out == "same_query"),
     }
     if job.params.answering == "leave_out":
         rules["answering"] = _answering(job, found, documents)
@@ -132,6 +130,14 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: Documents) 
         rules[name] = mask & ~before
         before |= mask
     return rules
+
+
+def _held_out(job: Job[CandidatesParams]) -> pa.Table:
+    """The (query, document) that dev and test call relevant: test queries have judgements and no pairs."""
+    queries, qrels = job.table("queries"), job.table("qrels")
+    asked = queries.filter(pc.not_equal(queries["split"], "train"))["query_id"].combine_chunks()
+    relevant = qrels.filter(pc.and_(pc.greater(qrels["relevance"], 0), pc.is_in(qrels["query_id"], value_set=asked)))
+    return relevant.select(_PAIR)
 
 
 def _are_pairs(found: pa.Table, pairs: pa.Table) -> Mask:
@@ -222,12 +228,13 @@ def _positions(ids: pa.ChunkedArray, among: pa.Array) -> Rows:
 
 CANDIDATES = Stage(
     name="candidates",
-    version=1,
+    version=2,
     params=CandidatesParams,
     reads={
         "run": BM25_RUN["query_id", "doc_id", "rank"],
         "pairs": PAIRS["query_id", "doc_id", "split"],
-        "queries": QUERIES["query_id", "text"],
+        "queries": QUERIES["query_id", "text", "split"],
+        "qrels": QRELS["query_id", "doc_id", "relevance"],
         "corpus": CORPUS["doc_id", "doc_row", "title", "text"],
         "answers": ANSWERS.all(),
         "doc_vectors": DOC_VECTORS.all().or_none(),

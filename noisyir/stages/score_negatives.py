@@ -39,7 +39,7 @@ def score_negatives(job: Job[ScoreNegativesParams]) -> None:
 def _truth(job: Job[ScoreNegativesParams]) -> tuple[pa.Table, pa.Table | None]:
     """The pairs that are relevant, and those of which that is known; None: of all."""
     qrels = job.table("qrels")
-    relevant = [qrels.filter(pc.greater_equal(qrels["relevance"], job.params.min_relevance)).select(_PAIR)]
+    relevant = [qrels.filter(pc.greater_equal(qrels["relevance"], job.params.min_relevance or 1)).select(_PAIR)]
     judged = [qrels.select(_PAIR)]
     if job.has("hidden"):
         relevant.append(job.table("hidden"))

@@ -28,7 +28,7 @@ def dense_search(job: Job[SearchParams]) -> None:
 
 SEARCH = Stage(
     name="search",
-    version=1,
+    version=2,
     params=SearchParams,
     reads={
         "index": INDEX.all(),

@@ -146,9 +146,11 @@ def is_known(known: Ragged, texts: Rows, passages: Rows) -> npt.NDArray[np.bool_
 def draw_negatives(pairs: TrainingPairs, count: int, rng: np.random.Generator) -> Rows:
     """(pair, count) hard negatives: a random choice of the query's own, without repetition.
 
-    Where a query has fewer than `count`, passages drawn from all training passages take the missing places.
+    Where a query has fewer than `count`, passages drawn from all that pairs and negatives name take the missing places:
+    dev's are held among `pairs.passages`, too, and are nobody's to learn from.
     """
-    drawn = rng.integers(len(pairs.passages), size=(len(pairs), count))
+    named = np.union1d(pairs.passage, pairs.negatives.values)
+    drawn = named[rng.integers(len(named), size=(len(pairs), count))]
     pair, passage = pairs.negatives.take(pairs.query)
     shuffled = np.lexsort((rng.random(len(pair)), pair))
     starts = np.searchsorted(pair, pair)  # `pair` ascends: where each pair's list begins

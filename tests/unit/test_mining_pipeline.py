@@ -86,7 +86,7 @@ def test_bm25s_candidates_have_the_untrained_models_scores_and_its_own_has_the_h
 def test_bm25_without_scores_encodes_no_training_query(experiment):
     plan = train_retriever(experiment(*MINED))
     (candidates,) = plan.named("candidates")
-    assert set(candidates.inputs) == {"run", "pairs", "queries", "corpus", "answers"}
+    assert set(candidates.inputs) == {"run", "pairs", "queries", "corpus", "answers", "qrels"}
     assert not any(step.name == "encode@train" for step in plan.steps)
     scored = train_retriever(experiment(*MINED, "mine.filters.relative_margin=0.05"))
     (candidates,) = scored.named("candidates")

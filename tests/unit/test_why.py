@@ -100,7 +100,7 @@ def plan_of(exp: Experiment) -> Plan:
     lexical = plan.add(BM25_INDEX, Bm25IndexParams(engine="bm25s"), corpus=data["corpus"])
     ranked = plan.add(BM25, Bm25Params(splits=("train", "test"), top_k=20), "train", queries=data["queries"], **lexical)
     found = plan.add(FIND_CANDIDATES, CandidatesParams(rank_to=20), run=ranked["bm25_run"], pairs=noisy,
-                     **{name: data[name] for name in ("queries", "answers", "corpus")})  # fmt: skip
+                     **{name: data[name] for name in ("queries", "answers", "corpus", "qrels")})  # fmt: skip
     mined = plan.add(MINE, MineParams(per_query=4, rank_to=20), pairs=noisy, **found)
     judged = plan.add(REFEREE, Params(), **found)
     plan.add(AUDIT_NEGATIVES, AuditParams().suspects(), pairs=noisy, verdicts={"referee": judged["verdicts"]},

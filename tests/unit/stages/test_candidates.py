@@ -7,7 +7,7 @@ import pytest
 
 from noisyir.config import CandidatesParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.schemas import ANSWERS, PAIRS
+from noisyir.schemas import ANSWERS, PAIRS, QRELS
 from noisyir.stages.candidates import CANDIDATES
 
 DOCS, QUERIES, DIM = 40, 12, 6
@@ -27,12 +27,16 @@ DOC_VECTORS = np.random.default_rng(2).normal(size=(DOCS, DIM)).astype(np.float3
 
 
 def data(*, pairs=(), held_out=(("dev", "d30"), ("again", "d31")), answers=(), texts=None, vectors=True):
-    """Query n ranks all documents by its own permutation; d(n) and d(n + 1) are its pairs.  `again` has q2's text."""
+    """Query n ranks all documents by its own permutation; d(n) and d(n + 1) are its pairs.
+
+    `again` has q2's text; it is a test query, which has judgements and no pairs.
+    """
     ranked = [np.random.default_rng(n).permutation(DOCS) for n in range(QUERIES)]
     hits = [(f"q{n}", f"d{doc}", rank) for n in range(QUERIES) for rank, doc in enumerate(ranked[n], 1)]
     hits += [("dev", f"d{doc}", doc + 1) for doc in range(DOCS)]
     given = [(f"q{n}", f"d{n + more}", "train", None) for n in range(QUERIES) for more in (0, 1)]
-    given += [(*pair, "train", None) for pair in pairs] + [(*pair, "dev", None) for pair in held_out]
+    given += [(*pair, "train", None) for pair in pairs] + [(*p, "dev", None) for p in held_out if p[0] == "dev"]
+    judged = [(*pair, 1) for pair in held_out] + [("again", "d20", 0), ("q2", "d25", 1)]  # training's are not looked at
     asked = [f"question {n}" for n in range(QUERIES)] + ["another", "question 2"]
     texts = texts or {}
     tables = {
@@ -40,7 +44,8 @@ def data(*, pairs=(), held_out=(("dev", "d30"), ("again", "d31")), answers=(), t
             "score", pa.array(np.zeros(len(hits), np.float32))
         ),
         "pairs": pa.table(list(zip(*given, strict=True)), schema=PAIRS.schema),
-        "queries": pa.table({"query_id": QUERY_IDS, "text": asked, "split": ["train"] * QUERIES + ["dev"] * 2}),
+        "queries": pa.table({"query_id": QUERY_IDS, "text": asked, "split": ["train"] * QUERIES + ["dev", "test"]}),
+        "qrels": pa.table(list(zip(*judged, strict=True)), schema=QRELS.schema),
         "corpus": pa.table(
             {
                 "doc_id": DOC_IDS,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.config import MineParams, RandomRunParams
-from noisyir.schemas import ANSWERS, CORPUS, PAIRS, QUERIES
+from noisyir.schemas import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.stages.candidates import CANDIDATES
 from noisyir.stages.mine import MINE
 from noisyir.stages.random_run import RANDOM_RUN
@@ -65,9 +65,9 @@ def test_mining_draws_from_it_and_never_a_positive(run_stage_on):
     known = {"pairs": pa.table(list(zip(*pairs, strict=True)), schema=PAIRS.schema)}
     run = run_stage_on(RANDOM_RUN, RandomRunParams(), given)["random_run"]
     params = MineParams(per_query=15)
-    answers = ANSWERS.schema.empty_table()
-    found = run_stage_on(CANDIDATES, params.candidates(), {**given, **known, "run": run, "answers": answers})
-    drawn = run_stage_on(MINE, params, {**found, **known})["negatives"]
+    known |= {"answers": ANSWERS.schema.empty_table(), "qrels": QRELS.schema.empty_table()}
+    found = run_stage_on(CANDIDATES, params.candidates(), {**given, **known, "run": run})
+    drawn = run_stage_on(MINE, params, {**found, "pairs": known["pairs"]})["negatives"]
     assert drawn.num_rows == 48 * 15
     assert set(drawn["doc_id"].to_pylist()) == {f"d{n}" for n in range(5, 20)}
 
