@@ -1,4 +1,4 @@
-"""What can be done about wrong pairs: one file a method, each a function from a `Scene` to a trained model's outputs.
+"""What can be done about wrong labels: one file a method, each a function from a `Scene` to a trained model's outputs.
 
 A new method is a new file here, and its name in `METHODS`.
 """

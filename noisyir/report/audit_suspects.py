@@ -53,8 +53,9 @@ class Suspects:
         return pa.concat_arrays(columns).drop_null()
 
     def sure(self, least: float) -> pa.Table:
-        """The rows of at least this confidence."""
-        return self.rows.filter(pc.greater_equal(self.rows["confidence"], pa.scalar(least, pa.float32())))
+        """The rows of at least this confidence that no judge keeps."""
+        confident = pc.greater_equal(self.rows["confidence"], pa.scalar(least, pa.float32()))
+        return self.rows.filter(pc.and_(confident, pc.equal(pc.list_value_length(self.rows["kept_by"]), 0)))
 
 
 def suspicion(known: Suspicion) -> str:
