@@ -48,7 +48,7 @@ def run(args: Namespace) -> int:
     out.print(_found(exp, store, outcome, table, args.error))
     written = _copy(store.folder(outcome.kept["audit_files"]), table, folder)
     for name in filter(written.__contains__, files):
-        out.print(f"{name:<14}{folder / name}")
+        out.print(f"{name:<23}{folder / name}")
     if args.apply:
         applied = apply(table, _source(exp, store, outcome, table), folder, relabel=exp.repair.relabel)
         out.print(f"\n{applied.summary()}")
