@@ -89,7 +89,7 @@ def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: s
         run = _ranked(plan, exp, scene.data, trained["model"], scene.name(name))["dense_run"]
         found["metrics", arm] = _score(plan, exp, scene.data, run, scene.name(name))
         if suite.loss_groups and exp.mine.per_query:
-            found["losses", arm] = _score_losses(scene, trained["model"], name)
+            found["losses", arm] = _score_losses(scene, suite.loss_groups, trained["model"], name)
     if not suite.methods:
         scene.mined(scene.start)
     for name, mined in scene.mines.items():
@@ -204,15 +204,12 @@ def _score_negatives(scene: Scene, mined: Mined, label: str) -> Output:
     return scored["mining_quality"]
 
 
-def _score_losses(scene: Scene, model: Output, label: str) -> Output:
+def _score_losses(scene: Scene, params: ScoreLossGroupsParams, model: Output, label: str) -> Output:
     """How well a trained model tells the false negatives among the last candidates mined from the others."""
-    if not scene.mines:
-        scene.mined(scene.start)
     *_, mined = scene.mines.values()
-    params = ScoreLossGroupsParams(scale=scene.exp.train.scale)
     scored = scene.plan.add(
         SCORE_LOSS_GROUPS,
-        params,
+        params.model_copy(update={"scale": scene.exp.train.scale}),
         scene.name(label),
         model=model,
         candidates=mined.candidates,

@@ -5,6 +5,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -85,6 +87,15 @@ def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
         return
     if not pc.all(pc.is_finite(values), min_count=0).as_py():  # of no values, or only nulls: true
         raise SchemaError(f"{artifact.name}.{name} holds NaN or infinite values")
+
+
+def among(pairs: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which rows of `pairs` have a (query_id, doc_id) that `others` have, too."""
+    pair = ["query_id", "doc_id"]
+    numbered = pairs.select(pair).append_column("row", pa.array(np.arange(len(pairs))))
+    found = np.zeros(len(pairs), bool)
+    found[numbered.join(others.select(pair), pair, join_type="left semi")["row"].to_numpy()] = True
+    return found
 
 
 def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:

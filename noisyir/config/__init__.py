@@ -55,6 +55,7 @@ from noisyir.config.noise import (
     RepairParams,
     ScoreDetectionParams,
     ScorePairsParams,
+    SuspectsParams,
 )
 from noisyir.config.results import (
     CompareParams,
@@ -129,6 +130,7 @@ __all__ = [
     "SoftmaxParams",
     "Split",
     "Suite",
+    "SuspectsParams",
     "TrainAr2Params",
     "TrainCoTeachingParams",
     "TrainNpcParams",

@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_v
 from noisyir.config.ar2 import Ar2Params, RankerParams, TrainAr2Params
 from noisyir.config.base import Params
 from noisyir.config.data import CorruptParams, HideParams, IngestParams
-from noisyir.config.mining import JudgesParams, MineParams, RefreshParams, ScoreNegativesParams
+from noisyir.config.mining import JudgesParams, MineParams, RefreshParams, ScoreLossGroupsParams, ScoreNegativesParams
 from noisyir.config.noise import AuditParams, DetectParams, RepairParams, ScorePairsParams
 from noisyir.config.results import CompareParams, NoiseTableParams, ReportParams, ScoreParams
 from noisyir.config.retrieval import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
@@ -91,7 +91,9 @@ class Suite(Params):
     )
     seeds: tuple[int, ...] = Field((0, 1, 2, 3, 4), min_length=1, description="of the noise and of training")
     detect: bool = Field(True, description="run the experiment's detectors, for their quality and the noise rate")
-    loss_groups: bool = Field(False, description="the losses of false, hard and in-batch negatives under each model")
+    loss_groups: ScoreLossGroupsParams | None = Field(
+        None, description="the losses of false, hard and in-batch negatives under each model; null: not computed"
+    )
     table: NoiseTableParams = NoiseTableParams()
 
     @model_validator(mode="after")

@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.config.noise import SuspectsParams
+from noisyir.config import SuspectsParams
 from noisyir.errors import DataError
 from noisyir.schemas import AUDIT_JUDGES, CANDIDATES, CORPUS, NEGATIVES, PAIRS, QUERIES, VERDICTS
 from noisyir.schemas import AUDIT_NEGATIVES as ROWS
 from noisyir.stage import Job, Stage
+from noisyir.tables import among
 
 if TYPE_CHECKING:
     from noisyir.audit.suspects import Said
@@ -68,20 +69,14 @@ def _compared(job: Job[SuspectsParams], suspects: pa.Table) -> Columns:
     place = pc.index_in(suspects["query_id"], value_set=first["query_id"].combine_chunks())
     norms = pc.multiply(suspects["positive_norm"], suspects["norm"])
     cosine = pc.if_else(pc.greater(norms, 0.0), pc.divide(suspects["positive_similarity"], norms), 0.0)
-    drawn = _among(suspects, job.table("negatives")) if job.has("negatives") else pa.nulls(len(suspects), pa.bool_())
+    drawn = pa.nulls(len(suspects), pa.bool_())
+    if job.has("negatives"):
+        drawn = pa.array(among(suspects, job.table("negatives")))
     return {
         "positive": pc.coalesce(suspects["positive"], first["doc_id_min"].take(place)),
         "positive_similarity": cosine,
         "used": drawn,
     }
-
-
-def _among(pairs: pa.Table, table: pa.Table) -> pa.Array:
-    """Which of the pairs the table has."""
-    numbered = pairs.select(_PAIR).append_column("row", pa.array(np.arange(pairs.num_rows)))
-    found = np.zeros(pairs.num_rows, bool)
-    found[numbered.join(table.select(_PAIR), _PAIR, join_type="left semi")["row"].to_numpy()] = True
-    return pa.array(found)
 
 
 def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
@@ -142,7 +137,7 @@ def _judges(job: Job[SuspectsParams], said: "Said") -> pa.Table:
     drawn = job.table("negatives") if job.has("negatives") else None
 
     def row(judge: str | None, judged: int, against: pa.Table) -> dict[str, Any]:
-        used = None if drawn is None else pc.sum(_among(against, drawn), min_count=0).as_py()
+        used = None if drawn is None else int(among(against, drawn).sum())
         return {"judge": judge, "judged": judged, "against": against.num_rows, "used": used}
 
     by_judge = {judge: said.verdicts.filter(pc.equal(said.verdicts["judge"], judge)) for judge in job.refs("verdicts")}

@@ -11,6 +11,7 @@ from noisyir.config import CandidatesParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas import ANSWERS, BM25_RUN, CORPUS, DOC_VECTORS, PAIRS, QRELS, QUERIES, QUERY_VECTORS
 from noisyir.stage import Job, Stage
+from noisyir.tables import among
 
 if TYPE_CHECKING:
     from noisyir.retrieval.index import Vectors
@@ -109,7 +110,7 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: Documents) 
     pairs, queries = job.table("pairs"), job.table("queries")
     text_of = queries["text"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
 
-    def among(known: pa.Table, *, of_query: bool) -> Mask:
+    def has_text(known: pa.Table, *, of_query: bool) -> Mask:
         width = len(documents.text) if of_query else 0
         keys = (
             text_of[_positions(table["query_id"], queries["query_id"])] * width
@@ -119,9 +120,9 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: Documents) 
         return np.isin(*keys)
 
     rules = {
-        "positive": _are_pairs(found, pairs),
-        "same_text": among(pairs.filter(pc.equal(pairs["split"], "train")), of_query=True),
-        "held_out": among(_held_out(job), of_query=job.params.held_out == "same_query"),
+        "positive": among(found, pairs),
+        "same_text": has_text(pairs.filter(pc.equal(pairs["split"], "train")), of_query=True),
+        "held_out": has_text(_held_out(job), of_query=job.params.held_out == "same_query"),
     }
     if job.params.answering == "leave_out":
         rules["answering"] = _answering(job, found, documents)
@@ -138,13 +139,6 @@ def _held_out(job: Job[CandidatesParams]) -> pa.Table:
     asked = queries.filter(pc.not_equal(queries["split"], "train"))["query_id"].combine_chunks()
     relevant = qrels.filter(pc.and_(pc.greater(qrels["relevance"], 0), pc.is_in(qrels["query_id"], value_set=asked)))
     return relevant.select(_PAIR)
-
-
-def _are_pairs(found: pa.Table, pairs: pa.Table) -> Mask:
-    numbered = found.select(_PAIR).append_column("row", pa.array(np.arange(found.num_rows)))
-    are_pairs = np.zeros(found.num_rows, bool)
-    are_pairs[numbered.join(pairs.select(_PAIR), _PAIR, join_type="left semi")["row"].to_numpy()] = True
-    return are_pairs
 
 
 def _answering(job: Job[CandidatesParams], found: pa.Table, documents: Documents) -> Mask:

@@ -1,6 +1,5 @@
 """Raw data, whatever its format, as the tables that every other stage reads."""
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -9,6 +8,7 @@ from noisyir.data.sources import open_source
 from noisyir.data.validate import Validator
 from noisyir.schemas import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.stage import Job, Stage
+from noisyir.tables import among
 
 
 def ingest(job: Job[IngestParams]) -> None:
@@ -35,12 +35,8 @@ def ingest(job: Job[IngestParams]) -> None:
 
 def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
     """The pairs without training pairs that were judged below `least`; a pair that nobody judged stays."""
-    pair = ["query_id", "doc_id"]
-    below = qrels.filter(pc.less(qrels["relevance"], least)).select(pair)
-    numbered = pairs.select([*pair, "split"]).append_column("row", pa.array(np.arange(len(pairs))))
-    training = numbered.filter(pc.equal(pairs["split"], "train"))
-    left_out = training.join(below, pair, join_type="left semi")["row"].to_numpy()
-    return pairs.take(np.delete(np.arange(len(pairs)), left_out))
+    below = pa.array(among(pairs, qrels.filter(pc.less(qrels["relevance"], least))))
+    return pairs.filter(pc.invert(pc.and_(below, pc.equal(pairs["split"], "train"))))
 
 
 INGEST = Stage(

@@ -11,6 +11,7 @@ from noisyir.config import MineParams
 from noisyir.errors import ConfigError
 from noisyir.schemas import CANDIDATES, NEGATIVES, PAIRS, VERDICTS
 from noisyir.stage import Job, Stage
+from noisyir.tables import among
 
 if TYPE_CHECKING:
     from noisyir.mining.candidates import Candidates, Mask, Rows
@@ -67,12 +68,8 @@ def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]
             f"mine.judges={list(judges)}, but the verdicts given are those of {list(given)}: "
             f"name {unheard} and give their verdicts, or do neither"
         )
-    rows = table.select(_PAIR).append_column("row", pa.array(np.arange(len(table))))
     for judge in judges:
-        verdicts = given[judge]
-        keeps = np.zeros(len(table), bool)
-        keeps[rows.join(verdicts.filter(verdicts["keep"]), _PAIR, join_type="left semi")["row"].to_numpy()] = True
-        yield judge, keeps
+        yield judge, among(table, given[judge].filter(given[judge]["keep"]))
 
 
 def _by_ids(job: Job[MineParams]) -> tuple[pa.Table, "Candidates"]:

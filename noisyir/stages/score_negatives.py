@@ -11,9 +11,10 @@ from noisyir.config import ScoreNegativesParams
 from noisyir.errors import DataError
 from noisyir.schemas import CANDIDATES, HIDDEN, MINING_QUALITY, NEGATIVES, QRELS, VERDICTS
 from noisyir.stage import Job, Stage
+from noisyir.tables import among
 
 if TYPE_CHECKING:
-    from noisyir.eval.negatives import Mask
+    pass
 
 _PAIR = ["query_id", "doc_id"]
 _SCORES = ("score", "positive_score", "positive_similarity", "query_norm", "positive_norm", "norm")
@@ -50,21 +51,13 @@ def _truth(job: Job[ScoreNegativesParams]) -> tuple[pa.Table, pa.Table | None]:
 
 def _with_truth(pairs: pa.Table, relevant: pa.Table, known: pa.Table | None) -> pa.Table:
     """The pairs with `relevant`, `known` and `query`, the query's number in the order of the ids."""
-    knows = np.ones(len(pairs), bool) if known is None else _among(pairs, known)
+    knows = np.ones(len(pairs), bool) if known is None else among(pairs, known)
     query = pc.rank(pairs["query_id"], tiebreaker="dense").to_numpy().astype(np.int64) - 1
     return (
-        pairs.append_column("relevant", pa.array(_among(pairs, relevant)))
+        pairs.append_column("relevant", pa.array(among(pairs, relevant)))
         .append_column("known", pa.array(knows))
         .append_column("query", pa.array(query))
     )
-
-
-def _among(pairs: pa.Table, others: pa.Table) -> "Mask":
-    """Which of the pairs are among the others."""
-    numbered = pairs.select(_PAIR).append_column("row", pa.array(np.arange(len(pairs))))
-    found = np.zeros(len(pairs), bool)
-    found[numbered.join(others, _PAIR, join_type="left semi")["row"].to_numpy()] = True
-    return found
 
 
 def _candidates(candidates: pa.Table) -> Quality:

@@ -135,3 +135,11 @@ def test_hidden_documents_are_known_to_scoring_alone(suite_of):
     assert {
         s.stage.name for s in plan.steps for o in s.outputs_needed() if o.stage == "ingest" and o.artifact == "corpus"
     } == {"hide"}
+
+
+def test_losses_of_negatives_are_scored_at_the_scale_of_training_where_something_is_mined(suite_of):
+    text = f"{HIDE}\n{VARIANTS}\nloss_groups: {{queries: 7}}"
+    plan = noise_bench(suite_of("methods=[ance]", "table.baseline=plain", "experiment.train.scale=5", text=text))
+    steps = plan.named("score_loss_groups")
+    assert len(steps) == 2 and {(step.params.queries, step.params.scale) for step in steps} == {(7, 5.0)}
+    assert set(plan.named("noise_table")[0].inputs["losses"]) == {"positives:1.0:top:0", "positives:1.0:top:1"}
