@@ -1,0 +1,79 @@
+"""What an artifact is, and what a stage reads of one."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A table's contract, or, without columns, a folder of files (an index, a model, a report)."""
+
+    name: str
+    version: int
+    columns: Mapping[str, pa.DataType] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
+    nullable: tuple[str, ...] = ()
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the artifact is Parquet; otherwise it is a folder whose files its stage names."""
+        return bool(self.columns)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema that every part of the table has."""
+        return pa.schema([pa.field(name, kind, name in self.nullable) for name, kind in self.columns.items()])
+
+    def __getitem__(self, columns: str | tuple[str, ...]) -> "Read":
+        """Read only these columns: `CORPUS["doc_id", "text"]`."""
+        names = (columns,) if isinstance(columns, str) else columns
+        if unknown := [name for name in names if name not in self.columns]:
+            raise SchemaError(f"{self.name} v{self.version} has no column {unknown}; it has {list(self.columns)}")
+        return Read(self, names)
+
+    def all(self) -> "Read":
+        """Read every column, or the whole folder."""
+        return Read(self, tuple(self.columns))
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a stage reads of an artifact: these columns; perhaps not at all; perhaps of several producers."""
+
+    artifact: Artifact
+    columns: tuple[str, ...]
+    optional: bool = False
+    many: bool = False
+
+    def or_none(self) -> "Read":
+        """The stage also works without this input: a method that can be switched off."""
+        return replace(self, optional=True)
+
+    def each(self) -> "Read":
+        """The stage takes any number of these, each under a label of the pipeline's choice."""
+        return replace(self, many=True)
+
+
+def check_columns(artifact: Artifact, found: Sequence[str], writer: str) -> None:
+    """Refuse a table that lacks a column; `writer` is the stage that a remedy should name."""
+    if missing := [name for name in artifact.columns if name not in found]:
+        raise SchemaError(
+            f"{artifact.name} v{artifact.version} lacks {missing}; found {list(found)}. "
+            f"Rebuild it: noisyir run EXPERIMENT --refresh {writer}"
+        )
+
+
+def check_key(artifact: Artifact, table: pa.Table) -> None:
+    """Refuse a table in which two rows have the same key; the message shows one such key."""
+    if not artifact.key or table.num_rows < 2:
+        return
+    counts = table.group_by(list(artifact.key)).aggregate([([], "count_all")])
+    repeated = counts.filter(pc.greater(counts["count_all"], 1))
+    if repeated.num_rows:
+        example = {name: repeated[name][0].as_py() for name in artifact.key}
+        raise SchemaError(f"{artifact.name}: {repeated.num_rows} keys occur more than once, for example {example}")

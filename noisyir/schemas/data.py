@@ -1,0 +1,20 @@
+"""What ingest writes, and the noise and the hiding that benches put in."""
+
+import pyarrow as pa
+
+from noisyir.schemas.artifact import Artifact
+from noisyir.schemas.columns import BOOL, F32, I32, PAIR, PAIR_KEY, STRING
+
+CORPUS = Artifact("corpus", 1, {"doc_id": STRING, "doc_row": I32, "title": STRING, "text": STRING}, ("doc_id",))
+QUERIES = Artifact("queries", 1, {"query_id": STRING, "text": STRING, "split": STRING}, ("query_id",))
+ANSWERS = Artifact("answers", 1, {"query_id": STRING, "aliases": pa.list_(STRING)}, ("query_id",))
+# `source`: where a pair came from (a package, an article, a log), for rates by source; null where the data does not say
+PAIRS = Artifact("pairs", 2, {**PAIR, "split": STRING, "source": STRING}, PAIR_KEY, nullable=("source",))
+QRELS = Artifact("qrels", 1, {**PAIR, "relevance": I32}, PAIR_KEY)
+EXCLUDED = Artifact("excluded", 1, {"reason": STRING, "kind": STRING, "id": STRING}, ())
+NOISY_PAIRS = Artifact("noisy_pairs", 2, PAIRS.columns, PAIR_KEY, nullable=("source",))
+CLEAN_PAIRS = Artifact("clean_pairs", 1, PAIRS.columns, PAIR_KEY, nullable=("source",))  # the oracle's
+NOISE_TRUTH = Artifact("noise_truth", 1, {**PAIR, "kind": STRING, "is_noisy": BOOL}, PAIR_KEY)
+# Relevant documents that no pair names any more, or ever did: the truth, which only scoring may read.
+# `kind`: positives or near_duplicates; `edit_rate`: of a near-duplicate, the share of its words that were edited.
+HIDDEN = Artifact("hidden", 1, {**PAIR, "kind": STRING, "edit_rate": F32}, PAIR_KEY, nullable=("edit_rate",))

@@ -1,0 +1,108 @@
+"""What detectors say of training pairs, and what an audit tells their owner."""
+
+import pyarrow as pa
+
+from noisyir.schemas.artifact import Artifact
+from noisyir.schemas.columns import BOOL, F32, F64, I32, PAIR, PAIR_KEY, STRING
+
+# How suspect each training pair is.  `score`: the higher, the likelier the pair is wrong, in the detector's own unit
+# (pair_nll: nats); `null_score`, `near_score`: the same detector's score of the same query with a document drawn at
+# random, and with a near neighbour of the pair's own;
+# `epoch`: epochs of training that the scoring model had seen; `best_other`: the document it would pair instead.
+PAIR_SCORES = Artifact(
+    "pair_scores",
+    1,
+    {**PAIR, "epoch": I32, "score": F32, "null_score": F32, "near_score": F32, "best_other": STRING},
+    (*PAIR_KEY, "epoch"),
+    nullable=("near_score", "best_other"),
+)
+# What the scoring model would find instead, for detectors that search the collection; no rows for the others.
+# `similarity` and `rank` are the pair's own; `rivals` are other documents, best first, known duplicates left out.
+RIVALS = Artifact(
+    "rivals",
+    1,
+    {
+        **PAIR,
+        "similarity": F32,
+        "rank": I32,
+        "rivals": pa.list_(STRING),
+        "rival_similarities": pa.list_(pa.float32()),
+    },
+    PAIR_KEY,
+    nullable=("rank",),  # null: deeper than the search went
+)
+NOISE_FLAGS = Artifact(
+    "noise_flags",
+    1,
+    {**PAIR, "epoch": I32, "score": F32, "p_clean": F32, "is_clean": BOOL, "replacement": STRING},
+    (*PAIR_KEY, "epoch"),
+    nullable=("replacement",),
+)
+# rate, rate_low, rate_high (the share of wrong pairs and its interval), flagged, threshold, and the fitted mixture's
+# clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, where there is one.
+NOISE_ESTIMATE = Artifact("noise_estimate", 1, {"epoch": I32, "name": STRING, "value": F64}, ("epoch", "name"))
+DETECTION = Artifact(
+    "detection",
+    1,
+    {"system": STRING, "epoch": I32, "measure": STRING, "value": F64},
+    ("system", "epoch", "measure"),
+)
+REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**PAIR, "split": STRING, "action": STRING}, PAIR_KEY)
+REPAIRED_FLAGS = Artifact("repaired_flags", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
+AUDIT = Artifact(
+    "audit",
+    1,
+    {
+        **PAIR,
+        "source": STRING,
+        "query": STRING,
+        "document": STRING,
+        "verdict": STRING,  # clean, wrong
+        "p_clean": F32,
+        "score": F32,
+        "rank": I32,
+        "similarity": F32,
+        "better": pa.list_(STRING),
+        "better_similarities": pa.list_(pa.float32()),
+        "replacement": STRING,
+        "duplicates": I32,  # other documents with the same words
+        "reason": STRING,
+    },
+    PAIR_KEY,
+    nullable=("source", "rank", "similarity", "replacement"),
+)
+# Candidates for negatives that at least one judge does not keep, the likeliest relevant first.
+AUDIT_NEGATIVES = Artifact(
+    "audit_negatives",
+    1,
+    {
+        **PAIR,
+        "query": STRING,
+        "document": STRING,
+        "positive": STRING,
+        "rank": I32,
+        "score": F32,
+        "positive_score": F32,
+        "positive_similarity": F32,  # cosine
+        "overlap": F32,  # of the words of document and positive, the share that both have
+        "judges": pa.list_(STRING),  # those that do not keep it, and what they go by
+        "judge_scores": pa.list_(pa.float32()),
+        "judge_bounds": pa.list_(pa.float32()),
+        "kept_by": pa.list_(STRING),
+        "confidence": F32,  # share of the judges' verdicts that lie less far above their bound, their mean
+        "used": BOOL,  # whether it was drawn as a negative
+        "reason": STRING,
+    },
+    PAIR_KEY,
+    nullable=("positive", "score", "positive_score", "positive_similarity", "overlap", "used"),
+)
+# How many candidates each judge saw, how many of them it does not keep, and how many of these were drawn as negatives.
+AUDIT_JUDGES = Artifact(
+    "audit_judges",
+    1,
+    {"judge": STRING, "judged": I32, "against": I32, "used": I32},
+    ("judge",),
+    nullable=("judge", "used"),  # null stands for at least one of the judges
+)
+# audit.html, audit.csv, sample.csv, negatives.csv, extra_positives.jsonl
+AUDIT_FILES = Artifact("audit_files", 1)

@@ -1,0 +1,57 @@
+"""Mined negatives, models, and how training went."""
+
+from noisyir.schemas.artifact import Artifact
+from noisyir.schemas.columns import BOOL, F32, F64, I32, PAIR, PAIR_KEY, STRING
+
+# Documents that may become a query's negatives.  Scores are inner products of one model's vectors, and null where it
+# gave none: `score` of query and candidate, `positive_score` of query and `positive`, `positive_similarity` of
+# `positive` and candidate; the norms are those of query, positive and candidate.
+CANDIDATES = Artifact(
+    "candidates",
+    1,
+    {
+        **PAIR,
+        "rank": I32,
+        "positive": STRING,
+        "score": F32,
+        "positive_score": F32,
+        "positive_similarity": F32,
+        "query_norm": F32,
+        "positive_norm": F32,
+        "norm": F32,
+    },
+    PAIR_KEY,
+    nullable=(
+        "positive",
+        "score",
+        "positive_score",
+        "positive_similarity",
+        "query_norm",
+        "positive_norm",
+        "norm",
+    ),
+)
+# What a judge says of candidates; those it was not shown have no row.  `score`: the higher, the likelier the candidate
+# is relevant, in the judge's own unit (sieve: cosine; cross_encoder: probability); `bound`: what is above it goes
+# (sieve: the mean of the query's pool).
+VERDICTS = Artifact("verdicts", 1, {**PAIR, "score": F32, "bound": F32, "keep": BOOL, "reason": STRING}, PAIR_KEY)
+# `weight`: the document's chance of being its query's first draw, by the sampler's own weights.
+NEGATIVES = Artifact("negatives", 1, {**PAIR, "weight": F32, "draw": I32}, PAIR_KEY)
+# How many false negatives: of `mined` negatives, and of those that a filter or judge, `system`, lets through.
+MINING_QUALITY = Artifact(
+    "mining_quality", 1, {"system": STRING, "measure": STRING, "value": F64}, ("system", "measure")
+)
+# -log f(passage, query) by group: positive, false (hidden positives among the candidates), hard (the others), in_batch.
+# `measure`: share (of the group, from `low` to below `high`), count, mean, q05, q25, q50, q75, q95, and, of the false
+# negatives, auroc: the chance that one's loss lies below that of a hard one.
+LOSS_GROUPS = Artifact(
+    "loss_groups",
+    1,
+    {"group": STRING, "measure": STRING, "low": F64, "high": F64, "value": F64},
+    ("group", "measure", "low"),
+    nullable=("low", "high"),  # of all measures but share
+)
+MODEL = Artifact("model", 1)
+RANKER = Artifact("ranker", 1)  # a sequence classifier of one label as Hugging Face saves it, and ranker.json
+AR2_STATE = Artifact("ar2_state", 1)  # both optimisers and their step counts, for the next round
+CURVES = Artifact("curves", 1, {"name": STRING, "step": I32, "epoch": F64, "value": F64}, ("name", "step"))
