@@ -25,6 +25,9 @@ class IngestParams(Params):
     dev_queries: NonNegativeInt = Field(1000, description="pydocs: queries held out to choose by")
     test_queries: NonNegativeInt = Field(2000, description="pydocs: queries held out to report on")
     max_documents: PositiveInt | None = Field(None, description="keep at most this many documents: for a quick look")
+    max_held_out: PositiveInt | None = Field(
+        None, description="keep at most this many queries of each held-out split, drawn by their ids: for a quick look"
+    )
     min_relevance: PositiveInt = Field(
         1, description="least judgement that makes a training pair; TREC DL's relevant is 2"
     )

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -22,8 +23,15 @@ class Validator:
     Memory: ids, queries and judgements stay; document texts pass through.
     """
 
-    def __init__(self, name: str, *, on_empty: Literal["error", "exclude"], max_documents: int | None = None) -> None:
-        self.name, self.on_empty, self.max_documents = name, on_empty, max_documents
+    def __init__(
+        self,
+        name: str,
+        *,
+        on_empty: Literal["error", "exclude"],
+        max_documents: int | None = None,
+        max_held_out: int | None = None,
+    ) -> None:
+        self.name, self.on_empty, self.max_documents, self.max_held_out = name, on_empty, max_documents, max_held_out
         self.kept_documents = 0
         self._documents: dict[str, int] = {}  # every doc_id -> its number in the file
         self._queries: dict[str, Query] = {}
@@ -80,6 +88,7 @@ class Validator:
 
     def tables(self) -> dict[str, pa.Table]:
         """Every artifact but the corpus, by name."""
+        self._drop_held_out()
         judged = list(self._judged.values())
         with_judgement = {record.query_id for record in judged}
         for query_id in self._queries:
@@ -95,6 +104,22 @@ class Validator:
             (EXCLUDED, [(reason, kind, name) for (kind, name), reason in self._left_out.items()]),
         ]
         return {artifact.name: _table(artifact, found) for artifact, found in rows}
+
+    def _drop_held_out(self) -> None:
+        """Leave out all but `max_held_out` queries of each held-out split: those with the least hashed ids stay."""
+        if self.max_held_out is None:
+            return
+        splits: dict[Split, set[str]] = {}
+        for record in self._judged.values():
+            if record.split != "train":
+                splits.setdefault(record.split, set()).add(record.query_id)
+        beyond = {
+            query_id
+            for queries in splits.values()
+            for query_id in sorted(queries, key=lambda name: sha256(name.encode()).digest())[self.max_held_out :]
+        }
+        self._left_out |= {("query", query_id): "beyond max_held_out" for query_id in beyond}
+        self._judged = {pair: record for pair, record in self._judged.items() if record.query_id not in beyond}
 
     def excluded_counts(self) -> dict[str, int]:
         """How many of each kind were left out for each reason."""
