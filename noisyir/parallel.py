@@ -1,19 +1,18 @@
 """A plan's steps in several processes: those that do not need each other run at the same time."""
 
-import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
-from threading import Thread
 
 from noisyir.config import Runtime
 from noisyir.errors import ConfigError, NoisyirError
 from noisyir.observe import Observer
 from noisyir.plan import Choice, Plan, Step, resolve
+from noisyir.processes import end_with_parent
 from noisyir.stage import Inputs, Result, run_stage
 from noisyir.store import Store
 
@@ -33,7 +32,7 @@ def execute_in_processes(
     shared = runtime.model_copy(update={"threads": max(1, runtime.cpu_threads // jobs)})
     done: dict[str, Result] = {}
     at_work: dict[Future[Result], Step] = {}
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent)
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=end_with_parent)
     with pool, _killed_is_said(at_work):
         while waiting or at_work:
             for step in _ready(waiting, selected, done)[: jobs - len(at_work)]:
@@ -71,18 +70,6 @@ def _ready(waiting: list[Step], selected: set[str], done: Mapping[str, Result]) 
         for step in waiting
         if all(output.step in done or output.step not in selected for output in step.outputs_needed())
     ]
-
-
-def _end_with_parent() -> None:
-    """Have this process end when the one that began it is killed: it would wait for work for ever."""
-
-    def watch() -> None:
-        parent = parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
 
 
 def _run(step: Step, inputs: Inputs, url: str, home: Path, runtime: Runtime, refresh: bool) -> Result:

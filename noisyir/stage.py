@@ -54,7 +54,10 @@ class Stage:
 
 @dataclass
 class Job(Generic[P]):
-    """One execution of a stage: its settings, its declared inputs, and where its results go."""
+    """One execution of a stage: its settings, its declared inputs, and where its results go.
+
+    written: rows by output, None where it is no table.
+    """
 
     step: "Step"
     params: P
@@ -65,7 +68,7 @@ class Job(Generic[P]):
     staging: Path
     work: Path
     notes: dict[str, Any] = field(default_factory=dict)
-    _rows: dict[str, int | None] = field(default_factory=dict)
+    written: dict[str, int | None] = field(default_factory=dict)
 
     # Inputs -------------------------------------------------------------------------------------------------
 
@@ -124,7 +127,7 @@ class Job(Generic[P]):
         """An empty folder that becomes the output `name`, for artifacts that are files and not a table."""
         path = self.staging / name
         path.mkdir()
-        self._rows[name] = None
+        self.written[name] = None
         return path
 
     def note(self, name: str, value: Any) -> None:
@@ -156,8 +159,10 @@ class Job(Generic[P]):
     def outputs(self) -> dict[str, tuple[int, int | None]]:
         """(schema version, rows) of every output; AssertionError when the stage forgot one."""
         writes = self.step.stage.writes
-        assert set(self._rows) == set(writes), f"{self.step.stage.name} wrote {set(self._rows)}, declared {set(writes)}"
-        return {name: (artifact.version, self._rows[name]) for name, artifact in writes.items()}
+        assert set(self.written) == set(writes), (
+            f"{self.step.stage.name} wrote {set(self.written)}, declared {set(writes)}"
+        )
+        return {name: (artifact.version, self.written[name]) for name, artifact in writes.items()}
 
 
 class _CountingWriter(TableWriter):
@@ -167,7 +172,7 @@ class _CountingWriter(TableWriter):
 
     def close(self) -> None:
         super().close()
-        self._job._rows[self._name] = self.rows
+        self._job.written[self._name] = self.rows
 
 
 @dataclass(frozen=True)

@@ -158,6 +158,8 @@ class Runtime(Params):
     threads: PositiveInt | None = Field(None, description="CPU threads; null: all")
     batch_tokens: PositiveInt = Field(32768, description="tokens in one inference batch, padding included")
     checkpoint_seconds: PositiveFloat = Field(60.0, description="least time between two checkpoints of training")
+    processes: PositiveInt = Field(1, description="that share each batch of training; of GPUs each takes its own")
+    peer_seconds: PositiveFloat = Field(600.0, description="longest that training processes wait for one another")
     java_heap: str = Field("4g", pattern="^[0-9]+[kmgKMG]$", description="largest heap of the JVM that Lucene runs in")
 
     @property

@@ -7,12 +7,14 @@ from noisyir.schemas import AR2_STATE, CURVES, MODEL, QRELS, RANKER
 from noisyir.stage import Job, Stage
 from noisyir.stages.warm_up import start_model, write_curves
 from noisyir.stages.warm_up_ranker import RANKING_READS, read_lists, start_ranker, surroundings
+from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.training.ar2 import Material
 
 
+@in_processes
 def ar2(job: Job[TrainAr2Params]) -> None:
     """Train both models; write them, their optimisers for the next round, and how losses and dev MRR@10 went."""
     from noisyir.training.ar2 import train_round

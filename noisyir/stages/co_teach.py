@@ -8,8 +8,10 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.schemas import CURVES, MODEL, NOISE_ESTIMATE
 from noisyir.stage import Job, Stage
 from noisyir.stages.warm_up import TRAINING_READS, read_examples, start_model, train_and_write, training_pairs
+from noisyir.training.launch import in_processes
 
 
+@in_processes
 def co_teach(job: Job[TrainCoTeachingParams]) -> None:
     """Train two models by each other's small losses; write the first of them, and its curves."""
     from noisyir.training.co_teaching import CoTeaching

@@ -9,11 +9,13 @@ from noisyir.errors import ConfigError
 from noisyir.schemas import CURVES, MODEL, NOISE_FLAGS, PAIR_SCORES
 from noisyir.stage import Job, Stage
 from noisyir.stages.warm_up import TRAINING_READS, read_examples, start_model, train_and_write, training_pairs
+from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
     from noisyir.training.npc import Detected
 
 
+@in_processes
 def npc(job: Job[TrainNpcParams]) -> None:
     """Train, and write the model, its curves, and the scores and flags of each detection."""
     from noisyir.training.npc import NoisyPairCorrection

@@ -1,6 +1,7 @@
 """score_pairs: how suspect each training pair is, by one detector."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,7 @@ from noisyir.config import ScorePairsParams, WarmUpParams
 from noisyir.errors import ConfigError
 from noisyir.schemas import CORPUS, LEXICAL_INDEX, MODEL, NEGATIVES, NOISY_PAIRS, PAIR_SCORES, QUERIES, RIVALS
 from noisyir.stage import Job, Stage
+from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _KEPT = 5  # rivals written a pair
 
 
+@partial(in_processes, when=lambda params: params.folds > 1)
 def score_pairs(job: Job[ScorePairsParams]) -> None:
     """Score every training pair; beside it, with detectors that search, what would be paired instead."""
     import torch
@@ -91,7 +94,7 @@ def _scorers(job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingP
     training = WarmUpParams(
         epochs=params.epochs, batch_size=params.batch_size, learning_rate=params.learning_rate, scale=params.scale
     )
-    around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, lambda *_: None)
+    around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, lambda *_: None, job.note)
     return cross_fitted(encoder, pairs, params.folds, training, around)
 
 

@@ -17,6 +17,7 @@ from noisyir.schemas import CANDIDATES, CURVES, VERDICTS
 from noisyir.sieve.verdicts import sieve_out_rate, stays
 from noisyir.stage import Job, Stage
 from noisyir.stages.warm_up import TRAINING_READS, join_examples, run_loop, start_model, write_curves
+from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
@@ -32,6 +33,7 @@ _REASONS = {
 }
 
 
+@in_processes
 def sieve(job: Job[SieveParams]) -> None:
     """Train on each query's candidates as they come, then judge them; the trained model is not kept.
 

@@ -9,6 +9,7 @@ from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError
 from noisyir.schemas import CORPUS, CURVES, MODEL, NEGATIVES, NOISE_FLAGS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.stage import Job, Stage
+from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _LARGEST_BETA_OF_DOT = 1e-2
 
 
+@in_processes
 def warm_up(job: Job[WarmUpParams]) -> None:
     """Train the model on the pairs; write it, and how its loss and its dev MRR@10 went."""
     import torch
@@ -74,7 +76,7 @@ def run_loop(
     from noisyir.training.run import Surroundings, train
 
     objective = _regularised(job.params, encoder.similarity, objective)
-    around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric)
+    around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric, job.note)
     began = time.monotonic()
     curves = train(encoder, pairs, held, job.params, objective, around)
     job.note("training_seconds", round(time.monotonic() - began, 1))

@@ -10,6 +10,7 @@ from noisyir.config import WarmUpRankerParams
 from noisyir.schemas import CORPUS, CURVES, NEGATIVES, NOISY_PAIRS, QUERIES, RANKER
 from noisyir.stage import Job, Stage
 from noisyir.stages.warm_up import write_curves
+from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
     from noisyir.models.ranker import Ranker
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from noisyir.training.run import Surroundings
 
 
+@in_processes
 def warm_up_ranker(job: Job[WarmUpRankerParams]) -> None:
     """Train the ranker; write it, and how its loss went."""
     from noisyir.training.ranker import warm_up
@@ -42,7 +44,7 @@ def surroundings(job: Job[Any]) -> "Surroundings":
     """What a training run needs of its job."""
     from noisyir.training.run import Surroundings
 
-    return Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric)
+    return Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric, job.note)
 
 
 def read_lists(job: Job[Any], n: int, besides: pa.ChunkedArray | None = None) -> "tuple[TrainingTexts, Lists]":

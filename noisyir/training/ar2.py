@@ -21,7 +21,8 @@ from noisyir.models.tokens import Side, Tokens, token_batches
 from noisyir.models.transformer_tower import TransformerTower
 from noisyir.training.batches import Batch, Rows
 from noisyir.training.checkpoint import Checkpoint
-from noisyir.training.gradients import cached_backward, seeded
+from noisyir.training.distributed import world
+from noisyir.training.gradients import backward, cached_backward
 from noisyir.training.lists import ListBatch, ListBatches, Lists
 from noisyir.training.optimisers import optimiser_for
 from noisyir.training.phases import Learner, Phases
@@ -67,7 +68,9 @@ class RetrieverLearner(Learner):
         columns = place.reshape(batch.passages.shape)
         self.ranker.eval()
         with torch.no_grad():
-            judged = list_scores(self.ranker, self.material.lists, batch, self.params)
+            divided = world().divide(np.ones(len(batch), np.int64))
+            scores = list_scores(self.ranker, self.material.lists, batch.take(divided.own), self.params)
+            judged = divided.gather(scores)
         own = torch.from_numpy(columns).to(self.encoder.device)
         found: list[RetrieverLoss] = []
 
@@ -82,8 +85,7 @@ class RetrieverLearner(Learner):
         if chunk_size is not None:
             cached_backward(self.encoder, texts, loss, seed=seed, bf16=bf16, chunk_size=chunk_size)
         else:
-            with seeded(self.encoder.device, seed):
-                loss(*_embedded(self.encoder, texts, bf16=bf16)).backward()  # type: ignore[no-untyped-call]
+            backward(self.encoder, texts, loss, seed=seed, bf16=bf16, embed=_embedded)
         names = ("retriever_loss", "adversarial", "distillation")
         return {name: float(value.detach()) for name, value in zip(names, found[0], strict=True)}
 
@@ -96,17 +98,16 @@ class RetrieverLearner(Learner):
 
 
 def _embedded(
-    encoder: BiEncoder, batch: Batch, *, bf16: bool
+    encoder: BiEncoder, queries: Tokens, passages: Tokens
 ) -> tuple[Float[Tensor, "query dim"], Float[Tensor, "passage dim"]]:
     """Vectors in one graph; where texts are padded, those of like length are padded together."""
-    with torch.autocast(encoder.device.type, torch.bfloat16, enabled=bf16):
-        if batch.passages.shares is not None:
-            return encoder.embed_both(batch.queries, batch.passages)
-        return _by_length(encoder, batch.queries, "query"), _by_length(encoder, batch.passages, "passage")
+    if passages.shares is not None:
+        return encoder.embed_both(queries, passages)
+    return _by_length(encoder, queries, "query"), _by_length(encoder, passages, "passage")
 
 
 def _by_length(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
-    chunks = list(token_batches(tokens.lengths, _TOKENS_AT_ONCE))
+    chunks = list(token_batches(tokens.lengths, _TOKENS_AT_ONCE)) or [np.arange(0)]
     vectors = torch.cat([encoder.embed(tokens.take(rows), side) for rows in chunks])
     return vectors[torch.from_numpy(np.argsort(np.concatenate(chunks))).to(vectors.device)]
 

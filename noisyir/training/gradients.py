@@ -1,6 +1,6 @@
 """One batch's gradient, in one piece or, where memory is short, text by text with the batch's full softmax."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
@@ -10,19 +10,32 @@ from torch import Tensor
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.tokens import SIDES, Side, Tokens
 from noisyir.training.batches import Batch, Rows
+from noisyir.training.distributed import Division, world
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """(query vectors, passage vectors) -> the batch's loss, a scalar."""
 
+Embed = Callable[[BiEncoder, Tokens, Tokens], tuple[Tensor, Tensor]]
+"""(encoder, queries, passages) -> their vectors, as `BiEncoder.embed_both`."""
 
-def backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: bool) -> float:
-    """Leave the gradient of the batch's loss in the weights and return the loss.  Dropout follows from `seed`."""
-    with seeded(encoder.device, seed):
-        with _autocast(encoder, bf16):
-            queries, passages = encoder.embed_both(batch.queries, batch.passages)
-        value = loss(queries, passages)
-        value.backward()  # type: ignore[no-untyped-call]
-    return float(value.detach())
+
+def backward(
+    encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: bool, embed: Embed = BiEncoder.embed_both
+) -> float:
+    """Leave the gradient of the batch's loss in the weights and return the loss.  Dropout follows from `seed`.
+
+    Of several processes each embeds, by `embed`, its own texts only; all have the whole loss and gradient.
+    """
+    divided = _divided(batch)
+    queries, passages = (divided[side].tokens(texts) for side, texts in _texts(batch).items())
+    with seeded(encoder.device, seed, *world().stream), _autocast(encoder, bf16):
+        own = dict(zip(SIDES, embed(encoder, queries, passages), strict=True))
+    vectors = {side: divided[side].gather(own[side]) for side in SIDES}
+    value, gradients = _of_vectors(loss, vectors)
+    some = [side for side in SIDES if len(own[side])]  # of a small batch a process may have no query
+    torch.autograd.backward([own[side] for side in some], [divided[side].part(gradients[side]) for side in some])
+    world().sum_gradients(encoder.parameters())
+    return value
 
 
 def cached_backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: bool, chunk_size: int) -> float:
@@ -31,27 +44,43 @@ def cached_backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, 
     First all vectors without a graph; then the loss and its gradient by them; then each chunk once more, with a graph
     and the same dropout, to carry that gradient into the weights.  The result is exact: the chain rule in two parts.
     """
-    texts: dict[Side, Tokens] = {"query": batch.queries, "passage": batch.passages}
-    chunks = [(side, rows) for side in SIDES for rows in _by_length(texts[side], chunk_size)]
+    divided, texts = _divided(batch), _texts(batch)
+    chunks = [(side, rows) for side in SIDES for rows in _by_length(texts[side], divided[side].own, chunk_size)]
 
     def embed(number: int) -> Tensor:
         side, rows = chunks[number]
-        with seeded(encoder.device, seed, number), _autocast(encoder, bf16):
+        with seeded(encoder.device, seed, number, *world().stream), _autocast(encoder, bf16):
             return encoder.embed(texts[side].take(rows), side)
 
     vectors = {side: torch.zeros(len(texts[side]), encoder.dim, device=encoder.device) for side in SIDES}
     with torch.no_grad():
         for number, (side, rows) in enumerate(chunks):
             vectors[side][rows] = embed(number)
+    vectors = {side: divided[side].gather(divided[side].part(vectors[side])) for side in SIDES}
+    value, gradients = _of_vectors(loss, vectors)
+    for number, (side, rows) in enumerate(chunks):
+        embed(number).backward(gradients[side][rows])  # type: ignore[no-untyped-call]
+    world().sum_gradients(encoder.parameters())
+    return value
+
+
+def _texts(batch: Batch) -> dict[Side, Tokens]:
+    return {"query": batch.queries, "passage": batch.passages}
+
+
+def _divided(batch: Batch) -> dict[Side, Division]:
+    """Which process embeds which of the batch's texts."""
+    return {side: world().divide(texts.lengths) for side, texts in _texts(batch).items()}
+
+
+def _of_vectors(loss: Loss, vectors: Mapping[Side, Tensor]) -> tuple[float, dict[Side, Tensor]]:
+    """The loss, and its derivative by each vector."""
     for side in SIDES:
         vectors[side].requires_grad_()
     value = loss(vectors["query"], vectors["passage"])
     value.backward()  # type: ignore[no-untyped-call]
-    for number, (side, rows) in enumerate(chunks):
-        gradient = vectors[side].grad
-        assert gradient is not None
-        embed(number).backward(gradient[rows])  # type: ignore[no-untyped-call]
-    return float(value.detach())
+    gradients = {side: vectors[side].grad for side in SIDES}
+    return float(value.detach()), {side: found for side, found in gradients.items() if found is not None}
 
 
 @contextmanager
@@ -70,7 +99,7 @@ def _autocast(encoder: BiEncoder, bf16: bool) -> AbstractContextManager[None]:
     return torch.autocast(encoder.device.type, torch.bfloat16, enabled=bf16)
 
 
-def _by_length(tokens: Tokens, chunk_size: int) -> list[Rows]:
-    """Row numbers in chunks of at most `chunk_size`, texts of like length together: little padding."""
-    order = np.argsort(-tokens.lengths, kind="stable")
+def _by_length(tokens: Tokens, rows: Rows, chunk_size: int) -> list[Rows]:
+    """Some of the texts in chunks of at most `chunk_size`, those of like length together: little padding."""
+    order = rows[np.argsort(-tokens.lengths[rows], kind="stable")]
     return [order[start : start + chunk_size] for start in range(0, len(order), chunk_size)]

@@ -22,6 +22,7 @@ from noisyir.noise.detection import detect
 from noisyir.noise.made_up import passages_of_others
 from noisyir.noise.pair_nll import InBatch, score_in_batch
 from noisyir.training.batches import Batch, TrainingPairs
+from noisyir.training.distributed import world
 from noisyir.training.objective import Objective, on_device
 from noisyir.training.validation import embed_all
 
@@ -94,9 +95,9 @@ class NoisyPairCorrection(Objective):
     @torch.no_grad()
     def _teacher_scores(self, batch: Batch) -> Float[Tensor, "query passage"]:
         assert self.teacher is not None
-        if self.params.chunk_size is None:
+        if self.params.chunk_size is None and world().alone:
             queries, passages = self.teacher.embed_both(batch.queries, batch.passages)
-        else:  # memory is short
+        else:  # memory is short, or others do a part
             queries = embed_all(self.teacher, batch.queries, "query")
             passages = embed_all(self.teacher, batch.passages, "passage")
         return self.params.scale * queries @ passages.T

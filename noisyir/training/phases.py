@@ -16,9 +16,10 @@ from torch import Tensor, nn
 from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from noisyir.training.distributed import world
 from noisyir.training.lists import ListBatch, ListBatches
 from noisyir.training.optimisers import Optimiser, learning_rate
-from noisyir.training.run import Point, Surroundings
+from noisyir.training.run import Point, Surroundings, note_resumed
 
 _POINTS = 400  # of a curve, at most
 
@@ -106,6 +107,7 @@ class Phases:
                 self._record(learner, learner.step(), last=learner.done == end)
                 self._checkpoint_if_due()
             learner.model.eval()
+            world().check_agreement(learner.model.parameters())
         return self.curves
 
     def _record(self, learner: Learner, measured: Mapping[str, float], *, last: bool) -> None:
@@ -134,11 +136,16 @@ class Phases:
     # Resuming -----------------------------------------------------------------------------------------------
 
     def _checkpoint_if_due(self) -> None:
-        if time.monotonic() - self._saved < self.around.checkpoint_seconds:
+        if not world().leads or time.monotonic() - self._saved < self.around.checkpoint_seconds:
             return
         tensors = {name: held for learner, _ in self.phases for name, held in learner.state().items()}
         done = {learner.name: learner.done for learner, _ in self.phases}
-        progress: dict[str, Any] = {"done": done, "curves": self.curves, "recent": self._recent}
+        progress: dict[str, Any] = {
+            "done": done,
+            "curves": self.curves,
+            "recent": self._recent,
+            "processes": world().size,
+        }
         save_checkpoint(self.around.work, Checkpoint(tensors, progress))
         self._saved = time.monotonic()
 
@@ -146,6 +153,7 @@ class Phases:
         """Continue from the checkpoint that a killed run of the same stage and inputs left, if it did."""
         if (found := load_checkpoint(self.around.work)) is None:
             return
+        note_resumed(self.around, found.progress.get("processes", 1))
         for learner, _ in self.phases:
             learner.load(found.tensors, found.progress["done"][learner.name])
         self.curves = [(name, step, epoch, value) for name, step, epoch, value in found.progress["curves"]]

@@ -12,6 +12,7 @@ from torch import Tensor
 from noisyir.config import RankingParams, WarmUpRankerParams
 from noisyir.losses.ar2 import ranker_loss
 from noisyir.models.ranker import Ranker
+from noisyir.training.distributed import world
 from noisyir.training.gradients import seeded
 from noisyir.training.lists import ListBatch, ListBatches, Lists
 from noisyir.training.optimisers import DenseAdamW
@@ -51,23 +52,30 @@ class RankerLearner(Learner):
     def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
         """The mean loss, and the share of lists whose right passage scores highest.
 
-        `lists_at_once` of them pass through the model, and add their gradient, before the next.
+        `lists_at_once` of them pass through the model, and add their gradient, before the next; of several processes
+        each has its own lists.
         """
-        loss, first = 0.0, 0
+        loss, first = 0.0, 0.0
+        here = world()
+        own = here.divide(np.ones(len(batch), np.int64)).own
         at_once = self.params.lists_at_once or len(batch)
         self.ranker.train()
-        with seeded(self.ranker.device, seed):
-            for rows in np.array_split(np.arange(len(batch)), math.ceil(len(batch) / at_once)):
+        with seeded(self.ranker.device, seed, *here.stream):
+            for rows in np.array_split(own, math.ceil(len(own) / at_once)) if len(own) else ():
                 scores = list_scores(self.ranker, self.lists, batch.take(rows), self.params)
                 part = ranker_loss(scores).sum() / len(batch)
                 part.backward()  # type: ignore[no-untyped-call]
                 loss += float(part.detach())
-                first += int((scores[:, :1] > scores[:, 1:]).all(dim=1).sum())
+                first += float((scores[:, :1] > scores[:, 1:]).all(dim=1).sum())
+        here.sum_gradients(self.ranker.parameters())
+        loss, first = here.total(loss, first)
         return {"ranker_loss": loss, "ranker_accuracy": first / len(batch)}
 
 
 def list_scores(ranker: Ranker, lists: Lists, batch: ListBatch, params: RankingParams) -> Float[Tensor, "list passage"]:
     """The ranker's scores of each list's passages, times tau."""
+    if not len(batch):
+        return torch.zeros(batch.passages.shape, device=ranker.device)
     queries = lists.queries.take(np.repeat(batch.queries, batch.passages.shape[1])).to_pylist()
     passages = lists.passages.take(batch.passages.ravel()).to_pylist()
     with torch.autocast(ranker.device.type, torch.bfloat16, enabled=params.precision == "bf16"):

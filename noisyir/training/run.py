@@ -6,11 +6,13 @@ A run can be killed at any point and continued to the same bits: the order of th
 dropout of a step follow from (seed, epoch) and (seed, step) alone, so a checkpoint holds positions and tensors only.
 """
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,12 +24,15 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Batch, Epoch, TrainingPairs, batch_count
 from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from noisyir.training.distributed import world
 from noisyir.training.gradients import backward, cached_backward
 from noisyir.training.objective import Objective
 from noisyir.training.optimisers import Optimiser, learning_rate, optimiser_for
 from noisyir.training.validation import Held, dev_mrr
 
 _POINTS = 400  # of the training loss's curve, at most
+
+log = logging.getLogger("noisyir")
 
 Point = tuple[str, int, float, float]
 """(name, step, epoch, value) of a learning curve."""
@@ -38,7 +43,7 @@ class Surroundings:
     """What a run needs besides data and settings; only `rng` has a part in the result.
 
     rng: a generator for a purpose; work: where the checkpoint lies;
-    progress(done, total, unit) and metric(name, value, step) tell whoever watches.
+    progress(done, total, unit) and metric(name, value, step) tell whoever watches; note(name, value) keeps a fact.
     """
 
     rng: Callable[..., np.random.Generator]
@@ -46,6 +51,7 @@ class Surroundings:
     checkpoint_seconds: float
     progress: Callable[[int, int | None, str], None]
     metric: Callable[[str, float, int], None]
+    note: Callable[[str, Any], None] = lambda name, value: None
 
 
 @dataclass
@@ -53,6 +59,7 @@ class Progress:
     """Where a run stands: `batch` batches of epoch number `epoch` are done.
 
     recent: losses since the loss curve's last point; best: the best dev MRR@10 and the epoch after which it was seen.
+    processes: those that share each batch.
     """
 
     epoch: int = 0
@@ -61,6 +68,7 @@ class Progress:
     curves: list[Point] = field(default_factory=list)
     best: float = -1.0
     best_epoch: int = 0
+    processes: int = 1
 
     def impatient(self, patience: int | None) -> bool:
         """Whether `patience` epochs have passed without a better dev value."""
@@ -115,7 +123,7 @@ class TrainingRun:
         self.encoder, self.pairs, self.held, self.params, self.around = encoder, pairs, held, params, around
         self.objective = objective
         self.optimiser: Optimiser = optimiser_for(encoder, params)
-        self.progress = Progress()
+        self.progress = Progress(processes=world().size)
         self.best: dict[str, Tensor] = {}
         self.steps_an_epoch = batch_count(len(pairs), params.batch_size)
         self.steps = self.steps_an_epoch * params.epochs
@@ -184,6 +192,7 @@ class TrainingRun:
     def end_epoch(self) -> None:
         """Rank the dev queries, and keep the weights if they never ranked better and someone will want them."""
         self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
+        world().check_agreement(self._weights().values())
         if self.held is None:
             return
         value = dev_mrr(self.encoder, self.held)
@@ -209,8 +218,8 @@ class TrainingRun:
     # Resuming -----------------------------------------------------------------------------------------------
 
     def checkpoint_if_due(self) -> None:
-        """Save the state when the last checkpoint is old enough."""
-        if time.monotonic() - self._saved < self.around.checkpoint_seconds:
+        """Save the state when the last checkpoint is old enough; of several processes the first one does."""
+        if not world().leads or time.monotonic() - self._saved < self.around.checkpoint_seconds:
             return
         tensors: dict[str, Mapping[str, Tensor]] = {
             "model": self._weights(),
@@ -222,14 +231,18 @@ class TrainingRun:
         self._saved = time.monotonic()
 
     def resume(self) -> None:
-        """Continue from the checkpoint that a killed run of the same stage and inputs left, if it did."""
+        """Continue from the checkpoint that a killed run of the same stage and inputs left, if it did.
+
+        It holds nothing of the processes: their number may be another now.
+        """
         if (found := load_checkpoint(self.around.work)) is None:
             return
+        note_resumed(self.around, found.progress.get("processes", 1))
         self._load_weights(found.tensors["model"])
         self.optimiser.load(found.tensors["optimiser"])
         self.best = dict(found.tensors.get("best", {}))
         self.objective.load(found.tensors.get("objective", {}))
-        self.progress = Progress(**found.progress)
+        self.progress = Progress(**{**found.progress, "processes": world().size})
         self.progress.curves = [(name, step, epoch, value) for name, step, epoch, value in self.progress.curves]
 
     def _weights(self) -> dict[str, nn.Parameter]:
@@ -240,3 +253,12 @@ class TrainingRun:
     def _load_weights(self, saved: Mapping[str, Tensor]) -> None:
         for name, weight in self._weights().items():
             weight.copy_(saved[name])
+
+
+def note_resumed(around: Surroundings, before: int) -> None:
+    """Say that another number of processes goes on than began: right, but no longer the same bits."""
+    now = world()
+    if before != now.size:
+        around.note("resumed_with_processes", {"before": before, "now": now.size})
+        if now.leads:
+            log.warning("training goes on with %d processes; its checkpoint is of %d", now.size, before)

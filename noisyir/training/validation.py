@@ -11,6 +11,7 @@ from torch import Tensor
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.tokens import SIDES, Side, Tokens
 from noisyir.training.batches import Ragged, Rows
+from noisyir.training.distributed import world
 
 CUTOFF = 10
 
@@ -64,11 +65,16 @@ def _marked(relevant: Ragged, rows: Rows, scores: Tensor) -> Bool[Tensor, "query
 
 @torch.no_grad()
 def embed_all(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
-    """Vectors of many texts, in batches of a bounded number of tokens, padding included."""
-    vectors = torch.empty(len(tokens), encoder.dim, device=encoder.device)
-    for rows in _batches(tokens):
-        vectors[rows] = encoder.embed(tokens.take(rows), side)
-    return vectors
+    """Vectors of many texts, in batches of a bounded number of tokens, padding included.
+
+    Of several processes each embeds its share, and all have all vectors: all must call it.
+    """
+    divided = world().divide(tokens.lengths)
+    own = divided.tokens(tokens)
+    vectors = torch.empty(len(own), encoder.dim, device=encoder.device)
+    for rows in _batches(own):
+        vectors[rows] = encoder.embed(own.take(rows), side)
+    return divided.gather(vectors)
 
 
 def _batches(tokens: Tokens) -> Iterator[Rows]:

@@ -25,7 +25,7 @@ LAYERS = [
     {"errors", "__init__"},
     {"config", "schemas"},
     {"builds"},
-    {"store", "tables", "provenance", "observe", "experiments"},
+    {"store", "tables", "provenance", "observe", "experiments", "processes"},
     {"stage", "plan"},
     {"losses", "models"},
     {"data", "retrieval", "mining", "sieve", "noise", "training", "eval"},

@@ -1,0 +1,137 @@
+"""Processes that work as one: begun together, ended together, and the first failure told as its cause."""
+
+import os
+import pickle
+import signal
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from threading import Thread
+from typing import Any
+
+from noisyir.errors import NoisyirError
+
+Tell = Callable[[Any], None]
+
+_GRACE = 5.0  # seconds in which the cause of a lost peer comes to light
+
+
+class PeerLostError(NoisyirError):
+    """A process could not reach the others: seldom the cause of a failure, mostly what follows from one."""
+
+
+@dataclass(frozen=True)
+class _Failed:
+    error: Exception
+
+
+@dataclass(frozen=True)
+class _Member:
+    rank: int
+    process: BaseProcess
+    pipe: Connection
+
+
+def run_together(target: Callable[..., None], count: int, arguments: Sequence[Any], hear: Tell) -> None:
+    """Run `target(rank, tell, *arguments)` in `count` new processes, until all have returned.
+
+    target: a module's function; what it passes to `tell` arrives at `hear`, here.
+    The first failure ends them all: its error is raised here, or, where a process was killed, a NoisyirError says so.
+    They end with this process, too, however it dies.
+    """
+    context = get_context("spawn")
+    crew: list[_Member] = []
+    try:
+        for rank in range(count):
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(target=_work, args=(target, rank, theirs, arguments))
+            process.start()
+            theirs.close()  # so that our end tells when the process is gone
+            crew.append(_Member(rank, process, ours))
+        _follow(crew, hear)
+    finally:
+        for member in crew:
+            member.process.kill()
+        for member in crew:
+            member.process.join()
+            member.pipe.close()
+
+
+def end_with_parent() -> None:
+    """Have this process end when the one that began it is killed: it would wait for work for ever."""
+
+    def watch() -> None:
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def _work(target: Callable[..., None], rank: int, pipe: Connection, arguments: Sequence[Any]) -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-c reaches the parent, too, which ends this process
+    try:
+        target(rank, pipe.send, *arguments)
+    except Exception as error:
+        pipe.send(_Failed(_portable(error)))
+        os._exit(1)  # what an orderly end would wait for may never come
+
+
+def _portable(error: Exception) -> Exception:
+    """The error with its traceback as a note; in words where it cannot travel."""
+    error.add_note("".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError("".join(traceback.format_exception(error)))
+    return error
+
+
+def _follow(crew: list[_Member], hear: Tell) -> None:
+    """Pass on what the crew tells until all have returned; raise the first cause of failure."""
+    at_work, lost, deadline = list(crew), None, 0.0
+    while at_work:
+        left = None if lost is None else max(0.0, deadline - time.monotonic())
+        ready = wait([end for member in at_work for end in (member.pipe, member.process.sentinel)], left)
+        if not ready and lost is not None:
+            break
+        for member in [member for member in at_work if {member.pipe, member.process.sentinel} & set(ready)]:
+            failure, ended = _news(member, hear)
+            if failure is not None and not isinstance(failure, PeerLostError):
+                raise failure
+            if failure is not None and lost is None:
+                lost, deadline = failure, time.monotonic() + _GRACE
+            if failure is not None or ended:
+                at_work.remove(member)
+    if lost is not None:
+        raise lost
+
+
+def _news(member: _Member, hear: Tell) -> tuple[Exception | None, bool]:
+    """Hear what a process has told since; (why it failed, if it did; whether it has ended)."""
+    try:
+        while member.pipe.poll():
+            message = member.pipe.recv()
+            if isinstance(message, _Failed):
+                return message.error, True
+            hear(message)
+    except (EOFError, ConnectionError):
+        member.process.join()
+    code = member.process.exitcode
+    return (_killed(member.rank, code) if code else None), code is not None
+
+
+def _killed(rank: int, code: int) -> NoisyirError:
+    """What an exit without a word means, and what to do."""
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    why = ", most likely for want of memory" if -code == signal.SIGKILL else ""
+    return NoisyirError(
+        f"the process of rank {rank} {how}{why}; the others were ended. The same command continues where it stopped; "
+        "fewer processes (runtime.processes) need less memory"
+    )

@@ -1,0 +1,112 @@
+"""How a training stage runs in several processes: the same stage in each, of which the first one writes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from noisyir.config import Runtime
+from noisyir.observe import Silent
+from noisyir.processes import Tell, run_together
+from noisyir.stage import Inputs, Job
+from noisyir.store import Store
+
+if TYPE_CHECKING:
+    from noisyir.plan import Step
+
+Run = Callable[[Job[Any]], None]
+
+
+def in_processes(run: Run, when: Callable[[Any], bool] = lambda params: True) -> Run:
+    """A stage that runs in `runtime.processes` processes, where its settings are such that it trains."""
+
+    @wraps(run)
+    def shared(job: Job[Any]) -> None:
+        if job.runtime.processes == 1 or not when(job.params):
+            run(job)
+        else:
+            _share(job)
+
+    return shared
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What a process needs to make the job anew.
+
+    meeting: a folder of their own, where they find each other and where all but the first leave what is not kept.
+    """
+
+    step: "Step"
+    inputs: Inputs
+    url: str
+    home: Path
+    runtime: Runtime
+    staging: Path
+    work: Path
+    meeting: Path
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What the first process's job made."""
+
+    notes: dict[str, Any]
+    written: dict[str, int | None]
+
+
+class _Relay(Silent):
+    """Tells the parent's observer what happens here."""
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+
+    def progress(self, step: "Step", done: int, total: int | None, unit: str) -> None:
+        """Pass it on."""
+        self._tell(("progress", (done, total, unit)))
+
+    def metric(self, step: "Step", name: str, value: float, at: int) -> None:
+        """Pass it on."""
+        self._tell(("metric", (name, value, at)))
+
+
+def _share(job: Job[Any]) -> None:
+    def hear(message: Any) -> None:
+        if isinstance(message, _Made):
+            job.notes.update(message.notes)
+            job.written.update(message.written)
+        else:
+            kind, values = message
+            getattr(job, kind)(*values)
+
+    bare = replace(job.step, inputs={})  # what is planned does not travel; what is resolved does
+    with TemporaryDirectory(prefix="noisyir-") as folder:
+        task = _Task(
+            bare, job.inputs, job.store.url, job.store.home, job.runtime, job.staging, job.work, Path(folder)
+        )  # fmt: skip
+        run_together(_work, job.runtime.processes, (task,), hear)
+    job.note("processes", job.runtime.processes)
+
+
+def _work(rank: int, tell: Tell, task: _Task) -> None:
+    """Run the stage as one of several; only the first one's results and words are kept."""
+    from noisyir.training.distributed import World, device_of, joined
+
+    here, common = World(rank, task.runtime.processes), task.runtime
+    own = {
+        "device": device_of(here, common.device),
+        "threads": max(1, common.cpu_threads // here.size),
+        "processes": 1,
+    }
+    runtime = common.model_copy(update=own)
+    staging = task.staging if here.leads else task.meeting / str(rank)
+    staging.mkdir(exist_ok=True)
+    store = Store(task.url, home=task.home)
+    observer = _Relay(tell) if here.leads else Silent()
+    job = Job(task.step, task.step.params, task.inputs, store, runtime, observer, staging, task.work)
+    with joined(here, runtime.device, task.meeting / "meeting", common.peer_seconds):
+        task.step.stage.run(job)
+    if here.leads:
+        tell(_Made(job.notes, job.written))

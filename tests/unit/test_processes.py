@@ -1,0 +1,120 @@
+"""Processes that work as one: what they tell, and how each kind of failure ends them all."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from noisyir.errors import DataError, NoisyirError
+from noisyir.processes import PeerLostError, run_together
+
+
+class Awkward(Exception):
+    """An error that cannot be made again from its message."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def tell_all(rank, tell, words):
+    for word in words:
+        tell((rank, word))
+
+
+def fail_in_rank_1(rank, tell, how, folder):
+    """Rank 1 ends in a way of its own while rank 0 waits for ever; or both have lost each other."""
+    (folder / f"pid{rank}").write_text(str(os.getpid()))
+    if rank == 0 and how != "peers":
+        time.sleep(600)
+    if how == "peers":
+        raise PeerLostError(f"rank {rank} is alone")
+    if how == "error":
+        raise DataError("the loss is nan")
+    if how == "awkward":
+        raise Awkward("this", "that")
+    if how == "exit":
+        os._exit(7)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def lose_peer_then_die(rank, tell):
+    """What a kill looks like where the survivor is the first to speak."""
+    if rank == 0:
+        raise PeerLostError("rank 0 is alone")
+    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_what_is_told_arrives_in_the_order_of_each_process():
+    heard = []
+    run_together(tell_all, 3, (["a", "b", "c"],), heard.append)
+    assert sorted(heard, key=lambda told: told[0]) == [(rank, word) for rank in range(3) for word in "abc"]
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ("error", DataError, r"^the loss is nan"),
+        ("awkward", RuntimeError, r"Awkward: this and that"),
+        ("exit", NoisyirError, r"rank 1 ended with exit code 7; the others were ended"),
+        ("kill", NoisyirError, r"rank 1 was killed by SIGKILL, most likely for want of memory.*continues where it"),
+        ("peers", PeerLostError, r"^rank . is alone"),
+    ],
+)
+def test_the_first_failure_ends_them_all_and_is_raised_here(tmp_path, how, error, message):
+    began = time.monotonic()
+    with pytest.raises(error, match=message) as raised:
+        run_together(fail_in_rank_1, 2, (how, tmp_path), print)
+    assert time.monotonic() - began < 60
+    for path in tmp_path.glob("pid*"):
+        assert not is_running(int(path.read_text()))
+    if how == "error":
+        assert str(raised.value) == "the loss is nan"  # one line for the user; where it was raised is a note
+        assert "fail_in_rank_1" in raised.value.__notes__[0]
+
+
+def test_a_lost_peer_is_not_taken_for_the_cause():
+    with pytest.raises(NoisyirError, match="rank 1 was killed by SIGKILL"):
+        run_together(lose_peer_then_die, 2, (), print)
+
+
+def test_they_end_with_the_process_that_began_them(tmp_path):
+    program = (
+        "from pathlib import Path; from noisyir.processes import run_together\n"
+        "from tests.unit.test_processes import wait_for_ever\n"
+        f"if __name__ == '__main__': run_together(wait_for_ever, 2, (Path({str(tmp_path)!r}),), print)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], cwd=Path(__file__).parents[2])
+    pids = [_read(tmp_path / f"pid{rank}") for rank in range(2)]
+    assert all(map(is_running, pids))
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 30
+    while any(map(is_running, pids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def wait_for_ever(rank, tell, folder):
+    (folder / f"arriving{rank}").write_text(str(os.getpid()))
+    (folder / f"arriving{rank}").rename(folder / f"pid{rank}")
+    time.sleep(600)
+
+
+def _read(path):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return int(path.read_text())
