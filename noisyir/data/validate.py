@@ -22,8 +22,15 @@ class Validator:
     Memory: ids, queries and judgements stay; document texts pass through.
     """
 
-    def __init__(self, name: str, *, on_empty: Literal["error", "exclude"], max_documents: int | None = None) -> None:
-        self.name, self.on_empty, self.max_documents = name, on_empty, max_documents
+    def __init__(
+        self,
+        name: str,
+        *,
+        on_empty: Literal["error", "exclude"],
+        max_documents: int | None = None,
+        unlabelled: Literal["exclude", "train"] = "exclude",
+    ) -> None:
+        self.name, self.on_empty, self.max_documents, self.unlabelled = name, on_empty, max_documents, unlabelled
         self.kept_documents = 0
         self._documents: dict[str, int] = {}  # every doc_id -> its number in the file
         self._queries: dict[str, Query] = {}
@@ -81,14 +88,16 @@ class Validator:
     def tables(self) -> dict[str, pa.Table]:
         """Every artifact but the corpus, by name."""
         judged = list(self._judged.values())
-        with_judgement = {record.query_id for record in judged}
-        for query_id in self._queries:
-            if query_id not in with_judgement:
+        splits = {record.query_id: record.split for record in judged}
+        for query_id, query in self._queries.items():
+            if query_id not in splits and self._may_train(query):
+                splits[query_id] = "train"
+            elif query_id not in splits:
                 self._left_out.setdefault(("query", query_id), "no judgement of a kept document")
-        kept = [query for query in self._queries.values() if query.query_id in with_judgement]
+        kept = [query for query in self._queries.values() if query.query_id in splits]
         training = [record for record in judged if record.split in TRAINING and _is_positive(record)]
         rows: list[tuple[Artifact, Sequence[Sequence[Any]]]] = [
-            (QUERIES, [(query.query_id, query.text, self._split_from[query.query_id].split) for query in kept]),
+            (QUERIES, [(query.query_id, query.text, splits[query.query_id]) for query in kept]),
             (ANSWERS, [(query.query_id, query.answers) for query in kept if query.answers]),
             (PAIRS, [(record.query_id, record.doc_id, record.split, record.source) for record in training]),
             (QRELS, [record[:3] for record in judged if record.relevance is not None]),
@@ -99,6 +108,11 @@ class Validator:
     def excluded_counts(self) -> dict[str, int]:
         """How many of each kind were left out for each reason."""
         return dict(Counter(f"{kind}: {reason}" for (kind, _), reason in self._left_out.items()))
+
+    def _may_train(self, query: Query) -> bool:
+        """Whether a query that nothing judges is kept as a training query."""
+        wanted = self.unlabelled == "train" and query.split in (None, "train")
+        return wanted and query.query_id not in self._split_from and ("query", query.query_id) not in self._left_out
 
     def _keeps(self, kind: str, record_id: str, text: str, record: Document | Query) -> bool:
         if reason := self._fault(kind, text, record):
