@@ -17,12 +17,13 @@ from tests.tiny import SETTINGS
 from tests.tiny_models import tiny_bert
 
 TRAIN, HELD_OUT, NEW = range(24), range(24, 32), range(32, 40)
-MINED = ("mine.per_query=3", "mine.rank_to=8", "mine.run=dense", "rocketqa.hard_negatives=2")
+MINED = ("mine.per_query=3", "mine.rank_to=6", "mine.run=dense", "rocketqa.hard_negatives=2")
 RANKER = (
     "ranker.init.max_len=32", "ranker.warm_up.n=4", "ranker.warm_up.epochs=12", "ranker.warm_up.batch_size=8",
-    "ranker.warm_up.learning_rate=0.003",
+    "ranker.warm_up.learning_rate=0.005",
 )  # fmt: skip
 AUGMENT = ("rocketqa.augment={}", "data.unlabelled=train")
+SURE = "rocketqa.augment.min_positive=0.4"  # what little training a test has makes of it
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +35,12 @@ def collection(tmp_path_factory):
     folder = tmp_path_factory.mktemp("beir")
     docs, queries, qrels = [], [], {"train": [], "dev": [], "test": []}
     for n in range(40):
-        docs.append({"_id": f"right{n}", "title": "", "text": f"w50 w{n} w{n} w41"})
-        docs += [{"_id": f"other{n}.{k}", "title": "", "text": f"w51 w{n} w{n} w{42 + k}"} for k in range(4)]
+        docs.append({"_id": f"right{n}", "title": "", "text": f"w50 w50 w50 w{n} w{n} w{n} w{42 + n % 4}"})
+        docs += [
+            {"_id": f"other{n}.{k}", "title": "", "text": f"w51 w51 w51 w{n} w{n} w{n} w{42 + k}"} for k in range(4)
+        ]
         if n % 4 == 0:
-            docs.append({"_id": f"hidden{n}", "title": "", "text": f"w50 w{n} w{n} w49"})
+            docs.append({"_id": f"hidden{n}", "title": "", "text": f"w50 w50 w50 w{n} w{n} w{n} w{42 + (n + 1) % 4}"})
         queries.append({"_id": f"q{n}", "text": f"w{n} w{n}"})
         if n not in NEW:
             split = "train" if n in TRAIN else "dev" if n % 2 else "test"
@@ -99,7 +102,7 @@ def test_the_second_retriever_learns_without_what_the_ranker_calls_relevant(expe
 
 def test_the_rankers_negatives_may_come_from_deeper_and_other_judges_are_heard_before_it(experiment):
     plan = train_retriever(experiment("rocketqa.ranker_rank_to=30", "mine.judges=[sieve]", "mine.rank_from=2"))
-    assert [params_of(plan, f"candidates@rocketqa@{number}").rank_to for number in (0, 1)] == [30, 8]
+    assert [params_of(plan, f"candidates@rocketqa@{number}").rank_to for number in (0, 1)] == [30, 6]
     assert [params_of(plan, f"mine@rocketqa@{n}").judges for n in (0, 1)] == [("sieve",), ("sieve", "ranker")]
     assert list(inputs_of(plan, "mine@rocketqa@1")["verdicts"]) == ["sieve", "ranker"]
     assert len(plan.named("encode@rocketqa@0:train")) == 1 and len(plan.named("warm_up_ranker")) == 1
@@ -108,7 +111,7 @@ def test_the_rankers_negatives_may_come_from_deeper_and_other_judges_are_heard_b
 def test_augmentation_trains_a_third_retriever_on_the_pairs_made(experiment):
     plan = train_retriever(experiment(*AUGMENT, "mine.rank_from=2"))
     looked_at = params_of(plan, "candidates@rocketqa@augment")
-    assert (looked_at.queries, looked_at.rank_from, looked_at.rank_to) == ("unlabelled", 1, 8)
+    assert (looked_at.queries, looked_at.rank_from, looked_at.rank_to) == ("unlabelled", 1, 6)
     assert looked_at.answering == "keep"
     assert inputs_of(plan, "encode@rocketqa@augment:train")["model"] == "warm_up@rocketqa@1"
     made = inputs_of(plan, "pseudo_label@rocketqa@augment")
@@ -172,19 +175,20 @@ def drawn(tables, step):
 
 
 def test_all_steps_run_and_the_ranker_denoises_and_pairs(run):
-    tables, notes = run(None, *AUGMENT)
-    # the ranker's own negatives hold hidden right passages; the retrievers' do not, where the ranker learnt its lesson
-    noisy, denoised = (drawn(tables, f"mine@rocketqa@{number}") for number in (0, 1))
+    tables, notes = run(None, *AUGMENT, SURE)
+    noisy, *denoised = (drawn(tables, f"mine@rocketqa@{number}") for number in (0, 1, 2))
     assert any(doc.startswith("hidden") for _, doc in noisy)
-    assert denoised and not any(doc.startswith("hidden") for _, doc in denoised)
+    assert all(found and all(doc.startswith("other") for _, doc in found) for found in denoised)
     pairs = tables["pseudo_label@rocketqa@augment", "pseudo_pairs"]
     made = {(row["query_id"], row["doc_id"]) for row in pairs if row["score"] is not None}
     new = {f"q{n}" for n in NEW}
     assert made and {query for query, _ in made} <= new  # not of twin, and not of dev and test
-    assert {doc.removeprefix("right").removeprefix("hidden") for _, doc in made} <= {query[1:] for query in new}
+    assert not any(doc.startswith("other") for _, doc in made)
+    right = {(query, f"{kind}{query[1:]}") for query in new for kind in ("right", "hidden")}
+    assert len(made & right) > len(made) / 2
     assert sum(row["split"] == "train" for row in pairs) == len(TRAIN) + len(made)
     assert notes["warm_up@rocketqa@2"]["training_pairs"] == len(TRAIN) + len(made)
-    asked = {query for query, _ in drawn(tables, "mine@rocketqa@2")}
+    asked = {query for query, _ in denoised[1]}
     assert asked <= {f"q{n}" for n in TRAIN} | {query for query, _ in made} and asked & new
     judged = len(tables["candidates@rocketqa@2", "candidates"])
     assert notes["ranker_judge@rocketqa@2"]["pairs_read"] < judged
@@ -193,11 +197,12 @@ def test_all_steps_run_and_the_ranker_denoises_and_pairs(run):
 
 
 def test_labelled_queries_get_further_pairs_where_that_is_set(run):
-    tables, _ = run("pseudo_label", "rocketqa.augment={queries: all, min_positive: 0.8}")
+    tables, _ = run("pseudo_label", "rocketqa.augment={queries: all, min_positive: 0.4}")
     pairs = tables["pseudo_label@rocketqa@augment", "pseudo_pairs"]
     made = {(row["query_id"], row["doc_id"]) for row in pairs if row["score"] is not None}
     hidden = {(f"q{n}", f"hidden{n}") for n in TRAIN if n % 4 == 0}
-    assert made & hidden and {query for query, _ in made} <= {f"q{n}" for n in TRAIN}
+    assert made & hidden and not any(doc.startswith("other") for _, doc in made)
+    assert {query for query, _ in made} <= {f"q{n}" for n in TRAIN}
 
 
 def test_data_without_unlabelled_queries_cannot_be_augmented_by_them(collection, experiment, store, tmp_path):
