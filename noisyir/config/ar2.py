@@ -1,8 +1,8 @@
 """Settings of AR2: the ranker, and the rounds in which retriever and ranker are trained against each other."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.config.base import Fraction, Location, Params
 from noisyir.config.training import WarmUpParams
@@ -43,10 +43,21 @@ class RankingParams(Params):
 class WarmUpRankerParams(RankingParams):
     """The ranker alone, on what the warmed-up retriever mined."""
 
+    loss: Literal["listwise", "pointwise"] = Field(
+        "listwise", description="which passage of the list is right, or of each, whether it is: log odds (RocketQA)"
+    )
     epochs: PositiveInt = Field(3, description="passes over the training queries, at most")
     max_steps: PositiveInt | None = Field(2000, description="steps, at most; null: as many as the epochs have")
     batch_size: PositiveInt = Field(64, description="lists a step")
     learning_rate: PositiveFloat = Field(1e-5, description="the peak, after warm-up")
+
+    @model_validator(mode="after")
+    def _log_odds_have_a_unit(self) -> Self:
+        if self.loss == "pointwise" and self.ranker_scale != 1.0:
+            raise ValueError(
+                f"ranker_scale={self.ranker_scale:g} with loss=pointwise: scores are log odds then, in nats; drop it"
+            )
+        return self
 
 
 class RerankParams(Params):

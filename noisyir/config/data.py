@@ -31,6 +31,9 @@ class IngestParams(Params):
     min_relevance: PositiveInt = Field(
         1, description="least judgement that makes a training pair; TREC DL's relevant is 2"
     )
+    unlabelled: Literal["exclude", "train"] = Field(
+        "exclude", description="queries that nothing judges: left out, or kept as training queries without a pair"
+    )
     on_empty: Literal["error", "exclude"] = Field(
         "error", description="a document without title and text, or a query without text: refuse, or leave out"
     )

@@ -12,6 +12,7 @@ from noisyir.config.mining import JudgesParams, MineParams, RefreshParams, Score
 from noisyir.config.noise import AuditParams, DetectParams, RepairParams, ScorePairsParams
 from noisyir.config.results import CompareParams, NoiseTableParams, ReportParams, ScoreParams
 from noisyir.config.retrieval import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
+from noisyir.config.rocketqa import RocketqaParams
 from noisyir.config.training import (
     CoTeachingParams,
     InitModelParams,
@@ -55,6 +56,7 @@ class Experiment(Params):
     co_teaching: CoTeachingParams = CoTeachingParams()
     ranker: RankerParams = RankerParams()
     ar2: Ar2Params = Ar2Params()
+    rocketqa: RocketqaParams = RocketqaParams()
     audit: AuditParams | None = Field(None, description="write an audit of the training pairs; null: none")
     encode: EncodeParams = EncodeParams()
     index: IndexParams = IndexParams()

@@ -7,7 +7,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from noisyir.config.base import Fraction, Location, Params
 from noisyir.config.training import CcrParams, WarmUpParams
 
-Judge = Literal["sieve", "cross_encoder"]
+Judge = Literal["sieve", "cross_encoder", "ranker"]
 Preset = Literal["paper", "code_main", "code_ar2"]
 
 
@@ -17,8 +17,8 @@ class RandomRunParams(Params):
     top_k: PositiveInt = Field(100, description="documents drawn for each query; all where there are fewer")
 
 
-class CandidatesParams(Params):
-    """Which retrieved documents may become negatives at all."""
+class RetrievedParams(Params):
+    """Which retrieved documents are candidates at all."""
 
     rank_from: PositiveInt = Field(1, description="first rank of the run that may be drawn")
     rank_to: PositiveInt = Field(100, description="last rank of the run that may be drawn")
@@ -37,6 +37,14 @@ class CandidatesParams(Params):
         if self.rank_from > self.rank_to:
             raise ValueError(f"rank_from={self.rank_from} lies behind rank_to={self.rank_to}: no rank is left")
         return self
+
+
+class CandidatesParams(RetrievedParams):
+    """Candidates, and whose they are."""
+
+    queries: Literal["labelled", "unlabelled", "all"] = Field(
+        "labelled", description="training queries that a pair names, those that none names, or both"
+    )
 
 
 class TriangleParams(Params):
@@ -105,7 +113,7 @@ class TriSamplerParams(Params):
     )
 
 
-class MineParams(CandidatesParams):
+class MineParams(RetrievedParams):
     """Which candidates become hard negatives."""
 
     per_query: NonNegativeInt = Field(0, description="hard negatives drawn for one query; 0 mines none")
@@ -120,7 +128,9 @@ class MineParams(CandidatesParams):
     simans: SimansParams = SimansParams()
     trisampler: TriSamplerParams = TriSamplerParams()
     filters: FilterParams = FilterParams()
-    judges: tuple[Judge, ...] = Field((), description="draw only what all of these keep")
+    judges: tuple[Judge, ...] = Field(
+        (), description="draw only what all of these keep; ranker is heard where a method trains one to judge"
+    )
 
     @model_validator(mode="after")
     def _judges_are_heard_once(self) -> Self:
@@ -137,7 +147,7 @@ class MineParams(CandidatesParams):
 
     def candidates(self) -> CandidatesParams:
         """The part that decides which candidates there are."""
-        return CandidatesParams(**{name: getattr(self, name) for name in CandidatesParams.model_fields})
+        return CandidatesParams(**{name: getattr(self, name) for name in RetrievedParams.model_fields})
 
 
 class SieveParams(WarmUpParams):
@@ -175,14 +185,19 @@ class SieveParams(WarmUpParams):
         return self
 
 
-class CrossJudgeParams(Params):
-    """Candidates that a cross-encoder finds relevant (RocketQA's denoised hard negatives)."""
+class RankerJudgeParams(Params):
+    """Candidates that a ranker finds relevant (RocketQA's denoised hard negatives)."""
+
+    max_relevance: Fraction = Field(0.1, description="probability of being relevant above which a candidate is dropped")
+
+
+class CrossJudgeParams(RankerJudgeParams):
+    """The same by a cross-encoder that is trained already."""
 
     weights: Location = Field(
         None, description="folder or Hugging Face name of a sequence classifier of one label or two"
     )
     max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
-    max_relevance: Fraction = Field(0.1, description="probability of being relevant above which a candidate is dropped")
 
 
 class JudgesParams(Params):
@@ -190,6 +205,7 @@ class JudgesParams(Params):
 
     sieve: SieveParams = SieveParams()
     cross_encoder: CrossJudgeParams = CrossJudgeParams()
+    ranker: RankerJudgeParams = RankerJudgeParams()
 
 
 class RefreshParams(Params):

@@ -45,9 +45,9 @@ class MsmarcoFolder:
 
     def queries(self) -> Iterator[Query]:
         """The lines of every queries file whose split has qrels."""
-        for path in _queries(self.root, self.qrels):
+        for split, path in zip(self.qrels, _queries(self.root, self.qrels), strict=True):
             for number, qid, text in _two_columns(path):
-                yield Query(qid, text, (), f"{path} line", number)
+                yield Query(qid, text, (), f"{path} line", number, split)
 
     def judgements(self) -> Iterator[Judgement]:
         """The lines of every qrels file, 0 and all grades.  DataError for a wrong column count or relevance."""

@@ -21,13 +21,17 @@ class Document(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A query and, in question answering, the texts that count as its answer."""
+    """A query and, in question answering, the texts that count as its answer.
+
+    `split` is that of one without judgements, None where the data does not say.
+    """
 
     query_id: str
     text: str
     answers: tuple[str, ...]
     where: str
     number: int
+    split: Split | None = None
 
 
 class Judgement(NamedTuple):

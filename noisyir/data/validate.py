@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
-from noisyir.config import Split
+from noisyir.config import IngestParams, Split
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.errors import DataError
 from noisyir.schemas import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES, Artifact
@@ -23,15 +23,8 @@ class Validator:
     Memory: ids, queries and judgements stay; document texts pass through.
     """
 
-    def __init__(
-        self,
-        name: str,
-        *,
-        on_empty: Literal["error", "exclude"],
-        max_documents: int | None = None,
-        max_held_out: int | None = None,
-    ) -> None:
-        self.name, self.on_empty, self.max_documents, self.max_held_out = name, on_empty, max_documents, max_held_out
+    def __init__(self, name: str, params: IngestParams) -> None:
+        self.name, self.params = name, params
         self.kept_documents = 0
         self._documents: dict[str, int] = {}  # every doc_id -> its number in the file
         self._queries: dict[str, Query] = {}
@@ -90,14 +83,16 @@ class Validator:
         """Every artifact but the corpus, by name."""
         self._drop_held_out()
         judged = list(self._judged.values())
-        with_judgement = {record.query_id for record in judged}
-        for query_id in self._queries:
-            if query_id not in with_judgement:
+        splits = {record.query_id: record.split for record in judged}
+        for query_id, query in self._queries.items():
+            if query_id not in splits and self._may_train(query):
+                splits[query_id] = "train"
+            elif query_id not in splits:
                 self._left_out.setdefault(("query", query_id), "no judgement of a kept document")
-        kept = [query for query in self._queries.values() if query.query_id in with_judgement]
+        kept = [query for query in self._queries.values() if query.query_id in splits]
         training = [record for record in judged if record.split in TRAINING and _is_positive(record)]
         rows: list[tuple[Artifact, Sequence[Sequence[Any]]]] = [
-            (QUERIES, [(query.query_id, query.text, self._split_from[query.query_id].split) for query in kept]),
+            (QUERIES, [(query.query_id, query.text, splits[query.query_id]) for query in kept]),
             (ANSWERS, [(query.query_id, query.answers) for query in kept if query.answers]),
             (PAIRS, [(record.query_id, record.doc_id, record.split, record.source) for record in training]),
             (QRELS, [record[:3] for record in judged if record.relevance is not None]),
@@ -107,7 +102,7 @@ class Validator:
 
     def _drop_held_out(self) -> None:
         """Leave out all but `max_held_out` queries of each held-out split: those with the least hashed ids stay."""
-        if self.max_held_out is None:
+        if self.params.max_held_out is None:
             return
         splits: dict[Split, set[str]] = {}
         for record in self._judged.values():
@@ -116,7 +111,7 @@ class Validator:
         beyond = {
             query_id
             for queries in splits.values()
-            for query_id in sorted(queries, key=lambda name: sha256(name.encode()).digest())[self.max_held_out :]
+            for query_id in sorted(queries, key=lambda name: sha256(name.encode()).digest())[self.params.max_held_out :]
         }
         self._left_out |= {("query", query_id): "beyond max_held_out" for query_id in beyond}
         self._judged = {pair: record for pair, record in self._judged.items() if record.query_id not in beyond}
@@ -124,6 +119,11 @@ class Validator:
     def excluded_counts(self) -> dict[str, int]:
         """How many of each kind were left out for each reason."""
         return dict(Counter(f"{kind}: {reason}" for (kind, _), reason in self._left_out.items()))
+
+    def _may_train(self, query: Query) -> bool:
+        """Whether a query that nothing judges is kept as a training query."""
+        wanted = self.params.unlabelled == "train" and query.split in (None, "train")
+        return wanted and query.query_id not in self._split_from and ("query", query.query_id) not in self._left_out
 
     def _keeps(self, kind: str, record_id: str, text: str, record: Document | Query) -> bool:
         if reason := self._fault(kind, text, record):
@@ -134,7 +134,7 @@ class Validator:
         if not record[0].strip():
             raise DataError(f"{_place(record)}: the {kind}'s id is empty")
         if not text.strip():
-            if self.on_empty == "error":
+            if self.params.on_empty == "error":
                 raise DataError(
                     f"{_place(record)}: {kind} {record[0]!r} has no text; mend it, or leave all such out "
                     "with data.on_empty=exclude"
@@ -142,7 +142,8 @@ class Validator:
             return "no text"
         if len(text) > MAX_CHARACTERS:
             return f"longer than {MAX_CHARACTERS:,} characters"
-        beyond = kind == "document" and self.max_documents is not None and self.kept_documents >= self.max_documents
+        most = self.params.max_documents
+        beyond = kind == "document" and most is not None and self.kept_documents >= most
         return "beyond max_documents" if beyond else None
 
     def _check_known(self, record: Judgement, rest: Iterator[Judgement]) -> None:

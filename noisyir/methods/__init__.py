@@ -5,7 +5,7 @@ A new method is a new file here, and its name in `METHODS`.
 
 from collections.abc import Callable, Mapping
 
-from noisyir.methods import ablations, ance, ar2, co_teaching, dpr, npc, npc_relabel, oracle, relabel
+from noisyir.methods import ablations, ance, ar2, co_teaching, dpr, npc, npc_relabel, oracle, relabel, rocketqa
 from noisyir.methods.scene import Scene
 from noisyir.plan import Outputs
 
@@ -23,6 +23,7 @@ METHODS: Mapping[str, Method] = {
     "co_teaching": co_teaching.train,
     "ance": ance.train,
     "ar2": ar2.train,
+    "rocketqa": rocketqa.train,
     "npc_detection_only": ablations.detection_only,
     "npc_correction_only": ablations.correction_only,
     "npc_detect_once": ablations.detect_once,

@@ -20,7 +20,7 @@ def train(scene: Scene) -> Outputs:
     start = exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
     trained: Outputs = scene.train(WARM_UP, start, "warm_up", pairs=pairs, negatives=None)
     given = {"pairs": pairs, **{name: scene.data[name] for name in ("queries", "corpus")}}
-    ranker, state = _ranker(scene), None
+    ranker, state = initial_ranker(scene), None
     for number in range(exp.ar2.rounds):
         label = f"ar2@{number}"
         given["negatives"] = _negatives(scene, trained["model"], label)
@@ -41,7 +41,7 @@ def train(scene: Scene) -> Outputs:
     return trained
 
 
-def _ranker(scene: Scene) -> Output:
+def initial_ranker(scene: Scene) -> Output:
     """The ranker before any training."""
     params = scene.exp.ranker.init
     return scene.plan.add(INIT_RANKER, params, scene.label, weights=_digest(params))["ranker"]

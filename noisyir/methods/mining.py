@@ -1,9 +1,10 @@
 """Hard negatives of the training queries, mined with one model: ranked, judged, and drawn."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from noisyir.config import Experiment, Judge, RandomRunParams
+from noisyir.config import CandidatesParams, Experiment, Judge, RandomRunParams
+from noisyir.errors import ConfigError
 from noisyir.methods.searching import encoded, searched
 from noisyir.models.weights import classifier_digest
 from noisyir.plan import Output, Outputs, Plan
@@ -13,6 +14,7 @@ from noisyir.stages.candidates import CANDIDATES
 from noisyir.stages.cross_judge import CROSS_JUDGE
 from noisyir.stages.mine import MINE
 from noisyir.stages.random_run import RANDOM_RUN
+from noisyir.stages.ranker_judge import RANKER_JUDGE
 from noisyir.stages.sieve import SIEVE
 
 
@@ -29,11 +31,48 @@ class Mined:
     sieve_curves: Output | None
 
 
-def mine(plan: Plan, exp: Experiment, data: Outputs, model: Output, pairs: Output, label: str) -> Mined:
+@dataclass(frozen=True)
+class TrainedJudge:
+    """A ranker that the plan trained to judge, and what it said before, by label."""
+
+    ranker: Output
+    judged: Mapping[str, Output] = field(default_factory=dict)
+
+    def verdicts(self, plan: Plan, exp: Experiment, data: Outputs, found: Output, label: str) -> Output:
+        """What it says of these candidates."""
+        given = {"ranker": self.ranker, "judged": self.judged or None, **_texts(data)}
+        return plan.add(RANKER_JUDGE, exp.judges.ranker, label, candidates=found, **given)["verdicts"]
+
+
+def mine(
+    plan: Plan,
+    exp: Experiment,
+    data: Outputs,
+    model: Output,
+    pairs: Output,
+    label: str,
+    trained: TrainedJudge | None = None,
+) -> Mined:
     """Rank the training queries as `mine.run` says, and draw; scores are the model's, whoever ranks.
 
-    Of BM25's ranking they are computed if drawing needs them.
+    Of BM25's ranking they are computed if drawing needs them.  `trained`, where given, is heard after `mine.judges`.
     """
+    params, candidates = exp.mine, retrieved(plan, exp, exp.mine.candidates(), data, model, pairs, label)
+    said: dict[str, Outputs] = {
+        judge: _judged(judge, plan, exp, data, model, pairs, candidates, label) for judge in params.judges
+    }
+    verdicts = {judge: outputs["verdicts"] for judge, outputs in said.items()}
+    if trained is not None:
+        params = params.model_copy(update={"judges": (*params.judges, "ranker")})
+        verdicts["ranker"] = trained.verdicts(plan, exp, data, candidates, label)
+    drawn = plan.add(MINE, params, label, pairs=pairs, candidates=candidates, verdicts=verdicts)
+    return Mined(candidates, verdicts, drawn["negatives"], said.get("sieve", {}).get("curves"))
+
+
+def retrieved(
+    plan: Plan, exp: Experiment, which: CandidatesParams, data: Outputs, model: Output, pairs: Output, label: str
+) -> Output:
+    """The candidates of training queries in the ranking that `mine.run` names; of labelled ones with their scores."""
     params, own = exp.mine, f"{label}:train" if label else "train"
     training = exp.encode.model_copy(update={"splits": ("train",)})
     vectors: Outputs = {}
@@ -45,24 +84,19 @@ def mine(plan: Plan, exp: Experiment, data: Outputs, model: Output, pairs: Outpu
         run = _model_free(plan, exp, data, label)
         if params.needs_scores:
             vectors = encoded(plan, training, data, model, own)
-    candidates = plan.add(
+    compared = vectors if which.queries == "labelled" else {}  # the others have no positive
+    return plan.add(
         CANDIDATES,
-        params.candidates(),
+        which,
         label,
         run=run,
         pairs=pairs,
         **_texts(data),
         answers=data["answers"],
         qrels=data["qrels"],
-        doc_vectors=vectors.get("doc_vectors"),
-        query_vectors=vectors.get("query_vectors"),
+        doc_vectors=compared.get("doc_vectors"),
+        query_vectors=compared.get("query_vectors"),
     )["candidates"]
-    said: dict[str, Outputs] = {
-        judge: _judged(judge, plan, exp, data, model, pairs, candidates, label) for judge in params.judges
-    }
-    verdicts = {judge: outputs["verdicts"] for judge, outputs in said.items()}
-    drawn = plan.add(MINE, params, label, pairs=pairs, candidates=candidates, verdicts=verdicts)
-    return Mined(candidates, verdicts, drawn["negatives"], said.get("sieve", {}).get("curves"))
 
 
 def _judged(
@@ -77,6 +111,10 @@ def _judged(
             params = exp.judges.cross_encoder
             weights = classifier_digest(params.weights, "judges.cross_encoder.weights")
             return plan.add(CROSS_JUDGE, params, label, weights=weights, candidates=found, **_texts(data))
+        case "ranker":
+            raise ConfigError(
+                "mine.judges: ranker needs no naming, a method that trains one hears it (rocketqa): drop it"
+            )
 
 
 def _model_free(plan: Plan, exp: Experiment, data: Outputs, label: str) -> Output:

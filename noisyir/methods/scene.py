@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from noisyir.config import Bm25IndexParams, Experiment, Params, ScorePairsParams
-from noisyir.methods.mining import Mined, mine
+from noisyir.methods.mining import Mined, TrainedJudge, mine
 from noisyir.models.weights import classifier_digest
 from noisyir.plan import Output, Outputs, Plan
 from noisyir.stage import Stage
@@ -48,12 +48,24 @@ class Scene:
             self.judged[label] = trained
         return trained
 
-    def mined(self, model: Output, label: str = "") -> Output | None:
-        """Hard negatives mined with a model; None where the experiment asks for none."""
-        if self.exp.mine.per_query == 0:
+    def mined(
+        self,
+        model: Output,
+        label: str = "",
+        *,
+        exp: Experiment | None = None,
+        pairs: Output | None = None,
+        trained: TrainedJudge | None = None,
+    ) -> Output | None:
+        """Hard negatives mined with a model; None where the experiment asks for none.
+
+        exp, pairs: the scene's unless others are given; trained: a judge beside those of `mine.judges`.
+        """
+        exp, pairs = exp or self.exp, pairs or self.noisy["noisy_pairs"]
+        if exp.mine.per_query == 0:
             return None
         name = self.name(label) if label else self.label
-        found = self.mines[label] = mine(self.plan, self.exp, self.data, model, self.noisy["noisy_pairs"], name)
+        found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained)
         return found.negatives
 
     def scores(self, detector: str, params: ScorePairsParams) -> Outputs:

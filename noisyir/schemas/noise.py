@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from noisyir.schemas.artifact import Artifact
 from noisyir.schemas.columns import BOOL, F32, F64, I32, PAIR, PAIR_KEY, STRING
+from noisyir.schemas.data import PAIRS
 
 # How suspect each training pair is.  `score`: the higher, the likelier the pair is wrong, in the detector's own unit
 # (pair_nll: nats); `null_score`, `near_score`: the same detector's score of the same query with a document drawn at
@@ -48,6 +49,8 @@ DETECTION = Artifact(
     ("system", "epoch", "measure"),
 )
 REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**PAIR, "split": STRING, "action": STRING}, PAIR_KEY)
+# All pairs given, and those that a cross-encoder made: `score` is its probability that the document is relevant.
+PSEUDO_PAIRS = Artifact("pseudo_pairs", 1, {**PAIRS.columns, "score": F32}, PAIR_KEY, nullable=("source", "score"))
 REPAIRED_FLAGS = Artifact("repaired_flags", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
 AUDIT = Artifact(
     "audit",

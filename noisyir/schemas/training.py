@@ -32,8 +32,8 @@ CANDIDATES = Artifact(
     ),
 )
 # What a judge says of candidates; those it was not shown have no row.  `score`: the higher, the likelier the candidate
-# is relevant, in the judge's own unit (sieve: cosine; cross_encoder: probability); `bound`: what is above it goes
-# (sieve: the mean of the query's pool).
+# is relevant, in the judge's own unit (sieve: cosine; cross_encoder, ranker: probability); `bound`: what is above it
+# goes (sieve: the mean of the query's pool).
 VERDICTS = Artifact("verdicts", 1, {**PAIR, "score": F32, "bound": F32, "keep": BOOL, "reason": STRING}, PAIR_KEY)
 # `weight`: the document's chance of being its query's first draw, by the sampler's own weights.
 NEGATIVES = Artifact("negatives", 1, {**PAIR, "weight": F32, "draw": I32}, PAIR_KEY)

@@ -57,6 +57,10 @@ def candidates(job: Job[CandidatesParams]) -> None:
     given = job.has("doc_vectors"), job.has("query_vectors")
     if any(given) and not all(given):
         raise ConfigError("candidates needs vectors of documents and of queries, or neither: give it both of one model")
+    if any(given) and job.params.queries != "labelled":
+        raise ConfigError(
+            f"candidates of {job.params.queries} queries may have no positive to compare with: no vectors"
+        )
     compared = _compared(job, kept, documents) if all(given) and len(kept) else {}
     for name, kind in list(schemas.CANDIDATES.columns.items())[kept.num_columns :]:
         kept = kept.append_column(name, compared.get(name, pa.nulls(len(kept), kind)))
@@ -65,10 +69,27 @@ def candidates(job: Job[CandidatesParams]) -> None:
 
 def _found(job: Job[CandidatesParams]) -> pa.Table:
     """Hits of the training queries at the ranks that may be drawn, in the run's order."""
-    run, pairs = job.table("run"), job.table("pairs")
-    training = pairs.filter(pc.equal(pairs["split"], "train"))["query_id"].unique()
+    run, training = job.table("run"), _training(job)
     ranks = pc.and_(pc.greater_equal(run["rank"], job.params.rank_from), pc.less_equal(run["rank"], job.params.rank_to))
     return run.filter(pc.and_(ranks, pc.is_in(run["query_id"], value_set=training))).combine_chunks()
+
+
+def _training(job: Job[CandidatesParams]) -> pa.Array:
+    """The training queries whose candidates are wanted.  ConfigError when the unlabelled are, and there are none."""
+    pairs, queries = job.table("pairs"), job.table("queries")
+    labelled = pairs.filter(pc.equal(pairs["split"], "train"))["query_id"].unique()
+    if job.params.queries == "labelled":
+        return labelled
+    training = queries.filter(pc.equal(queries["split"], "train"))["query_id"].combine_chunks()
+    if job.params.queries == "all":
+        return training
+    unlabelled = training.filter(pc.invert(pc.is_in(training, value_set=labelled)))
+    if not len(unlabelled):
+        raise ConfigError(
+            f"all {len(training):,} training queries have a pair, and candidates are wanted of those without: give "
+            "data with more queries, and data.unlabelled=train, or set rocketqa.augment.queries=all"
+        )
+    return unlabelled
 
 
 def _documents(job: Job[CandidatesParams], found: pa.Table) -> Documents:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.config import CrossJudgeParams
+from noisyir.config import CrossJudgeParams, RankerJudgeParams
 from noisyir.errors import DataError
 from noisyir.schemas import CANDIDATES, CORPUS, QUERIES, VERDICTS
 from noisyir.stage import Job, Stage
@@ -25,11 +25,7 @@ _REASONS = {True: "a cross-encoder finds it irrelevant", False: "a cross-encoder
 
 
 def cross_judge(job: Job[CrossJudgeParams]) -> None:
-    """Score every candidate by the cross-encoder's probability that it is relevant; keep what is not above the bound.
-
-    Candidates whose query and document read alike are read once, so their verdicts are equal.  DataError when the
-    corpus or the queries lack what the candidates name.
-    """
+    """Score every candidate by the probability that it is relevant, and keep what is not above the bound."""
     import torch
 
     from noisyir.models.cross_encoder import load_cross_encoder
@@ -39,8 +35,13 @@ def cross_judge(job: Job[CrossJudgeParams]) -> None:
     folder = locate_classifier(job.params.weights, _SETTING)
     judge = load_cross_encoder(folder, job.params.max_len, job.runtime.device)
     found = job.table("candidates")
-    score = _relevance(job, judge, found)
-    bound = np.full(len(found), job.params.max_relevance, np.float32)
+    write_verdicts(job, found, relevance(job, judge, found))
+
+
+def write_verdicts(job: Job[Any], found: pa.Table, score: np.ndarray) -> None:
+    """Write the verdicts on these candidates by their probabilities, float32, of being relevant."""
+    params: RankerJudgeParams = job.params
+    bound = np.full(len(found), params.max_relevance, np.float32)
     keep = pa.array(score <= bound)
     job.write(
         "verdicts",
@@ -49,11 +50,15 @@ def cross_judge(job: Job[CrossJudgeParams]) -> None:
         .append_column("keep", keep)
         .append_column("reason", pc.if_else(keep, _REASONS[True], _REASONS[False])),
     )
-    job.note("cross_judge", {"judged": len(found), "dropped": pc.sum(pc.invert(keep)).as_py() or 0})
+    job.note(job.step.stage.name, {"judged": len(found), "dropped": pc.sum(pc.invert(keep)).as_py() or 0})
 
 
-def _relevance(job: Job[CrossJudgeParams], judge: "CrossEncoder", found: pa.Table) -> np.ndarray:
-    """The probability, float32, of each candidate; blocks of pairs of texts, in the order of their ids."""
+def relevance(job: Job[Any], judge: "CrossEncoder", found: pa.Table) -> np.ndarray:
+    """The probability, float32, of each candidate (query_id, doc_id).
+
+    Candidates whose query and document read alike are read once, so their scores are equal; blocks of pairs of texts,
+    in the order of their ids.  DataError when the corpus or the queries lack what the candidates name.
+    """
     from noisyir.models.cross_encoder import Texts
 
     query, queries = _queries(job, found)
@@ -75,12 +80,12 @@ def _relevance(job: Job[CrossJudgeParams], judge: "CrossEncoder", found: pa.Tabl
     return probability
 
 
-def _queries(job: Job[CrossJudgeParams], found: pa.Table) -> tuple[Rows, list[str]]:
+def _queries(job: Job[Any], found: pa.Table) -> tuple[Rows, list[str]]:
     queries = job.table("queries")
     return _numbered(found["query_id"], queries["query_id"].to_pylist(), queries["text"].to_pylist(), "queries")
 
 
-def _documents(job: Job[CrossJudgeParams], found: pa.Table) -> tuple[Rows, list[str]]:
+def _documents(job: Job[Any], found: pa.Table) -> tuple[Rows, list[str]]:
     from noisyir.models.tokens import passage_text
 
     wanted = found["doc_id"].unique()
@@ -107,15 +112,17 @@ def _numbered(named: pa.ChunkedArray, ids: list[str], texts: list[str], source: 
     return numbers[places.to_numpy()], list(number_of)
 
 
+READ_BY_CROSS_ENCODERS = {
+    "candidates": CANDIDATES["query_id", "doc_id"],
+    "queries": QUERIES["query_id", "text"],
+    "corpus": CORPUS["doc_id", "title", "text"],
+}
+
 CROSS_JUDGE = Stage(
     name="cross_judge",
     version=1,
     params=CrossJudgeParams,
-    reads={
-        "candidates": CANDIDATES["query_id", "doc_id"],
-        "queries": QUERIES["query_id", "text"],
-        "corpus": CORPUS["doc_id", "title", "text"],
-    },
+    reads=READ_BY_CROSS_ENCODERS,
     writes={"verdicts": VERDICTS},
     run=cross_judge,
     raw=("weights",),

@@ -14,12 +14,7 @@ from noisyir.tables import among
 def ingest(job: Job[IngestParams]) -> None:
     """Read, check and write; the corpus passes through in parts."""
     source = open_source(job.params, job.runtime.threads)
-    checked = Validator(
-        source.name,
-        on_empty=job.params.on_empty,
-        max_documents=job.params.max_documents,
-        max_held_out=job.params.max_held_out,
-    )
+    checked = Validator(source.name, job.params)
     with job.writer("corpus") as out:
         for part in checked.documents(source.documents()):
             out.append(part)

@@ -1,6 +1,7 @@
 """The ranker learns to tell a query's right passage from its negatives (AR2's Eq. 7; its warm-up, too)."""
 
 import math
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from noisyir.config import RankingParams, WarmUpRankerParams
 from noisyir.losses.ar2 import ranker_loss
+from noisyir.losses.rocketqa import pointwise_loss
 from noisyir.models.ranker import Ranker
 from noisyir.training.distributed import world
 from noisyir.training.gradients import seeded
@@ -19,9 +21,12 @@ from noisyir.training.optimisers import DenseAdamW
 from noisyir.training.phases import Learner, Phases
 from noisyir.training.run import Point, Surroundings
 
+ListLoss = Callable[[Float[Tensor, "list passage"]], Float[Tensor, " list"]]
+LOSSES: Mapping[str, ListLoss] = {"listwise": ranker_loss, "pointwise": pointwise_loss}
+
 
 class RankerLearner(Learner):
-    """The ranker, descending on the cross-entropy of the right passage among 1 + n."""
+    """The ranker, descending on the mean loss of lists of 1 + n passages."""
 
     name = "ranker"
 
@@ -35,6 +40,7 @@ class RankerLearner(Learner):
         batch_size: int,
         learning_rate: float,
         steps: int,
+        loss: ListLoss = ranker_loss,
     ) -> None:
         settings = params.descent(learning_rate)
         optimiser = DenseAdamW(
@@ -45,7 +51,7 @@ class RankerLearner(Learner):
         )
         batches = ListBatches(lists, params.n, batch_size, partial(around.rng, "ranker_epoch"))
         super().__init__(ranker, optimiser, batches, settings, steps, around)
-        self.ranker, self.lists, self.params = ranker, lists, params
+        self.ranker, self.lists, self.params, self.loss = ranker, lists, params, loss
         if params.gradient_checkpointing:
             keep_fewer_activations(ranker.model)
 
@@ -63,7 +69,7 @@ class RankerLearner(Learner):
         with seeded(self.ranker.device, seed, *here.stream):
             for rows in np.array_split(own, math.ceil(len(own) / at_once)) if len(own) else ():
                 scores = list_scores(self.ranker, self.lists, batch.take(rows), self.params)
-                part = ranker_loss(scores).sum() / len(batch)
+                part = self.loss(scores).sum() / len(batch)
                 part.backward()  # type: ignore[no-untyped-call]
                 loss += float(part.detach())
                 first += float((scores[:, :1] > scores[:, 1:]).all(dim=1).sum())
@@ -97,6 +103,6 @@ def warm_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, around: Su
         steps = min(steps, params.max_steps)
     learner = RankerLearner(
         ranker, lists, params, around,
-        batch_size=params.batch_size, learning_rate=params.learning_rate, steps=steps,
+        batch_size=params.batch_size, learning_rate=params.learning_rate, steps=steps, loss=LOSSES[params.loss],
     )  # fmt: skip
     return Phases([(learner, steps)], around).run()

@@ -127,7 +127,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
         "model": {"init_model", *trainers, "ar2"},
         "ranker": {"init_ranker", "warm_up_ranker", "ar2"},
         "curves": {*trainers, "sieve", "warm_up_ranker", "ar2"},
-        "verdicts": {"sieve", "cross_judge"},
+        "verdicts": {"sieve", "cross_judge", "ranker_judge"},
         "pair_scores": {"score_pairs", "npc"},
         "noise_flags": {"detect", "npc"},
     }

@@ -171,6 +171,17 @@ def test_max_documents_keeps_the_first_and_drops_queries_without_any(ingest, tmp
     assert set(tables["qrels"]["doc_id"].to_pylist()) <= {"d1", "d2"}
 
 
+def test_max_held_out_keeps_so_many_queries_of_each_held_out_split_and_all_of_train(ingest, tmp_path):
+    folder = write(tmp_path / "raw", qrels_dev_tsv="q2\td2\t1\nq3\td3\t1\n")
+    kept = [ingest(folder, max_held_out=limit) for limit in (2, 1)]
+    assert [sorted(tables["queries"]["split"].to_pylist()) for tables in kept] == [
+        ["dev", "dev", "test", "train"],
+        ["dev", "test", "train"],
+    ]
+    assert set(kept[1]["qrels"]["query_id"].to_pylist()) <= set(kept[1]["queries"]["query_id"].to_pylist())
+    assert "beyond max_held_out" in kept[1]["excluded"]["reason"].to_pylist()
+
+
 def test_data_without_training_pairs_is_noted(ingest, tmp_path, store):
     ingest(write(tmp_path / "raw", qrels_train_tsv=None))
     [meta] = store.all_builds()

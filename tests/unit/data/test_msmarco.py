@@ -42,6 +42,21 @@ def pairs_of(tables):
     return [(row["query_id"], row["doc_id"], row["split"]) for row in tables["pairs"].to_pylist()]
 
 
+def test_training_queries_that_nobody_judged_are_kept_where_that_is_set(ingest, tmp_path):
+    more = {
+        "queries.dev.tsv": GOOD["queries.dev.tsv"] + "21\tnobody judged me either\n",
+        "queries.train.tsv": GOOD["queries.train.tsv"] + "12\tonly by a passage that is left out\n",
+        "qrels.train.tsv": GOOD["qrels.train.tsv"] + "12\t0\t3\t1\n",
+    }
+    tables = ingest(write(tmp_path / "raw", more), unlabelled="train", max_documents=3)
+    assert [tuple(row.values())[::2] for row in tables["queries"].to_pylist()] == [
+        ("10", "train"), ("11", "train"), ("20", "dev"), ("30", "test"),
+    ]  # fmt: skip
+    assert pairs_of(tables) == [("10", "0", "train"), ("20", "1", "dev")]
+    excluded = {row["id"] for row in tables["excluded"].to_pylist() if row["kind"] == "query"}
+    assert excluded == {"12", "21"}  # 12 is labelled, 21 is no training query
+
+
 def test_a_good_folder_becomes_tables(ingest, tmp_path):
     tables = ingest(write(tmp_path / "raw"))
     assert tables["corpus"].to_pylist()[2] == {"doc_id": "2", "doc_row": 2, "title": "", "text": "Größe zählt nicht."}
