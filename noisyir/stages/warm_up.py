@@ -42,9 +42,13 @@ def start_model(job: Job[Any]) -> "BiEncoder":
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
+    from noisyir.models.compiling import compile_in_place
 
     torch.set_num_threads(job.runtime.cpu_threads)
-    return load_bi_encoder(job.folder("model"), job.runtime.device)
+    encoder = load_bi_encoder(job.folder("model"), job.runtime.device)
+    if job.runtime.compile:
+        compile_in_place(encoder.transformers, encoder.device)
+    return encoder
 
 
 def training_pairs(job: Job[Any]) -> pa.Table:
@@ -74,7 +78,7 @@ def run_loop(
     from noisyir.training.run import Surroundings, train
 
     objective = _regularised(job.params, encoder.similarity, objective)
-    around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric)
+    around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric, job.note)
     began = time.monotonic()
     curves = train(encoder, pairs, held, job.params, objective, around)
     job.note("training_seconds", round(time.monotonic() - began, 1))

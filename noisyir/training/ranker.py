@@ -2,21 +2,24 @@
 
 import math
 from functools import partial
-from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from noisyir.config import RankingParams, WarmUpRankerParams
 from noisyir.losses.ar2 import ranker_loss
+from noisyir.models.at_once import AtOnce
+from noisyir.models.compiling import keep_fewer_activations
 from noisyir.models.ranker import Ranker
 from noisyir.training.gradients import seeded
 from noisyir.training.lists import ListBatch, ListBatches, Lists
 from noisyir.training.optimisers import DenseAdamW
 from noisyir.training.phases import Learner, Phases
 from noisyir.training.run import Point, Surroundings
+from noisyir.training.throughput import Work, judging
 
 
 class RankerLearner(Learner):
@@ -45,20 +48,37 @@ class RankerLearner(Learner):
         batches = ListBatches(lists, params.n, batch_size, partial(around.rng, "ranker_epoch"))
         super().__init__(ranker, optimiser, batches, settings, steps, around)
         self.ranker, self.lists, self.params = ranker, lists, params
+        self._judging = judging(ranker)
         if params.gradient_checkpointing:
-            keep_fewer_activations(ranker.model)
+            keep_fewer_activations(ranker.transformers)
+        self.at_once = AtOnce(params.lists_at_once, batch_size)
+        self.at_once.fit(ranker, self._probe)
+
+    def _probe(self, count: int) -> None:
+        """Pass so many lists of the longest texts through the model and back."""
+        query, passage = (
+            int(np.argmax(pc.utf8_length(texts).to_numpy())) for texts in (self.lists.queries, self.lists.passages)
+        )
+        batch = ListBatch(np.full(count, query), np.full((count, 1 + self.params.n), passage))
+        with seeded(self.ranker.device, 0):
+            list_scores(self.ranker, self.lists, batch, self.params).sum().backward()  # type: ignore[no-untyped-call]
 
     def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
         """The mean loss, and the share of lists whose right passage scores highest.
 
         `lists_at_once` of them pass through the model, and add their gradient, before the next.
         """
-        loss, first = 0.0, 0
-        at_once = self.params.lists_at_once or len(batch)
+        descend = partial(self._descend, batch, seed)
+        return self.at_once.attempt(descend, partial(self.ranker.zero_grad, set_to_none=True))
+
+    def _descend(self, batch: ListBatch, seed: int, size: int | None) -> dict[str, float]:
+        loss, first, self.work = 0.0, 0, Work()
+        at_once = size or len(batch)
         self.ranker.train()
         with seeded(self.ranker.device, seed):
             for rows in np.array_split(np.arange(len(batch)), math.ceil(len(batch) / at_once)):
                 scores = list_scores(self.ranker, self.lists, batch.take(rows), self.params)
+                self.work += self._judging(True)
                 part = ranker_loss(scores).sum() / len(batch)
                 part.backward()  # type: ignore[no-untyped-call]
                 loss += float(part.detach())
@@ -73,13 +93,6 @@ def list_scores(ranker: Ranker, lists: Lists, batch: ListBatch, params: RankingP
     with torch.autocast(ranker.device.type, torch.bfloat16, enabled=params.precision == "bf16"):
         scores: Tensor = ranker(queries, passages)
     return params.ranker_scale * scores.view(batch.passages.shape)
-
-
-def keep_fewer_activations(model: Any) -> None:
-    """Let a Hugging Face model compute its activations anew in the backward pass; the gradient is the same."""
-    # the second name is that of transformers 4
-    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-    enable({"use_reentrant": False})
 
 
 def warm_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, around: Surroundings) -> list[Point]:
