@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from noisyir.builds import Ref
 from noisyir.commands import open_store
-from noisyir.config import SearchParams
+from noisyir.config import Runtime, SearchParams
 from noisyir.console import stdout_console
 from noisyir.errors import ConfigError
 from noisyir.lookup import find_model, search_inputs
@@ -43,15 +43,17 @@ def answer(store: Store, model: Ref, index: Ref, corpus: Ref, *, query: str, k: 
     """The k best documents: rank, score, doc_id, title, text."""
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.retrieval.encode import embed_all
-    from noisyir.retrieval.index import open_index
-    from noisyir.retrieval.search import ids_by_row, search
+    from noisyir.retrieval.search import ids_by_row, open_vectors, search
 
     encoder = load_bi_encoder(store.folder(model), "cpu")
     vectors = embed_all(encoder, encoder.tokenize([query], "query"), "query", batch_tokens=1)
     parts = store.parts(corpus)
     doc_ids = ids_by_row(read_parts(store.fs, parts, ("doc_id", "doc_row")))
     settings = SearchParams()
-    opened = open_index(store.folder(index), probes=settings.probes, breadth=settings.breadth)
+    opened = open_vectors(
+        store.folder(index), probes=settings.probes, breadth=settings.breadth,
+        device="cpu", threads=Runtime().cpu_threads,
+    )  # fmt: skip
     found = search(opened, vectors, doc_ids, k)
     wanted = found.doc_ids.to_pylist()
     texts = {

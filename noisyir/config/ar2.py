@@ -27,8 +27,8 @@ class RankingParams(Params):
     weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
     clip_norm: PositiveFloat | None = Field(2.0, description="largest gradient norm of a step; null: any")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the transformers' forward pass")
-    lists_at_once: PositiveInt | None = Field(
-        None, description="lists through the ranker at once; fewer need less memory, and the gradient is the same"
+    lists_at_once: PositiveInt | Literal["auto"] | None = Field(
+        None, description="lists through the ranker at once: fewer need less memory; auto: what fits into a GPU"
     )
     gradient_checkpointing: bool = Field(
         False, description="compute a transformer's activations twice instead of keeping them: less memory"
@@ -91,7 +91,9 @@ class Ar2Params(RankingParams):
     scale: PositiveFloat | None = Field(
         None, description="multiplies the retriever's similarities before any softmax; null: train.scale"
     )
-    chunk_size: PositiveInt | None = Field(None, description="texts through a tower at once: gradient caching")
+    chunk_size: PositiveInt | Literal["auto"] | None = Field(
+        None, description="texts through a tower at once: gradient caching; auto: what fits into a GPU"
+    )
     dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each round, at most; 0: none")
     dev_documents: PositiveInt = Field(
         50_000, description="documents they are ranked over, at most: the relevant ones, then others named by the pairs"

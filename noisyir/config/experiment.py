@@ -1,7 +1,7 @@
 """An experiment, a bench of them, and the machine they run on."""
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
@@ -154,11 +154,14 @@ def _merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
 
 
 class Runtime(Params):
-    """The machine, not the method: nothing here changes results, so nothing here enters a key."""
+    """The machine, not the method: nothing here changes results but by rounding, so nothing here enters a key."""
 
     device: str = Field("auto", description="cpu, cuda, cuda:1, ...; auto takes a GPU when there is one")
     threads: PositiveInt | None = Field(None, description="CPU threads; null: all")
-    batch_tokens: PositiveInt = Field(32768, description="tokens in one inference batch, padding included")
+    batch_tokens: PositiveInt | Literal["auto"] = Field(
+        32768, description="tokens in one inference batch, padding included; auto: what fits into a GPU, else 32768"
+    )
+    compile: bool = Field(False, description="have torch compile transformers for training; needs a compiler")
     checkpoint_seconds: PositiveFloat = Field(60.0, description="least time between two checkpoints of training")
     processes: PositiveInt = Field(1, description="that share each batch of training; of GPUs each takes its own")
     peer_seconds: PositiveFloat = Field(600.0, description="longest that training processes wait for one another")

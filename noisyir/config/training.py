@@ -53,7 +53,12 @@ class WarmUpParams(Params):
     )
     ccr: CcrParams = CcrParams()
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the towers' forward pass (transformer)")
-    chunk_size: PositiveInt | None = Field(None, description="texts through a tower at once: gradient caching")
+    chunk_size: PositiveInt | Literal["auto"] | None = Field(
+        None, description="texts through a tower at once: gradient caching; auto: what fits into a GPU (docs/gpu.md)"
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="compute a transformer's activations twice instead of keeping them: less memory"
+    )
     flagged: Literal["drop", "weight"] = Field(
         "drop", description="pairs with flags: leave those flagged out, or weight the loss by the chance to be clean"
     )

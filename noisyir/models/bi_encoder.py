@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from safetensors import SafetensorError
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from noisyir.errors import ConfigError, DataError
+from noisyir.models.at_once import Auto, inference_tokens
 from noisyir.models.layout import Layout, Shape, read_layout, write_layout
 from noisyir.models.static_tower import StaticTower, load_static
 from noisyir.models.tokens import Side, TextTokenizer, Tokens
@@ -43,6 +46,12 @@ class BiEncoder(nn.Module):
         return next(self.parameters()).device
 
     @property
+    def transformers(self) -> list[Any]:
+        """The Hugging Face models of the towers, each once; none of a static model."""
+        towers = dict.fromkeys((self.query_tower, self.passage_tower))
+        return [tower.encoder for tower in towers if isinstance(tower, TransformerTower)]
+
+    @property
     def similarity(self) -> str:
         """`cosine`: vectors have norm 1; `dot`: any norm.  The score is their inner product in either case."""
         return self.shape.similarity
@@ -65,6 +74,16 @@ class BiEncoder(nn.Module):
             query_vectors, passage_vectors = torch.split(vectors, [len(queries), len(passages)])
             return query_vectors, passage_vectors
         return self.embed(queries, "query"), self.embed(passages, "passage")
+
+    def batch_tokens(self, wanted: int | Auto) -> int:
+        """Tokens of one inference batch, padding included: as many as are wanted; with auto what fits into a GPU."""
+
+        def read(texts: int) -> None:
+            ids = np.zeros(texts * longest, np.int32)
+            self.embed(Tokens(ids, np.arange(texts + 1) * longest), "passage")
+
+        longest = self.shape.passage_max_len
+        return inference_tokens(wanted, self.device, longest, read) if self.transformers else inference_tokens(wanted)
 
     def _scored(self, vectors: Float[Tensor, "text dim"]) -> Float[Tensor, "text dim"]:
         return functional.normalize(vectors.float(), dim=1) if self.similarity == "cosine" else vectors.float()

@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from noisyir.errors import DataError
+from noisyir.models.at_once import Auto, inference_tokens
 from noisyir.models.bi_encoder import choose_device
 from noisyir.models.tokens import Rows, token_batches
 from noisyir.models.transformer_tower import quietly
@@ -42,20 +43,27 @@ class CrossEncoder:
     max_len: int
 
     @torch.inference_mode()
-    def logits(self, texts: Texts, batch_tokens: int, progress: Callable[[int], None]) -> Float[np.ndarray, " pair"]:
+    def logits(
+        self, texts: Texts, batch_tokens: int | Auto, progress: Callable[[int], None]
+    ) -> Float[np.ndarray, " pair"]:
         """How relevant the classifier finds document i to query i, as `relevance`; the longest are read first.
 
-        batch_tokens: tokens of one batch, padding included.  `progress` is told how many pairs each batch had.
-        DataError when a logit is not finite.
+        batch_tokens: tokens of one batch, padding included; auto: what fits into a GPU.  `progress` is told how many
+        pairs each batch had.  DataError when a logit is not finite.
         """
         found = np.empty(len(texts.queries), np.float32)
-        for rows in token_batches(self._lengths(texts), batch_tokens):
+        tokens = inference_tokens(batch_tokens, self.model.device, self.max_len, self._read)
+        for rows in token_batches(self._lengths(texts), tokens):
             inputs = self._tokens(texts, rows, padding=True, return_tensors="pt").to(self.model.device)
             found[rows] = relevance(self.model(**inputs).logits).cpu().numpy()
             progress(len(rows))
         if bad := int((~np.isfinite(found)).sum()):
             raise DataError(f"the cross-encoder gives {bad:,} of {len(found):,} pairs NaN or infinite logits")
         return found
+
+    def _read(self, count: int) -> None:
+        """Pass so many pairs of the greatest length through the classifier."""
+        self.model(input_ids=torch.zeros(count, self.max_len, dtype=torch.long, device=self.model.device))
 
     def _lengths(self, texts: Texts) -> Int[np.ndarray, " pair"]:
         """Tokens of each pair; the ids are not kept, as making them anew is cheap beside reading them."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
@@ -26,16 +26,23 @@ class Ranker(nn.Module):
 
     tokenizer_files: the tokenizer's files by name, written back as they came.
     max_len: tokens of query and document together, special ones included; the longer of the two is cut first.
+    lengths: how many tokens each of the pairs had that were read last, in any order.
     """
 
     def __init__(self, model: Any, tokenizer: Any, tokenizer_files: Mapping[str, str], max_len: int) -> None:
         super().__init__()
         self.model, self.tokenizer, self.tokenizer_files, self.max_len = model, tokenizer, tokenizer_files, max_len
+        self.lengths: Int[np.ndarray, " pair"] = np.empty(0, np.int64)
 
     @property
     def device(self) -> torch.device:
         """Where the weights lie."""
         return next(self.parameters()).device
+
+    @property
+    def transformers(self) -> list[Any]:
+        """The Hugging Face model, as a list of one."""
+        return [self.model]
 
     def forward(self, queries: Sequence[str], documents: Sequence[str]) -> Float[Tensor, " pair"]:
         """How relevant document i is to query i, a logit in float32, differentiable.
@@ -48,13 +55,17 @@ class Ranker(nn.Module):
             self._logits([queries[row] for row in rows], [documents[row] for row in rows])
             for rows in np.split(order, range(_PAIRS_AT_ONCE, len(order), _PAIRS_AT_ONCE))
         ]
-        return torch.cat(parts)[torch.from_numpy(np.argsort(order)).to(self.device)]
+        self.lengths = np.concatenate([read for _, read in parts])
+        return torch.cat([logits for logits, _ in parts])[torch.from_numpy(np.argsort(order)).to(self.device)]
 
-    def _logits(self, queries: Sequence[str], documents: Sequence[str]) -> Float[Tensor, " pair"]:
+    def _logits(
+        self, queries: Sequence[str], documents: Sequence[str]
+    ) -> tuple[Float[Tensor, " pair"], Int[np.ndarray, " pair"]]:
         inputs = self.tokenizer(
             queries, documents, truncation="longest_first", max_length=self.max_len, padding=True, return_tensors="pt"
-        ).to(self.device)
-        return relevance(self.model(**inputs).logits).float()
+        )
+        lengths = inputs["attention_mask"].sum(dim=1).numpy()
+        return relevance(self.model(**inputs.to(self.device)).logits).float(), lengths
 
     def save(self, folder: Path) -> None:
         """Write a folder that `load_ranker` and `load_cross_encoder` read; equal weights give equal bytes."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Float
 
+from noisyir.models.at_once import Auto
 from noisyir.models.cross_encoder import CrossEncoder, Texts
 from noisyir.training.batches import Rows, TrainingPairs
 
@@ -14,7 +15,7 @@ def score_together(
     pairs: TrainingPairs,
     texts: Texts,
     tried: Sequence[Rows],
-    batch_tokens: int,
+    batch_tokens: int | Auto,
     progress: Callable[[int, int], None],
 ) -> list[Float[np.ndarray, " pair"]]:
     """For each array of `tried`, a passage for each pair: minus the logits of the pairs' queries with these.

@@ -14,7 +14,7 @@ from noisyir.stage import Job, Stage
 from noisyir.tables import among
 
 if TYPE_CHECKING:
-    from noisyir.retrieval.index import Vectors
+    from noisyir.retrieval.vectors import Vectors
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -216,7 +216,7 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: Documents) 
 
 def _vectors(job: Job[CandidatesParams], name: str, wanted: pa.Array) -> "Vectors":
     """The vectors of these ids (id, dim), picked from a stream of all."""
-    from noisyir.retrieval.index import vectors_of
+    from noisyir.retrieval.vectors import vectors_of
 
     picked: Vectors | None = None
     found = 0

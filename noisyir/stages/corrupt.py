@@ -14,7 +14,7 @@ from noisyir.stage import Job, Stage
 
 if TYPE_CHECKING:
     from noisyir.data.noise import Judge
-    from noisyir.retrieval.index import Vectors
+    from noisyir.retrieval.vectors import Vectors
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Ids = np.ndarray[Any, np.dtype[np.object_]]
@@ -125,7 +125,7 @@ def _vectors(job: Job[CorruptParams], doc_rows: Rows) -> "Vectors":
         )
     import faiss
 
-    from noisyir.retrieval.index import vectors_of
+    from noisyir.retrieval.vectors import vectors_of
 
     faiss.omp_set_num_threads(job.runtime.cpu_threads)
     rows, vectors = [], []

@@ -31,7 +31,7 @@ def encode(job: Job[EncodeParams]) -> None:
         done += texts
         job.progress(done, total, "texts")
 
-    encoder = ShardEncoder(model, job.work, job.params.dtype, job.runtime.batch_tokens)
+    encoder = ShardEncoder(model, job.work, job.params.dtype, model.batch_tokens(job.runtime.batch_tokens))
     documents = encoder.parts(_passages(job), "passage", DOC_VECTORS, finished)
     asked = encoder.parts(_queries(job, queries), "query", QUERY_VECTORS, finished)
     for name, parts in (("doc_vectors", documents), ("query_vectors", asked)):

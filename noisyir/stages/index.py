@@ -1,4 +1,4 @@
-"""index: the documents' vectors as a FAISS index."""
+"""index: the documents' vectors as an index, FAISS's or our own."""
 
 from noisyir import schemas
 from noisyir.config import IndexParams
@@ -8,7 +8,12 @@ _VECTORS_AT_ONCE = 16384
 
 
 def build(job: Job[IndexParams]) -> None:
-    """Build the index that the factory string describes, from a stream of vectors."""
+    """Build the index that the settings describe, from a stream of vectors."""
+    if job.params.engine == "torch":
+        from noisyir.retrieval.exact import build_exact
+
+        batches = job.batches("doc_vectors", _VECTORS_AT_ONCE)
+        return build_exact(batches, job.rows("doc_vectors"), job.new_folder("index"))
     from noisyir.retrieval.index import build_index, save_index
 
     index = build_index(

@@ -9,14 +9,14 @@ _QUERIES_AT_ONCE = 4096  # as many as FAISS multiplies at once
 
 def dense_search(job: Job[SearchParams]) -> None:
     """Search the index for every query vector, batch by batch."""
-    import faiss
-
-    from noisyir.retrieval.index import open_index, vectors_of
     from noisyir.retrieval.runs import run_table
-    from noisyir.retrieval.search import ids_by_row, search
+    from noisyir.retrieval.search import ids_by_row, open_vectors, search
+    from noisyir.retrieval.vectors import vectors_of
 
-    faiss.omp_set_num_threads(job.runtime.cpu_threads)
-    index = open_index(job.folder("index"), probes=job.params.probes, breadth=job.params.breadth)
+    index = open_vectors(
+        job.folder("index"), probes=job.params.probes, breadth=job.params.breadth,
+        device=job.runtime.device, threads=job.runtime.cpu_threads,
+    )  # fmt: skip
     doc_ids = ids_by_row(job.table("corpus"))
     done = 0
     with job.writer("dense_run") as out:

@@ -44,9 +44,13 @@ def start_model(job: Job[Any]) -> "BiEncoder":
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
+    from noisyir.models.compiling import compile_in_place
 
     torch.set_num_threads(job.runtime.cpu_threads)
-    return load_bi_encoder(job.folder("model"), job.runtime.device)
+    encoder = load_bi_encoder(job.folder("model"), job.runtime.device)
+    if job.runtime.compile:
+        compile_in_place(encoder.transformers, encoder.device)
+    return encoder
 
 
 def training_pairs(job: Job[Any]) -> pa.Table:

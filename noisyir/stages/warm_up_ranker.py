@@ -34,10 +34,14 @@ def start_ranker(job: Job[Any]) -> "Ranker":
     """The ranker that training starts from, on the device that the machine's settings name."""
     import torch
 
+    from noisyir.models.compiling import compile_in_place
     from noisyir.models.ranker import load_ranker
 
     torch.set_num_threads(job.runtime.cpu_threads)
-    return load_ranker(job.folder("ranker"), job.runtime.device)
+    ranker = load_ranker(job.folder("ranker"), job.runtime.device)
+    if job.runtime.compile:
+        compile_in_place(ranker.transformers, ranker.device)
+    return ranker
 
 
 def surroundings(job: Job[Any]) -> "Surroundings":

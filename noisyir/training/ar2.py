@@ -16,18 +16,19 @@ from noisyir.config import TrainAr2Params
 from noisyir.errors import ConfigError
 from noisyir.losses.ar2 import RetrieverLoss, retriever_loss
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.compiling import keep_fewer_activations
 from noisyir.models.ranker import Ranker
 from noisyir.models.tokens import Side, Tokens, token_batches
-from noisyir.models.transformer_tower import TransformerTower
 from noisyir.training.batches import Batch, Rows
 from noisyir.training.checkpoint import Checkpoint
 from noisyir.training.distributed import world
-from noisyir.training.gradients import backward, cached_backward
+from noisyir.training.gradients import backward, cached_backward, chunks_for
 from noisyir.training.lists import ListBatch, ListBatches, Lists
 from noisyir.training.optimisers import optimiser_for
 from noisyir.training.phases import Learner, Phases
-from noisyir.training.ranker import RankerLearner, keep_fewer_activations, list_scores
+from noisyir.training.ranker import RankerLearner, list_scores
 from noisyir.training.run import Point, Surroundings
+from noisyir.training.throughput import encoding, judging
 from noisyir.training.validation import Held, dev_mrr
 
 _TOKENS_AT_ONCE = 8192  # padded together
@@ -58,9 +59,11 @@ class RetrieverLearner(Learner):
         steps = params.rounds * params.retriever_steps
         super().__init__(encoder, optimiser_for(encoder, settings), batches, settings, steps, around)
         self.encoder, self.ranker, self.material, self.params = encoder, ranker, material, params
-        for tower in {encoder.query_tower, encoder.passage_tower} if params.gradient_checkpointing else ():
-            if isinstance(tower, TransformerTower):
-                keep_fewer_activations(tower.encoder)
+        self._encoding, self._judging = encoding(encoder), judging(ranker)
+        if params.gradient_checkpointing:
+            keep_fewer_activations(encoder.transformers)
+        texts, bf16 = params.retriever_batch_size * (2 + params.n), params.precision == "bf16"
+        self.chunks = chunks_for(encoder, material.passages, params.chunk_size, texts, bf16=bf16)
 
     def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
         """The loss and its two parts.  Each distinct passage is encoded once, whoever's lists it is in."""
@@ -71,23 +74,29 @@ class RetrieverLearner(Learner):
             divided = world().divide(np.ones(len(batch), np.int64))
             scores = list_scores(self.ranker, self.material.lists, batch.take(divided.own), self.params)
             judged = divided.gather(scores)
+        self.work += self._judging(False)
         own = torch.from_numpy(columns).to(self.encoder.device)
         found: list[RetrieverLoss] = []
 
         def loss(queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]) -> Float[Tensor, ""]:
             scores = self.params.scale * (queries @ passages.T).gather(1, own)
             found.append(retriever_loss(scores, judged, adv_lambda=self.params.adv_lambda, variant=self.params.variant))
-            return found[0].total
+            return found[-1].total
 
         self.encoder.train()
         texts = self._texts(batch.queries, distinct, columns)
-        bf16, chunk_size = self.params.precision == "bf16", self.params.chunk_size
-        if chunk_size is not None:
-            cached_backward(self.encoder, texts, loss, seed=seed, bf16=bf16, chunk_size=chunk_size)
-        else:
-            backward(self.encoder, texts, loss, seed=seed, bf16=bf16, embed=_embedded)
+        self.work += self._encoding(texts.queries, texts.passages)
+        bf16 = self.params.precision == "bf16"
+
+        def descend(chunk_size: int | None) -> None:
+            if chunk_size is not None:
+                cached_backward(self.encoder, texts, loss, seed=seed, bf16=bf16, chunk_size=chunk_size)
+            else:
+                backward(self.encoder, texts, loss, seed=seed, bf16=bf16, embed=_embedded)
+
+        self.chunks.attempt(descend, partial(self.encoder.zero_grad, set_to_none=True))
         names = ("retriever_loss", "adversarial", "distillation")
-        return {name: float(value.detach()) for name, value in zip(names, found[0], strict=True)}
+        return {name: float(value.detach()) for name, value in zip(names, found[-1], strict=True)}
 
     def _texts(self, queries: Rows, distinct: Rows, columns: Rows) -> Batch:
         """The tokenised texts of a batch, with the columns that are a query's own."""

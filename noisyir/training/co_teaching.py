@@ -20,8 +20,9 @@ from noisyir.config import TrainCoTeachingParams
 from noisyir.errors import DataError
 from noisyir.losses.dpr import pair_nll
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.compiling import keep_fewer_activations
 from noisyir.training.batches import Batch, TrainingPairs, batch_count
-from noisyir.training.gradients import backward, cached_backward
+from noisyir.training.gradients import backward, cached_backward, chunks_for
 from noisyir.training.objective import Objective, on_device
 from noisyir.training.optimisers import learning_rate, optimiser_for
 
@@ -58,7 +59,11 @@ class CoTeaching(Objective):
     ) -> None:
         self.params, self.rng, self.noise_rate = params, rng, noise_rate
         self.peer = perturbed(encoder, params.co_teaching.perturbation, rng("peer")).train()
+        if params.gradient_checkpointing:
+            keep_fewer_activations(self.peer.transformers)
         self.optimiser = optimiser_for(self.peer, params)
+        texts, bf16 = params.batch_size * (2 + params.hard_negatives), params.precision == "bf16"
+        self.chunks = chunks_for(self.peer, pairs.passages, params.chunk_size, texts, bf16=bf16)
         self.steps_an_epoch = batch_count(len(pairs), params.batch_size)
         self.step = 0
 
@@ -85,13 +90,18 @@ class CoTeaching(Objective):
             seen.append(own.detach())
             return taught(own, losses, self.share)
 
-        descend = partial(cached_backward, chunk_size=params.chunk_size) if params.chunk_size else backward
+        def descend(chunk_size: int | None) -> float:
+            step = partial(cached_backward, chunk_size=chunk_size) if chunk_size else backward
+            return step(self.peer, batch, loss, seed=seed, bf16=params.precision == "bf16")
+
+        undo = partial(self.peer.zero_grad, set_to_none=True)
+        undo()  # of a step that the other model takes again, having found too little memory
         seed = int(self.rng("peer_dropout", self.step).integers(2**63))
-        value = descend(self.peer, batch, loss, seed=seed, bf16=params.precision == "bf16")
+        value = self.chunks.attempt(descend, undo)
         if not math.isfinite(value):
             raise DataError(f"co-teaching diverged: the second model's loss is {value} at step {self.step}; "
                             "lower train.learning_rate")  # fmt: skip
-        return seen[0]
+        return seen[-1]
 
     def after_step(self) -> None:
         """Move the peer, too."""

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from noisyir.models.at_once import AtOnce, Auto
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.tokens import SIDES, Side, Tokens
 from noisyir.training.batches import Batch, Rows
@@ -93,6 +94,24 @@ def seeded(device: torch.device, *seed: int) -> Iterator[None]:
         for generator in (torch.default_generator, *(torch.cuda.default_generators[gpu] for gpu in gpus)):
             generator.manual_seed(number)
         yield
+
+
+def chunks_for(encoder: BiEncoder, passages: Tokens, wanted: int | Auto | None, most: int, *, bf16: bool) -> AtOnce:
+    """How many texts pass through a tower at once: `wanted`, or, with auto, as many of the longest as fit.
+
+    most: texts of one step.  A static tower keeps next to nothing, and takes all.
+    """
+
+    def probe(texts: int) -> None:
+        with seeded(encoder.device, 0), _autocast(encoder, bf16):
+            vectors = encoder.embed(longest.take(np.zeros(texts, np.int64)), "passage")
+        vectors.sum().backward()  # type: ignore[no-untyped-call]
+
+    chunks = AtOnce(wanted, most, again=world().alone)
+    if encoder.transformers and len(passages):
+        longest = passages.take(np.array([passages.lengths.argmax()]))
+        chunks.fit(encoder, probe)
+    return chunks
 
 
 def _autocast(encoder: BiEncoder, bf16: bool) -> AbstractContextManager[None]:

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from noisyir.training.distributed import world
 from noisyir.training.lists import ListBatch, ListBatches
 from noisyir.training.optimisers import Optimiser, learning_rate
 from noisyir.training.run import Point, Surroundings, note_resumed
+from noisyir.training.throughput import Meter, Work
 
 _POINTS = 400  # of a curve, at most
 
@@ -28,6 +30,7 @@ class Learner:
     """One model, its optimiser, and its place in a schedule of `steps` steps that may span several stages.
 
     name: what settings and curves call it; settings: those of its optimiser; done: steps taken so far.
+    work: `descend` says here what the step read and computed.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Learner:
     ) -> None:
         self.model, self.optimiser, self.batches, self.settings = model, optimiser, batches, settings
         self.steps, self.around, self.done = steps, around, 0
+        self.meter, self.work = Meter.of(next(model.parameters()).device, "lists"), Work()
 
     def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
         """Leave the gradient of the batch's loss in the weights; the loss comes first of what is returned."""
@@ -51,14 +55,16 @@ class Learner:
     def step(self) -> dict[str, float]:
         """Descend once; returns the loss and what else was measured, by curve."""
         seed = int(self.around.rng(f"{self.name}_dropout", self.done).integers(2**63))
+        batch, self.work = self.batches[self.done], Work()
         with memory_advice(self.name):
-            measured = self.descend(self.batches[self.done], seed)
+            measured = self.descend(batch, seed)
         loss = next(iter(measured.values()))
         if not math.isfinite(loss):
             raise DataError(
                 f"training diverged: the {self.name}'s loss is {loss} at step {self.done}; lower its learning rate"
             )
         self.optimiser.step(learning_rate(self.done, self.steps, self.settings))
+        self.meter.add(replace(self.work, pairs=len(batch)))
         self.done += 1
         return measured
 
@@ -94,20 +100,19 @@ class Phases:
         self._recent: dict[str, list[float]] = {}
         self._to_do = sum(end - learner.done for learner, end in phases)
         self._windows = {learner.name: math.ceil((end - learner.done) / _POINTS) for learner, end in phases}
-        self._saved = self._timed = time.monotonic()
-        self._seen = 0  # lists since the last point
+        self._saved = time.monotonic()
 
     def run(self) -> list[Point]:
         """Take all steps that are still to be taken, and return the learning curves."""
         self._resume()
         for learner, end in self.phases:
-            self._seen, self._timed = 0, time.monotonic()
+            learner.meter.restart()
             while learner.done < end:
-                self._seen += len(learner.batches[learner.done])
                 self._record(learner, learner.step(), last=learner.done == end)
                 self._checkpoint_if_due()
             learner.model.eval()
             world().check_agreement(learner.model.parameters())
+            self.around.note(f"{learner.name}_throughput", learner.meter.means())
         return self.curves
 
     def _record(self, learner: Learner, measured: Mapping[str, float], *, last: bool) -> None:
@@ -117,16 +122,11 @@ class Phases:
         if last or len(self._recent[next(iter(measured))]) >= self._windows[learner.name]:
             for name, values in self._recent.items():
                 self.point(name, learner, sum(values) / len(values))
-            self.around.metric(f"{learner.name}_lists_per_second", self._speed(), learner.done)
+            for name, rate in learner.meter.rates().items():
+                self.around.metric(f"{learner.name}_{name}", rate, learner.done)
             self._recent = {}
             left = sum(end - other.done for other, end in self.phases)
             self.around.progress(self._to_do - left, self._to_do, "steps")
-
-    def _speed(self) -> float:
-        """Lists a second since this was last asked."""
-        now, seen, since = time.monotonic(), self._seen, self._timed
-        self._seen, self._timed = 0, now
-        return seen / max(now - since, 1e-9)
 
     def point(self, name: str, learner: Learner, value: float) -> None:
         """Add a value to a curve."""

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -13,6 +13,8 @@ from torch import Tensor
 from noisyir.config import RankingParams, WarmUpRankerParams
 from noisyir.losses.ar2 import ranker_loss
 from noisyir.losses.rocketqa import pointwise_loss
+from noisyir.models.at_once import AtOnce
+from noisyir.models.compiling import keep_fewer_activations
 from noisyir.models.ranker import Ranker
 from noisyir.training.distributed import world
 from noisyir.training.gradients import seeded
@@ -20,6 +22,7 @@ from noisyir.training.lists import ListBatch, ListBatches, Lists
 from noisyir.training.optimisers import DenseAdamW
 from noisyir.training.phases import Learner, Phases
 from noisyir.training.run import Point, Surroundings
+from noisyir.training.throughput import Work, judging
 
 ListLoss = Callable[[Float[Tensor, "list passage"]], Float[Tensor, " list"]]
 LOSSES: Mapping[str, ListLoss] = {"listwise": ranker_loss, "pointwise": pointwise_loss}
@@ -52,8 +55,20 @@ class RankerLearner(Learner):
         batches = ListBatches(lists, params.n, batch_size, partial(around.rng, "ranker_epoch"))
         super().__init__(ranker, optimiser, batches, settings, steps, around)
         self.ranker, self.lists, self.params, self.loss = ranker, lists, params, loss
+        self._judging = judging(ranker)
         if params.gradient_checkpointing:
-            keep_fewer_activations(ranker.model)
+            keep_fewer_activations(ranker.transformers)
+        self.at_once = AtOnce(params.lists_at_once, batch_size, again=world().alone)
+        self.at_once.fit(ranker, self._probe)
+
+    def _probe(self, count: int) -> None:
+        """Pass so many lists of the longest texts through the model and back."""
+        query, passage = (
+            int(np.argmax(pc.utf8_length(texts).to_numpy())) for texts in (self.lists.queries, self.lists.passages)
+        )
+        batch = ListBatch(np.full(count, query), np.full((count, 1 + self.params.n), passage))
+        with seeded(self.ranker.device, 0):
+            list_scores(self.ranker, self.lists, batch, self.params).sum().backward()  # type: ignore[no-untyped-call]
 
     def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
         """The mean loss, and the share of lists whose right passage scores highest.
@@ -61,14 +76,19 @@ class RankerLearner(Learner):
         `lists_at_once` of them pass through the model, and add their gradient, before the next; of several processes
         each has its own lists.
         """
-        loss, first = 0.0, 0.0
+        descend = partial(self._descend, batch, seed)
+        return self.at_once.attempt(descend, partial(self.ranker.zero_grad, set_to_none=True))
+
+    def _descend(self, batch: ListBatch, seed: int, size: int | None) -> dict[str, float]:
+        loss, first, self.work = 0.0, 0.0, Work()
         here = world()
         own = here.divide(np.ones(len(batch), np.int64)).own
-        at_once = self.params.lists_at_once or len(batch)
+        at_once = size or len(batch)
         self.ranker.train()
         with seeded(self.ranker.device, seed, *here.stream):
             for rows in np.array_split(own, math.ceil(len(own) / at_once)) if len(own) else ():
                 scores = list_scores(self.ranker, self.lists, batch.take(rows), self.params)
+                self.work += self._judging(True)
                 part = self.loss(scores).sum() / len(batch)
                 part.backward()  # type: ignore[no-untyped-call]
                 loss += float(part.detach())
@@ -87,13 +107,6 @@ def list_scores(ranker: Ranker, lists: Lists, batch: ListBatch, params: RankingP
     with torch.autocast(ranker.device.type, torch.bfloat16, enabled=params.precision == "bf16"):
         scores: Tensor = ranker(queries, passages)
     return params.ranker_scale * scores.view(batch.passages.shape)
-
-
-def keep_fewer_activations(model: Any) -> None:
-    """Let a Hugging Face model compute its activations anew in the backward pass; the gradient is the same."""
-    # the second name is that of transformers 4
-    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-    enable({"use_reentrant": False})
 
 
 def warm_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, around: Surroundings) -> list[Point]:

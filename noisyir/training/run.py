@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,14 @@ from torch import Tensor, nn
 from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.compiling import keep_fewer_activations
 from noisyir.training.batches import Batch, Epoch, TrainingPairs, batch_count
 from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.distributed import world
-from noisyir.training.gradients import backward, cached_backward
+from noisyir.training.gradients import backward, cached_backward, chunks_for
 from noisyir.training.objective import Objective
 from noisyir.training.optimisers import Optimiser, learning_rate, optimiser_for
+from noisyir.training.throughput import Meter, encoding
 from noisyir.training.validation import Held, dev_mrr
 
 _POINTS = 400  # of the training loss's curve, at most
@@ -127,8 +130,13 @@ class TrainingRun:
         self.best: dict[str, Tensor] = {}
         self.steps_an_epoch = batch_count(len(pairs), params.batch_size)
         self.steps = self.steps_an_epoch * params.epochs
-        self._saved = self._timed = time.monotonic()
-        self._seen = 0
+        self._saved = time.monotonic()
+        self.meter, self._work = Meter.of(encoder.device), encoding(encoder)
+        if params.gradient_checkpointing:
+            keep_fewer_activations(encoder.transformers)
+        texts = params.batch_size * (2 + params.hard_negatives)
+        bf16 = params.precision == "bf16"
+        self.chunks = chunks_for(encoder, pairs.passages, params.chunk_size, texts, bf16=bf16)
 
     @property
     def done(self) -> int:
@@ -145,7 +153,7 @@ class TrainingRun:
         if self.progress.batch == 0:
             for name, value in self.objective.start_epoch(self.progress.epoch).items():
                 self._point(name, value)
-            self._seen, self._timed = 0, time.monotonic()
+        self.meter.restart()
         self.encoder.train()
 
     def batches_left(self) -> Iterator[Batch]:
@@ -162,7 +170,7 @@ class TrainingRun:
         self.optimiser.step(learning_rate(self.done, self.steps, self.params))
         self.objective.after_step()
         self.progress.batch += 1
-        self._seen += len(batch)
+        self.meter.add(self._work(batch.queries, batch.passages))
         self._record_loss(loss)
 
     def _backward(self, batch: Batch) -> float:
@@ -174,9 +182,13 @@ class TrainingRun:
 
         seed = int(self.around.rng("dropout", self.done).integers(2**63))
         bf16 = params.precision == "bf16"
-        if params.chunk_size is None:
-            return backward(self.encoder, batch, loss, seed=seed, bf16=bf16)
-        return cached_backward(self.encoder, batch, loss, seed=seed, bf16=bf16, chunk_size=params.chunk_size)
+
+        def descend(chunk_size: int | None) -> float:
+            if chunk_size is None:
+                return backward(self.encoder, batch, loss, seed=seed, bf16=bf16)
+            return cached_backward(self.encoder, batch, loss, seed=seed, bf16=bf16, chunk_size=chunk_size)
+
+        return self.chunks.attempt(descend, partial(self.encoder.zero_grad, set_to_none=True))
 
     def _record_loss(self, loss: float) -> None:
         """Add to the loss curve the mean of the last few steps, so that it has at most a few hundred points."""
@@ -186,8 +198,8 @@ class TrainingRun:
             self._point("train_loss", sum(progress.recent) / len(progress.recent))
             progress.recent = []
             self.around.progress(self.done, self.steps, "steps")
-            self.around.metric("pairs_per_second", self._seen / (time.monotonic() - self._timed), self.done)
-            self._seen, self._timed = 0, time.monotonic()
+            for name, rate in self.meter.rates().items():
+                self.around.metric(name, rate, self.done)
 
     def end_epoch(self) -> None:
         """Rank the dev queries, and keep the weights if they never ranked better and someone will want them."""
@@ -201,7 +213,6 @@ class TrainingRun:
             self.progress.best, self.progress.best_epoch = value, self.progress.epoch
             if self.params.patience is not None:
                 self.best = {name: weight.detach().clone() for name, weight in self._weights().items()}
-        self._seen, self._timed = 0, time.monotonic()  # ranking is not training
 
     def finish(self) -> None:
         """Go back to the best weights where `patience` asked to keep them, else let the objective choose."""
@@ -210,6 +221,7 @@ class TrainingRun:
         else:
             self.objective.finish()
         self.encoder.eval()
+        self.around.note("throughput", {**self.meter.means(), "chunk_size": self.chunks.size})
 
     def _point(self, name: str, value: float) -> None:
         self.progress.curves.append((name, self.done, self.done / self.steps_an_epoch, value))

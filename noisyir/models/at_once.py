@@ -1,0 +1,114 @@
+"""How much passes through a model at once: given, or as much as fits into a GPU's memory, measured.
+
+`auto` reads a few of the longest texts, takes memory to grow in proportion to their number, and keeps a margin; a step
+that still finds too little memory is taken again with half as many.  Without a GPU there is nothing to measure: a step
+takes all at once, and inference the default number of tokens.
+"""
+
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+import torch
+from torch import nn
+
+T = TypeVar("T")
+Auto = Literal["auto"]
+
+DEFAULT_TOKENS = 32768  # of one inference batch, where memory is not measured
+_MOST_TOKENS = 1 << 20  # more at once is no faster
+_MARGIN = 0.8  # of the free memory: the allocator's blocks never fill it
+_PROBE = 8  # units that are measured
+_COPIES = 3  # of every weight that training adds: its gradient and AdamW's two moments
+
+
+def units_that_fit(free: int, spent: int, units: int, most: int) -> int:
+    """How many units fit into `free` bytes if `units` of them take `spent`: in proportion, 1 to `most`."""
+    return min(max(int(_MARGIN * free * units / max(spent, 1)), 1), most)
+
+
+class AtOnce:
+    """The number of things that pass through a model at once in training; `size` None: all of a step's.
+
+    wanted: that number, None, or auto; most: all of a step's; again: whether a step may be taken a second time, which
+    one of several processes may not, for the others would not know.
+    """
+
+    def __init__(self, wanted: int | Auto | None, most: int, *, again: bool = True) -> None:
+        self.auto, self.most, self.again = wanted == "auto", most, again
+        self.size = None if wanted == "auto" else wanted
+
+    def fit(self, model: nn.Module, probe: Callable[[int], None]) -> None:
+        """With auto, on a GPU: choose the size by `probe(units)`, a forward and backward pass of the longest units."""
+        device = next(model.parameters()).device
+        if not self.auto or device.type != "cuda":
+            return
+        units = min(_PROBE, self.most)
+        training = model.training
+        try:
+            model.train()
+            spent = _measured(lambda: probe(units), device)
+        except torch.OutOfMemoryError:
+            spent = None
+        finally:
+            model.train(training).zero_grad(set_to_none=True)
+        torch.cuda.empty_cache()
+        if spent is None:
+            self.size = max(1, units // 2)
+            return
+        weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
+        found = units_that_fit(_free(device) - _COPIES * weights, spent, units, self.most)
+        self.size = None if found == self.most else found
+
+    def attempt(self, step: Callable[[int | None], T], undo: Callable[[], None]) -> T:
+        """`step(size)`; with auto, where memory runs out, again with half as many.  `undo` drops half a step's traces.
+
+        torch.OutOfMemoryError where one at a time is too much, or without auto.
+        """
+        while True:
+            try:
+                return step(self.size)
+            except torch.OutOfMemoryError:
+                if not self.auto or not self.again or self.size == 1 or self.most == 1:
+                    raise
+            # only here are the activations free that the error's trace held
+            undo()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            self.size = max(1, (self.size or self.most) // 2)
+
+
+def inference_tokens(
+    wanted: int | Auto,
+    device: torch.device | None = None,
+    longest: int = 1,
+    read: Callable[[int], None] | None = None,
+) -> int:
+    """Tokens of one inference batch: as many as are wanted; with auto on a GPU what fits, else the default.
+
+    read(texts) passes so many texts of `longest` tokens through the model.  Never less than one text.
+    """
+    if wanted != "auto":
+        return wanted
+    if device is None or device.type != "cuda" or read is None:
+        return DEFAULT_TOKENS
+    with torch.inference_mode():
+        spent = _measured(lambda: read(_PROBE), device)
+    torch.cuda.empty_cache()
+    return longest * units_that_fit(_free(device), spent, _PROBE, max(1, _MOST_TOKENS // longest))
+
+
+def _measured(pass_through: Callable[[], None], device: torch.device) -> int:
+    """Bytes of a GPU's memory that a pass takes at its peak, beside what there was before it."""
+    pass_through()  # gradients, kernels and their workspaces find their places
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_allocated(device)
+    pass_through()
+    torch.cuda.synchronize(device)
+    return torch.cuda.max_memory_allocated(device) - before
+
+
+def _free(device: torch.device) -> int:
+    """Bytes that can still be allocated: those the driver has, and those torch holds unused."""
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + unused

@@ -1,0 +1,69 @@
+"""Exact search by torch: the vectors as one file, and matrix products on whatever device there is; needs no FAISS."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from noisyir.retrieval.vectors import Vectors, check_rows, vectors_of
+
+_FILE, _ABOUT = "vectors.npy", "about.json"
+_ROWS_AT_ONCE = 32768  # documents whose scores are held at once
+
+
+@dataclass(frozen=True)
+class ExactIndex:
+    """Vectors (row, dim), searched whole on `device`; a vector's id is its doc_row."""
+
+    vectors: Vectors
+    device: str
+
+    @property
+    def ntotal(self) -> int:
+        """How many vectors there are."""
+        return len(self.vectors)
+
+    def search(self, queries: Vectors, top_k: int) -> tuple[Vectors, npt.NDArray[np.int64]]:
+        """(scores, rows), each (query, top_k), of the greatest inner products; `top_k` is at most `ntotal`."""
+        asked = torch.from_numpy(queries).to(self.device)
+        scores = torch.empty(len(queries), 0, device=self.device)
+        rows = torch.empty(len(queries), 0, dtype=torch.int64, device=self.device)
+        for first in range(0, self.ntotal, _ROWS_AT_ONCE):
+            found = asked @ self._block(first).T
+            best, place = found.topk(min(top_k, found.shape[1]), dim=1)
+            scores, rows = torch.cat([scores, best], dim=1), torch.cat([rows, place + first], dim=1)
+            scores, place = scores.topk(min(top_k, scores.shape[1]), dim=1)
+            rows = rows.gather(1, place)
+        return scores.cpu().numpy(), rows.cpu().numpy()
+
+    def _block(self, first: int) -> Tensor:
+        return torch.from_numpy(np.array(self.vectors[first : first + _ROWS_AT_ONCE])).to(self.device)
+
+
+def build_exact(batches: Iterable[pa.RecordBatch], rows: int, folder: Path) -> None:
+    """Write `rows` vectors, given as batches (doc_row, vector) from the first row on; equal ones give equal bytes."""
+    vectors: npt.NDArray[np.float32] | None = None
+    first = 0
+    for batch in batches:
+        check_rows(batch, first)
+        some = vectors_of(batch)
+        if vectors is None:
+            shape = (rows, some.shape[1])
+            vectors = np.lib.format.open_memmap(folder / _FILE, mode="w+", dtype=np.float32, shape=shape)
+        vectors[first : first + len(some)] = some
+        first += len(some)
+    assert isinstance(vectors, np.memmap) and first == rows, "a collection has at least one document"
+    vectors.flush()
+    about = {"dim": vectors.shape[1], "engine": "torch", "metric": "inner_product", "rows": rows}
+    (folder / _ABOUT).write_text(json.dumps(about))
+
+
+def open_exact(folder: Path, device: str) -> ExactIndex:
+    """A saved index, mapped from its file."""
+    return ExactIndex(np.load(folder / _FILE, mmap_mode="r", allow_pickle=False), device)
