@@ -67,7 +67,7 @@ class RerankParams(Params):
 
 
 class RankerParams(Params):
-    """The ranker of AR2, and of re-ranking."""
+    """The ranker of AR2 and RocketQA, and of re-ranking."""
 
     init: InitRankerParams = InitRankerParams()
     warm_up: WarmUpRankerParams = WarmUpRankerParams()

@@ -1,4 +1,4 @@
-"""init_ranker: the cross-encoder that AR2's ranker starts from."""
+"""init_ranker: the cross-encoder that a ranker starts from."""
 
 from noisyir.config import InitRankerParams
 from noisyir.schemas import RANKER

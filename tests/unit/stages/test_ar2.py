@@ -85,6 +85,22 @@ def test_the_ranker_is_warmed_up_and_written_with_its_curves(run_stage_on, store
     assert files(run_stage_on(WARM_UP_RANKER, params, again, runtime=CPU)["ranker"]) == files(made["ranker"])
 
 
+def test_the_ranker_may_be_warmed_up_by_log_odds(run_stage_on, ranker):
+    made = {}
+    for loss in ("listwise", "pointwise"):
+        params = WarmUpRankerParams(n=3, epochs=20, batch_size=4, learning_rate=1e-3, loss=loss)
+        made[loss] = run_stage_on(WARM_UP_RANKER, params, {**RANKING, "ranker": ranker}, runtime=CPU)
+    first, last = (
+        {
+            loss: [row["value"] for row in found["curves"].to_pylist() if row["name"] == "ranker_loss"][place]
+            for loss, found in made.items()
+        }
+        for place in (0, -1)
+    )
+    assert last["pointwise"] < first["pointwise"] < first["listwise"]  # near log 2, and near log 4
+    assert len({files(found["ranker"])["model.safetensors"] for found in made.values()}) == 2
+
+
 def test_a_round_writes_both_models_the_state_and_the_curves(play, model, ranker):
     made = play()
     curves = made["curves"]

@@ -91,6 +91,32 @@ def test_training_queries_keep_their_ranks_without_their_positives(candidates):
     assert note["kept"] == len(found) == note["found"] - sum(note["removed"].values())
 
 
+def test_queries_without_a_pair_have_candidates_where_they_are_asked_for(candidates):
+    given = data(vectors=False)
+    few = given | {
+        "pairs": given["pairs"].filter(pc.less(given["pairs"]["query_id"], "q2"))
+    }  # of q0, q1, q10, q11, dev
+    unlabelled, _ = candidates(few, queries="unlabelled", rank_to=DOCS)
+    assert set(unlabelled["query_id"].to_pylist()) == {f"q{n}" for n in range(2, 10)}
+    assert "d31" not in documents_of(unlabelled, "q2") and "d31" in documents_of(unlabelled, "q3")
+    assert len(documents_of(unlabelled, "q3")) == DOCS and unlabelled["positive"].null_count == len(unlabelled)
+
+
+def test_all_training_queries_may_be_asked_for(candidates):
+    given = data(vectors=False)
+    few = given | {"pairs": given["pairs"].filter(pc.less(given["pairs"]["query_id"], "q2"))}
+    found, _ = candidates(few, queries="all", rank_to=DOCS)
+    assert set(found["query_id"].to_pylist()) == {f"q{n}" for n in range(QUERIES)}
+    assert not documents_of(found, "q0") & {"d0", "d1"}
+
+
+def test_queries_without_a_pair_that_are_not_there_or_not_comparable_are_refused(candidates):
+    with pytest.raises(ConfigError, match="all 12 training queries have a pair, and candidates are wanted of those"):
+        candidates(data(vectors=False), queries="unlabelled")
+    with pytest.raises(ConfigError, match="candidates of all queries may have no positive to compare with"):
+        candidates(data(), queries="all")
+
+
 def test_each_rule_leaves_out_what_no_rule_before_it_did_and_is_counted(candidates):
     given = data(
         pairs=[("again", "d20")],  # again, with q2's text, is also a training query here

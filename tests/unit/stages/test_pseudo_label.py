@@ -31,7 +31,7 @@ def label(run_stage_on, store):
         rows = [(query, doc, score, 0.1, score <= 0.1, "why") for (query, doc), score in scores.items()]
         rows = rows if order is None else [rows[place] for place in order]
         given = {
-            "verdicts": table(VERDICTS, rows),
+            "verdicts": table(VERDICTS, rows) if rows else VERDICTS.schema.empty_table(),
             "pairs": table(NOISY_PAIRS, GIVEN),
             "queries": QUERIES_TABLE.take(np.random.default_rng(len(rows)).permutation(QUERIES_TABLE.num_rows)),
         }
