@@ -1,6 +1,6 @@
 """Settings of AR2: the ranker, and the rounds in which retriever and ranker are trained against each other."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -74,8 +74,8 @@ class RankerParams(Params):
     rerank: RerankParams = RerankParams()
 
 
-class Ar2Params(RankingParams):
-    """AR2 (Zhang et al., ICLR 2022): rounds of ranker steps, then retriever steps, on freshly mined negatives."""
+class RoundParams(RankingParams):
+    """A round of AR2 (Zhang et al., ICLR 2022): ranker steps, then retriever steps, on freshly mined negatives."""
 
     rounds: PositiveInt = Field(10, description="how often negatives are mined; both schedules span all rounds")
     ranker_steps: NonNegativeInt = Field(500, description="of the ranker, a round")
@@ -94,13 +94,39 @@ class Ar2Params(RankingParams):
     chunk_size: PositiveInt | Literal["auto"] | None = Field(
         None, description="texts through a tower at once: gradient caching; auto: what fits into a GPU"
     )
+    flagged: Literal["keep", "drop", "soft"] = Field(
+        "keep",
+        description="pairs that the detectors call wrong: as any other; left out; or ranked as a teacher ranks them",
+    )
+    teacher_decay: Fraction = Field(
+        0.99, description="of the moving average of the ranker's weights that is the teacher, a step (flagged=soft)"
+    )
     dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each round, at most; 0: none")
     dev_documents: PositiveInt = Field(
         50_000, description="documents they are ranked over, at most: the relevant ones, then others named by the pairs"
     )
 
 
-class TrainAr2Params(Ar2Params):
+class TrainAr2Params(RoundParams):
     """One round of AR2; every round has the same settings."""
 
     scale: PositiveFloat = Field(20.0, description="multiplies the retriever's similarities before any softmax")
+
+
+class ContinuedParams(Params):
+    """Further rounds from the finished models, with optimisers and schedules begun anew (method `ar2_continued`)."""
+
+    rounds: PositiveInt = Field(1, description="further rounds; their schedules span these")
+    mine: dict[str, Any] = Field({}, description="what of `mine` differs in them")
+
+
+class Ar2Params(RoundParams):
+    """AR2 from its beginning to its end: where it starts, its rounds, and what they mine."""
+
+    start_from: Literal["warm_up", "weights"] = Field(
+        "warm_up", description="train both models first; or take model.weights and ranker.init.weights as they are"
+    )
+    mine: dict[NonNegativeInt, dict[str, Any]] = Field(
+        {}, description="what of `mine` differs from a round on, by its number, from 0"
+    )
+    continued: ContinuedParams = ContinuedParams()

@@ -5,7 +5,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
-from noisyir.config.ar2 import Ar2Params, RankerParams, TrainAr2Params
+from noisyir.config.ar2 import Ar2Params, RankerParams, RoundParams, TrainAr2Params
 from noisyir.config.base import Params
 from noisyir.config.data import CorruptParams, HideParams, IngestParams
 from noisyir.config.mining import JudgesParams, MineParams, RefreshParams, ScoreLossGroupsParams, ScoreNegativesParams
@@ -76,7 +76,24 @@ class Experiment(Params):
     def adversarial(self) -> TrainAr2Params:
         """The settings of a round of AR2."""
         scale = self.train.scale if self.ar2.scale is None else self.ar2.scale
-        return TrainAr2Params(**{**dict(self.ar2), "scale": scale})
+        shared = {name: getattr(self.ar2, name) for name in RoundParams.model_fields}
+        return TrainAr2Params(**{**shared, "scale": scale})
+
+    def mining(self, changes: dict[str, Any]) -> Self:
+        """The experiment with some of `mine` changed, as its own settings were given.  ValueError for misspelt ones."""
+        mine = MineParams(**_merged(self.mine.model_dump(exclude_unset=True), changes))
+        return self.model_copy(update={"mine": mine})
+
+    @model_validator(mode="after")
+    def _rounds_mine(self) -> Self:
+        changed = {f"ar2.mine.{number}": changes for number, changes in self.ar2.mine.items()}
+        for name, changes in {**changed, "ar2.continued.mine": self.ar2.continued.mine}.items():
+            try:
+                self.mining(changes)
+            except ValidationError as error:
+                first = error.errors()[0]
+                raise ValueError(f"{'.'.join((name, *map(str, first['loc'])))}: {first['msg']}") from error
+        return self
 
 
 class Suite(Params):

@@ -9,7 +9,7 @@ them; the retriever learns to find negatives that the ranker takes for right, an
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
@@ -70,15 +70,21 @@ def retriever_loss(
     *,
     adv_lambda: float,
     variant: Variant = "paper",
+    is_clean: Bool[Tensor, " query"] | None = None,
 ) -> RetrieverLoss:
     """adv_lambda * adversarial + (1 - adv_lambda) * distillation of a batch of lists; scores are scaled already.
 
     paper: both are means over the queries.  code: the first is a sum over them.
+    is_clean: lists whose right passage is doubted are no game, for rewards are measured against it: their adversarial
+    loss is 0.  The distillation holds for them, too.
     """
     if variant == "paper":
-        parts = adversarial(retriever, ranker).mean(), distillation(retriever, ranker).mean()
+        game, distil = adversarial(retriever, ranker), distillation(retriever, ranker)
     else:
-        parts = _code_adversarial(retriever, ranker).sum(), _code_distillation(retriever, ranker).mean()
+        game, distil = _code_adversarial(retriever, ranker), _code_distillation(retriever, ranker)
+    if is_clean is not None:
+        game = torch.where(is_clean, game, 0.0)
+    parts = game.mean() if variant == "paper" else game.sum(), distil.mean()
     total = adv_lambda * parts[0] + (1.0 - adv_lambda) * parts[1]
     return RetrieverLoss(total, *(part.detach() for part in parts))
 

@@ -23,6 +23,7 @@ METHODS: Mapping[str, Method] = {
     "co_teaching": co_teaching.train,
     "ance": ance.train,
     "ar2": ar2.train,
+    "ar2_continued": ar2.train_on,
     "rocketqa": rocketqa.train,
     "npc_detection_only": ablations.detection_only,
     "npc_correction_only": ablations.correction_only,

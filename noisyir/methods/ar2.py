@@ -1,6 +1,6 @@
 """AR2 (Zhang et al., ICLR 2022) in rounds: a retriever and a ranker, trained against each other and for each other."""
 
-from noisyir.config import InitModelParams, InitRankerParams
+from noisyir.config import Experiment, InitModelParams, InitRankerParams, TrainAr2Params
 from noisyir.errors import ConfigError
 from noisyir.methods.scene import Scene
 from noisyir.models.weights import MINILM, classifier_digest, locate_weights, weights_digest
@@ -16,29 +16,63 @@ def train(scene: Scene) -> Outputs:
 
     Every round mines anew, with the model as it then is.
     """
-    exp, pairs = scene.exp, scene.noisy["noisy_pairs"]
-    start = exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
-    trained: Outputs = scene.train(WARM_UP, start, "warm_up", pairs=pairs, negatives=None)
-    given = {"pairs": pairs, **{name: scene.data[name] for name in ("queries", "corpus")}}
-    ranker, state = initial_ranker(scene), None
-    for number in range(exp.ar2.rounds):
-        label = f"ar2@{number}"
-        given["negatives"] = _negatives(scene, trained["model"], label)
-        if number == 0:
-            name = scene.name("ar2")
-            ranker = scene.plan.add(WARM_UP_RANKER, exp.ranker.warm_up, name, ranker=ranker, **given)["ranker"]
-        trained = scene.plan.add(
-            AR2,
-            exp.adversarial(),
-            scene.name(str(number)),
-            model=trained["model"],
-            ranker=ranker,
-            ar2_state=state,
-            qrels=scene.data["qrels"],
-            **given,
-        )
-        ranker, state = trained["ranker"], trained["ar2_state"]
+    mining = scene.exp.mining(scene.exp.ar2.mine.get(0, {}))
+    trained = _begun(scene, mining)
+    for number in range(scene.exp.ar2.rounds):
+        mining = mining.mining(scene.exp.ar2.mine.get(number, {}))
+        trained = _round(scene, trained, str(number), f"ar2@{number}", mining, scene.exp.adversarial())
     return trained
+
+
+def train_on(scene: Scene) -> Outputs:
+    """AR2, and from where it ends `ar2.continued.rounds` further rounds, with what `ar2.continued.mine` changes.
+
+    Samplers and the sieve were published as such continuations: the fair control has as many rounds, uniformly mined.
+    """
+    continued, finished = scene.exp.ar2.continued, train(scene)
+    trained: Outputs = {name: finished[name] for name in ("model", "ranker")}
+    mining = scene.exp.mining(continued.mine)
+    params = scene.exp.adversarial().model_copy(update={"rounds": continued.rounds})
+    for number in range(continued.rounds):
+        trained = _round(scene, trained, f"continued@{number}", f"ar2_continued@{number}", mining, params)
+    return trained
+
+
+def _begun(scene: Scene, mining: Experiment) -> Outputs:
+    """Both models before the first round."""
+    exp, ranker = scene.exp, initial_ranker(scene)
+    if exp.ar2.start_from == "weights":
+        return {"model": scene.start, "ranker": ranker}
+    given = _given(scene)
+    start = exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
+    labels = {name: given[name] for name in ("pairs", "flags") if name in given}
+    model = scene.train(WARM_UP, start, "warm_up", negatives=None, **labels)["model"]
+    negatives = _negatives(scene, model, "ar2@0", mining)
+    params, name = exp.ranker.warm_up, scene.name("ar2")
+    return {"model": model, **scene.plan.add(WARM_UP_RANKER, params, name, ranker=ranker, negatives=negatives, **given)}
+
+
+def _round(
+    scene: Scene, trained: Outputs, number: str, label: str, mining: Experiment, params: TrainAr2Params
+) -> Outputs:
+    """One round: mine with the retriever as it is, then train both."""
+    return scene.plan.add(
+        AR2,
+        params,
+        scene.name(number),
+        model=trained["model"],
+        ranker=trained["ranker"],
+        ar2_state=trained.get("ar2_state"),
+        negatives=_negatives(scene, trained["model"], label, mining),
+        qrels=scene.data["qrels"],
+        **_given(scene),
+    )
+
+
+def _given(scene: Scene) -> Outputs:
+    """What all training on lists reads, the verdicts on pairs included where they count."""
+    given = {"pairs": scene.noisy["noisy_pairs"], **{name: scene.data[name] for name in ("queries", "corpus")}}
+    return given if scene.exp.ar2.flagged == "keep" else {**given, "flags": scene.flags()["noise_flags"]}
 
 
 def initial_ranker(scene: Scene) -> Output:
@@ -56,9 +90,9 @@ def _digest(params: InitRankerParams) -> str:
     return classifier_digest(params.weights, setting)
 
 
-def _negatives(scene: Scene, model: Output, label: str) -> Output:
+def _negatives(scene: Scene, model: Output, label: str, mining: Experiment) -> Output:
     """The negatives of a round.  ConfigError where the experiment mines none."""
-    negatives = scene.mined(model, label)
+    negatives = scene.mined(model, label, exp=mining)
     if negatives is None:
         raise ConfigError(
             "ar2 learns from mined negatives alone: set mine.per_query, to 100 for lists drawn from the top 100 as in "

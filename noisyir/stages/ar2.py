@@ -37,7 +37,7 @@ def _material(job: Job[TrainAr2Params], encoder: "BiEncoder") -> "Material":
 
     params, queries = job.params, job.table("queries").sort_by("query_id")
     relevance = examples.dev_relevance(job.table("qrels"), queries, params.dev_queries, job.rng("dev_queries"))
-    documents, lists = read_lists(job, params.n, relevance["doc_id"])
+    documents, lists = read_lists(job, params.n, relevance["doc_id"], soft=params.flagged == "soft")
     passages = encoder.tokenize(documents.texts.to_pylist(), "passage")
     known = examples.Documents(documents.numbering, passages, documents.same)
     held = examples.held_out(encoder, relevance, known, params.dev_documents, job.rng("dev_documents"))

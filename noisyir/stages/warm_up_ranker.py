@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.config import WarmUpRankerParams
-from noisyir.schemas import CORPUS, CURVES, NEGATIVES, NOISY_PAIRS, QUERIES, RANKER
+from noisyir.schemas import CORPUS, CURVES, NEGATIVES, NOISE_FLAGS, NOISY_PAIRS, QUERIES, RANKER
 from noisyir.stage import Job, Stage
 from noisyir.stages.warm_up import write_curves
 from noisyir.training.launch import in_processes
@@ -51,15 +51,21 @@ def surroundings(job: Job[Any]) -> "Surroundings":
     return Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric, job.note)
 
 
-def read_lists(job: Job[Any], n: int, besides: pa.ChunkedArray | None = None) -> "tuple[TrainingTexts, Lists]":
+def read_lists(
+    job: Job[Any], n: int, besides: pa.ChunkedArray | None = None, *, soft: bool = False
+) -> "tuple[TrainingTexts, Lists]":
     """What lists are drawn from, and the documents' texts, those with an id in `besides` included.
 
-    Notes what is left out, and how often a random passage stands in for a mined one.
+    Flagged pairs are left out; with `soft` they stay, and the lists know of them.  Notes what is left out, and how
+    often a random passage stands in for a mined one.
     """
-    from noisyir.training.examples import training_queries
+    from noisyir.training.examples import training_queries, with_flags
     from noisyir.training.lists import ranking_lists, read_texts
 
     pairs, queries = training_queries(job.table("pairs"), job.table("queries"))
+    if job.has("flags"):
+        pairs = with_flags(pairs, job.table("flags"))
+        pairs = pairs if soft else pairs.filter(pairs["is_clean"])
     negatives = job.table("negatives")
     named = [pairs["doc_id"], negatives["doc_id"], *([] if besides is None else [besides])]
     needed = pa.chunked_array([chunk for ids in named for chunk in ids.chunks], pa.string()).unique()
@@ -89,6 +95,7 @@ def _without_positive(job: Job[Any], pairs: pa.Table, negatives: pa.Table) -> in
 RANKING_READS = {
     "ranker": RANKER.all(),
     "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+    "flags": NOISE_FLAGS["query_id", "doc_id", "epoch", "is_clean"].or_none(),
     "queries": QUERIES["query_id", "text", "split"],
     "corpus": CORPUS["doc_id", "title", "text"],
     "negatives": NEGATIVES["query_id", "doc_id"],

@@ -21,6 +21,7 @@ from noisyir.models.ranker import Ranker
 from noisyir.models.tokens import Side, Tokens, token_batches
 from noisyir.training.batches import Batch, Rows
 from noisyir.training.checkpoint import Checkpoint
+from noisyir.training.corrected_ranker import CorrectedRankerLearner
 from noisyir.training.distributed import world
 from noisyir.training.gradients import backward, cached_backward, chunks_for
 from noisyir.training.lists import ListBatch, ListBatches, Lists
@@ -76,11 +77,13 @@ class RetrieverLearner(Learner):
             judged = divided.gather(scores)
         self.work += self._judging(False)
         own = torch.from_numpy(columns).to(self.encoder.device)
+        is_clean = torch.from_numpy(self.material.lists.is_clean(batch)).to(self.encoder.device)
         found: list[RetrieverLoss] = []
 
         def loss(queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]) -> Float[Tensor, ""]:
             scores = self.params.scale * (queries @ passages.T).gather(1, own)
-            found.append(retriever_loss(scores, judged, adv_lambda=self.params.adv_lambda, variant=self.params.variant))
+            weight, variant = self.params.adv_lambda, self.params.variant
+            found.append(retriever_loss(scores, judged, adv_lambda=weight, variant=variant, is_clean=is_clean))
             return found[-1].total
 
         self.encoder.train()
@@ -133,7 +136,7 @@ def train_round(
 
     earlier: None in the first round.  ConfigError when all rounds are over; DataError when a loss is no longer finite.
     """
-    of_ranker = RankerLearner(
+    of_ranker = (CorrectedRankerLearner if params.flagged == "soft" else RankerLearner)(
         ranker, material.lists, params, around,
         batch_size=params.ranker_batch_size, learning_rate=params.ranker_learning_rate,
         steps=params.rounds * params.ranker_steps,

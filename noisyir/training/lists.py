@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -58,6 +59,7 @@ class Lists:
     positives, negatives: of each query, at least one and perhaps none; no negative is known to be right.
     text: for each query, the number of its text, equal for queries that read the same.
     known: for each such number, the passages that pairs give to it.
+    doubted: of each query, those of its positives that are flagged as wrong.
     """
 
     queries: pa.LargeStringArray
@@ -66,6 +68,7 @@ class Lists:
     negatives: Ragged
     text: Rows
     known: Ragged
+    doubted: Ragged
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -74,6 +77,10 @@ class Lists:
         """How many of `count` negatives each query lacks, and random training passages stand in for."""
         missing: Rows = np.maximum(count - np.diff(self.negatives.offsets), 0)
         return missing
+
+    def is_clean(self, batch: "ListBatch") -> npt.NDArray[np.bool_]:
+        """Whether nobody doubts a list's right passage."""
+        return ~is_known(self.doubted, batch.queries, batch.passages[:, 0])
 
     @cached_property
     def training_passages(self) -> Rows:
@@ -120,7 +127,8 @@ def _shuffled(of: Ragged, rng: np.random.Generator) -> tuple[Rows, Rows, Rows]:
 def ranking_lists(pairs: pa.Table, queries: pa.Table, documents: TrainingTexts, negatives: pa.Table) -> Lists:
     """Number training pairs and negatives (query_id, doc_id), in the order of their ids.
 
-    Queries without a pair are left out, and so is a negative that a pair gives to a query of the same text.
+    Pairs may have a column `is_clean`.  Queries without a pair are left out, and so is a negative that a pair gives
+    to a query of the same text.
     ConfigError when no negative is left.
     """
     queries = queries.filter(pc.is_in(queries["query_id"], value_set=pc.unique(pairs["query_id"]))).sort_by("query_id")
@@ -140,8 +148,12 @@ def ranking_lists(pairs: pa.Table, queries: pa.Table, documents: TrainingTexts, 
             "no training query has a mined negative: set mine.per_query, or mine.rank_to where all candidates are "
             "left out"
         )
-    positives, mined = (Ragged.grouped(found[:, 0], found[:, 1], len(numbering)) for found in (positive, negative))
-    return Lists(read, documents.texts, positives, mined, text, known)
+    wrong = pairs.filter(pc.invert(pairs["is_clean"])) if "is_clean" in pairs.column_names else pairs.slice(0, 0)
+    doubted = np.stack([numbering.rows(wrong["query_id"]), documents.passages(wrong["doc_id"])], axis=1)
+    positives, mined, doubts = (
+        Ragged.grouped(found[:, 0], found[:, 1], len(numbering)) for found in (positive, negative, doubted)
+    )
+    return Lists(read, documents.texts, positives, mined, text, known, doubts)
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,10 @@ class RankerLearner(Learner):
         self.at_once = AtOnce(params.lists_at_once, batch_size, again=world().alone)
         self.at_once.fit(ranker, self._probe)
 
+    def losses(self, scores: Float[Tensor, "list passage"], batch: ListBatch) -> Float[Tensor, " list"]:
+        """The loss of each list, by the ranker's scores."""
+        return self.loss(scores)
+
     def _probe(self, count: int) -> None:
         """Pass so many lists of the longest texts through the model and back."""
         query, passage = (
@@ -89,7 +93,7 @@ class RankerLearner(Learner):
             for rows in np.array_split(own, math.ceil(len(own) / at_once)) if len(own) else ():
                 scores = list_scores(self.ranker, self.lists, batch.take(rows), self.params)
                 self.work += self._judging(True)
-                part = self.loss(scores).sum() / len(batch)
+                part = self.losses(scores, batch.take(rows)).sum() / len(batch)
                 part.backward()  # type: ignore[no-untyped-call]
                 loss += float(part.detach())
                 first += float((scores[:, :1] > scores[:, 1:]).all(dim=1).sum())

@@ -160,6 +160,15 @@ def test_scores_far_apart_stay_finite_and_keep_their_gradient():
 EPS = 1e-7
 
 
+def test_where_the_right_passage_is_doubted_the_distillation_alone_counts():
+    for variant in ("paper", "code"):
+        one, *_ = (retriever_loss(*both(), adv_lambda=0.5, variant=variant, is_clean=torch.tensor([True, False])),)
+        alone = retriever_loss(*(scores[:1] for scores in both()), adv_lambda=1.0, variant=variant).total
+        everything = retriever_loss(*both(), adv_lambda=0.0, variant=variant).total
+        share = 0.5 if variant == "paper" else 1.0  # the paper's is a mean over both lists
+        torch.testing.assert_close(one.total, 0.5 * share * alone + 0.5 * everything)
+
+
 def code_adversarial(retriever, ranker):
     """Its adversarial term of one list."""
     reward = [log(exp(ranker[0]) / (exp(ranker[0]) + exp(score)) + EPS) for score in ranker]

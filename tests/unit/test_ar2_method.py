@@ -65,6 +65,58 @@ def test_another_sampler_in_the_settings_moves_every_round_and_no_warm_up(experi
     assert not moved & {"warm_up@warm_up", "init_ranker", "search@ar2@0:train", "candidates@ar2@0"}
 
 
+def keys(plan):
+    return {step.name: step.key for step in plan.steps}
+
+
+def test_another_sampler_in_one_round_moves_that_rounds_mining_and_what_follows(experiment):
+    before, after = (
+        keys(train_retriever(experiment("ar2.rounds=3", *more))) for more in ((), ("ar2.mine={1: {sampler: simans}}",))
+    )
+    moved = {name for name in before if before[name] != after[name]}
+    assert {"mine@ar2@1", "ar2@1", "mine@ar2@2", "ar2@2", "encode@ar2@2:train", "score@ar2", "report"} <= moved
+    assert not moved & {
+        "warm_up@warm_up", "warm_up_ranker@ar2", "mine@ar2@0", "ar2@0", "encode@ar2@1:train", "candidates@ar2@1"
+    }  # fmt: skip
+    plan = train_retriever(experiment("ar2.rounds=3", "ar2.mine={1: {sampler: simans}}"))
+    samplers = [plan.named(f"mine@ar2@{number}")[0].params.sampler for number in range(3)]
+    assert samplers == ["uniform", "simans", "simans"]
+
+
+def test_a_misspelt_setting_of_one_round_is_named(experiment):
+    with pytest.raises(ConfigError, match=r"ar2\.mine\.1\.samplr"):
+        experiment("ar2.mine={1: {samplr: simans}}")
+    with pytest.raises(ConfigError, match=r"ar2\.continued\.mine\.sampler"):
+        experiment("ar2.continued.mine={sampler: best}")
+
+
+def test_continued_starts_where_ar2_ends_with_optimisers_of_its_own(experiment):
+    more = ("methods=[ar2, ar2_continued]", "ar2.continued.rounds=2", "ar2.continued.mine={sampler: topk}")
+    plan = train_retriever(experiment(*more))
+    first, second = inputs_of(plan, "ar2@continued@0"), inputs_of(plan, "ar2@continued@1")
+    assert first["model"] == first["ranker"] == "ar2@1" and "ar2_state" not in first
+    assert second["model"] == second["ar2_state"] == "ar2@continued@0"
+    assert first["negatives"] == "mine@ar2_continued@0"
+    assert plan.named("mine@ar2_continued@0")[0].params.sampler == "topk"
+    assert plan.named("mine@ar2@1")[0].params.sampler == "uniform"
+    assert len(plan.named("warm_up")) == len(plan.named("warm_up_ranker")) == 1
+
+
+def test_rounds_can_start_from_finished_models(experiment):
+    plan = train_retriever(experiment("ar2.start_from=weights"))
+    first = inputs_of(plan, "ar2@0")
+    assert (first["model"], first["ranker"]) == ("init_model", "init_ranker")
+    assert not {step.stage.name for step in plan.steps} & {"warm_up", "warm_up_ranker"}
+
+
+@pytest.mark.parametrize("flagged", ["drop", "soft"])
+def test_flags_reach_the_warm_ups_and_every_round(experiment, flagged):
+    plan = train_retriever(experiment(f"ar2.flagged={flagged}"))
+    for name in ("warm_up@warm_up", "warm_up_ranker@ar2", "ar2@0", "ar2@1"):
+        assert inputs_of(plan, name)["flags"] == "detect"
+    assert "flags" not in inputs_of(train_retriever(experiment()), "ar2@0")
+
+
 def test_the_retrievers_scale_is_that_of_its_warm_up_unless_it_is_set(experiment):
     assert experiment("train.scale=3").adversarial().scale == 3.0
     assert experiment("train.scale=3", "ar2.scale=1").adversarial().scale == 1.0

@@ -31,6 +31,7 @@ SETTINGS = {
     "rounds": 2, "ranker_steps": 5, "retriever_steps": 6, "n": 3, "ranker_batch_size": 6, "retriever_batch_size": 7,
     "ranker_learning_rate": 1e-3, "retriever_learning_rate": 1e-3, "scale": 5.0,
 }  # fmt: skip
+NOBODY = Ragged.grouped(np.arange(0), np.arange(0), SIZE)
 
 
 def toy_lists(negatives: int = 4) -> Lists:
@@ -41,7 +42,7 @@ def toy_lists(negatives: int = 4) -> Lists:
     mined = (keys + 1 + np.tile(np.arange(negatives), SIZE - 1)) % SIZE
     own = Ragged.grouped(rows, rows, SIZE)
     read = (pa.array(texts, pa.large_string()) for texts in (queries, passages))
-    return Lists(*read, own, Ragged.grouped(keys, mined, SIZE), rows, own)
+    return Lists(*read, own, Ragged.grouped(keys, mined, SIZE), rows, own, NOBODY)
 
 
 def marked_lists() -> Lists:
@@ -50,7 +51,7 @@ def marked_lists() -> Lists:
     own, other = Ragged.grouped(rows, rows, SIZE), np.concatenate([rows, (rows + 1) % SIZE, (rows + 2) % SIZE])
     passages = [f"w{50 if row < SIZE else 51} w{row % SIZE}" for row in range(2 * SIZE)]
     read = (pa.array(texts, pa.large_string()) for texts in (toy_texts()[0], passages))
-    return Lists(*read, own, Ragged.grouped(np.tile(rows, 3), SIZE + other, SIZE), rows, own)
+    return Lists(*read, own, Ragged.grouped(np.tile(rows, 3), SIZE + other, SIZE), rows, own, NOBODY)
 
 
 def toy_ranker(bert: Path, **params: object) -> Ranker:

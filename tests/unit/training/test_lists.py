@@ -57,7 +57,15 @@ def test_a_list_is_a_positive_then_n_of_the_querys_negatives_without_repetition(
     keys = np.repeat(np.arange(size), 10)
     mined = 2 * size + np.arange(10 * size)
     texts = pa.array([""] * 12 * size, pa.large_string())
-    lists = Lists(texts.slice(0, size), texts, own, Ragged.grouped(keys, mined, size), np.arange(size), own)
+    lists = Lists(
+        texts.slice(0, size),
+        texts,
+        own,
+        Ragged.grouped(keys, mined, size),
+        np.arange(size),
+        own,
+        Ragged.grouped(own.values[:0], own.values[:0], size),
+    )
     drawn = [lists.draw(6, np.random.default_rng(seed)) for seed in range(200)]
     for columns in drawn[:5]:
         assert (columns[:, 0] // 2 == np.arange(size)).all()

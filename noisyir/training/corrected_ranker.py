@@ -1,0 +1,60 @@
+"""The ranker of AR2 by noisy pair correction (Zhang et al., Findings of EMNLP 2023, Eq. 5 to 9, over lists).
+
+The teacher, a moving average of the ranker's weights, ranks every list; the ranker is pulled towards that, and towards
+the right passage only where nobody doubts it.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from noisyir.config import TrainAr2Params
+from noisyir.losses.npc import move_average, npc_loss
+from noisyir.training.lists import ListBatch
+from noisyir.training.ranker import RankerLearner, list_scores
+
+_TEACHER = "ranker_teacher"
+
+
+class CorrectedRankerLearner(RankerLearner):
+    """is_clean * -log p_phi(d | q; D_q) + KL(teacher || ranker) over each list.
+
+    The teacher goes on from round to round.
+    """
+
+    params: TrainAr2Params
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.teacher = copy.deepcopy(self.ranker).eval().requires_grad_(False)
+
+    def losses(self, scores: Float[Tensor, "list passage"], batch: ListBatch) -> Float[Tensor, " list"]:
+        """Eq. 9 with a list for the batch's passages."""
+        with torch.no_grad():
+            taught = list_scores(self.teacher, self.lists, batch, self.params)
+        positive = torch.zeros(len(batch), dtype=torch.int64, device=scores.device)
+        ignored = torch.zeros_like(scores, dtype=torch.bool)
+        is_clean = torch.from_numpy(self.lists.is_clean(batch)).to(scores.device)
+        return npc_loss(scores, taught, positive, ignored, is_clean, weight=1.0, direction="teacher_student")
+
+    def step(self) -> dict[str, float]:
+        """Descend once, and let the teacher follow."""
+        measured = super().step()
+        for slow, fast in zip(self.teacher.parameters(), self.ranker.parameters(), strict=True):
+            move_average(slow, fast, self.params.teacher_decay)
+        return measured
+
+    def optimiser_state(self) -> dict[str, Mapping[str, Tensor]]:
+        """The optimiser and the teacher: what the next round goes on with."""
+        return {**super().optimiser_state(), _TEACHER: dict(self.teacher.named_parameters())}
+
+    @torch.no_grad()
+    def load(self, tensors: Mapping[str, Mapping[str, Tensor]], done: int) -> None:
+        """As a plain ranker, with the teacher."""
+        super().load(tensors, done)
+        for name, weight in self.teacher.named_parameters():
+            weight.copy_(tensors[_TEACHER][name])
