@@ -27,6 +27,7 @@ class EncodeParams(Params):
 
     splits: tuple[Split, ...] = Field(HELD_OUT, description="the queries encoded")
     dtype: Literal["float32", "float16"] = Field("float32", description="of the stored vectors")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the towers' forward pass (transformer)")
     shard_rows: PositiveInt = Field(65536, description="documents a shard: the unit of resuming")
 
 

@@ -6,8 +6,9 @@ from noisyir.stages.warm_up import WARM_UP
 
 
 def train(scene: Scene) -> Outputs:
-    """On all pairs alike: what popular trainers do."""
-    return scene.train(WARM_UP, scene.exp.train, "dpr", pairs=scene.noisy["noisy_pairs"])
+    """On all pairs alike: what popular trainers do.  Without hard negatives it is the warm-up of ANCE and AR2."""
+    mined = {} if scene.exp.train.hard_negatives else {"negatives": None}
+    return scene.train(WARM_UP, scene.exp.train, "dpr", pairs=scene.noisy["noisy_pairs"], **mined)
 
 
 def train_without_flagged(scene: Scene) -> Outputs:

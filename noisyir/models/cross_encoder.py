@@ -55,7 +55,7 @@ class CrossEncoder:
         tokens = inference_tokens(batch_tokens, self.model.device, self.max_len, self._read)
         for rows in token_batches(self._lengths(texts), tokens):
             inputs = self._tokens(texts, rows, padding=True, return_tensors="pt").to(self.model.device)
-            found[rows] = relevance(self.model(**inputs).logits).cpu().numpy()
+            found[rows] = relevance(self.model(**inputs).logits).float().cpu().numpy()
             progress(len(rows))
         if bad := int((~np.isfinite(found)).sum()):
             raise DataError(f"the cross-encoder gives {bad:,} of {len(found):,} pairs NaN or infinite logits")

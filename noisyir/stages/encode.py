@@ -34,8 +34,9 @@ def encode(job: Job[EncodeParams]) -> None:
     encoder = ShardEncoder(model, job.work, job.params.dtype, model.batch_tokens(job.runtime.batch_tokens))
     documents = encoder.parts(_passages(job), "passage", DOC_VECTORS, finished)
     asked = encoder.parts(_queries(job, queries), "query", QUERY_VECTORS, finished)
+    bf16 = job.params.precision == "bf16"
     for name, parts in (("doc_vectors", documents), ("query_vectors", asked)):
-        with job.writer(name) as out:
+        with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16), job.writer(name) as out:
             for part in parts:
                 out.adopt(part)
 

@@ -40,8 +40,9 @@ def rerank(job: Job[RerankParams]) -> None:
         done += count
         job.progress(done, int(read.sum()), "pairs")
 
-    scores = run["score"].to_numpy().astype(np.float64)
-    scores[read] = judge.logits(_texts(job, run.filter(pa.array(read))), job.runtime.batch_tokens, progress)
+    scores, texts = run["score"].to_numpy().astype(np.float64), _texts(job, run.filter(pa.array(read)))
+    with torch.autocast(judge.model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16"):
+        scores[read] = judge.logits(texts, job.runtime.batch_tokens, progress)
     scores = lowered(scores, query, place, job.params.depth)
     order = np.lexsort((place, np.where(read, -scores, 0.0), ~read, query))
     job.write(

@@ -1,0 +1,85 @@
+"""Compiled transformers give the same vectors and gradients, dropout included, under the same names."""
+
+import copy
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from noisyir.models.bi_encoder import load_bi_encoder
+from noisyir.models.compiling import compile_in_place, keep_fewer_activations
+from noisyir.training.gradients import cached_backward, seeded
+from tests.tiny_models import static_encoder, tiny_encoder
+from tests.unit.training.test_gradients import batch_and_loss, gradient_of
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler on this machine")
+def test_the_compiled_gradient_is_the_plain_one_and_names_stay(bert, tmp_path):
+    encoder = tiny_encoder(bert, backbone="transformer", layers=1).train()
+    batch, loss = batch_and_loss(encoder)
+    names = list(encoder.state_dict())
+
+    def gradient():
+        value = cached_backward(encoder, batch, loss, seed=7, bf16=False, chunk_size=4)
+        return value, gradient_of(encoder)
+
+    plain, wanted = gradient()
+    compile_in_place(encoder.transformers, encoder.device)
+    compiled, found = gradient()
+    assert encoder.query_tower.encoder._compiled_call_impl is not None
+    assert compiled == pytest.approx(plain, abs=1e-5)
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-4)
+    assert list(encoder.state_dict()) == names
+    encoder.save(tmp_path / "model")
+    assert list(load_bi_encoder(tmp_path / "model", "cpu").state_dict()) == names
+    assert copy.deepcopy(encoder).query_tower.encoder._compiled_call_impl is None
+
+
+def test_without_a_compiler_it_says_what_to_install():
+    code = (
+        "import torch\nfrom noisyir.errors import ConfigError\n"
+        "from noisyir.models.compiling import compile_in_place\n"
+        "try:\n    compile_in_place([torch.nn.Linear(1, 1)], torch.device('cpu'))\n"
+        "except ConfigError as error:\n    print(error)\n"
+    )
+    env = {**os.environ, "CXX": "no-such-compiler", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd=ROOT, check=True)
+    assert done.stdout.startswith("runtime.compile=true does not work here")
+    assert "set runtime.compile=false" in done.stdout
+
+
+def test_a_static_model_has_nothing_to_compile():
+    encoder = static_encoder(torch.eye(3))
+    assert encoder.transformers == []
+    compile_in_place(encoder.transformers, encoder.device)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_fewer_activations_give_the_same_gradient_dropout_included(bert, shared):
+    encoder = tiny_encoder(bert, backbone="transformer", shared=shared).train()
+    assert len(encoder.transformers) == (1 if shared else 2)
+    tokens = encoder.tokenize(["w1 w2 w3", "w4", "w5 w6"], "passage")
+    kept = []
+
+    def gradient():
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: (kept.append(t.numel()), t)[1], lambda t: t):
+            with seeded(encoder.device, 3):
+                vectors = (encoder.embed(tokens, "passage"), encoder.embed(tokens, "query"))
+            (vectors[0] * vectors[1].roll(1, 0)).sum().backward()
+        found, count = gradient_of(encoder), sum(kept)
+        kept.clear()
+        return found, count
+
+    wanted, all_of_them = gradient()
+    keep_fewer_activations(encoder.transformers)
+    found, fewer = gradient()
+    torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-5)
+    assert fewer < all_of_them / 2, "the layers keep next to nothing"

@@ -1,0 +1,109 @@
+"""A step that finds too little memory is taken again in smaller parts, and its gradient is the same."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from noisyir.config import CoTeachingParams, TrainAr2Params, TrainCoTeachingParams, WarmUpParams
+from noisyir.training.ar2 import RetrieverLearner
+from noisyir.training.co_teaching import CoTeaching
+from noisyir.training.objective import Contrastive
+from noisyir.training.ranker import RankerLearner
+from noisyir.training.run import TrainingRun, train
+from tests.tiny_models import tiny_encoder
+from tests.unit.training.ar2_world import SETTINGS, material, toy_ranker
+from tests.unit.training.test_ar2 import BATCH, calm, gradients
+from tests.unit.training.toy import surroundings, toy_pairs
+
+
+def limit(module, room, monkeypatch, name):
+    """Let a model fail as a full GPU does once more than `room` texts pass through it with a graph."""
+    whole = getattr(module, name)
+
+    def limited(texts, *args):
+        if torch.is_grad_enabled() and len(texts) > room:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(texts, *args)
+
+    monkeypatch.setattr(module, name, limited)
+
+
+def a_run(bert, tmp_path, objective=None, **settings):
+    encoder = calm(tiny_encoder(bert, backbone="transformer", layers=1)).train()
+    params = TrainCoTeachingParams(batch_size=8, hard_negatives=1, epochs=2, **settings)
+    pairs = toy_pairs(encoder, negatives=2)
+    around = surroundings(tmp_path)
+    loss = Contrastive() if objective is None else objective(encoder, pairs, params, around)
+    return TrainingRun(encoder, pairs, None, params, loss, around)
+
+
+def test_a_batch_is_halved_until_it_fits(bert, tmp_path, monkeypatch):
+    whole, halved = a_run(bert, tmp_path), a_run(bert, tmp_path, chunk_size="auto")
+    batch = next(whole.batches_left())
+    limit(halved.encoder, 5, monkeypatch, "embed")
+    assert halved._backward(batch) == pytest.approx(whole._backward(batch), rel=1e-6)
+    assert halved.chunks.size == 3, "24 texts a step, 12, 6, 3"
+    torch.testing.assert_close(gradients(halved.encoder), gradients(whole.encoder), rtol=1e-4, atol=1e-6)
+
+
+def test_the_peer_of_co_teaching_learns_once_when_a_step_is_taken_again(bert, tmp_path, monkeypatch):
+    def co_teaching(encoder, pairs, params, around):
+        return CoTeaching(encoder, pairs, params, around.rng, noise_rate=0.3)
+
+    settings = {"co_teaching": CoTeachingParams(ramp_epochs=1), "scale": 5.0}
+    whole, halved = (a_run(bert, tmp_path, co_teaching, chunk_size=size, **settings) for size in (None, "auto"))
+    batch = next(whole.batches_left())
+    limit(halved.encoder, 5, monkeypatch, "embed")
+    assert halved._backward(batch) == pytest.approx(whole._backward(batch), rel=1e-5)
+    peers = (run.objective.peer for run in (halved, whole))
+    torch.testing.assert_close(*(gradients(peer) for peer in peers), rtol=1e-4, atol=1e-6)
+
+
+def test_both_of_ar2s_learners_go_on_with_less(bert, tmp_path, monkeypatch):
+    def learners(**settings):
+        encoder, ranker = calm(tiny_encoder(bert, backbone="transformer", layers=1)), calm(toy_ranker(bert))
+        params, given = TrainAr2Params(**{**SETTINGS, **settings}), material(encoder)
+        around = surroundings(tmp_path)
+        of_ranker = RankerLearner(ranker, given.lists, params, around, batch_size=6, learning_rate=1e-3, steps=10)
+        return of_ranker, RetrieverLearner(encoder, ranker, given, params, around)
+
+    whole, less = learners(), learners(lists_at_once="auto", chunk_size="auto")
+    limit(less[0].ranker, 4, monkeypatch, "forward")  # one list
+    limit(less[1].encoder, 5, monkeypatch, "embed")
+    for one, other in zip(whole, less, strict=True):
+        found = [learner.descend(BATCH, seed=0) for learner in (other, one)]
+        assert found[0] == pytest.approx(found[1], rel=1e-4)
+        torch.testing.assert_close(gradients(other.model), gradients(one.model), rtol=1e-4, atol=1e-6)
+        assert other.work == one.work and one.work.tokens > 0
+    assert less[0].at_once.size == 1 and less[1].chunks.size == 4
+
+
+def test_checkpointed_training_is_that_without(bert, tmp_path):
+    def weight(**settings):
+        encoder = tiny_encoder(bert, backbone="transformer", layers=1)
+        params = WarmUpParams(epochs=1, batch_size=8, learning_rate=0.002, **settings)
+        train(encoder, toy_pairs(encoder), None, params, Contrastive(), surroundings(tmp_path))
+        return {name: value.detach() for name, value in encoder.named_parameters()}
+
+    torch.testing.assert_close(weight(gradient_checkpointing=True), weight(), rtol=1e-3, atol=1e-5)
+
+
+def test_rates_are_told_while_training_and_kept_in_the_end(bert, tmp_path):
+    told, kept = {}, {}
+    around = surroundings(tmp_path, metric=lambda name, value, step: told.setdefault(name, []).append(value))
+    encoder = tiny_encoder(bert)
+    train(
+        encoder,
+        toy_pairs(encoder),
+        None,
+        WarmUpParams(epochs=2, batch_size=8),
+        Contrastive(),
+        replace(around, note=kept.__setitem__),
+    )
+    assert len(told["pairs_per_second"]) == len(told["tokens_per_second"]) == 6
+    assert "flop_utilisation" not in told, "a CPU's peak is not known"
+    mean = kept["throughput"]
+    assert min(told["pairs_per_second"]) <= mean["pairs_per_second"] <= max(told["pairs_per_second"])
+    assert mean["chunk_size"] is None and np.isfinite(mean["tokens_per_second"])
