@@ -21,13 +21,17 @@ class Document(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A query and, in question answering, the texts that count as its answer."""
+    """A query and, in question answering, the texts that count as its answer.
+
+    split: of a query that its answers alone can be scored by; None where judgements say it.
+    """
 
     query_id: str
     text: str
     answers: tuple[str, ...]
     where: str
     number: int
+    split: Split | None = None
 
 
 class Judgement(NamedTuple):
@@ -69,7 +73,7 @@ class Source(Protocol):
         """Every query."""
 
     def judgements(self) -> Iterator[Judgement]:
-        """Every judgement; a query's split is that of its judgements."""
+        """Every judgement; a query's split is that of its judgements, where it has any."""
 
     def facts(self) -> dict[str, Any]:
         """What is worth keeping about how the data was made (JSON); known once the records were read."""

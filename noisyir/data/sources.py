@@ -2,6 +2,7 @@
 
 from noisyir.config import IngestParams
 from noisyir.data.beir import BeirFolder
+from noisyir.data.dpr import DprFolder
 from noisyir.data.msmarco import MsmarcoFolder
 from noisyir.data.pairs import PairsFile
 from noisyir.data.pydocs import PythonDocs
@@ -18,6 +19,8 @@ def open_source(params: IngestParams, workers: int | None = None) -> Source:
         raise DataError(f"data.corpus and data.columns belong to dataset pairs, not to {params.dataset}: drop them")
     if params.dataset == "beir":
         return BeirFolder.open(params.path)
+    if params.dataset == "dpr":
+        return DprFolder.open(params.path, params.subset, params.positives)
     if params.dataset == "msmarco":
         return MsmarcoFolder.open(params.path)
     if params.dataset == "squad":

@@ -22,8 +22,15 @@ class Validator:
     Memory: ids, queries and judgements stay; document texts pass through.
     """
 
-    def __init__(self, name: str, *, on_empty: Literal["error", "exclude"], max_documents: int | None = None) -> None:
-        self.name, self.on_empty, self.max_documents = name, on_empty, max_documents
+    def __init__(
+        self,
+        name: str,
+        *,
+        on_empty: Literal["error", "exclude"],
+        on_unknown: Literal["error", "exclude"] = "error",
+        max_documents: int | None = None,
+    ) -> None:
+        self.name, self.on_empty, self.on_unknown, self.max_documents = name, on_empty, on_unknown, max_documents
         self.kept_documents = 0
         self._documents: dict[str, int] = {}  # every doc_id -> its number in the file
         self._queries: dict[str, Query] = {}
@@ -72,7 +79,7 @@ class Validator:
                     f"first at {first}"
                 )
             self._keep_judgement(record)
-        if not self._judged:
+        if not self._judged and not any(map(self._is_answered, self._queries.values())):
             raise DataError(
                 f"{self.name}: no judgement joins a kept query to a kept document: check the qrels "
                 "or the pairs, or raise data.max_documents"
@@ -82,13 +89,13 @@ class Validator:
         """Every artifact but the corpus, by name."""
         judged = list(self._judged.values())
         with_judgement = {record.query_id for record in judged}
-        for query_id in self._queries:
-            if query_id not in with_judgement:
+        for query_id, query in self._queries.items():
+            if query_id not in with_judgement and not self._is_answered(query):
                 self._left_out.setdefault(("query", query_id), "no judgement of a kept document")
-        kept = [query for query in self._queries.values() if query.query_id in with_judgement]
+        kept = [query for query in self._queries.values() if ("query", query.query_id) not in self._left_out]
         training = [record for record in judged if record.split in TRAINING and _is_positive(record)]
         rows: list[tuple[Artifact, Sequence[Sequence[Any]]]] = [
-            (QUERIES, [(query.query_id, query.text, self._split_from[query.query_id].split) for query in kept]),
+            (QUERIES, [(query.query_id, query.text, self._split_of(query)) for query in kept]),
             (ANSWERS, [(query.query_id, query.answers) for query in kept if query.answers]),
             (PAIRS, [(record.query_id, record.doc_id, record.split, record.source) for record in training]),
             (QRELS, [record[:3] for record in judged if record.relevance is not None]),
@@ -120,14 +127,22 @@ class Validator:
         beyond = kind == "document" and self.max_documents is not None and self.kept_documents >= self.max_documents
         return "beyond max_documents" if beyond else None
 
+    def _is_answered(self, query: Query) -> bool:
+        """Whether its answers alone can score a query."""
+        kept = ("query", query.query_id) not in self._left_out
+        return kept and query.split is not None and any(answer.strip() for answer in query.answers)
+
+    def _split_of(self, query: Query) -> Split:
+        return query.split or self._split_from[query.query_id].split
+
     def _check_known(self, record: Judgement, rest: Iterator[Judgement]) -> None:
         if record.query_id not in self._queries:
             raise DataError(f"{_place(record)}: unknown query {record.query_id!r}")
-        if record.doc_id not in self._documents:
+        if record.doc_id not in self._documents and self.on_unknown == "error":
             unknown = {record.doc_id} | {other.doc_id for other in rest if other.doc_id not in self._documents}
             raise DataError(
                 f"{_place(record)}: unknown document {record.doc_id!r}; {len(unknown)} of the documents named from "
-                "here on are not in the corpus"
+                "here on are not in the corpus; leave such judgements out with data.on_unknown=exclude"
             )
         first = self._split_from.setdefault(record.query_id, record)
         if first.split != record.split:
@@ -138,7 +153,9 @@ class Validator:
 
     def _keep_judgement(self, record: Judgement) -> None:
         pair = record.query_id, record.doc_id
-        if ("document", record.doc_id) in self._left_out:
+        if record.doc_id not in self._documents:
+            self._left_out["judgement", " ".join(pair)] = "its document is not in the corpus"
+        elif ("document", record.doc_id) in self._left_out:
             self._left_out["judgement", " ".join(pair)] = "its document is left out"
         elif ("query", record.query_id) in self._left_out:
             self._left_out["judgement", " ".join(pair)] = "its query is left out"

@@ -3,18 +3,25 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.config import IngestParams
+from noisyir.config import HELD_OUT, IngestParams
 from noisyir.data.sources import open_source
 from noisyir.data.validate import Validator
 from noisyir.schemas import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.stage import Job, Stage
 from noisyir.tables import among
 
+_HELD_OUT = pa.array(HELD_OUT)
+
 
 def ingest(job: Job[IngestParams]) -> None:
     """Read, check and write; the corpus passes through in parts."""
     source = open_source(job.params, job.runtime.threads)
-    checked = Validator(source.name, on_empty=job.params.on_empty, max_documents=job.params.max_documents)
+    checked = Validator(
+        source.name,
+        on_empty=job.params.on_empty,
+        on_unknown=job.params.on_unknown,
+        max_documents=job.params.max_documents,
+    )
     with job.writer("corpus") as out:
         for part in checked.documents(source.documents()):
             out.append(part)
@@ -29,7 +36,7 @@ def ingest(job: Job[IngestParams]) -> None:
     job.note("excluded", checked.excluded_counts())
     if "train" not in tables["pairs"]["split"].unique().to_pylist():
         job.note("training", "no training pairs: this data can be searched and scored, not trained on")
-    if not tables["qrels"].num_rows:
+    if not tables["qrels"].num_rows and not pc.any(pc.is_in(tables["queries"]["split"], _HELD_OUT)).as_py():
         job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
 
 
