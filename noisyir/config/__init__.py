@@ -21,6 +21,7 @@ from noisyir.config.base import (
 )
 from noisyir.config.data import (
     CorruptParams,
+    ExpectedParams,
     HideParams,
     IngestParams,
     PairColumn,
@@ -60,6 +61,7 @@ from noisyir.config.noise import (
 from noisyir.config.results import (
     CompareParams,
     NoiseTableParams,
+    PublishedParams,
     ReportParams,
     ScoreParams,
 )
@@ -95,6 +97,7 @@ __all__ = [
     "DebiasedParams",
     "DetectParams",
     "EncodeParams",
+    "ExpectedParams",
     "Experiment",
     "FilterParams",
     "Fraction",
@@ -111,6 +114,7 @@ __all__ = [
     "NpcParams",
     "PairColumn",
     "Params",
+    "PublishedParams",
     "RandomRunParams",
     "RankerParams",
     "RankingParams",

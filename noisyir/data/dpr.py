@@ -1,4 +1,4 @@
-"""DPR's release: Wikipedia in passages, questions with answers, and training contexts (Karpukhin et al., EMNLP 2020)."""
+"""DPR's release: Wikipedia passages, questions with answers, training contexts (Karpukhin et al., EMNLP 2020)."""
 
 import ast
 import csv
@@ -127,7 +127,7 @@ def _found(root: Path, names: Iterable[str]) -> Path | None:
 
 
 def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[str]]]:
-    """(line, cells) of a tab-separated file with csv's quotes, one row a line, as DPR reads it; empty lines are none."""
+    """(line, cells) of a tab-separated file with csv's quotes, one row a line; empty lines are passed over."""
     csv.field_size_limit(_LARGEST_FIELD)
     for number, line in utf8_lines(path):
         if not line:
@@ -144,7 +144,9 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
 def _questions(path: Path, split: Split) -> Iterator[Query]:
     for row, (number, (text, literal)) in enumerate(_rows(path, 2, _EXAMPLE), 1):
         where = f"{path} line {number}"
-        yield Query(f"{split}-{row}", _plain(text), _answers(_literal(literal, where), where), f"{path} line", number, split)
+        yield Query(
+            f"{split}-{row}", _plain(text), _answers(_literal(literal, where), where), f"{path} line", number, split
+        )
 
 
 def _literal(text: str, where: str) -> object:

@@ -49,8 +49,8 @@ class MsmarcoFolder:
         root = folder_with(path, "msmarco", (), holds=_COLLECTIONS)
         there = [(layout, file) for layout in _LAYOUTS if (file := one_of(root, [layout.collection]))]
         if len(there) != 1:
-            found = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
-            raise DataError(f"{root} {found}: dataset msmarco needs one of these")
+            said = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
+            raise DataError(f"{root} {said}: dataset msmarco needs one of these")
         [(layout, collection)] = there
         files = {split: found for split in get_args(Split) if (found := _of_split(root, layout, split))}
         if not files:
@@ -139,7 +139,7 @@ def _columns(path: Path, count: int, expected: str) -> Iterator[tuple[int, list[
 
 
 def _passages(path: Path, titles: Path | None) -> Iterator[Document]:
-    """pid and text; the title, where there are titles, is of the same pid, and "-" is none."""
+    """Columns pid and text; the title, where there are titles, is of the same pid, and "-" is none."""
     title_of: dict[str, str] = {}
     if titles is not None:
         title_of = {pid: title for _, (pid, title) in _columns(titles, 2, "id<TAB>title") if title.strip() != "-"}
@@ -148,7 +148,7 @@ def _passages(path: Path, titles: Path | None) -> Iterator[Document]:
 
 
 def _documents(path: Path, _: Path | None) -> Iterator[Document]:
-    """docid, url, title and body; the url is not read."""
+    """Columns docid, url, title and body; the url is not read."""
     for number, (docid, _url, title, body) in _columns(path, 4, "docid<TAB>url<TAB>title<TAB>body"):
         yield Document(docid, title, body, f"{path} line", number)
 

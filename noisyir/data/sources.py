@@ -9,6 +9,7 @@ from noisyir.data.pydocs import PythonDocs
 from noisyir.data.records import Source
 from noisyir.data.squad import SquadFolder
 from noisyir.errors import DataError
+from noisyir.provenance import may_be_absent
 
 
 def open_source(params: IngestParams, workers: int | None = None) -> Source:
@@ -32,6 +33,7 @@ def open_source(params: IngestParams, workers: int | None = None) -> Source:
     return PythonDocs(params.dev_queries, params.test_queries, params.max_documents, workers)
 
 
+@may_be_absent
 def source_digest(params: IngestParams) -> str:
     """A hash of the raw data's content, for the key of ingest.  DataError when a folder or file is missing."""
     return open_source(params).digest()

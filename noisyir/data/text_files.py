@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from noisyir.errors import DataError
 
@@ -39,7 +39,8 @@ def one_of(root: Path, names: Iterable[str]) -> Path | None:
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The bytes of a file; those of a .gz file as they were before compression."""
-    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as handle:
+    zipped = path.name.lower().endswith(".gz")
+    with cast(IO[bytes], gzip.open(path)) if zipped else path.open("rb") as handle:
         yield handle
 
 

@@ -10,8 +10,6 @@ from noisyir.schemas import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.stage import Job, Stage
 from noisyir.tables import among
 
-_HELD_OUT = pa.array(HELD_OUT)
-
 
 def ingest(job: Job[IngestParams]) -> None:
     """Read, check and write; the corpus passes through in parts."""
@@ -36,7 +34,7 @@ def ingest(job: Job[IngestParams]) -> None:
     job.note("excluded", checked.excluded_counts())
     if "train" not in tables["pairs"]["split"].unique().to_pylist():
         job.note("training", "no training pairs: this data can be searched and scored, not trained on")
-    if not tables["qrels"].num_rows and not pc.any(pc.is_in(tables["queries"]["split"], _HELD_OUT)).as_py():
+    if not tables["qrels"].num_rows and not {*HELD_OUT} & {*tables["queries"]["split"].unique().to_pylist()}:
         job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
 
 

@@ -1,4 +1,4 @@
-"""DPR's release, as its download script lays it out or flat: every field that is read, and every fault with its place."""
+"""DPR's release, flat or as its download script lays it out: what is read, and every fault with its place."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ def question(text: str, answers: list[str], *ids: object, **more: object) -> dic
 
 
 TRAIN = [
-    question("who’s aaron", ["a prophet"], "1", "2"),
+    question("who\N{RIGHT SINGLE QUOTATION MARK}s aaron", ["a prophet"], "1", "2"),
     question("nobody knows", ["x"]),
     question("what lies elsewhere", ["x"], "999", "2"),
     question("which pipe", ["5"], 2, positive_ctxs=contexts(2, key="psg_id")),
@@ -88,7 +88,9 @@ def test_a_good_folder_becomes_tables(ingest, tmp_path):
     ]  # fmt: skip
     assert rows(tables["qrels"], "query_id", "doc_id") == [("dev-1", "3"), ("dev-contexts-2", "1")]
     answers = dict(rows(tables["answers"], "query_id", "aliases"))
-    assert answers["dev-1"] == ["1969", "in '69"] and answers["dev-2"] == ["Dr. Pepper's"] and answers["test-1"] == ["5"]
+    assert (
+        answers["dev-1"] == ["1969", "in '69"] and answers["dev-2"] == ["Dr. Pepper's"] and answers["test-1"] == ["5"]
+    )
     assert sorted(rows(tables["excluded"], "kind", "id", "reason")) == [
         ("judgement", "train-3 999", "its document is not in the corpus"),
         ("query", "test-3", "no judgement of a kept document"),
@@ -162,7 +164,7 @@ def test_contexts_outside_the_collection_are_refused_unless_they_may_be_left_out
 
 
 def test_another_subset_is_other_files(tmp_path):
-    with pytest.raises(DataError, match="biencoder-trivia-train.json"):
+    with pytest.raises(DataError, match=r"biencoder-trivia-train\.json"):
         source_digest(IngestParams(dataset="dpr", path=str(write(tmp_path)), subset="trivia"))
     with pytest.raises(DataError, match=r"data.path=FOLDER with psgs_w100.tsv"):
         source_digest(IngestParams(dataset="dpr"))
