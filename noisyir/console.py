@@ -109,7 +109,7 @@ def print_costs(exp: Experiment, lines: Sequence[Line], sizes: Sizes | None, mac
     console.print()
     if sizes and sizes.declared:
         said = f" ({exp.expected.source})" if exp.expected.source else ""
-        console.print(f"{'sizes':<12}published ones{said}: the data has not been read", markup=False)
+        console.print(f"{'sizes':<12}expected ones{said}: the data has not been read", markup=False)
     for line in totals_lines(totals(lines), machine, sizes):
         console.print(line, markup=False)
     for entry in exp.published:

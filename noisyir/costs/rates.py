@@ -11,6 +11,7 @@ GPU_TFLOPS = 100.0  # about a third of an A100's 312 in bf16
 CPU_TFLOPS = 0.5  # a server of 16 to 32 cores in fp32
 _TRUSTED_SECONDS = 1.0  # a shorter build's time is mostly that of starting
 _OF_MODELS = frozenset({"encode", "warm_up", "npc", "co_teach", "sieve", "warm_up_ranker", "ar2", "rerank"})
+_TELLING = ("dataset", "factory", "precision", "mechanism", "detector", "folds", "weights")
 _REACH = 10.0  # how many times its own amount a shorter build may speak for
 
 
@@ -48,11 +49,7 @@ Rates = Mapping[tuple[str, ...], Measured]
 
 def kind_of(node: Node) -> tuple[str, ...]:
     """What a step must have in common with a build for its speed to be known: the stage, its models, and its engine."""
-    found: list[object] = [
-        getattr(node.params, name, None) for name in ("dataset", "factory", "precision", "mechanism")
-    ]
-    if node.stage == "cross_judge":
-        found.append(getattr(node.params, "weights", None))
+    found: list[object] = [getattr(node.params, name, None) for name in _TELLING]
     for name in ("init_model", "init_ranker") if node.stage in _OF_MODELS else ():
         model = ancestor(node, name)
         found += [getattr(model and model.params, field, None) for field in ("weights", "backbone", "layers", "shared")]
@@ -101,11 +98,18 @@ ASSUMED: Mapping[str, float] = {
     "ingest": 1.5e-4,
     "hide": 1e-4,
     "corrupt": 1e-5,
+    "detect": 1.3e-5,
+    "repair": 4e-6,
+    "score_detection": 3e-5,
+    "audit": 3e-4,
     "init_model": 3e-7,
     "init_ranker": 3e-7,
     "bm25_index": 1.2e-6,
     "bm25": 7e-8,
     "random_run": 9e-6,
+    "encode": 2e-4,  # this and the next two: of static models, which have no arithmetic to speak of
+    "warm_up": 9e-6,
+    "npc": 1.1e-5,
     "index": 3e-8,
     "candidates": 7e-6,
     "mine": 2e-6,

@@ -29,7 +29,7 @@ def forecast_row(group: Group) -> list[str]:
     if first.entry.state != "would run":
         return [name, key, *cells, NOTHING, first.entry.state]
     if not times:
-        return [name, key, *cells, NOTHING, ""]
+        return [name, key, *cells, NOTHING, "would run"]
     return [name, key, *cells, duration(sum(time.seconds for time in times)), times[0].basis]
 
 

@@ -161,14 +161,16 @@ def _encode(of: Scene) -> Work:
     documents, asked = of.sizes.documents, of.queries(*of.params.splits)
     size = (2 if of.params.dtype == "float16" else _FLOAT) * of.tower.hidden
     amount, flops = of.read(asked, documents)
-    vectors, shard = (documents + asked) * size, of.params.shard_rows * (of.vector + of.length * _TEXT)
+    shard = min(of.params.shard_rows, documents) * (of.vector + of.length * _TEXT)
+    vectors = (documents + asked) * size
     return Work(documents + asked, "texts", amount, flops, vectors=vectors, ram=2 * shard, disk=vectors)
 
 
 def _index(of: Scene) -> Work:
     documents = of.sizes.documents
     size = documents * index_bytes(of.params.factory, of.tower.hidden)
-    ram = size + of.params.train_rows * of.vector
+    trained = min(of.params.train_rows, documents) if re.search("IVF|PQ|SQ", of.params.factory) else 0
+    ram = size + trained * of.vector
     return Work(documents, "vectors", documents * of.tower.hidden, vectors=size, ram=ram, disk=size)
 
 
@@ -327,6 +329,7 @@ WORK: Mapping[str, Callable[[Scene], Work]] = {
     "warm_up_ranker": _warm_up_ranker,
     "ar2": _ar2,
     "rerank": _rerank,
+    "score_pairs": _pairs,
     "detect": _pairs,
     "repair": _pairs,
     "audit": _pairs,

@@ -18,7 +18,8 @@ from noisyir.provenance import files_digest
 _COLLECTION = ("psgs_w100.tsv",)
 _CONTEXTS = ("biencoder-{subset}-{split}.json", "{subset}-{split}.json")
 _QUESTIONS = ("{subset}-{split}.qa.csv", "{subset}-{split}.csv", "{subset}-{split}.tsv")
-_FOLDERS = ("", "wikipedia_split/", "retriever/", "retriever/qas/")  # flat, or as DPR's own download script lays it out
+_PARTS = ("wikipedia_split/", "retriever/", "retriever/qas/")
+_FOLDERS = ("", *_PARTS, *(f"downloads/data/{part}" for part in _PARTS))  # flat, or as DPR's script downloads them
 _HEADER = ["id", "text", "title"]
 _LARGEST_FIELD = 1 << 24
 _EXAMPLE = "question<TAB>['an answer', 'another']"

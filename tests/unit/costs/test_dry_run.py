@@ -31,7 +31,7 @@ def test_a_forecast_fits_100_columns_and_rounds_are_one_line(dry_run):
     (encode,) = [line for line in table if line.startswith("encode@zero_shot")]
     assert encode.split()[:4] == ["encode@zero_shot", "?", "21,027,691", "texts"] and "32.3 GB" in encode
     for text in (
-        "sizes       published ones (TriSampler, Table 1",
+        "sizes       expected ones (TriSampler, Table 1",
         "assumed: 100 TFLOP/s (--gpu-tflops)",
         "published   ar2 test AnswerMatch@20 0.864: passage sieve, Table 1",
         "not there   data/dpr is not a folder: set data.path to the folder with psgs_w100.tsv",

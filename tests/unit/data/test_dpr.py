@@ -105,13 +105,14 @@ def test_all_positives_make_pairs_where_that_is_set(ingest, tmp_path):
     assert train == [("train-1", "1"), ("train-1", "2"), ("train-3", "2"), ("train-4", "2")]
 
 
-def test_gzipped_files_and_the_folders_of_dprs_download_script_give_the_same_tables(ingest, tmp_path):
+@pytest.mark.parametrize("root", ["", "downloads/data/"])
+def test_gzipped_files_and_the_folders_of_dprs_download_script_give_the_same_tables(ingest, tmp_path, root):
     names = {
-        "psgs_w100.tsv": "wikipedia_split/psgs_w100.tsv.gz",
-        "biencoder-nq-train.json": "retriever/nq-train.json.gz",
-        "biencoder-nq-dev.json": "retriever/nq-dev.json",
-        "nq-dev.qa.csv": "retriever/qas/nq-dev.csv",
-        "nq-test.qa.csv": "retriever/qas/nq-test.csv.gz",
+        "psgs_w100.tsv": f"{root}wikipedia_split/psgs_w100.tsv.gz",
+        "biencoder-nq-train.json": f"{root}retriever/nq-train.json.gz",
+        "biencoder-nq-dev.json": f"{root}retriever/nq-dev.json",
+        "nq-dev.qa.csv": f"{root}retriever/qas/nq-dev.csv",
+        "nq-test.qa.csv": f"{root}retriever/qas/nq-test.csv.gz",
     }
     laid_out = {new: gzip.compress(GOOD[old].encode()) if ".gz" in new else GOOD[old] for old, new in names.items()}
     other = ingest(write(tmp_path / "b", {**dict.fromkeys(GOOD), **laid_out}))
