@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from noisyir.config import ExpectedParams
 from noisyir.costs.nodes import Builds, Planned, Sizes
 from noisyir.costs.rates import Machine, Time, measured, time_of
-from noisyir.costs.work import Work, work_of
+from noisyir.costs.scene import Work
+from noisyir.costs.work import work_of
 from noisyir.plan import Forecast, Step
 from noisyir.provenance import ABSENT
 from noisyir.store import Store

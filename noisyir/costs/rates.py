@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from noisyir.costs.nodes import Builds, Node, Planned, ancestor, upstream
-from noisyir.costs.work import WORK, Work, work_of
+from noisyir.costs.scene import Work
+from noisyir.costs.work import WORK, work_of
 
 GPU_TFLOPS = 100.0  # about a third of an A100's 312 in bf16
 CPU_TFLOPS = 0.5  # a server of 16 to 32 cores in fp32

@@ -3,113 +3,16 @@
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
-from noisyir.config import InitModelParams
-from noisyir.costs.nodes import Node, Sizes, ancestor, upstream
-from noisyir.costs.shapes import TRAINING, Shape, encoder_shape, retriever_shape
+from noisyir.costs.nodes import Node, Sizes, upstream
+from noisyir.costs.scene import FLOAT, Scene, Work
+from noisyir.costs.shapes import TRAINING, encoder_shape
 
-_FLOAT = 4
 _TEXT = 5  # bytes of text a token stands for, as English has it
 _ROW = 40  # bytes of a row of ids and a score, as it is stored
 _IDS = 300  # bytes that a document's id takes in memory while it is read
-_LENGTH = 128  # tokens of a document, where neither data nor model tell
-
-
-@dataclass(frozen=True)
-class Work:
-    """What one step does.
-
-    rows: what a person counts of it, in `unit`; amount: what its time is in proportion to;
-    flops: of models and matrix products, at the texts' mean lengths;
-    vectors: bytes of vectors or index; ram, disk: bytes it holds at once, and leaves in the store.
-    """
-
-    rows: float
-    unit: str
-    amount: float
-    flops: float = 0.0
-    vectors: float = 0.0
-    ram: float = 0.0
-    disk: float = 0.0
-
-
-@dataclass(frozen=True)
-class Scene:
-    """A node with the data and the models that stand behind it."""
-
-    node: Node
-    sizes: Sizes
-
-    @property
-    def params(self) -> Any:
-        """The stage's settings."""
-        return self.node.params
-
-    @cached_property
-    def model(self) -> InitModelParams:
-        """The settings of the retriever."""
-        found = ancestor(self.node, "init_model")
-        return found.params if found and isinstance(found.params, InitModelParams) else InitModelParams()
-
-    @cached_property
-    def tower(self) -> Shape:
-        """The shape of one of the retriever's towers."""
-        return retriever_shape(self.model)
-
-    @cached_property
-    def ranker(self) -> Any:
-        """The settings of the ranker."""
-        found = ancestor(self.node, "init_ranker")
-        return found.params if found else None
-
-    def queries(self, *splits: str) -> int:
-        """Queries in these splits."""
-        return sum(self.sizes.queries.get(split, 0) for split in splits)
-
-    @property
-    def training(self) -> int:
-        """Training queries that have a pair."""
-        return min(self.queries("train"), self.sizes.pairs)
-
-    @property
-    def length(self) -> float:
-        """Tokens of a document."""
-        return self.sizes.document_tokens or _LENGTH
-
-    def read(self, queries: float, passages: float) -> tuple[float, float]:
-        """(amount, flops) of the retriever reading texts: at full length, and at the mean one."""
-        if not self.tower.layers:
-            return queries + passages, 0.0
-        longest, mean = (self.model.query_max_len, self.model.passage_max_len), self._mean()
-        amount, flops = (
-            self.tower.forward(queries, of_query) + self.tower.forward(passages, of_passage)
-            for of_query, of_passage in (longest, mean)
-        )
-        return amount, flops
-
-    def judge(self, pairs: float, weights: str | None, layers: int | None, max_len: int) -> tuple[float, float]:
-        """(amount, flops) of a cross-encoder reading pairs."""
-        shape, mean = encoder_shape(weights, layers), min(max_len, sum(self._mean()))
-        return shape.forward(pairs, max_len), shape.forward(pairs, mean)
-
-    def rank(self, pairs: float) -> tuple[float, float]:
-        """(amount, flops) of the ranker reading pairs."""
-        return self.judge(pairs, self.ranker.weights, self.ranker.layers, self.ranker.max_len)
-
-    def _mean(self) -> tuple[int, int]:
-        model, sizes = self.model, self.sizes
-        return (
-            min(model.query_max_len, sizes.query_tokens or model.query_max_len),
-            min(model.passage_max_len, sizes.document_tokens or model.passage_max_len),
-        )
-
-    @property
-    def vector(self) -> int:
-        """Bytes of one vector."""
-        return self.tower.hidden * _FLOAT
 
 
 def work_of(node: Node, sizes: Sizes) -> Work | None:
@@ -130,12 +33,12 @@ def _pairs(of: Scene) -> Work:
 
 def _init_model(of: Scene) -> Work:
     weights = of.tower.parameters * (1 if of.model.shared else 2)
-    return Work(weights, "weights", weights, ram=2 * weights * _FLOAT, disk=weights * _FLOAT)
+    return Work(weights, "weights", weights, ram=2 * weights * FLOAT, disk=weights * FLOAT)
 
 
 def _init_ranker(of: Scene) -> Work:
     weights = encoder_shape(of.params.weights, of.params.layers).parameters
-    return Work(weights, "weights", weights, ram=2 * weights * _FLOAT, disk=weights * _FLOAT)
+    return Work(weights, "weights", weights, ram=2 * weights * FLOAT, disk=weights * FLOAT)
 
 
 def _bm25_index(of: Scene) -> Work:
@@ -159,7 +62,7 @@ def _found(queries: int, depth: int, amount: float, flops: float = 0.0, index: f
 
 def _encode(of: Scene) -> Work:
     documents, asked = of.sizes.documents, of.queries(*of.params.splits)
-    size = (2 if of.params.dtype == "float16" else _FLOAT) * of.tower.hidden
+    size = (2 if of.params.dtype == "float16" else FLOAT) * of.tower.hidden
     amount, flops = of.read(asked, documents)
     shard = min(of.params.shard_rows, documents) * (of.vector + of.length * _TEXT)
     vectors = (documents + asked) * size
@@ -176,7 +79,7 @@ def _index(of: Scene) -> Work:
 
 def index_bytes(factory: str, dim: int) -> float:
     """Bytes that a FAISS index takes for a vector: its code, its links (HNSW) and its id (IVF)."""
-    code: float = dim * _FLOAT
+    code: float = dim * FLOAT
     if found := re.search(r"PQ(\d+)", factory):
         code = int(found[1])
     elif found := re.search(r"SQ(fp16|\d+)", factory):
@@ -216,8 +119,8 @@ def _trained(of: Scene, queries: float, passages: float, factor: float = 1.0) ->
     """Training on so many queries and passages: factor times a forward and a backward pass."""
     amount, flops = of.read(queries, passages)
     again = TRAINING + (1 if getattr(of.params, "chunk_size", None) else 0)  # gradient caching reads everything twice
-    weights = of.tower.parameters * _FLOAT * (1 if of.model.shared else 2)
-    ram = of.sizes.pairs * of.length * 2 * _FLOAT + 4 * weights
+    weights = of.tower.parameters * FLOAT * (1 if of.model.shared else 2)
+    ram = of.sizes.pairs * of.length * 2 * FLOAT + 4 * weights
     return Work(queries, "pairs read", factor * again * amount, factor * again * flops, ram=ram, disk=weights)
 
 
@@ -284,7 +187,7 @@ def _again(params: Any) -> int:
 
 
 def _ranker_bytes(of: Scene) -> int:
-    return encoder_shape(of.ranker.weights, of.ranker.layers).parameters * _FLOAT
+    return encoder_shape(of.ranker.weights, of.ranker.layers).parameters * FLOAT
 
 
 def _rerank(of: Scene) -> Work:
