@@ -73,6 +73,13 @@ def _add(groups: _Groups, name: str, summary: str, example: str) -> argparse.Arg
     return command
 
 
+def _positive(text: str) -> float:
+    """A number above 0."""
+    if not 0 < (value := float(text)) < float("inf"):
+        raise ValueError
+    return value
+
+
 def _json(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print one JSON object on stdout and nothing else there")
 
@@ -89,7 +96,16 @@ def _run(groups: _Groups) -> None:
     command.add_argument("--to", metavar="STAGE", help="stop after this stage")
     command.add_argument("--only", metavar="STAGE", help="run this stage alone, from artifacts that are there")
     command.add_argument("--refresh", metavar="STAGE", action="append", default=[], help="rebuild it (repeatable)")
-    command.add_argument("--dry-run", action="store_true", help="show what is cached and what would run")
+    command.add_argument(
+        "--dry-run", action="store_true", help="show what is cached, what would run, and what it costs"
+    )
+    command.add_argument(
+        "--gpu-tflops",
+        type=_positive,
+        default=100.0,
+        metavar="N",
+        help="--dry-run: assume that a GPU does N * 10^12 operations a second (default 100, a third of an A100's 312)",
+    )
     command.add_argument("--engine", choices=("local", "prefect"), default="local", help="who calls the stages")
     command.add_argument("--no-track", action="store_true", help="do not track and register with MLflow")
     _json(command)

@@ -1,7 +1,6 @@
 """What the command line prints: live progress on a terminal, plain lines elsewhere, and the tables at the end."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -11,13 +10,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from noisyir.builds import Meta
+from noisyir.config import Experiment, PublishedParams
+from noisyir.costs.forecast import Line, grouped, totals
+from noisyir.costs.nodes import Sizes
+from noisyir.costs.rates import Machine
+from noisyir.costs.table import HEADINGS, forecast_row, totals_lines
 from noisyir.observe import Observer, Silent
 from noisyir.plan import Forecast, Step
 from noisyir.report.detection import detection_rows
+from noisyir.report.published import published_rows
 from noisyir.report.summary import summary_rows
 from noisyir.runs import Outcome
 from noisyir.store import Store
 from noisyir.tables import read_parts
+
+_NEVER_FOLDS = 200  # columns: a table is as wide as it needs to be, up to this
 
 
 @contextmanager
@@ -75,14 +82,11 @@ class Live(Lines):
 def stdout_console() -> Console:
     """Standard output: as wide as the terminal, and wide enough not to fold tables in a file or a pipe."""
     console = Console(highlight=False, soft_wrap=True)
-    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=200)
+    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_NEVER_FOLDS)
 
 
-def print_forecast(states: Sequence[Forecast], *, as_json: bool) -> None:
-    """The dry run's table, or one JSON object."""
-    if as_json:
-        print(json.dumps({"steps": [{"name": s.step.name, "key": s.step.key, "state": s.state} for s in states]}))
-        return
+def print_forecast(states: Sequence[Forecast]) -> None:
+    """The table of a bench's dry run."""
     table = Table("stage", "state", "key", "pool", box=None)
     colours = {"cached": "green", "would run": "yellow", "not chosen": "dim"}
     for entry in states:
@@ -91,13 +95,46 @@ def print_forecast(states: Sequence[Forecast], *, as_json: bool) -> None:
     stdout_console().print(table)
 
 
-def print_outcome(outcome: Outcome, store: Store) -> None:
+def print_costs(exp: Experiment, lines: Sequence[Line], sizes: Sizes | None, machine: Machine) -> None:
+    """The table of a dry run: a row for each step, or for one of all rounds, then what it comes to."""
+    console = Console(highlight=False, soft_wrap=True, width=_NEVER_FOLDS)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in HEADINGS:
+        right = heading not in ("stage", "key", "", "from")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    for group in grouped(lines):
+        style = {"cached": "green", "not chosen": "dim"}.get(group.lines[0].entry.state, "")
+        table.add_row(*forecast_row(group), style=style)
+    console.print(table)
+    console.print()
+    if sizes and sizes.declared:
+        said = f" ({exp.expected.source})" if exp.expected.source else ""
+        console.print(f"{'sizes':<12}expected ones{said}: the data has not been read", markup=False)
+    for line in totals_lines(totals(lines), machine, sizes):
+        console.print(line, markup=False)
+    for entry in exp.published:
+        what = f"{entry.system} {entry.split} {entry.measure} {entry.value:.3f}"
+        console.print(f"{'published':<12}{what}: {entry.source}", markup=False)
+
+
+def print_absences(absences: Iterable[str]) -> None:
+    """What a plan was made without; its keys are marked ?."""
+    console = Console(highlight=False, soft_wrap=True)
+    for said in absences:
+        console.print(f"{'not there':<12}{said}", markup=False)
+
+
+def print_outcome(outcome: Outcome, store: Store, published: Sequence[PublishedParams] = ()) -> None:
     """The end of a run: result table, where things are, and what to type next."""
     console = stdout_console()
     console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
     if "comparison" in outcome.kept:
         console.print()
-        console.print(_table(summary_rows(_kept(store, outcome, "comparison"))))
+        comparison = _kept(store, outcome, "comparison")
+        console.print(_table(summary_rows(comparison)))
+        if rows := published_rows(comparison, published):
+            console.print("\npublished beside measured")
+            console.print(_table(rows))
     if "detection" in outcome.kept:
         console.print("\nwrong pairs found")
         console.print(_table(detection_rows(_kept(store, outcome, "detection"))))

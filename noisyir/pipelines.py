@@ -241,7 +241,8 @@ def _score_and_report(scene: Scene, runs: Outputs, *, curves: Output) -> None:
     sieves = {name or "start": mined.sieve_curves for name, mined in mines if mined.sieve_curves}
     about = _pick(data, "corpus", "queries", "pairs", "qrels", "excluded")
     settings = exp.model_dump(mode="json", exclude_defaults=True)
-    params = exp.report.model_copy(update={"title": exp.report.title or exp.name, "settings": settings})
+    filled = {"title": exp.report.title or exp.name, "settings": settings, "published": exp.published}
+    params = exp.report.model_copy(update=filled)
     results = {"comparison": comparison, "detection": detection, "curves": curves, "sieve_curves": sieves}
     results["mining"] = mining[-1] if mining else None
     report = plan.add(REPORT, params, metrics=metrics, runs=runs, **results, **about)

@@ -145,10 +145,11 @@ def execute(plan: Plan, choice: Choice, store: Store, run_step: RunStep) -> dict
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run would do with one step: reuse it, build it, or pass it by."""
+    """What a run would do with one step: reuse the build `meta`, build it, or pass it by."""
 
     step: Step
     state: Literal["cached", "would run", "not chosen"]
+    meta: Meta | None = None
 
 
 def forecast(plan: Plan, choice: Choice, store: Store) -> list[Forecast]:
@@ -168,7 +169,7 @@ def forecast(plan: Plan, choice: Choice, store: Store) -> list[Forecast]:
             if meta := store.find(step.stage.name, step.key, inputs):
                 done[step.name] = Result(meta, cached=True)
                 state = "cached"
-        states.append(Forecast(step, state))
+        states.append(Forecast(step, state, done[step.name].meta if state == "cached" else None))
     return states
 
 

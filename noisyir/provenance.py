@@ -1,15 +1,25 @@
 """Where a build's bytes came from: code and package versions, and digests of raw input."""
 
 import hashlib
-from collections.abc import Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec
+
+from noisyir.errors import DataError, MissingPackageError
 
 if TYPE_CHECKING:
     from noisyir.builds import Meta, Ref
     from noisyir.store import Store
+
+P = ParamSpec("P")
+
+ABSENT = "absent"  # stands for the digest of raw input that is not there, in plans that are only looked at
+
+_absences: ContextVar[dict[str, None] | None] = ContextVar("absences", default=None)
 
 _RECORDED = (
     "noisyir",
@@ -88,3 +98,33 @@ def lineage(store: "Store", refs: "Iterable[Ref]") -> "list[Meta]":
     for ref in refs:
         visit(ref)
     return list(ordered.values())
+
+
+@contextmanager
+def without_inputs() -> Iterator[dict[str, None]]:
+    """Plan although raw data or weights are not there: their digest is ABSENT.  Yields what is wrong, each once.
+
+    For plans that are looked at and not run: a run needs the digests and fails early.
+    """
+    said: dict[str, None] = {}
+    token = _absences.set(said)
+    try:
+        yield said
+    finally:
+        _absences.reset(token)
+
+
+def may_be_absent(digest: Callable[P, str]) -> Callable[P, str]:
+    """A function that digests raw input: under `without_inputs` it gives ABSENT instead of raising DataError."""
+
+    @wraps(digest)
+    def found(*args: P.args, **kwargs: P.kwargs) -> str:
+        try:
+            return digest(*args, **kwargs)
+        except (DataError, MissingPackageError) as error:
+            if (said := _absences.get()) is None:
+                raise
+            said[str(error)] = None
+            return ABSENT
+
+    return found

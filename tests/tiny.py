@@ -49,3 +49,33 @@ def write_beir(folder: Path, *, documents: int = 80, train: int = 60, held_out: 
 
 def _write_lines(path: Path, rows: list[dict[str, str]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_dpr(folder: Path, subset: str = "nq", *, train: int = 60, held_out: int = 12, seed: int = 0) -> Path:
+    """The same documents in the layout of DPR's release; a question's answer is the word that only its passage has."""
+    draw = random.Random(seed)
+    folder.mkdir(parents=True)
+    passages = []
+    for number in range(80):
+        topic = list(TOPICS)[number % len(TOPICS)]
+        words = [*draw.choices(TOPICS[topic], k=10), f"word{number}", f"mark{number}"]
+        passages.append((str(number + 1), " ".join(words), topic))
+    rows = ["id\ttext\ttitle", *("\t".join(passage) for passage in passages)]
+    (folder / "psgs_w100.tsv").write_text("\n".join(rows) + "\n")
+
+    def ask(number: int) -> tuple[str, list[str], str]:
+        doc_id, text, _ = passages[number * 7 % len(passages)]
+        words = text.split()
+        return " ".join([*draw.sample(words[:10], 2), words[10]]), [words[11]], doc_id
+
+    asked = [ask(number) for number in range(train + 2 * held_out)]
+    contexts = [
+        {"question": text, "answers": answers, "positive_ctxs": [{"title": "", "text": "", "passage_id": doc_id}]}
+        for text, answers, doc_id in asked
+    ]
+    (folder / f"biencoder-{subset}-train.json").write_text(json.dumps(contexts[:train]))
+    (folder / f"biencoder-{subset}-dev.json").write_text(json.dumps(contexts[train : train + held_out]))
+    for split, some in (("dev", asked[train : train + held_out]), ("test", asked[train + held_out :])):
+        lines = [f"{text}\t{answers}" for text, answers, _ in some]
+        (folder / f"{subset}-{split}.qa.csv").write_text("\n".join(lines) + "\n")
+    return folder

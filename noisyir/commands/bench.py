@@ -23,7 +23,7 @@ def run(args: Namespace) -> int:
     suite = _suite(args)
     plan, choice, store = noise_bench(suite), Choice(refresh=tuple(args.refresh)), open_store(args)
     if args.dry_run:
-        print_forecast(forecast(plan, choice, store), as_json=False)
+        print_forecast(forecast(plan, choice, store))
         return 0
     store.check_writable()
     runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])

@@ -3,16 +3,22 @@
 import json
 import sys
 from argparse import Namespace
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from noisyir import experiments
 from noisyir.commands import open_store
-from noisyir.console import observer_for, print_forecast, print_outcome
+from noisyir.config import Experiment
+from noisyir.console import observer_for, print_absences, print_costs, print_outcome
+from noisyir.costs.forecast import lines_of, totals
+from noisyir.costs.rates import Machine
+from noisyir.costs.table import forecast_json
 from noisyir.errors import ConfigError
 from noisyir.pipelines import train_retriever
 from noisyir.plan import Choice, forecast
+from noisyir.provenance import without_inputs
 from noisyir.runs import Outcome, run_experiment
 from noisyir.store import Store
 from noisyir.tables import read_parts
@@ -28,8 +34,7 @@ def run(args: Namespace) -> int:
     choice = Choice(to=args.to, only=args.only, refresh=tuple(args.refresh))
     store = open_store(args)
     if args.dry_run:
-        states = forecast(train_retriever(exp), choice, store)
-        print_forecast(states, as_json=args.json)
+        _dry_run(exp, choice, store, Machine(gpu_tflops=args.gpu_tflops), as_json=args.json)
         return 0
     store.check_writable()
     tracker = open_tracker(experiment=exp, home=store.home, enabled=not args.no_track)
@@ -39,8 +44,21 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps(describe(outcome, store), indent=2))
     else:
-        print_outcome(outcome, store)
+        print_outcome(outcome, store, exp.published)
     return 0
+
+
+def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *, as_json: bool) -> None:
+    """Say what would run and what it would cost, also where data or weights are not there yet."""
+    with without_inputs() as absences:
+        states = forecast(train_retriever(exp), choice, store)
+    lines, sizes = lines_of(states, store, exp.expected, machine)
+    if as_json:
+        absent = {"absent": list(absences), "sizes": sizes and asdict(sizes)}
+        print(json.dumps({**forecast_json(lines, totals(lines), machine), **absent}))
+        return
+    print_costs(exp, lines, sizes, machine)
+    print_absences(absences)
 
 
 def _prefect_engine() -> Any:

@@ -21,6 +21,7 @@ from noisyir.config.base import (
 )
 from noisyir.config.data import (
     CorruptParams,
+    ExpectedParams,
     HideParams,
     IngestParams,
     PairColumn,
@@ -61,6 +62,7 @@ from noisyir.config.noise import (
 from noisyir.config.results import (
     CompareParams,
     NoiseTableParams,
+    PublishedParams,
     ReportParams,
     ScoreParams,
 )
@@ -102,6 +104,7 @@ __all__ = [
     "DebiasedParams",
     "DetectParams",
     "EncodeParams",
+    "ExpectedParams",
     "Experiment",
     "FilterParams",
     "Fraction",
@@ -119,6 +122,7 @@ __all__ = [
     "PairColumn",
     "Params",
     "PseudoLabelParams",
+    "PublishedParams",
     "RandomRunParams",
     "RankerJudgeParams",
     "RankerParams",

@@ -12,15 +12,19 @@ PairColumn = Literal["query", "document", "query_id", "doc_id", "title", "source
 class IngestParams(Params):
     """Where the raw data lies and how it becomes tables."""
 
-    dataset: Literal["pydocs", "beir", "squad", "pairs", "msmarco"] = Field(
+    dataset: Literal["pydocs", "beir", "squad", "pairs", "msmarco", "dpr"] = Field(
         "pydocs", description="the raw data's format"
     )
     path: Location = Field(
-        None, description="folder of the raw files (beir, squad, msmarco), or file (pairs); pydocs: none"
+        None, description="folder of the raw files (beir, squad, msmarco, dpr), or file (pairs); pydocs: none"
     )
     corpus: Location = Field(None, description="pairs: the documents' file, where the pairs only name them")
     columns: dict[PairColumn, str | None] = Field(
         {}, description="pairs: which column is what, where the usual names do not tell; null: none is"
+    )
+    subset: str = Field("nq", pattern="^[a-z0-9]+$", description="dpr: whose questions, as file names have it")
+    positives: Literal["first", "all"] = Field(
+        "first", description="dpr: which of a question's positive_ctxs make pairs; DPR trains on the first"
     )
     dev_queries: NonNegativeInt = Field(1000, description="pydocs: queries held out to choose by")
     test_queries: NonNegativeInt = Field(2000, description="pydocs: queries held out to report on")
@@ -37,6 +41,22 @@ class IngestParams(Params):
     on_empty: Literal["error", "exclude"] = Field(
         "error", description="a document without title and text, or a query without text: refuse, or leave out"
     )
+    on_unknown: Literal["error", "exclude"] = Field(
+        "error", description="a judgement of a document that the collection lacks: refuse, or leave out"
+    )
+
+
+class ExpectedParams(Params):
+    """How large data is known to be, for a forecast before it was read; null: not known.  No result depends on it."""
+
+    documents: PositiveInt | None = Field(None, description="in the collection")
+    train_queries: PositiveInt | None = Field(None, description="training queries with a pair")
+    train_pairs: PositiveInt | None = Field(None, description="training pairs; null: one a query")
+    dev_queries: NonNegativeInt = Field(0, description="dev queries")
+    test_queries: NonNegativeInt = Field(0, description="test queries")
+    document_tokens: PositiveInt | None = Field(None, description="mean length of title and text; null: full length")
+    query_tokens: PositiveInt | None = Field(None, description="mean length of a query; null: full length")
+    source: str = Field("", description="where the numbers come from")
 
 
 class CorruptParams(Params):

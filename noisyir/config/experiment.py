@@ -7,10 +7,10 @@ from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_v
 
 from noisyir.config.ar2 import Ar2Params, RankerParams, RoundParams, TrainAr2Params
 from noisyir.config.base import Params
-from noisyir.config.data import CorruptParams, HideParams, IngestParams
+from noisyir.config.data import CorruptParams, ExpectedParams, HideParams, IngestParams
 from noisyir.config.mining import JudgesParams, MineParams, RefreshParams, ScoreLossGroupsParams, ScoreNegativesParams
 from noisyir.config.noise import AuditParams, DetectParams, RepairParams, ScorePairsParams
-from noisyir.config.results import CompareParams, NoiseTableParams, ReportParams, ScoreParams
+from noisyir.config.results import CompareParams, NoiseTableParams, PublishedParams, ReportParams, ScoreParams
 from noisyir.config.retrieval import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
 from noisyir.config.rocketqa import RocketqaParams
 from noisyir.config.training import (
@@ -30,6 +30,8 @@ class Experiment(Params):
     description: str = Field("", description="one line on what the experiment shows")
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
     data: IngestParams = IngestParams()
+    expected: ExpectedParams = ExpectedParams()
+    published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown beside the measured ones")
     hide: HideParams = HideParams()
     noise: CorruptParams = CorruptParams()
     bm25_index: Bm25IndexParams = Bm25IndexParams()

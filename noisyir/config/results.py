@@ -37,6 +37,16 @@ class NoiseTableParams(Params):
     alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value that is called significant")
 
 
+class PublishedParams(Params):
+    """A number from a paper, to stand beside ours."""
+
+    system: str = Field(description="ours that it stands beside: a method, bm25, or METHOD_reranked")
+    split: Split = Field("test", description="the split that it was measured on")
+    measure: str = Field(description="as score names it: AnswerMatch@20 is the papers' R@20 of open questions")
+    value: float = Field(description="in the measure's own unit: 0.86 for 86.0 %")
+    source: str = Field(description="where it stands, and what differs")
+
+
 class ReportParams(Params):
     """The page that shows the result."""
 
@@ -47,3 +57,4 @@ class ReportParams(Params):
     settings: dict[str, Any] = Field(
         {}, description="the experiment's, filled in by the pipeline: to make the page again"
     )
+    published: tuple[PublishedParams, ...] = Field((), description="the experiment's, filled in by the pipeline")

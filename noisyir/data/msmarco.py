@@ -1,94 +1,169 @@
-"""MS MARCO's own layout: collection.tsv, queries.SPLIT.tsv and qrels.SPLIT.tsv (Bajaj et al., 2016; TREC DL)."""
+"""MS MARCO's own layouts (Bajaj et al., 2016; TREC DL), and that of RocketQA's release: which one, the files tell."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from noisyir.config import Split
 from noisyir.data.records import Document, Judgement, Query, relevance_of
-from noisyir.data.text_files import folder_with, utf8_lines
+from noisyir.data.text_files import folder_with, one_of, utf8_lines
 from noisyir.errors import DataError
 from noisyir.provenance import files_digest
 
-_COLLECTION = "collection.tsv"
+_Read = Callable[[Path, Path | None], Iterator[Document]]
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What files are called; {split} stands for a split, and for `dev.small`, the passages' usual dev set."""
+
+    collection: str
+    read: _Read
+    queries: str
+    qrels: tuple[str, ...]
+    columns: int = 4
+    titles: str | None = None
+    addition: str | None = None
 
 
 @dataclass(frozen=True)
 class MsmarcoFolder:
-    """Passages and queries are streamed line by line; which qrels files exist decides which splits there are."""
+    """Documents and queries are streamed line by line; which qrels files exist decides which splits there are.
+
+    titles: the file of the documents' titles; addition: further training positives that nobody judged (RocketQA).
+    """
 
     name: str
     root: Path
-    qrels: dict[Split, Path]
+    layout: _Layout
+    collection: Path
+    queries_of: Mapping[Split, Path]
+    qrels: Mapping[Split, Path]
+    titles: Path | None
+    addition: Path | None
 
     @classmethod
     def open(cls, path: str | None) -> "MsmarcoFolder":
         """DataError when the folder, its collection, every qrels file, or a split's queries are missing."""
-        root = folder_with(path, "msmarco", (_COLLECTION,))
-        qrels = {split: found for split in get_args(Split) if (found := _qrels(root, split))}
-        if not qrels:
-            raise DataError(f"{root} lacks qrels: put qrels.train.tsv, qrels.dev.tsv or qrels.test.tsv in it (or .txt)")
-        if missing := [file.name for file in _queries(root, qrels) if not file.is_file()]:
-            raise DataError(f"{root} lacks {', '.join(missing)}: each split with qrels needs its queries")
-        return cls(root.name, root, qrels)
+        root = folder_with(path, "msmarco", (), holds=_COLLECTIONS)
+        there = [(layout, file) for layout in _LAYOUTS if (file := one_of(root, [layout.collection]))]
+        if len(there) != 1:
+            said = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
+            raise DataError(f"{root} {said}: dataset msmarco needs one of these")
+        [(layout, collection)] = there
+        files = {split: found for split in get_args(Split) if (found := _of_split(root, layout, split))}
+        if not files:
+            names = " or ".join(layout.qrels[0].format(split=split) for split in get_args(Split))
+            raise DataError(f"{root} lacks qrels: put {names} in it")
+        titles, addition = (one_of(root, [name]) if name else None for name in (layout.titles, layout.addition))
+        queries, qrels = ({split: both[place] for split, both in files.items()} for place in (0, 1))
+        return cls(root.name, root, layout, collection, queries, qrels, titles, addition)
 
     def digest(self) -> str:
         """A hash of the bytes of all files that are read."""
         return files_digest(self.root, self._files())
 
     def documents(self) -> Iterator[Document]:
-        """The lines of collection.tsv; passages have no titles."""
-        path = self.root / _COLLECTION
-        for number, pid, text in _two_columns(path):
-            yield Document(pid, "", text, f"{path} line", number)
+        """The lines of the collection; passages have no titles, but in RocketQA's release."""
+        return self.layout.read(self.collection, self.titles)
 
     def queries(self) -> Iterator[Query]:
         """The lines of every queries file whose split has qrels."""
-        for split, path in zip(self.qrels, _queries(self.root, self.qrels), strict=True):
-            for number, qid, text in _two_columns(path):
+        for split, path in self.queries_of.items():
+            for number, (qid, text) in _columns(path, 2, "id<TAB>text"):
                 yield Query(qid, text, (), f"{path} line", number, split)
 
     def judgements(self) -> Iterator[Judgement]:
         """The lines of every qrels file, 0 and all grades.  DataError for a wrong column count or relevance."""
+        judged = set()
         for split, path in self.qrels.items():
-            for number, line in utf8_lines(path):
-                if not (fields := line.split()):
-                    continue
-                if len(fields) != 4:
-                    raise DataError(
-                        f"{path} line {number}: expected 4 columns, qid 0 pid grade, found {len(fields)}: {line!r:.60}"
-                    )
-                relevance = relevance_of(fields[3], f"{path} line {number}")
-                yield Judgement(fields[0], fields[2], relevance, split, None, f"{path} line", number)
+            for number, fields in self._fields(path):
+                where, grade = f"{path} line", "1" if len(fields) == 2 else fields[3]
+                pair = fields[0], fields[-1] if len(fields) == 2 else fields[2]
+                if self.addition and split == "train":
+                    judged.add(pair)
+                yield Judgement(*pair, relevance_of(grade, f"{where} {number}"), split, None, where, number)
+        if self.addition:
+            for number, (qid, pid) in self._fields(self.addition):
+                if (qid, pid) not in judged:
+                    yield Judgement(qid, pid, None, "train", None, f"{self.addition} line", number)
 
     def facts(self) -> dict[str, Any]:
         """Which splits the folder has, and which queries and qrels in it are not read."""
         read = self._files()
-        there = [path for kind in ("queries", "qrels") for path in self.root.glob(f"{kind}.*")]
-        return {"splits": list(self.qrels), "not_read": sorted(path.name for path in there if path not in read)}
+        there = [path for kind in ("*queries.*", "*qrels.*", "*.query.*") for path in self.root.glob(kind)]
+        not_read = sorted({path.name for path in there if path not in read})
+        return {"splits": list(self.qrels), "not_read": not_read}
+
+    def _fields(self, path: Path) -> Iterator[tuple[int, list[str]]]:
+        """The columns of qrels, between tabs or spaces."""
+        count = self.layout.columns
+        expected = "qid pid" if count == 2 else "qid 0 pid grade"
+        for number, line in utf8_lines(path):
+            if not (fields := line.split()):
+                continue
+            if len(fields) != count:
+                raise DataError(
+                    f"{path} line {number}: expected {count} columns, {expected}, found {len(fields)}: {line!r:.60}"
+                )
+            yield number, fields
 
     def _files(self) -> list[Path]:
-        return [self.root / _COLLECTION, *_queries(self.root, self.qrels), *self.qrels.values()]
+        files = self.collection, self.titles, *self.queries_of.values(), *self.qrels.values(), self.addition
+        return [file for file in files if file]
 
 
-def _qrels(root: Path, split: Split) -> Path | None:
-    found = [path for suffix in ("tsv", "txt") if (path := root / f"qrels.{split}.{suffix}").is_file()]
-    if len(found) > 1:
-        raise DataError(f"{root} has {found[0].name} and {found[1].name}: keep the one that is to be read")
-    return found[0] if found else None
+def _of_split(root: Path, layout: _Layout, split: Split) -> tuple[Path, Path] | None:
+    """The queries and the qrels of a split; None where it has no qrels.  DataError when they lack their queries."""
+    names = {split: layout.qrels, "dev.small": layout.qrels} if split == "dev" else {split: layout.qrels}
+    qrels = one_of(root, [name.format(split=part) for part, of in names.items() for name in of])
+    if qrels is None:
+        return None
+    part = "dev.small" if "dev.small" in qrels.name else split
+    queries = one_of(root, [layout.queries.format(split=part)])
+    if queries is None:
+        raise DataError(f"{root} lacks {layout.queries.format(split=part)}: each split with qrels needs its queries")
+    return queries, qrels
 
 
-def _queries(root: Path, splits: dict[Split, Path]) -> list[Path]:
-    return [root / f"queries.{split}.tsv" for split in splits]
-
-
-def _two_columns(path: Path) -> Iterator[tuple[int, str, str]]:
-    """(line number, id, text); empty lines are passed over."""
+def _columns(path: Path, count: int, expected: str) -> Iterator[tuple[int, list[str]]]:
+    """(line number, cells) of a tab-separated file without quotes; empty lines are passed over."""
     for number, line in utf8_lines(path):
         if not line:
             continue
         fields = line.split("\t")
-        if len(fields) != 2:
-            raise DataError(f"{path} line {number}: expected id<TAB>text, found {len(fields)} tab-separated columns")
-        yield number, fields[0], fields[1]
+        if len(fields) != count:
+            raise DataError(f"{path} line {number}: expected {expected}, found {len(fields)} tab-separated columns")
+        yield number, fields
+
+
+def _passages(path: Path, titles: Path | None) -> Iterator[Document]:
+    """Columns pid and text; the title, where there are titles, is of the same pid, and "-" is none."""
+    title_of: dict[str, str] = {}
+    if titles is not None:
+        title_of = {pid: title for _, (pid, title) in _columns(titles, 2, "id<TAB>title") if title.strip() != "-"}
+    for number, (pid, text) in _columns(path, 2, "id<TAB>text"):
+        yield Document(pid, title_of.get(pid, ""), text, f"{path} line", number)
+
+
+def _documents(path: Path, _: Path | None) -> Iterator[Document]:
+    """Columns docid, url, title and body; the url is not read."""
+    for number, (docid, _url, title, body) in _columns(path, 4, "docid<TAB>url<TAB>title<TAB>body"):
+        yield Document(docid, title, body, f"{path} line", number)
+
+
+_LAYOUTS = (
+    _Layout("collection.tsv", _passages, "queries.{split}.tsv", ("qrels.{split}.tsv", "qrels.{split}.txt")),
+    _Layout("msmarco-docs.tsv", _documents, "msmarco-doc{split}-queries.tsv", ("msmarco-doc{split}-qrels.tsv",)),
+    _Layout(
+        "para.txt",
+        _passages,
+        "{split}.query.txt",
+        ("qrels.{split}.tsv",),
+        columns=2,
+        titles="para.title.txt",
+        addition="qrels.train.addition.tsv",
+    ),
+)
+_COLLECTIONS = " or ".join(layout.collection for layout in _LAYOUTS)

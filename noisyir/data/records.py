@@ -23,7 +23,7 @@ class Document(NamedTuple):
 class Query(NamedTuple):
     """A query and, in question answering, the texts that count as its answer.
 
-    `split` is that of one without judgements, None where the data does not say.
+    split: of one without judgements, None where the data does not say; else judgements say it.
     """
 
     query_id: str
@@ -73,7 +73,7 @@ class Source(Protocol):
         """Every query."""
 
     def judgements(self) -> Iterator[Judgement]:
-        """Every judgement; a query's split is that of its judgements."""
+        """Every judgement; a query's split is that of its judgements, where it has any."""
 
     def facts(self) -> dict[str, Any]:
         """What is worth keeping about how the data was made (JSON); known once the records were read."""

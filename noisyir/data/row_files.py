@@ -1,8 +1,6 @@
 """Files of rows with named columns (jsonl, csv, tsv, parquet), read as a stream; faults are named by their place."""
 
 import csv
-import gzip
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -91,13 +89,13 @@ def _columns(path: Path, suffix: str) -> tuple[str, ...]:
 
 
 def _objects(path: Path) -> Iterator[Row]:
-    return ((number, parse_object(line, f"{path} line {number}")) for number, line in _lines(path) if line.strip())
+    return ((number, parse_object(line, f"{path} line {number}")) for number, line in utf8_lines(path) if line.strip())
 
 
 def _cells(path: Path, suffix: str) -> Iterator[tuple[int, list[str]]]:
     """(first line, cells) of every record, the header too.  A tsv has no quotes: its cells are as they stand."""
     csv.field_size_limit(_LARGEST_FIELD)
-    lines = (f"{line}\n" for _, line in _lines(path))
+    lines = (f"{line}\n" for _, line in utf8_lines(path))
     if suffix == ".csv":
         records = csv.reader(lines, strict=True)
     else:
@@ -110,21 +108,6 @@ def _cells(path: Path, suffix: str) -> Iterator[tuple[int, list[str]]]:
             line = records.line_num
     except csv.Error as error:
         raise DataError(f"{path} line {line + 1}: not {suffix[1:]}: {error}") from error
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    if not path.name.lower().endswith(".gz"):
-        yield from utf8_lines(path)
-        return
-    number = 0
-    try:
-        with gzip.open(path) as handle:
-            for number, raw in enumerate(handle, 1):
-                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} line {number}: not UTF-8; convert it, for example with iconv -t UTF-8") from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: damaged after line {number}: {error}") from error
 
 
 def _parquet(path: Path) -> pq.ParquetFile:

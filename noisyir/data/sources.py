@@ -2,12 +2,14 @@
 
 from noisyir.config import IngestParams
 from noisyir.data.beir import BeirFolder
+from noisyir.data.dpr import DprFolder
 from noisyir.data.msmarco import MsmarcoFolder
 from noisyir.data.pairs import PairsFile
 from noisyir.data.pydocs import PythonDocs
 from noisyir.data.records import Source
 from noisyir.data.squad import SquadFolder
 from noisyir.errors import DataError
+from noisyir.provenance import may_be_absent
 
 
 def open_source(params: IngestParams, workers: int | None = None) -> Source:
@@ -18,6 +20,8 @@ def open_source(params: IngestParams, workers: int | None = None) -> Source:
         raise DataError(f"data.corpus and data.columns belong to dataset pairs, not to {params.dataset}: drop them")
     if params.dataset == "beir":
         return BeirFolder.open(params.path)
+    if params.dataset == "dpr":
+        return DprFolder.open(params.path, params.subset, params.positives)
     if params.dataset == "msmarco":
         return MsmarcoFolder.open(params.path)
     if params.dataset == "squad":
@@ -29,6 +33,7 @@ def open_source(params: IngestParams, workers: int | None = None) -> Source:
     return PythonDocs(params.dev_queries, params.test_queries, params.max_documents, workers)
 
 
+@may_be_absent
 def source_digest(params: IngestParams) -> str:
     """A hash of the raw data's content, for the key of ingest.  DataError when a folder or file is missing."""
     return open_source(params).digest()

@@ -1,42 +1,70 @@
 """Text and JSON files whose faults are reported with file and line."""
 
+import gzip
 import json
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from noisyir.errors import DataError
 
 
-def folder_with(path: str | None, dataset: str, files: tuple[str, ...]) -> Path:
-    """The folder at `path`.  DataError when no path was given, or the folder or one of `files` is missing."""
+def folder_with(path: str | None, dataset: str, files: tuple[str, ...], *, holds: str = "") -> Path:
+    """The folder at `path`.  DataError when no path was given, or the folder or one of `files` is missing.
+
+    holds: what messages say should be in it, where `files` do not.
+    """
+    holds = holds or ", ".join(files)
     if path is None:
-        raise DataError(f"dataset {dataset} needs a folder: data.path=FOLDER with {', '.join(files)}")
+        raise DataError(f"dataset {dataset} needs a folder: data.path=FOLDER with {holds}")
     root = Path(path)
     if not root.is_dir():
-        raise DataError(f"{root} is not a folder: set data.path to the folder with {', '.join(files)}")
+        raise DataError(f"{root} is not a folder: set data.path to the folder with {holds}")
     if missing := [name for name in files if not (root / name).is_file()]:
         raise DataError(f"{root} lacks {', '.join(missing)}, which dataset {dataset} needs")
     return root
 
 
-def utf8_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number from 1, line without its end) of a text file; a byte order mark is dropped.
+def one_of(root: Path, names: Iterable[str]) -> Path | None:
+    """The file of one of these names under `root`, perhaps gzipped.  DataError when there are several."""
+    found = [path for name in names for zipped in ("", ".gz") if (path := root / f"{name}{zipped}").is_file()]
+    if len(found) > 1:
+        both = " and ".join(path.relative_to(root).as_posix() for path in found[:2])
+        raise DataError(f"{root} has {both}: keep the one that is to be read")
+    return found[0] if found else None
 
-    DataError, with line and byte, when the file is not UTF-8.
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file; those of a .gz file as they were before compression."""
+    zipped = path.name.lower().endswith(".gz")
+    with cast(IO[bytes], gzip.open(path)) if zipped else path.open("rb") as handle:
+        yield handle
+
+
+DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)  # what reading a .gz file that is none, or is cut off, raises
+
+
+def utf8_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number from 1, line without its end) of a text file, perhaps gzipped; a byte order mark is dropped.
+
+    DataError, with line and byte, when the file is not UTF-8, and when a .gz file is damaged.
     """
-    offset = 0
-    with path.open("rb") as handle:
-        for number, raw in enumerate(handle, 1):
-            try:
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise DataError(
-                    f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file); convert it, "
-                    f"for example with iconv -t UTF-8"
-                ) from error
-            offset += len(raw)
-            yield number, line.rstrip("\r\n")
+    number = offset = 0
+    try:
+        with open_bytes(path) as handle:
+            for number, raw in enumerate(handle, 1):
+                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                offset += len(raw)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file); convert it, "
+            "for example with iconv -t UTF-8"
+        ) from error
+    except DAMAGED as error:
+        raise DataError(f"{path}: damaged after line {number}: {error}") from error
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -52,16 +80,22 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
         if "\\ud" in text or "\\uD" in text:
-            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is JSON, but not text
+            refuse_half_surrogates(value, where)
     except json.JSONDecodeError as error:
         raise DataError(f"{where}: invalid JSON: {error.msg} at {_position(error)}") from error
-    except UnicodeEncodeError as error:
-        raise DataError(f"{where}: a \\ud... escape without its other half is not valid Unicode") from error
     except RecursionError as error:
         raise DataError(f"{where}: invalid JSON: nested too deeply") from error
     if not isinstance(value, dict):
         raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
     return value
+
+
+def refuse_half_surrogates(value: Any, where: str) -> None:
+    """DataError, starting with `where`, when decoded JSON holds half a surrogate pair, which is not text."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: a \\ud... escape without its other half is not valid Unicode") from error
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Checks every format alike, in one pass: what is wrong is an error with its place, what is left out is counted."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -73,7 +73,7 @@ class Validator:
                     f"first at {first}"
                 )
             self._keep_judgement(record)
-        if not self._judged:
+        if not self._judged and not any(map(self._is_answered, self._queries.values())):
             raise DataError(
                 f"{self.name}: no judgement joins a kept query to a kept document: check the qrels "
                 "or the pairs, or raise data.max_documents"
@@ -81,14 +81,8 @@ class Validator:
 
     def tables(self) -> dict[str, pa.Table]:
         """Every artifact but the corpus, by name."""
-        self._drop_held_out()
-        judged = list(self._judged.values())
-        splits = {record.query_id: record.split for record in judged}
-        for query_id, query in self._queries.items():
-            if query_id not in splits and self._may_train(query):
-                splits[query_id] = "train"
-            elif query_id not in splits:
-                self._left_out.setdefault(("query", query_id), "no judgement of a kept document")
+        splits = self._splits()
+        judged = [record for record in self._judged.values() if record.query_id in splits]
         kept = [query for query in self._queries.values() if query.query_id in splits]
         training = [record for record in judged if record.split in TRAINING and _is_positive(record)]
         rows: list[tuple[Artifact, Sequence[Sequence[Any]]]] = [
@@ -100,21 +94,33 @@ class Validator:
         ]
         return {artifact.name: _table(artifact, found) for artifact, found in rows}
 
-    def _drop_held_out(self) -> None:
-        """Leave out all but `max_held_out` queries of each held-out split: those with the least hashed ids stay."""
+    def _splits(self) -> dict[str, Split]:
+        """The split of every query that is kept: by its judgements, or as its answers or its place allow."""
+        splits = {record.query_id: record.split for record in self._judged.values()}
+        for query_id, query in self._queries.items():
+            if query_id in splits:
+                continue
+            if query.split is not None and self._is_answered(query):
+                splits[query_id] = query.split
+            elif self._may_train(query):
+                splits[query_id] = "train"
+            else:
+                self._left_out.setdefault(("query", query_id), "no judgement of a kept document")
+        for query_id in self._beyond(splits):
+            self._left_out["query", query_id] = "beyond max_held_out"
+            del splits[query_id]
+        return splits
+
+    def _beyond(self, splits: Mapping[str, Split]) -> Iterator[str]:
+        """All but `max_held_out` queries of each held-out split: those with the least hashed ids stay."""
         if self.params.max_held_out is None:
             return
-        splits: dict[Split, set[str]] = {}
-        for record in self._judged.values():
-            if record.split != "train":
-                splits.setdefault(record.split, set()).add(record.query_id)
-        beyond = {
-            query_id
-            for queries in splits.values()
-            for query_id in sorted(queries, key=lambda name: sha256(name.encode()).digest())[self.params.max_held_out :]
-        }
-        self._left_out |= {("query", query_id): "beyond max_held_out" for query_id in beyond}
-        self._judged = {pair: record for pair, record in self._judged.items() if record.query_id not in beyond}
+        by_split: dict[Split, list[str]] = {}
+        for query_id, split in splits.items():
+            if split != "train":
+                by_split.setdefault(split, []).append(query_id)
+        for queries in by_split.values():
+            yield from sorted(queries, key=lambda name: sha256(name.encode()).digest())[self.params.max_held_out :]
 
     def excluded_counts(self) -> dict[str, int]:
         """How many of each kind were left out for each reason."""
@@ -146,14 +152,19 @@ class Validator:
         beyond = kind == "document" and most is not None and self.kept_documents >= most
         return "beyond max_documents" if beyond else None
 
+    def _is_answered(self, query: Query) -> bool:
+        """Whether its answers alone can score a query."""
+        kept = ("query", query.query_id) not in self._left_out
+        return kept and query.split is not None and any(answer.strip() for answer in query.answers)
+
     def _check_known(self, record: Judgement, rest: Iterator[Judgement]) -> None:
         if record.query_id not in self._queries:
             raise DataError(f"{_place(record)}: unknown query {record.query_id!r}")
-        if record.doc_id not in self._documents:
+        if record.doc_id not in self._documents and self.params.on_unknown == "error":
             unknown = {record.doc_id} | {other.doc_id for other in rest if other.doc_id not in self._documents}
             raise DataError(
                 f"{_place(record)}: unknown document {record.doc_id!r}; {len(unknown)} of the documents named from "
-                "here on are not in the corpus"
+                "here on are not in the corpus; leave such judgements out with data.on_unknown=exclude"
             )
         first = self._split_from.setdefault(record.query_id, record)
         if first.split != record.split:
@@ -164,7 +175,9 @@ class Validator:
 
     def _keep_judgement(self, record: Judgement) -> None:
         pair = record.query_id, record.doc_id
-        if ("document", record.doc_id) in self._left_out:
+        if record.doc_id not in self._documents:
+            self._left_out["judgement", " ".join(pair)] = "its document is not in the corpus"
+        elif ("document", record.doc_id) in self._left_out:
             self._left_out["judgement", " ".join(pair)] = "its document is left out"
         elif ("query", record.query_id) in self._left_out:
             self._left_out["judgement", " ".join(pair)] = "its query is left out"

@@ -5,6 +5,7 @@ from noisyir.errors import ConfigError
 from noisyir.methods.scene import Scene
 from noisyir.models.weights import MINILM, classifier_digest, locate_weights, weights_digest
 from noisyir.plan import Output, Outputs
+from noisyir.provenance import may_be_absent
 from noisyir.stages.ar2 import AR2
 from noisyir.stages.init_ranker import INIT_RANKER
 from noisyir.stages.warm_up import WARM_UP
@@ -81,6 +82,7 @@ def initial_ranker(scene: Scene) -> Output:
     return scene.plan.add(INIT_RANKER, params, scene.label, weights=_digest(params))["ranker"]
 
 
+@may_be_absent
 def _digest(params: InitRankerParams) -> str:
     """What stands for the content of the ranker's weights in the key of INIT_RANKER."""
     if params.weights == MINILM:

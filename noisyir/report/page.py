@@ -17,6 +17,7 @@ from noisyir.report.flow import flow_graph
 from noisyir.report.history import Build
 from noisyir.report.mining import FalseNegatives
 from noisyir.report.pages import templates
+from noisyir.report.published import published_rows
 from noisyir.report.queries import Changes
 from noisyir.report.summary import p_value, signed
 
@@ -61,6 +62,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         confidence=_confidence(builds),
         splits=_result_tables(comparison, systems),
         tests=[row for row in comparison if row["baseline"] is not None],
+        published=published_rows(results.comparison, params.published),
         curves=_curve_charts(results.curves),
         detection=detection_rows(results.detection) if results.detection else [],
         mining=results.false_negatives,

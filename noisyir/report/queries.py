@@ -10,10 +10,13 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True)
 class Change:
-    """A query, one relevant document, its rank in every system (None: not retrieved) and the gain in the measure."""
+    """A query, one relevant document, its rank in every system (None: not retrieved) and the gain in the measure.
+
+    Of a query that is scored by its answers alone no document is known to be relevant: doc_id is None.
+    """
 
     query_id: str
-    doc_id: str
+    doc_id: str | None
     ranks: tuple[int | None, ...]
     gain: float
 
@@ -54,7 +57,9 @@ def largest_changes(
     ranks = _relevant_ranks([query_ids[place] for place in (*best, *worst)], runs, qrels)
 
     def change(place: int) -> Change:
-        of_query = ranks[query_ids[place]]
+        of_query = ranks.get(query_ids[place])
+        if of_query is None:
+            return Change(query_ids[place], None, (), float(gains[place]))
         doc_id = min(of_query, key=lambda doc_id: (min((r for r in of_query[doc_id] if r), default=np.inf), doc_id))
         return Change(query_ids[place], doc_id, of_query[doc_id], float(gains[place]))
 

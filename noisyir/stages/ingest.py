@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.config import IngestParams
+from noisyir.config import HELD_OUT, IngestParams
 from noisyir.data.sources import open_source
 from noisyir.data.validate import Validator
 from noisyir.schemas import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
@@ -29,7 +29,7 @@ def ingest(job: Job[IngestParams]) -> None:
     job.note("excluded", checked.excluded_counts())
     if "train" not in tables["pairs"]["split"].unique().to_pylist():
         job.note("training", "no training pairs: this data can be searched and scored, not trained on")
-    if not tables["qrels"].num_rows:
+    if not tables["qrels"].num_rows and not {*HELD_OUT} & {*tables["queries"]["split"].unique().to_pylist()}:
         job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
 
 

@@ -39,7 +39,8 @@ def report(job: Job[ReportParams]) -> None:
     comparison, queries, pairs, qrels = (job.table(name) for name in ("comparison", "queries", "pairs", "qrels"))
     changes = _changes(job, comparison, qrels)
     examples = example_pairs(pairs, job.params.examples)
-    shown = [doc_id for _, doc_id in examples] + [change.doc_id for change in (changes.all() if changes else ())]
+    changed = [change.doc_id for change in (changes.all() if changes else ())]
+    shown = [doc_id for _, doc_id in examples] + [doc_id for doc_id in changed if doc_id is not None]
     corpus = read_corpus(job.batches("corpus"), shown)
     optional = ("curves", "detection", "mining")
     curves, detection, mining = (job.table(name) if job.has(name) else None for name in optional)
@@ -85,7 +86,7 @@ def _builds(job: Job[Any]) -> "list[Build]":
 
 REPORT = Stage(
     name="report",
-    version=3,
+    version=4,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def score(job: Job[ScoreParams]) -> None:
-    """Score the run on each split; write the scored rows in TREC form beside the values."""
+    """Score the run on each split; write the scored rows in TREC form beside the values.
+
+    A split without judgements is scored by answers alone.
+    """
     from noisyir.eval import trec
     from noisyir.eval.measures import judged, per_query, ranked
 
@@ -24,10 +27,15 @@ def score(job: Job[ScoreParams]) -> None:
         for split in params.splits:
             query_ids = queries.filter(pa.compute.equal(queries["split"], split))["query_id"].to_pylist()
             judgements = judged(qrels, query_ids)
-            if not judgements:
-                raise DataError(f"score.splits: no query of split {split!r} has a relevant document in the qrels")
             rows = ranked(run, query_ids, ignore_same_id=params.ignore_same_id)
-            for values in (per_query(rows, judgements, params.measures), *_answer_match(job, rows, query_ids)):
+            found = [per_query(rows, judgements, params.measures)] if judgements else []
+            found += _answer_match(job, rows, query_ids)
+            if not found:
+                raise DataError(
+                    f"score.splits: no query of split {split!r} has a relevant document in the qrels; one that has "
+                    "answers is scored by score.answer_ranks"
+                )
+            for values in found:
                 out.append(_with_means(values, split))
             trec.write_run(rows, folder / f"{split}.run")
             trec.write_qrels(judgements, folder / f"{split}.qrels")
@@ -44,7 +52,7 @@ def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) ->
     answers = answers.filter(pa.compute.is_in(answers["query_id"], pa.array(query_ids, pa.string())))
     if not answers.num_rows or not job.has("corpus"):
         raise ConfigError("score.answer_ranks needs answers, which these queries do not have: set it to []")
-    retrieved = run["doc_id"].unique()
+    retrieved = run.filter(pa.compute.less_equal(run["rank"], max(job.params.answer_ranks)))["doc_id"].unique()
     texts: dict[str, str] = {}
     for batch in job.batches("corpus"):
         kept = batch.filter(pa.compute.is_in(batch["doc_id"], retrieved))

@@ -34,7 +34,7 @@ LAYERS = [
     {"stages"},
     {"methods"},
     {"pipelines", "tracking"},
-    {"runs", "parallel", "lookup", "retention"},
+    {"runs", "parallel", "lookup", "retention", "costs"},
     {"why"},
     {"console", "commands"},
     {"cli"},

@@ -1,5 +1,6 @@
 """MS MARCO's files: read as they are published, with every grade, and every fault told with its place."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -96,15 +97,58 @@ def test_windows_line_ends_blank_lines_and_a_byte_order_mark_are_read(ingest, tm
 
 
 def test_splits_without_qrels_are_not_read_and_the_notes_say_so(ingest, tmp_path, store):
-    small = {"queries.dev.small.tsv": GOOD["queries.dev.tsv"], "qrels.dev.small.tsv": GOOD["qrels.dev.tsv"]}
-    tables = ingest(write(tmp_path / "raw", {"qrels.dev.tsv": None, **small}))
+    tables = ingest(write(tmp_path / "raw", {"qrels.dev.tsv": None, "queries.eval.tsv": "99\tnot read\n"}))
     assert tables["queries"]["split"].to_pylist() == ["train", "test"]
     [meta] = store.all_builds()
-    assert meta.notes["source"] == {
-        "name": "raw",
-        "splits": ["train", "test"],
-        "not_read": ["qrels.dev.small.tsv", "queries.dev.small.tsv", "queries.dev.tsv"],
-    }
+    not_read = ["queries.dev.tsv", "queries.eval.tsv"]
+    assert meta.notes["source"] == {"name": "raw", "splits": ["train", "test"], "not_read": not_read}
+
+
+def test_the_small_dev_set_is_the_dev_split_beside_the_large_ones_queries(ingest, tmp_path):
+    """As in the published collectionandqueries.tar.gz: queries.dev.tsv has no qrels there."""
+    small = {"queries.dev.small.tsv": GOOD["queries.dev.tsv"], "qrels.dev.small.tsv": GOOD["qrels.dev.tsv"]}
+    large = {"queries.dev.tsv": GOOD["queries.dev.tsv"] + "21\tnot read\n", "qrels.dev.tsv": None}
+    assert ingest(write(tmp_path / "raw", {**small, **large})) == ingest(write(tmp_path / "plain"))
+
+
+def test_documents_have_urls_titles_and_bodies(ingest, tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    docs = "D1\thttps://a\tOn cats\tA cat sat.\nD2\thttps://b\t\tA dog ran.\nD3\thttps://c\t\t\n"
+    (raw / "msmarco-docs.tsv.gz").write_bytes(gzip.compress(docs.encode()))
+    (raw / "msmarco-doctrain-queries.tsv.gz").write_bytes(gzip.compress(b"10\twho sat?\n"))
+    (raw / "msmarco-doctrain-qrels.tsv.gz").write_bytes(gzip.compress(b"10 0 D1 1\n"))
+    (raw / "msmarco-docdev-queries.tsv").write_text("20\twho ran?\n")
+    (raw / "msmarco-docdev-qrels.tsv").write_text("20 0 D2 1\n")
+    tables = ingest(raw, on_empty="exclude")
+    assert tables["corpus"].select(["doc_id", "title", "text"]).to_pylist() == [
+        {"doc_id": "D1", "title": "On cats", "text": "A cat sat."},
+        {"doc_id": "D2", "title": "", "text": "A dog ran."},
+    ]
+    assert pairs_of(tables) == [("10", "D1", "train"), ("20", "D2", "dev")]
+    assert tables["excluded"].to_pylist() == [{"reason": "no text", "kind": "document", "id": "D3"}]
+
+
+def test_rocketqas_release_has_titles_and_further_positives_that_nobody_judged(ingest, tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    files = {
+        "para.txt": GOOD["collection.tsv"], "para.title.txt": "1\tOn dogs\n0\t-\n",
+        "train.query.txt": "10\twho sat?\n", "dev.query.txt": "20\twho ran?\n",
+        "qrels.train.tsv": "10\t0\n", "qrels.train.addition.tsv": "10\t3\n10\t0\n", "qrels.dev.tsv": "20\t1\n",
+    }  # fmt: skip
+    for name, text in files.items():
+        (raw / name).write_text(text)
+    tables = ingest(raw)
+    assert tables["corpus"]["title"].to_pylist() == ["", "On dogs", "", ""]
+    assert pairs_of(tables) == [("10", "0", "train"), ("20", "1", "dev"), ("10", "3", "train")]
+    assert [tuple(row.values()) for row in tables["qrels"].to_pylist()] == [("10", "0", 1), ("20", "1", 1)]
+    (raw / "qrels.dev.tsv").write_text("20 0 1 1\n")
+    with pytest.raises(DataError, match=r"qrels.dev.tsv line 1: expected 2 columns, qid pid, found 4"):
+        ingest(raw)
+    (raw / "collection.tsv").write_text("")
+    with pytest.raises(DataError, match=r"has collection.tsv and para.txt: dataset msmarco needs one of these"):
+        ingest(raw)
 
 
 @pytest.mark.parametrize(

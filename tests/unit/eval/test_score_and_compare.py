@@ -55,6 +55,17 @@ def test_a_split_without_judged_queries_is_named(run_stage_on):
         run_stage_on(SCORE, ScoreParams(splits=("dev",)), TABLES)
 
 
+def test_a_split_without_judgements_is_scored_by_answers_alone(run_stage_on):
+    tables = {**TABLES, "qrels": QRELS.slice(2, 1)}  # of the training query
+    out = run_stage_on(SCORE, ScoreParams(measures=("RR@10",), answer_ranks=(1, 2)), tables)
+    found = {(r["measure"], r["query_id"]): r["value"] for r in out["metrics"].to_pylist()}
+    assert {measure for measure, _ in found} == {"AnswerMatch@1", "AnswerMatch@2"}
+    assert found["AnswerMatch@1", "q1"] == 1.0 and found["AnswerMatch@1", "q3"] == 0.0
+    assert found["AnswerMatch@1", None] == pytest.approx(1 / 3)
+    with pytest.raises(DataError, match=r"'test' has a relevant document .*score\.answer_ranks"):
+        run_stage_on(SCORE, ScoreParams(measures=("RR@10",)), tables)
+
+
 @pytest.mark.parametrize("answers", [None, ANSWERS.slice(0, 0)])
 def test_answer_match_without_answers_is_an_error(run_stage_on, answers):
     tables = {name: table for name, table in {**TABLES, "answers": answers}.items() if table is not None}

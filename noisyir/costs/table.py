@@ -1,0 +1,96 @@
+"""The forecast as rows of text, and as JSON."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from noisyir.costs.forecast import Group, Line, Totals
+from noisyir.costs.nodes import Sizes
+from noisyir.costs.rates import Machine
+
+HEADINGS = ("stage", "key", "rows", "", "vectors", "RAM", "disk", "time", "from")
+NOTHING = "\N{EN DASH}"
+_UNKNOWN = "?"
+
+
+def forecast_row(group: Group) -> list[str]:
+    """A row under `HEADINGS`; of several steps, rows, disk and time are those of all, vectors and RAM of one.
+
+    The last cell says whether the step is cached or not chosen, and otherwise where its time is from.
+    """
+    first, count = group.lines[0], len(group.lines)
+    name = group.name if count == 1 else f"{group.name} x{count}"
+    key = (first.key[:7] if first.key else _UNKNOWN) if count == 1 else ""
+    works = [line.work for line in group.lines if line.work]
+    cells = [NOTHING, "", NOTHING, NOTHING, NOTHING]
+    if works:
+        sizes = [_size(max(getattr(work, kind) for work in works)) for kind in ("vectors", "ram")]
+        cells = [_count(sum(work.rows for work in works)), works[0].unit, *sizes, _size(sum(w.disk for w in works))]
+    times = [line.time for line in group.lines if line.time]
+    if first.entry.state != "would run":
+        return [name, key, *cells, NOTHING, first.entry.state]
+    if not times:
+        return [name, key, *cells, NOTHING, "would run"]
+    return [name, key, *cells, duration(sum(time.seconds for time in times)), times[0].basis]
+
+
+def totals_lines(found: Totals, machine: Machine, sizes: Sizes | None) -> list[str]:
+    """What the whole run would cost, and what every kind of number rests on, a line each."""
+    if sizes is None:
+        return ["cost        not known before ingest has run, unless the experiment says what to expect (expected.*)"]
+    said = {
+        "gpu": f"assumed: {machine.gpu_tflops:g} TFLOP/s (--gpu-tflops)",
+        "cpu": f"assumed: {machine.cpu_tflops:g} TFLOP/s of arithmetic, rough rates of the rest",
+        "measured": "measured: builds of the same kind in this store, in proportion",
+    }
+    lines = [
+        f"{'time' if number == 0 else '':<12}{duration(found.seconds[basis]):>9} {basis:<9} {said[basis]}"
+        for number, basis in enumerate(basis for basis in said if basis in found.seconds)
+    ] or ["time                0"]
+    if found.unknown:
+        lines.append(f"{'':<12}{found.unknown:>9} steps    no time is known of: not in the sums")
+    lines.append(f"{'peak RAM':<12}{_size(found.ram):>9}           of the largest step, without libraries; estimated")
+    lines.append(
+        f"{'disk':<12}{_size(found.disk):>9}           of all that the run would leave in the store; estimated"
+    )
+    return lines
+
+
+def forecast_json(lines: Sequence[Line], found: Totals, machine: Machine) -> dict[str, Any]:
+    """The forecast as one object; bytes and seconds are estimates."""
+    steps = [
+        {
+            "name": line.name,
+            "key": line.key,
+            "state": line.entry.state,
+            "pool": line.entry.step.stage.pool,
+            **({"rows": line.work.rows, "unit": line.work.unit, "flops": line.work.flops} if line.work else {}),
+            **({"vectors": line.work.vectors, "ram": line.work.ram, "disk": line.work.disk} if line.work else {}),
+            **({"seconds": line.time.seconds, "from": line.time.basis} if line.time else {}),
+        }
+        for line in lines
+    ]
+    assumed = {"gpu_tflops": machine.gpu_tflops, "cpu_tflops": machine.cpu_tflops}
+    total = {"seconds": found.seconds, "ram": found.ram, "disk": found.disk, "steps_without_time": found.unknown}
+    return {"steps": steps, "total": total, "assumed": assumed}
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever are read most easily."""
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value < 1e8 else f"{value / 1e6:,.0f} M"
+
+
+def _size(count: float) -> str:
+    """Bytes in decimal units; nothing where there are none."""
+    if count < 1:
+        return NOTHING
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if count >= 100 or unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"

@@ -1,0 +1,177 @@
+"""DPR's release: Wikipedia passages, questions with answers, training contexts (Karpukhin et al., EMNLP 2020)."""
+
+import ast
+import csv
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from noisyir.config import Split
+from noisyir.data.json_arrays import json_array
+from noisyir.data.records import Document, Judgement, Query
+from noisyir.data.text_files import folder_with, list_of, one_of, text_of, utf8_lines
+from noisyir.errors import DataError
+from noisyir.provenance import files_digest
+
+_COLLECTION = ("psgs_w100.tsv",)
+_CONTEXTS = ("biencoder-{subset}-{split}.json", "{subset}-{split}.json")
+_QUESTIONS = ("{subset}-{split}.qa.csv", "{subset}-{split}.csv", "{subset}-{split}.tsv")
+_PARTS = ("wikipedia_split/", "retriever/", "retriever/qas/")
+_FOLDERS = ("", *_PARTS, *(f"downloads/data/{part}" for part in _PARTS))  # flat, or as DPR's script downloads them
+_HEADER = ["id", "text", "title"]
+_LARGEST_FIELD = 1 << 24
+_EXAMPLE = "question<TAB>['an answer', 'another']"
+
+
+class _Asked(NamedTuple):
+    """A question of the contexts' file, and the passages that hold its answer."""
+
+    query: Query
+    doc_ids: tuple[str, ...]
+    split: Split
+
+
+@dataclass(frozen=True)
+class DprFolder:
+    """Passages and contexts are streamed.  Training questions come with contexts; dev and test with answers alone.
+
+    contexts, questions: the files of those splits that have one.  A question's id is its split and its row; a dev
+    question that stands in both files has that of the questions' file.
+    """
+
+    name: str
+    root: Path
+    collection: Path
+    contexts: dict[Split, Path]
+    questions: dict[Split, Path]
+    positives: Literal["first", "all"]
+
+    @classmethod
+    def open(cls, path: str | None, subset: str, positives: Literal["first", "all"]) -> "DprFolder":
+        """DataError when the folder, the passages, or all questions are missing, or a file is there twice."""
+        root = folder_with(path, "dpr", (), holds=_COLLECTION[0])
+        collection = _found(root, _COLLECTION)
+        if collection is None:
+            raise DataError(f"{root} lacks {_COLLECTION[0]}, or .gz of it, which dataset dpr needs")
+
+        def of(names: tuple[str, ...], *splits: Split) -> dict[Split, Path]:
+            at = {split: _found(root, [name.format(subset=subset, split=split) for name in names]) for split in splits}
+            return {split: file for split, file in at.items() if file}
+
+        contexts, questions = of(_CONTEXTS, "train", "dev"), of(_QUESTIONS, "dev", "test")
+        if not contexts and not questions:
+            raise DataError(
+                f"{root} lacks questions: put biencoder-{subset}-train.json, {subset}-dev.qa.csv or "
+                f"{subset}-test.qa.csv in it, or name others' with data.subset"
+            )
+        return cls(f"dpr {subset}", root, collection, contexts, questions, positives)
+
+    def digest(self) -> str:
+        """A hash of the bytes of all files that are read."""
+        return files_digest(self.root, [self.collection, *self.contexts.values(), *self.questions.values()])
+
+    def documents(self) -> Iterator[Document]:
+        """The rows of psgs_w100.tsv.  DataError for another header or column count."""
+        rows = _rows(self.collection, 3, "id<TAB>text<TAB>title")
+        _, header = next(rows, (1, []))
+        if header != _HEADER:
+            raise DataError(
+                f"{self.collection} line 1: the header must be {'<TAB>'.join(_HEADER)}, found {'<TAB>'.join(header)!r}"
+            )
+        for number, (doc_id, text, title) in rows:
+            yield Document(doc_id, title, text, f"{self.collection} line", number)
+
+    def queries(self) -> Iterator[Query]:
+        """Dev and test questions with their answers, then those of the contexts that are not among them."""
+        yield from self._held_out
+        known = {query.query_id for query in self._held_out}
+        yield from (asked.query for asked in self._asked if asked.query.query_id not in known)
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Contexts of training questions are pairs that nobody judged; those of dev questions count as relevant."""
+        for query, doc_ids, split in self._asked:
+            for doc_id in doc_ids:
+                relevance = None if split == "train" else 1
+                yield Judgement(query.query_id, doc_id, relevance, split, None, query.where, query.number)
+
+    def facts(self) -> dict[str, Any]:
+        """Which files were read."""
+        files = [self.collection, *self.contexts.values(), *self.questions.values()]
+        return {"files": [file.relative_to(self.root).as_posix() for file in files]}
+
+    @cached_property
+    def _held_out(self) -> list[Query]:
+        return [query for split, path in self.questions.items() for query in _questions(path, split)]
+
+    @cached_property
+    def _asked(self) -> list[_Asked]:
+        """The questions of the contexts' files: read once, as the files are large."""
+        ids = {query.text: query.query_id for query in reversed(self._held_out) if query.split == "dev"}
+        return [asked for split, path in self.contexts.items() for asked in self._contexts_of(path, split, ids)]
+
+    def _contexts_of(self, path: Path, split: Split, ids: dict[str, str]) -> Iterator[_Asked]:
+        unlisted = f"{split}-contexts" if split in self.questions else split
+        for number, item in json_array(path):
+            where = f"{path} item {number}"
+            text = _plain(text_of(item, "question", where))
+            query_id = ids.pop(text, None) if split == "dev" else None
+            answers = _answers(item.get("answers"), where)
+            query = Query(query_id or f"{unlisted}-{number}", text, answers, f"{path} item", number)
+            found = [_passage_id(context, where) for context in list_of(item, "positive_ctxs", where)]
+            yield _Asked(query, tuple(dict.fromkeys(found[:1] if self.positives == "first" else found)), split)
+
+
+def _found(root: Path, names: Iterable[str]) -> Path | None:
+    return one_of(root, [f"{folder}{name}" for folder in _FOLDERS for name in names])
+
+
+def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[str]]]:
+    """(line, cells) of a tab-separated file with csv's quotes, one row a line; empty lines are passed over."""
+    csv.field_size_limit(_LARGEST_FIELD)
+    for number, line in utf8_lines(path):
+        if not line:
+            continue
+        try:
+            cells = next(csv.reader([line], delimiter="\t"))
+        except csv.Error as error:
+            raise DataError(f"{path} line {number}: {error}") from error
+        if len(cells) != columns:
+            raise DataError(f"{path} line {number}: expected {expected}, found {len(cells)} tab-separated columns")
+        yield number, cells
+
+
+def _questions(path: Path, split: Split) -> Iterator[Query]:
+    for row, (number, (text, literal)) in enumerate(_rows(path, 2, _EXAMPLE), 1):
+        where = f"{path} line {number}"
+        yield Query(
+            f"{split}-{row}", _plain(text), _answers(_literal(literal, where), where), f"{path} line", number, split
+        )
+
+
+def _literal(text: str, where: str) -> object:
+    """The value of a Python literal; nothing is executed."""
+    try:
+        value: object = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        raise DataError(f"{where}: the answers must be a list such as ['one', 'two'], found {text!r:.60}") from error
+    return value
+
+
+def _answers(value: object, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(answer, str) for answer in value):
+        raise DataError(f"{where}: the answers must be a list of texts, found {value!r:.60}")
+    return tuple(dict.fromkeys(answer for answer in value if answer.strip()))
+
+
+def _passage_id(context: dict[str, Any], where: str) -> str:
+    found = context.get("passage_id", context.get("psg_id"))
+    if isinstance(found, bool) or not isinstance(found, str | int):
+        raise DataError(f"{where}: a context needs passage_id or psg_id, a text or a whole number, found {found!r:.60}")
+    return str(found)
+
+
+def _plain(question: str) -> str:
+    """The question as DPR asks it: a typographic apostrophe becomes a plain one."""
+    return question.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")

@@ -1,0 +1,125 @@
+"""A JSON file that is one long array, read item by item: memory holds one item, however large the file."""
+
+import codecs
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from noisyir.data.text_files import DAMAGED, open_bytes, refuse_half_surrogates
+from noisyir.errors import DataError
+
+_READ_AT_ONCE = 1 << 20
+_LARGEST_ITEM = 1 << 27  # characters: an item that has not ended by then never will
+_CUT_WORD = 16  # a word, number or escape that the end of the buffer cuts short fails within so many characters of it
+_SPACE = " \t\r\n"
+
+
+def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(number from 1, object) of a file that holds an array of objects, perhaps gzipped.
+
+    DataError, with the item and where its fault is, for anything else, and for what is cut off or damaged.
+    """
+    text = _Buffer(path)
+    if (found := text.peek()) != "[":
+        raise DataError(f"{path}: expected a JSON array, which starts with [; found {found!r}")
+    text.skip(1)
+    number = 0
+    while text.peek() != "]":
+        number += 1
+        yield number, text.item(f"{path} item {number}")
+        match text.peek():
+            case ",":
+                text.skip(1)
+                if text.peek() == "]":
+                    raise DataError(f"{path} item {number + 1}: invalid JSON: a comma before the closing ]")
+            case "]":
+                pass
+            case found:
+                raise DataError(f"{path}: expected a comma or ] after item {number}, found {found!r}")
+    text.skip(1)
+    if found := text.peek():
+        raise DataError(f"{path}: expected nothing after the closing ], found {found!r}")
+
+
+class _Buffer:
+    """The part of a file between what was used and what was read so far."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._chunks, self._ended = path, _chunks(path), False
+        self._text, self._at = "", 0
+        self._decoder = json.JSONDecoder()
+
+    def peek(self) -> str:
+        """The next character that is not white space; empty at the end of the file."""
+        while True:
+            while self._at < len(self._text):
+                if self._text[self._at] not in _SPACE:
+                    return self._text[self._at]
+                self._at += 1
+            if self._ended:
+                return ""
+            self._grow()
+
+    def skip(self, count: int) -> None:
+        """Pass over so many characters."""
+        self._at += count
+
+    def item(self, where: str) -> dict[str, Any]:
+        """The object that starts at the next character.  DataError, starting with `where`, when there is none."""
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except json.JSONDecodeError as error:
+                self._refuse_unless_cut(error, where)
+                self._grow()
+                continue
+            except RecursionError as error:
+                raise DataError(f"{where}: invalid JSON: nested too deeply") from error
+            if end == len(self._text) and not self._ended and not isinstance(value, dict | list | str):
+                self._grow()  # a number may go on
+                continue
+            if max(self._text.find(half, self._at, end) for half in ("\\ud", "\\uD")) >= 0:
+                refuse_half_surrogates(value, where)
+            self._at = end
+            if not isinstance(value, dict):
+                raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
+            return value
+
+    def _refuse_unless_cut(self, error: json.JSONDecodeError, where: str) -> None:
+        """Raise DataError unless more text could mend the fault: the buffer may end within the item."""
+        may_go_on = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT_WORD
+        if self._ended and may_go_on:
+            raise DataError(f"{where}: the file ends within it: {error.msg}") from error
+        if not may_go_on:
+            raise DataError(f"{where}: invalid JSON: {error.msg} at its character {error.pos - self._at}") from error
+        if len(self._text) - self._at > _LARGEST_ITEM:
+            raise DataError(f"{where}: invalid JSON: it does not end within {_LARGEST_ITEM:,} characters") from error
+
+    def _grow(self) -> None:
+        """Drop what was used, and read on, the more the longer the item is: each is decoded a few times at most."""
+        rest, wanted = [self._text[self._at :]], max(_READ_AT_ONCE, len(self._text) - self._at)
+        while wanted > 0 and not self._ended:
+            chunk = next(self._chunks, None)
+            self._ended = chunk is None
+            rest.append(chunk or "")
+            wanted -= len(rest[-1])
+        self._text, self._at = "".join(rest), 0
+
+
+def _chunks(path: Path) -> Iterator[str]:
+    """The file's text in pieces; a byte order mark is dropped."""
+    decoder, offset = codecs.getincrementaldecoder("utf-8-sig")(), 0
+    try:
+        with open_bytes(path) as handle:
+            while raw := handle.read(_READ_AT_ONCE):
+                yield decoder.decode(raw)
+                offset += len(raw)
+            yield decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: not UTF-8 near byte {offset + error.start} of the file; convert it, for example with "
+            "iconv -t UTF-8"
+        ) from error
+    except DAMAGED as error:
+        raise DataError(f"{path}: damaged after byte {offset:,} of what it holds: {error}") from error

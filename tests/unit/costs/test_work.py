@@ -1,0 +1,121 @@
+"""The forecast's arithmetic, spelt out for the papers' sizes."""
+
+import pytest
+
+from noisyir import experiments
+from noisyir.config import ExpectedParams, InitModelParams
+from noisyir.costs.forecast import lines_of
+from noisyir.costs.rates import Machine, Measured, Time
+from noisyir.costs.shapes import Shape, encoder_shape, retriever_shape
+from noisyir.costs.work import index_bytes
+from noisyir.pipelines import train_retriever
+from noisyir.plan import Choice, forecast
+from noisyir.provenance import without_inputs
+
+BERT = Shape(12, 768, 3072, 30522, known=False)
+FULL = [name for name in experiments.names() if name.startswith(("nq_", "tq_", "msmarco_"))]
+
+
+@pytest.fixture
+def lines(store):
+    def of(name, *overrides):
+        exp = experiments.load(name, overrides)
+        with without_inputs() as absences:
+            states = forecast(train_retriever(exp), Choice(), store)
+        found, sizes = lines_of(states, store, exp.expected, Machine(gpu_tflops=50))
+        return {line.name: line for line in found}, sizes, absences
+
+    return of
+
+
+def test_a_forward_pass_has_two_operations_per_weight_and_token_and_those_of_attention():
+    projections = 12 * (4 * 768 * 768 + 2 * 768 * 3072)
+    assert BERT.parameters == 30522 * 768 + projections == pytest.approx(108e6, rel=0.01)
+    assert BERT.forward(1, 128) == 128 * (2 * projections + 4 * 128 * 768 * 12)
+    assert Shape(0, 384, 0, 30522, known=True).forward(10, 20) == 10 * 20 * 384
+
+
+def test_weights_that_are_not_here_have_bert_s_shape_and_the_large_one_if_they_say_so():
+    assert encoder_shape("someone/ernie-base") == BERT
+    assert encoder_shape("someone/ernie-2.0-large-en") == Shape(24, 1024, 4096, 30522, known=False)
+    assert encoder_shape("someone/ernie-base", layers=3).layers == 3
+    assert retriever_shape(InitModelParams(weights="someone/x")).layers == 0
+
+
+def test_weights_that_are_here_say_their_shape_themselves(tmp_path):
+    (tmp_path / "config.json").write_text(
+        '{"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 64, "vocab_size": 99}'
+    )
+    assert encoder_shape(str(tmp_path)) == Shape(2, 32, 64, 99, known=True)
+
+
+@pytest.mark.parametrize(
+    ("factory", "size"),
+    [
+        ("Flat", 3072),
+        ("SQfp16", 1536),
+        ("SQ8", 768),
+        ("HNSW32", 3072 + 256),
+        ("IVF4096,PQ64", 72),
+        ("IVF64,Flat", 3080),
+    ],
+)
+def test_an_index_takes_its_codes_links_and_ids(factory, size):
+    assert index_bytes(factory, 768) == size
+
+
+def test_natural_questions_by_ar2_has_the_vectors_and_operations_of_the_papers_sizes(lines):
+    found, sizes, absences = lines("nq_ar2")
+    assert sizes.declared and len(absences) == 3  # data, retriever, ranker
+    assert all(line.key is None for line in found.values())
+    encode, index, search = (found[f"{name}@ar2@0:train"].work for name in ("encode", "index", "search"))
+    assert encode.rows == 21_015_324 + 58_880 and encode.vectors == encode.rows * 768 * 2  # float16
+    assert index.vectors == 21_015_324 * 768 * 4
+    assert search.flops == 2 * 58_880 * 21_015_324 * 768 and search.rows == 58_880 * 100
+    assert encode.flops == BERT.forward(21_015_324, 128) + BERT.forward(58_880, 12)
+    assert found["encode@ar2@0:train"].time == Time(encode.flops / 50e12, "gpu")
+
+    large = Shape(24, 1024, 4096, 30522, known=False)
+    passages, queries = BERT.forward(16 * 64 * 1500, 128), BERT.forward(64 * 1500, 12)
+    judged = large.forward(16 * 64 * (3 * 500 + 1500), 12 + 128)
+    assert found["ar2@0"].work.flops == pytest.approx(3 * (passages + queries) + judged)
+    assert found["warm_up@warm_up"].work.rows == 40 * 58_880
+    assert found["warm_up_ranker@ar2"].work.rows == 2000 * 64
+    assert found["rerank@ar2"].work.rows == (8757 + 3610) * 100
+
+
+def test_the_sieve_is_a_pass_over_lists_and_one_over_pools(lines):
+    found, *_ = lines("msmarco_ar2_sieve")
+    trained = 3 * (BERT.forward(502_939 * 4, 83) + BERT.forward(502_939, 9))
+    judged = BERT.forward(502_939 * 31, 83) + BERT.forward(502_939, 9)
+    assert found["sieve@ar2@0"].work.flops == pytest.approx(trained + judged)
+    assert found["mine@ar2@0"].work.rows == 502_939 * 30
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_every_full_scale_experiment_is_planned_whole_and_every_step_has_a_time(lines, name):
+    found, sizes, _ = lines(name)
+    assert sizes.declared and sizes.documents > 3_000_000
+    assert all(line.time for line in found.values())
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_published_numbers_stand_beside_what_is_measured(name):
+    exp = experiments.load(name)
+    measured = {*exp.score.measures, *(f"AnswerMatch@{k}" for k in exp.score.answer_ranks)}
+    systems = {"bm25", "zero_shot", *exp.methods, *(f"{method}_reranked" for method in exp.methods)}
+    assert exp.published
+    for entry in exp.published:
+        assert entry.measure in measured and entry.split in exp.score.splits and entry.system in systems
+        assert 0 < entry.value < 1
+
+
+def test_without_expected_sizes_nothing_is_forecast(lines):
+    found, sizes, _ = lines("nfcorpus")
+    assert sizes is None and all(line.work is None and line.time is None for line in found.values())
+    assert ExpectedParams().documents is None
+
+
+def test_a_short_build_speaks_for_little_more_than_itself():
+    brief, long = Measured(1e-3, largest=100, seconds=0.1), Measured(1e-3, largest=100, seconds=1.0)
+    assert brief.speaks_for(1000) and not brief.speaks_for(1001) and long.speaks_for(10**9)
