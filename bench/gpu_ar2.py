@@ -104,16 +104,17 @@ DATA: dict[str, dict[str, Any]] = {
 }
 TOY: dict[str, Any] = {
     "data": {"dataset": "pydocs", "max_documents": 200, "dev_queries": 10, "test_queries": 60},
-    "model": {"layers": 1, "query_max_len": 16, "passage_max_len": 24},
-    "train": {"batch_size": 64, "precision": "fp32"},
+    "model": {"query_max_len": 24, "passage_max_len": 48},
+    "train": {"batch_size": 64, "learning_rate": 3e-3, "precision": "fp32"},
     "mine": {"rank_to": 20, "per_query": 4},
-    "judges": {"sieve": {"batch_size": 32, "precision": "fp32"}},
+    "judges": {"sieve": {"batch_size": 32, "learning_rate": 3e-3, "precision": "fp32"}},
     "ranker": {
-        "init": {"layers": 1, "max_len": 32},
+        "init": {"max_len": 64},
         "warm_up": {"n": 3, "batch_size": 8, "max_steps": 3, "precision": "fp32"},
     },
     "ar2": {
         "n": 3, "ranker_steps": 2, "retriever_steps": 3, "ranker_batch_size": 8, "retriever_batch_size": 8,
+        "retriever_learning_rate": 3e-3,
         "precision": "fp32",
     },
     "encode": {"splits": ["test"]},
@@ -295,7 +296,8 @@ def run(plans: Iterator[Planned], store: Store, clock: Clock) -> tuple[dict[str,
 
 def settings_of(asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """The experiment of each data set that was asked for."""
-    weights = {"model": {"weights": asked.weights}, "ranker": {"init": {"weights": asked.weights}}}
+    used = toy_bert(asked.home / "toy_bert") if asked.smoke else asked.weights
+    weights = {"model": {"weights": used}, "ranker": {"init": {"weights": used}}}
     if asked.smoke:
         return {"pydocs": merged(SETTINGS, TOY, weights)}
     limit = {"data": {"max_documents": asked.max_documents}}
@@ -306,6 +308,31 @@ def settings_of(asked: argparse.Namespace) -> dict[str, dict[str, Any]]:
         name: merged(SETTINGS, DATA[name], weights, limit, {"data": {"path": str(path)}})
         for name, path in paths.items()
     }
+
+
+def toy_bert(folder: Path) -> str:
+    """The folder of a random BERT of one layer that reads characters."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    specials = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    characters = [prefix + character for prefix in ("", "##") for character in "abcdefghijklmnopqrstuvwxyz0123456789"]
+    vocabulary = {token: number for number, token in enumerate([*specials.values(), *characters])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, **specials).save_pretrained(folder)
+    torch.manual_seed(0)
+    BertModel(
+        BertConfig(
+            vocab_size=len(vocabulary), hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+            intermediate_size=64, max_position_embeddings=64,
+        ),
+        add_pooling_layer=False,
+    ).save_pretrained(folder)  # fmt: skip
+    return str(folder)
 
 
 def arguments() -> argparse.Namespace:
@@ -324,7 +351,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--methods", nargs="+", choices=list(ARMS), default=list(ARMS), metavar="METHOD")
     parser.add_argument("--samplers", nargs="+", choices=list(SAMPLERS), default=list(SAMPLERS), metavar="SAMPLER")
     parser.add_argument("--max-documents", type=int, help="of each collection, for a quicker look")
-    parser.add_argument("--smoke", action="store_true", help="all arms at toy size on pydocs, one seed unless --seeds")
+    parser.add_argument(
+        "--smoke", action="store_true", help="all arms with a toy model on pydocs, one seed unless --seeds"
+    )
     asked = parser.parse_args()
     if asked.smoke and "--seeds" not in sys.argv:
         asked.seeds = 1

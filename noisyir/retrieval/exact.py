@@ -31,7 +31,7 @@ class ExactIndex:
 
     def search(self, queries: Vectors, top_k: int) -> tuple[Vectors, npt.NDArray[np.int64]]:
         """(scores, rows), each (query, top_k), of the greatest inner products; `top_k` is at most `ntotal`."""
-        asked = torch.from_numpy(queries).to(self.device)
+        asked = torch.tensor(queries, device=self.device)  # a copy: what Arrow gives cannot be written
         scores = torch.empty(len(queries), 0, device=self.device)
         rows = torch.empty(len(queries), 0, dtype=torch.int64, device=self.device)
         for first in range(0, self.ntotal, _ROWS_AT_ONCE):

@@ -72,8 +72,9 @@ def test_the_table_compares_over_the_seeds_that_both_have(bench):
     assert "| 1 | +0.075 [" in sieve and "| +0.200 [" in sieve
     # three tests, Holm: the smallest p counts three times
     p_values = [float(text.split()[0]) for text in (uniform + sieve).split("p ")[1:] if text[0].isdigit()]
-    raw = bench.paired_t_test(np.array([0.1, 0.0, 0.1, 0.1])[:, None])[0], bench.paired_t_test(
-        np.array([0.2, 0.2, 0.1, 0.3])[:, None]
-    )[0]
+    raw = (
+        bench.paired_t_test(np.array([0.1, 0.0, 0.1, 0.1])[:, None])[0],
+        bench.paired_t_test(np.array([0.2, 0.2, 0.1, 0.3])[:, None])[0],
+    )
     assert min(p_values) == pytest.approx(3 * raw[1], rel=0.05)
     assert 2 * raw[0] == pytest.approx(sorted(p_values)[1], rel=0.1)

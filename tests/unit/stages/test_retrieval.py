@@ -75,11 +75,11 @@ def encode(run_stage_on, model, runtime=None, **params):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("factory", ["Flat", "HNSW8"])
-def test_the_dense_run_ranks_by_the_models_inner_products(run_stage_on, model, dtype, factory):
+@pytest.mark.parametrize("how", [{}, {"factory": "HNSW8"}, {"engine": "torch"}], ids=str)
+def test_the_dense_run_ranks_by_the_models_inner_products(run_stage_on, model, dtype, how):
     vectors = encode(run_stage_on, model, dtype=dtype, shard_rows=40)
     assert vectors["doc_vectors"]["doc_row"].to_pylist() == list(range(90))
-    index = run_stage_on(INDEX, IndexParams(factory=factory), {"doc_vectors": vectors["doc_vectors"]})["index"]
+    index = run_stage_on(INDEX, IndexParams(**how), {"doc_vectors": vectors["doc_vectors"]})["index"]
     given = {"index": index, "query_vectors": vectors["query_vectors"], "corpus": CORPUS}
     run = run_stage_on(SEARCH, SearchParams(top_k=4), given)["dense_run"].to_pylist()
 
