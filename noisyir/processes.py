@@ -17,7 +17,7 @@ from noisyir.errors import NoisyirError
 
 Tell = Callable[[Any], None]
 
-_GRACE = 5.0  # seconds in which the cause of a lost peer comes to light
+_GRACE = 3.0  # seconds in which the cause of a lost peer comes to light
 
 
 class PeerLostError(NoisyirError):
