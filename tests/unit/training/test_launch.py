@@ -86,11 +86,11 @@ def test_a_killed_process_ends_the_run_and_another_number_goes_on(store, bert, m
 
 def test_the_error_of_one_process_is_that_of_the_run_and_two_go_on_from_one(store, bert, monkeypatch, capfd):
     monkeypatch.setenv("NOISYIR_TEST_FAIL", "0 9 raise")
-    with pytest.raises(DataError, match="^rank 0 does not like step 9$"):
+    with pytest.raises(DataError, match=r"^rank 0 does not like step 9$"):
         trained(store, bert, ONE)
     monkeypatch.setenv("NOISYIR_TEST_FAIL", "1 13 raise")
     told = Watched()
-    with pytest.raises(DataError, match="^rank 1 does not like step 13"):
+    with pytest.raises(DataError, match=r"^rank 1 does not like step 13"):
         trained(store, bert, TWO, told)
     assert told.steps[0] == 9
     assert "training goes on with 2 processes; its checkpoint is of 1" in capfd.readouterr().err
