@@ -76,6 +76,11 @@ def test_without_a_group_a_process_is_alone():
     assert here.alone and here.leads and here.stream == () and here.total(1.5, 2.0) == [1.5, 2.0]
 
 
+def test_each_process_draws_dropout_of_its_own_and_another_number_other_ones():
+    streams = [World(rank, size).stream for size in (1, 2, 3) for rank in range(size)]
+    assert len(set(streams)) == len(streams) == 6
+
+
 def test_gpus_are_not_shared_out_of_nothing(monkeypatch):
     assert device_of(World(1, 2), "cpu") == "cpu"
     with pytest.raises(ConfigError, match=r"runtime\.processes=2 with runtime\.device=meta: set auto, cuda or cpu"):

@@ -94,3 +94,17 @@ def test_the_error_of_one_process_is_that_of_the_run_and_two_go_on_from_one(stor
         trained(store, bert, TWO, told)
     assert told.steps[0] == 9
     assert "training goes on with 2 processes; its checkpoint is of 1" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_that_go_on_from_two_end_in_the_same_bits(store, bert, monkeypatch):
+    whole, _, values = trained(store, bert, TWO)
+    store.remove(whole)
+    monkeypatch.setenv("NOISYIR_TEST_FAIL", "0 11 kill")
+    with pytest.raises(NoisyirError, match="rank 0 was killed by SIGKILL"):
+        trained(store, bert, TWO)
+    monkeypatch.delenv("NOISYIR_TEST_FAIL")
+    resumed, _, values_again = trained(store, bert, TWO)
+    assert "resumed_with_processes" not in resumed.notes
+    assert resumed.artifacts["model"].digest == whole.artifacts["model"].digest
+    np.testing.assert_array_equal(values, values_again)
