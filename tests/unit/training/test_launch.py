@@ -69,7 +69,7 @@ def test_a_killed_process_ends_the_run_and_another_number_goes_on(store, bert, m
     before = Watched()
     with pytest.raises(NoisyirError, match=r"rank 1 was killed by SIGKILL.*continues where it stopped"):
         trained(store, bert, TWO, before)
-    assert before.steps == list(range(1, 1 + len(before.steps))) and 7 <= before.steps[-1] <= 8
+    assert before.steps == list(range(1, 1 + len(before.steps))) and len(before.steps) <= 8
     assert not store.all_builds()
 
     monkeypatch.delenv("NOISYIR_TEST_FAIL")
