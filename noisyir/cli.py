@@ -15,8 +15,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     from importlib import import_module
 
     from noisyir.errors import NoisyirError
+    from noisyir.processes import launched
 
     try:
+        if (begun := launched()) and begun[0] > 0:
+            return 0  # torchrun's first process does all, and begins those that train with it
         command = import_module(f"noisyir.commands.{args.command}")
         return int(command.run(args) or 0)
     except NoisyirError as error:

@@ -13,11 +13,11 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any
 
-from noisyir.errors import NoisyirError
+from noisyir.errors import ConfigError, NoisyirError
 
 Tell = Callable[[Any], None]
 
-_GRACE = 5.0  # seconds in which the cause of a lost peer comes to light
+_GRACE = 3.0  # seconds in which the cause of a lost peer comes to light
 
 
 class PeerLostError(NoisyirError):
@@ -59,6 +59,21 @@ def run_together(target: Callable[..., None], count: int, arguments: Sequence[An
         for member in crew:
             member.process.join()
             member.pipe.close()
+
+
+def launched() -> tuple[int, int] | None:
+    """(rank, number of processes) where torchrun, or `accelerate launch`, began this one; None where nobody did.
+
+    ConfigError where they are on several machines.
+    """
+    if (size := int(os.environ.get("WORLD_SIZE", "1"))) == 1:
+        return None
+    if size != (here := int(os.environ.get("LOCAL_WORLD_SIZE", "1"))):
+        raise ConfigError(
+            f"WORLD_SIZE={size}, LOCAL_WORLD_SIZE={here}: a run trains on one machine. Call torchrun with --nnodes=1, "
+            "or no torchrun and runtime.processes=N"
+        )
+    return int(os.environ.get("RANK", "0")), size
 
 
 def end_with_parent() -> None:

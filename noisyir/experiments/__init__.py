@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from noisyir.config import Experiment, Params, Runtime, Suite
 from noisyir.errors import ConfigError
+from noisyir.processes import launched
 
 P = TypeVar("P", bound=Params)
 
@@ -40,8 +41,12 @@ def load_suite(name_or_path: str, overrides: Sequence[str] = ()) -> Suite:
 
 
 def load_runtime(overrides: Sequence[str]) -> Runtime:
-    """The machine's settings from `runtime.key=value` overrides.  ConfigError as `load`."""
-    settings = _with({"runtime": {}}, overrides)["runtime"]
+    """The machine's settings from `runtime.key=value` overrides.  ConfigError as `load`.
+
+    Under torchrun as many processes train as it began, unless an override says otherwise.
+    """
+    _, processes = launched() or (0, 1)
+    settings = _with({"runtime": {"processes": processes}}, overrides)["runtime"]
     return _validated(Runtime, settings, "runtime")
 
 

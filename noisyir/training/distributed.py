@@ -121,9 +121,7 @@ class World:
         total = weight.new_zeros(len(distinct), *weight.shape[1:])
         for found, value in zip(all_rows, all_values, strict=True):
             total.index_add_(0, torch.searchsorted(distinct, found), value)
-        return torch.sparse_coo_tensor(
-            distinct[None], total, weight.shape, is_coalesced=True, check_invariants=False
-        )  # fmt: skip
+        return torch.sparse_coo_tensor(distinct[None], total, weight.shape, is_coalesced=True, check_invariants=False)
 
     def _gathered(self, own: Tensor) -> list[Tensor]:
         """Every process's tensor of the same shape, by rank."""
@@ -188,10 +186,8 @@ def joined(here: World, device: str, meeting: Path, seconds: float) -> Iterator[
             "nccl" if gpu else "gloo", init_method=meeting.absolute().as_uri(), rank=here.rank, world_size=here.size,
             timeout=timedelta(seconds=seconds),
         )  # fmt: skip
-    try:
-        yield
-    finally:
-        distributed.destroy_process_group()
+    yield
+    distributed.destroy_process_group()  # not after an error: it may wait for peers, and what is wrong must be told
 
 
 def device_of(here: World, setting: str) -> str:

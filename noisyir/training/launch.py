@@ -1,11 +1,12 @@
 """How a training stage runs in several processes: the same stage in each, of which the first one writes."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from noisyir.config import Runtime
 from noisyir.observe import Silent
@@ -20,7 +21,10 @@ Run = Callable[[Job[Any]], None]
 
 
 def in_processes(run: Run, when: Callable[[Any], bool] = lambda params: True) -> Run:
-    """A stage that runs in `runtime.processes` processes, where its settings are such that it trains."""
+    """A stage that runs in `runtime.processes` processes, where its settings are such that it trains.
+
+    It must write when all training is over: at the first output, the part of all processes but the first ends.
+    """
 
     @wraps(run)
     def shared(job: Job[Any]) -> None:
@@ -34,10 +38,7 @@ def in_processes(run: Run, when: Callable[[Any], bool] = lambda params: True) ->
 
 @dataclass(frozen=True)
 class _Task:
-    """What a process needs to make the job anew.
-
-    meeting: a folder of their own, where they find each other and where all but the first leave what is not kept.
-    """
+    """What a process needs to make the job anew; meeting: the file by which they find each other."""
 
     step: "Step"
     inputs: Inputs
@@ -55,6 +56,22 @@ class _Made:
 
     notes: dict[str, Any]
     written: dict[str, int | None]
+
+
+class _PartOverError(Exception):
+    """Not a fault: this process has nothing to write."""
+
+
+class _Follower(Job[Any]):
+    """A job whose results are those of another process."""
+
+    def writer(self, name: str) -> NoReturn:
+        """Leave it to the first process."""
+        raise _PartOverError
+
+    def new_folder(self, name: str) -> NoReturn:
+        """Leave it to the first process."""
+        raise _PartOverError
 
 
 class _Relay(Silent):
@@ -84,7 +101,7 @@ def _share(job: Job[Any]) -> None:
     bare = replace(job.step, inputs={})  # what is planned does not travel; what is resolved does
     with TemporaryDirectory(prefix="noisyir-") as folder:
         task = _Task(
-            bare, job.inputs, job.store.url, job.store.home, job.runtime, job.staging, job.work, Path(folder)
+            bare, job.inputs, job.store.url, job.store.home, job.runtime, job.staging, job.work, Path(folder, "meeting")
         )  # fmt: skip
         run_together(_work, job.runtime.processes, (task,), hear)
     job.note("processes", job.runtime.processes)
@@ -101,12 +118,10 @@ def _work(rank: int, tell: Tell, task: _Task) -> None:
         "processes": 1,
     }
     runtime = common.model_copy(update=own)
-    staging = task.staging if here.leads else task.meeting / str(rank)
-    staging.mkdir(exist_ok=True)
+    kind, observer = (Job, _Relay(tell)) if here.leads else (_Follower, Silent())
     store = Store(task.url, home=task.home)
-    observer = _Relay(tell) if here.leads else Silent()
-    job = Job(task.step, task.step.params, task.inputs, store, runtime, observer, staging, task.work)
-    with joined(here, runtime.device, task.meeting / "meeting", common.peer_seconds):
+    job = kind(task.step, task.step.params, task.inputs, store, runtime, observer, task.staging, task.work)
+    with joined(here, runtime.device, task.meeting, common.peer_seconds), suppress(_PartOverError):
         task.step.stage.run(job)
     if here.leads:
         tell(_Made(job.notes, job.written))

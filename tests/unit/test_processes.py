@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.errors import DataError, NoisyirError
+from noisyir import cli, experiments
+from noisyir.errors import ConfigError, DataError, NoisyirError
 from noisyir.processes import PeerLostError, run_together
 
 
-class Awkward(Exception):
+class AwkwardError(Exception):
     """An error that cannot be made again from its message."""
 
     def __init__(self, one, two):
@@ -35,7 +36,7 @@ def fail_in_rank_1(rank, tell, how, folder):
     if how == "error":
         raise DataError("the loss is nan")
     if how == "awkward":
-        raise Awkward("this", "that")
+        raise AwkwardError("this", "that")
     if how == "exit":
         os._exit(7)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -66,7 +67,7 @@ def test_what_is_told_arrives_in_the_order_of_each_process():
     ("how", "error", "message"),
     [
         ("error", DataError, r"^the loss is nan"),
-        ("awkward", RuntimeError, r"Awkward: this and that"),
+        ("awkward", RuntimeError, r"AwkwardError: this and that"),
         ("exit", NoisyirError, r"rank 1 ended with exit code 7; the others were ended"),
         ("kill", NoisyirError, r"rank 1 was killed by SIGKILL, most likely for want of memory.*continues where it"),
         ("peers", PeerLostError, r"^rank . is alone"),
@@ -118,3 +119,25 @@ def _read(path):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return int(path.read_text())
+
+
+def test_under_torchrun_the_first_process_runs_all_and_takes_the_number_of_processes(monkeypatch, capsys):
+    assert experiments.load_runtime([]).processes == 1
+    for name, value in (("WORLD_SIZE", "4"), ("LOCAL_WORLD_SIZE", "4"), ("RANK", "0")):
+        monkeypatch.setenv(name, value)
+    assert experiments.load_runtime([]).processes == 4
+    assert experiments.load_runtime(["runtime.processes=2"]).processes == 2
+    assert cli.main(["run", "no such experiment"]) == 1
+    assert "no experiment" in capsys.readouterr().err
+    monkeypatch.setenv("RANK", "3")
+    assert cli.main(["run", "no such experiment"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_several_machines_are_refused(monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    with pytest.raises(ConfigError, match=r"WORLD_SIZE=8, LOCAL_WORLD_SIZE=4: a run trains on one machine"):
+        experiments.load_runtime([])
+    assert cli.main(["ls"]) == 1
+    assert "noisyir: WORLD_SIZE=8" in capsys.readouterr().err

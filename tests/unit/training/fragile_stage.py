@@ -1,0 +1,50 @@
+"""A training stage that fails on request, in one of its processes: NOISYIR_TEST_FAIL="RANK STEP kill|raise"."""
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+from noisyir.config import Params, WarmUpParams
+from noisyir.errors import DataError
+from noisyir.schemas import CURVES, MODEL
+from noisyir.stage import Job, Stage
+from noisyir.stages.warm_up import write_curves
+from noisyir.stages.warm_up_ranker import surroundings
+from noisyir.training.distributed import world
+from noisyir.training.launch import in_processes
+from noisyir.training.objective import Contrastive
+from noisyir.training.run import train
+from tests.tiny_models import tiny_encoder
+from tests.unit.training.toy import toy_held, toy_pairs
+
+STEPS = 20
+
+
+class FragileParams(Params):
+    """Where the start model is."""
+
+    bert: str
+
+
+@in_processes
+def fragile(job: Job[FragileParams]) -> None:
+    """Train the toy task with a checkpoint at every step."""
+    rank, step, how = os.environ.get("NOISYIR_TEST_FAIL", "-1 -1 never").split()
+
+    def metric(name: str, value: float, at: int) -> None:
+        job.metric(name, value, at)
+        if (name, world().rank, at) == ("train_loss", int(rank), int(step)):
+            if how == "raise":
+                raise DataError(f"rank {rank} does not like step {step}")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    encoder = tiny_encoder(Path(job.params.bert), backbone="static")
+    params = WarmUpParams(epochs=4, batch_size=5, learning_rate=0.01, hard_negatives=1, patience=4)
+    around = replace(surroundings(job), metric=metric, checkpoint_seconds=1e-9)
+    curves = train(encoder, toy_pairs(encoder, negatives=2), toy_held(encoder), params, Contrastive(), around)
+    encoder.save(job.new_folder("model"))
+    write_curves(job, curves)
+
+
+FRAGILE = Stage("fragile", 1, FragileParams, {}, {"model": MODEL, "curves": CURVES}, fragile, seeded=True)

@@ -1,0 +1,110 @@
+"""Whole stages in two processes: the same build, and what a process that fails leaves to go on from."""
+
+import numpy as np
+import pytest
+
+from noisyir.config import Runtime, WarmUpParams
+from noisyir.errors import DataError, NoisyirError
+from noisyir.models.bi_encoder import load_bi_encoder
+from noisyir.observe import Silent
+from noisyir.plan import Plan
+from noisyir.stage import run_stage
+from noisyir.stages.warm_up import WARM_UP
+from noisyir.tables import read_parts
+from tests.tiny_models import tiny_encoder
+from tests.unit.stages.test_training_stages import CORPUS, NEGATIVES, TABLES
+from tests.unit.training.fragile_stage import FRAGILE, STEPS, FragileParams
+
+TWO = Runtime(device="cpu", threads=2, processes=2, peer_seconds=60)
+ONE = Runtime(device="cpu", threads=1)
+
+
+class Watched(Silent):
+    """Notes the steps whose loss was told, and how far the run was said to be."""
+
+    def __init__(self):
+        self.steps, self.done = [], []
+
+    def metric(self, step, name, value, at):
+        if name == "train_loss":
+            self.steps.append(at)
+
+    def progress(self, step, done, total, unit):
+        self.done.append((done, total))
+
+
+def trained(store, bert, runtime, observer=None):
+    """The build, its learning curves, and its vectors of some texts."""
+    plan = Plan(3)
+    plan.add(FRAGILE, FragileParams(bert=str(bert)))
+    meta = run_stage(plan.steps[0], {}, store=store, runtime=runtime, observer=observer).meta
+    curves = read_parts(store.fs, store.parts(meta.ref("curves"))).to_pylist()
+    return meta, [(row["name"], row["step"]) for row in curves], np.array([row["value"] for row in curves])
+
+
+def vectors(folder):
+    encoder = load_bi_encoder(folder, "cpu")
+    return encoder.embed(encoder.tokenize(CORPUS["text"].to_pylist(), "passage"), "passage").detach().numpy()
+
+
+def test_warm_up_in_two_processes_gives_the_model_of_one(run_stage_on, store, bert, tmp_path):
+    tiny_encoder(bert, shared=False).save(tmp_path / "start")
+    params = WarmUpParams(epochs=2, batch_size=7, learning_rate=0.02, hard_negatives=1)
+    given = {**TABLES, "model": tmp_path / "start", "negatives": NEGATIVES}
+    alone = run_stage_on(WARM_UP, params, given, seed=1, runtime=ONE)
+    expected = alone["curves"].to_pylist(), vectors(alone["model"])
+    store.remove(store.all_builds()[-1])  # the same key: the number of processes is no part of it
+    shared = run_stage_on(WARM_UP, params, given, seed=1, runtime=TWO)
+    np.testing.assert_allclose(vectors(shared["model"]), expected[1], atol=1e-4)
+    for found, wanted in zip(shared["curves"].to_pylist(), expected[0], strict=True):
+        assert found == {**wanted, "value": pytest.approx(wanted["value"], abs=1e-4)}
+    assert vectors(tmp_path / "start") != pytest.approx(expected[1], abs=0.01)
+    notes = store.all_builds()[-1].notes
+    assert notes["processes"] == 2 and notes["training_pairs"] == 15
+    assert not list((store.home / "store" / ".staging").iterdir())
+
+
+def test_a_killed_process_ends_the_run_and_another_number_goes_on(store, bert, monkeypatch, capfd):
+    monkeypatch.setenv("NOISYIR_TEST_FAIL", "1 7 kill")
+    before = Watched()
+    with pytest.raises(NoisyirError, match=r"rank 1 was killed by SIGKILL.*continues where it stopped"):
+        trained(store, bert, TWO, before)
+    assert before.steps == list(range(1, 1 + len(before.steps))) and len(before.steps) <= 8
+    assert not store.all_builds()
+
+    monkeypatch.delenv("NOISYIR_TEST_FAIL")
+    after = Watched()
+    meta, points, values = trained(store, bert, ONE, after)
+    assert after.steps[0] >= 7 and after.steps[-1] == STEPS
+    assert after.done[-1] == (STEPS, STEPS)
+    assert meta.notes["resumed_with_processes"] == {"before": 2, "now": 1}
+    store.remove(meta)
+    _, wanted_points, wanted = trained(store, bert, ONE)
+    assert points == wanted_points
+    np.testing.assert_allclose(values, wanted, atol=1e-4)
+
+
+def test_the_error_of_one_process_is_that_of_the_run_and_two_go_on_from_one(store, bert, monkeypatch, capfd):
+    monkeypatch.setenv("NOISYIR_TEST_FAIL", "0 9 raise")
+    with pytest.raises(DataError, match=r"^rank 0 does not like step 9$"):
+        trained(store, bert, ONE)
+    monkeypatch.setenv("NOISYIR_TEST_FAIL", "1 13 raise")
+    told = Watched()
+    with pytest.raises(DataError, match=r"^rank 1 does not like step 13"):
+        trained(store, bert, TWO, told)
+    assert told.steps[0] == 9
+    assert "training goes on with 2 processes; its checkpoint is of 1" in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_two_that_go_on_from_two_end_in_the_same_bits(store, bert, monkeypatch):
+    whole, _, values = trained(store, bert, TWO)
+    store.remove(whole)
+    monkeypatch.setenv("NOISYIR_TEST_FAIL", "0 11 kill")
+    with pytest.raises(NoisyirError, match="rank 0 was killed by SIGKILL"):
+        trained(store, bert, TWO)
+    monkeypatch.delenv("NOISYIR_TEST_FAIL")
+    resumed, _, values_again = trained(store, bert, TWO)
+    assert "resumed_with_processes" not in resumed.notes
+    assert resumed.artifacts["model"].digest == whole.artifacts["model"].digest
+    np.testing.assert_array_equal(values, values_again)
