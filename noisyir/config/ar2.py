@@ -15,6 +15,7 @@ class InitRankerParams(Params):
         "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
     )
     layers: PositiveInt | None = Field(None, description="keep only the first layers")
+    dropout: Fraction | None = Field(None, description="in training; null: as its weights say")
     max_len: Annotated[int, Field(ge=8)] = Field(160, description="tokens of query, title and text that are read")
 
 
@@ -119,6 +120,7 @@ class ContinuedParams(Params):
 
     rounds: PositiveInt = Field(1, description="further rounds; their schedules span these")
     mine: dict[str, Any] = Field({}, description="what of `mine` differs in them")
+    train: dict[str, Any] = Field({}, description="what of `ar2` differs in them: steps, rates, adv_lambda, ...")
 
 
 class Ar2Params(RoundParams):

@@ -1,5 +1,7 @@
 """An experiment, a bench of them, and the machine they run on."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -75,11 +77,15 @@ class Experiment(Params):
         """The settings of training by co-teaching."""
         return TrainCoTeachingParams(**dict(self.train), co_teaching=self.co_teaching)
 
-    def adversarial(self) -> TrainAr2Params:
-        """The settings of a round of AR2."""
-        scale = self.train.scale if self.ar2.scale is None else self.ar2.scale
+    def adversarial(self, **changes: Any) -> TrainAr2Params:
+        """The settings of a round of AR2, with some changed.  ValueError for misspelt ones."""
         shared = {name: getattr(self.ar2, name) for name in RoundParams.model_fields}
-        return TrainAr2Params(**{**shared, "scale": scale})
+        scale = self.train.scale if self.ar2.scale is None else self.ar2.scale
+        return TrainAr2Params(**{**shared, "scale": scale, **changes})
+
+    def adversarial_further(self) -> TrainAr2Params:
+        """The settings of a round beyond the finished models."""
+        return self.adversarial(rounds=self.ar2.continued.rounds, **self.ar2.continued.train)
 
     def mining(self, changes: dict[str, Any]) -> Self:
         """The experiment with some of `mine` changed, as its own settings were given.  ValueError for misspelt ones."""
@@ -88,10 +94,14 @@ class Experiment(Params):
 
     @model_validator(mode="after")
     def _rounds_mine(self) -> Self:
-        changed = {f"ar2.mine.{number}": changes for number, changes in self.ar2.mine.items()}
-        for name, changes in {**changed, "ar2.continued.mine": self.ar2.continued.mine}.items():
+        made: dict[str, Callable[[], Params]] = {
+            f"ar2.mine.{number}": partial(self.mining, changes) for number, changes in self.ar2.mine.items()
+        }
+        made["ar2.continued.mine"] = partial(self.mining, self.ar2.continued.mine)
+        made["ar2.continued.train"] = self.adversarial_further
+        for name, make in made.items():
             try:
-                self.mining(changes)
+                make()
             except ValidationError as error:
                 first = error.errors()[0]
                 raise ValueError(f"{'.'.join((name, *map(str, first['loc'])))}: {first['msg']}") from error

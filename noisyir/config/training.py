@@ -16,6 +16,7 @@ class InitModelParams(Params):
         "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
     )
     layers: PositiveInt | None = Field(None, description="keep only the first layers of a transformer")
+    dropout: Fraction | None = Field(None, description="of a transformer in training; null: as its weights say")
     shared: bool = Field(True, description="one tower for queries and passages, or two")
     pooling: Literal["mean", "cls"] = Field("mean", description="how token vectors become one (transformer)")
     similarity: Literal["cosine", "dot"] = Field("cosine", description="what the score of two vectors is")

@@ -32,8 +32,7 @@ def train_on(scene: Scene) -> Outputs:
     """
     continued, finished = scene.exp.ar2.continued, train(scene)
     trained: Outputs = {name: finished[name] for name in ("model", "ranker")}
-    mining = scene.exp.mining(continued.mine)
-    params = scene.exp.adversarial().model_copy(update={"rounds": continued.rounds})
+    mining, params = scene.exp.mining(continued.mine), scene.exp.adversarial_further()
     for number in range(continued.rounds):
         trained = _round(scene, trained, f"continued@{number}", f"ar2_continued@{number}", mining, params)
     return trained

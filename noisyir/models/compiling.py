@@ -1,7 +1,7 @@
 """What changes how transformers compute, and not what: fewer activations kept, and compiled kernels."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -17,6 +17,13 @@ def keep_fewer_activations(transformers: Iterable[Any]) -> None:
         # the second name is that of transformers 4
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         enable({"use_reentrant": False})
+
+
+def attend_plainly(transformers: Iterable[Any], device: torch.device, precision: Literal["fp32", "bf16"]) -> None:
+    """On a CPU in bf16, attention as two products and a softmax: torch's fused one has a slow backward pass there."""
+    if device.type == "cpu" and precision == "bf16":
+        for model in transformers:
+            model.set_attn_implementation("eager")
 
 
 def compile_in_place(transformers: Iterable[Any], device: torch.device) -> None:

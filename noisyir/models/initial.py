@@ -9,7 +9,7 @@ from noisyir.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.layout import Shape, read_layout
 from noisyir.models.static_tower import StaticTower, load_static
-from noisyir.models.transformer_tower import TransformerTower, read_encoder, read_tokenizer
+from noisyir.models.transformer_tower import TransformerTower, read_encoder, read_tokenizer, set_dropout
 
 
 def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
@@ -60,6 +60,7 @@ def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTowe
         raise DataError(f"{folder} reads at most {limit} tokens; model.*_max_len asks for {longest}")
     if params.layers is not None:
         _cut_layers(encoder, params.layers, folder)
+    set_dropout(encoder, params.dropout, folder)
     return TransformerTower(encoder, params.pooling, read_tokenizer(source))
 
 

@@ -15,7 +15,7 @@ from noisyir.config import InitRankerParams
 from noisyir.errors import DataError
 from noisyir.models.cross_encoder import load_cross_encoder, relevance
 from noisyir.models.layout import read_layout
-from noisyir.models.transformer_tower import quietly, read_tokenizer
+from noisyir.models.transformer_tower import quietly, read_tokenizer, set_dropout
 
 _SETTINGS = "ranker.json"
 _PAIRS_AT_ONCE = 64  # padded together: few enough to be of like length, many enough to keep a GPU busy
@@ -124,6 +124,7 @@ def initial_ranker(folder: Path, params: InitRankerParams, seed: int) -> tuple[R
         raise DataError(f"{folder} cannot become a ranker: {' '.join(str(error).split())}") from error
     if tokenizer.pad_token is None:
         raise DataError(f"{folder} has a tokenizer without a padding token: set pad_token in tokenizer_config.json")
+    set_dropout(model, params.dropout, folder)
     return Ranker(model, tokenizer, files, params.max_len).eval(), _new_weights(folder, model, loaded["missing_keys"])
 
 

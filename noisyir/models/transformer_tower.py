@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from noisyir.errors import DataError
 from noisyir.models.tokens import Tokens
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -72,6 +73,24 @@ def read_encoder(folder: Path) -> Any:
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None  # a tanh layer that no bi-encoder here uses, absent from many files
     return encoder
+
+
+def set_dropout(model: Any, rate: float | None, folder: Path) -> None:
+    """Write a rate of dropout into the settings that a model is saved with; None leaves them as they are.
+
+    DataError where a model has no such settings under names that end in dropout or dropout_prob.
+    """
+    if rate is None:
+        return
+    names = [name for name, value in model.config.to_dict().items() if _is_dropout(name, value)]
+    if not names:
+        raise DataError(f"{folder}: dropout cannot be set of a {type(model).__name__}; leave it null")
+    for name in names:
+        setattr(model.config, name, rate)
+
+
+def _is_dropout(name: str, value: Any) -> bool:
+    return name.endswith(("dropout", "dropout_prob")) and isinstance(value, float | int)
 
 
 def read_tokenizer(folder: Path) -> dict[str, str]:

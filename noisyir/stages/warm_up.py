@@ -44,10 +44,11 @@ def start_model(job: Job[Any]) -> "BiEncoder":
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
-    from noisyir.models.compiling import compile_in_place
+    from noisyir.models.compiling import attend_plainly, compile_in_place
 
     torch.set_num_threads(job.runtime.cpu_threads)
     encoder = load_bi_encoder(job.folder("model"), job.runtime.device)
+    attend_plainly(encoder.transformers, encoder.device, job.params.precision)
     if job.runtime.compile:
         compile_in_place(encoder.transformers, encoder.device)
     return encoder

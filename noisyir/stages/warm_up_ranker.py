@@ -34,11 +34,12 @@ def start_ranker(job: Job[Any]) -> "Ranker":
     """The ranker that training starts from, on the device that the machine's settings name."""
     import torch
 
-    from noisyir.models.compiling import compile_in_place
+    from noisyir.models.compiling import attend_plainly, compile_in_place
     from noisyir.models.ranker import load_ranker
 
     torch.set_num_threads(job.runtime.cpu_threads)
     ranker = load_ranker(job.folder("ranker"), job.runtime.device)
+    attend_plainly(ranker.transformers, ranker.device, job.params.precision)
     if job.runtime.compile:
         compile_in_place(ranker.transformers, ranker.device)
     return ranker

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from noisyir.models.bi_encoder import load_bi_encoder
-from noisyir.models.compiling import compile_in_place, keep_fewer_activations
+from noisyir.models.compiling import attend_plainly, compile_in_place, keep_fewer_activations
+from noisyir.models.transformer_tower import read_encoder
 from noisyir.training.gradients import cached_backward, seeded
 from tests.tiny_models import static_encoder, tiny_encoder
 from tests.unit.training.test_gradients import batch_and_loss, gradient_of
@@ -83,3 +84,16 @@ def test_fewer_activations_give_the_same_gradient_dropout_included(bert, shared)
     found, fewer = gradient()
     torch.testing.assert_close(found, wanted, atol=1e-6, rtol=1e-5)
     assert fewer < all_of_them / 2, "the layers keep next to nothing"
+
+
+def test_plain_attention_gives_the_fused_ones_gradient_and_is_for_bf16_on_a_cpu_alone(bert):
+    encoders = [read_encoder(bert).eval() for _ in range(2)]
+    attend_plainly(encoders[:1], torch.device("cpu"), "bf16")
+    attend_plainly(encoders[1:], torch.device("cpu"), "fp32")
+    assert [encoder.config._attn_implementation for encoder in encoders] == ["eager", "sdpa"]
+    ids = torch.arange(4, 16).view(2, 6)
+    for encoder in encoders:
+        encoder(input_ids=ids).last_hidden_state.square().sum().backward()
+    for one, other in zip(*(encoder.parameters() for encoder in encoders), strict=True):
+        if one.grad is not None:
+            torch.testing.assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-4)

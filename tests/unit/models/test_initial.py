@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from noisyir.config import InitModelParams
 from noisyir.errors import DataError
+from noisyir.models.bi_encoder import load_bi_encoder
+from noisyir.models.initial import initial_bi_encoder
 from noisyir.models.transformer_tower import read_encoder
 from tests.tiny_models import tiny_encoder
 
@@ -55,3 +58,13 @@ def test_a_static_model_is_no_start_for_a_transformer(bert, tmp_path):
     tiny_encoder(bert).save(tmp_path)
     with pytest.raises(DataError, match=r"set model\.backbone=static"):
         tiny_encoder(tmp_path, backbone="transformer")
+
+
+def test_dropout_is_saved_with_the_model_and_null_leaves_it(bert, tmp_path):
+    def rates(dropout):
+        folder = tmp_path / str(dropout)
+        initial_bi_encoder(bert, InitModelParams(backbone="transformer", dropout=dropout)).save(folder)
+        modules = load_bi_encoder(folder, "cpu").modules()
+        return {module.p for module in modules if isinstance(module, torch.nn.Dropout)}
+
+    assert rates(0.0) == {0.0} and rates(0.25) == {0.25} and rates(None) == {0.1}
