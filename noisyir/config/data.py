@@ -29,6 +29,9 @@ class IngestParams(Params):
     dev_queries: NonNegativeInt = Field(1000, description="pydocs: queries held out to choose by")
     test_queries: NonNegativeInt = Field(2000, description="pydocs: queries held out to report on")
     max_documents: PositiveInt | None = Field(None, description="keep at most this many documents: for a quick look")
+    document_share: Fraction = Field(
+        1.0, description="share of the documents to keep, drawn by their ids: a slice that thins all splits alike"
+    )
     max_held_out: PositiveInt | None = Field(
         None, description="keep at most this many queries of each held-out split, drawn by their ids: for a quick look"
     )

@@ -120,7 +120,7 @@ class Validator:
             if split != "train":
                 by_split.setdefault(split, []).append(query_id)
         for queries in by_split.values():
-            yield from sorted(queries, key=lambda name: sha256(name.encode()).digest())[self.params.max_held_out :]
+            yield from sorted(queries, key=_hashed)[self.params.max_held_out :]
 
     def excluded_counts(self) -> dict[str, int]:
         """How many of each kind were left out for each reason."""
@@ -148,6 +148,8 @@ class Validator:
             return "no text"
         if len(text) > MAX_CHARACTERS:
             return f"longer than {MAX_CHARACTERS:,} characters"
+        if kind == "document" and _hashed(record[0]) >= self.params.document_share:
+            return "beyond document_share"
         most = self.params.max_documents
         beyond = kind == "document" and most is not None and self.kept_documents >= most
         return "beyond max_documents" if beyond else None
@@ -193,6 +195,11 @@ def _table(artifact: Artifact, rows: Sequence[Sequence[Any]]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else [()] * len(artifact.columns)
     schema = artifact.schema
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)
+
+
+def _hashed(name: str) -> float:
+    """A number from 0 to below 1 that an id stands for: as good as drawn at random, and the same everywhere."""
+    return int.from_bytes(sha256(name.encode()).digest()[:6]) / 2**48
 
 
 def _is_positive(record: Judgement) -> bool:

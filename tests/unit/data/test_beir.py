@@ -171,6 +171,23 @@ def test_max_documents_keeps_the_first_and_drops_queries_without_any(ingest, tmp
     assert set(tables["qrels"]["doc_id"].to_pylist()) <= {"d1", "d2"}
 
 
+def test_a_share_of_the_documents_is_drawn_by_their_ids(ingest, tmp_path):
+    corpus = [{"_id": f"d{number}", "text": "some text"} for number in range(1, 401)]
+    folder = write(
+        tmp_path / "raw", corpus_jsonl=corpus, qrels_train_tsv="".join(f"q1\td{n}\t1\n" for n in range(1, 401))
+    )
+    half = ingest(folder, document_share=0.5)["corpus"]["doc_id"].to_pylist()
+    assert 160 < len(half) < 240 and set(ingest(folder, document_share=0.2)["corpus"]["doc_id"].to_pylist()) < set(half)
+    turned = write(
+        tmp_path / "turned",
+        corpus_jsonl=corpus[::-1],
+        qrels_train_tsv=f"q1\t{half[0]}\t1\n",
+        qrels_dev_tsv=None,
+        qrels_test_tsv=None,
+    )
+    assert sorted(ingest(turned, document_share=0.5)["corpus"]["doc_id"].to_pylist()) == sorted(half)
+
+
 def test_max_held_out_keeps_so_many_queries_of_each_held_out_split_and_all_of_train(ingest, tmp_path):
     folder = write(tmp_path / "raw", qrels_dev_tsv="q2\td2\t1\nq3\td3\t1\n")
     kept = [ingest(folder, max_held_out=limit) for limit in (2, 1)]
