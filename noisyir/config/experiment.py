@@ -1,7 +1,7 @@
 """An experiment, a bench of them, and the machine they run on."""
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, ValidationError, model_validator
 
@@ -10,6 +10,7 @@ from noisyir.config.base import Params
 from noisyir.config.data import CorruptParams, HideParams, IngestParams
 from noisyir.config.mining import JudgesParams, MineParams, RefreshParams, ScoreLossGroupsParams, ScoreNegativesParams
 from noisyir.config.noise import AuditParams, DetectParams, RepairParams, ScorePairsParams
+from noisyir.config.reading import ReaderParams
 from noisyir.config.results import CompareParams, NoiseTableParams, ReportParams, ScoreParams
 from noisyir.config.retrieval import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
 from noisyir.config.training import (
@@ -27,6 +28,7 @@ class Experiment(Params):
 
     name: str = Field(description="names the run in reports and in MLflow")
     description: str = Field("", description="one line on what the experiment shows")
+    task: Literal["retriever", "reader"] = Field("retriever", description="what is trained")
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
     data: IngestParams = IngestParams()
     hide: HideParams = HideParams()
@@ -55,6 +57,7 @@ class Experiment(Params):
     co_teaching: CoTeachingParams = CoTeachingParams()
     ranker: RankerParams = RankerParams()
     ar2: Ar2Params = Ar2Params()
+    reader: ReaderParams = ReaderParams()
     audit: AuditParams | None = Field(None, description="write an audit of the training pairs; null: none")
     encode: EncodeParams = EncodeParams()
     index: IndexParams = IndexParams()

@@ -1,0 +1,123 @@
+"""Settings of reading: distant labels, the reader, its training, and what is measured of it."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from noisyir.config.base import Fraction, Location, Params, Split
+
+Confidence = Literal["soft", "hard_max", "positive_average", "none"]
+Objective = Literal["cds", "supervised", "ds_top", "ds_all", "ds_average", "hard_em"]
+Passages = Literal["bm25", "dense", "given"]
+
+
+class GivenRunParams(Params):
+    """Relevant passages as a run."""
+
+    min_relevance: PositiveInt = Field(1, description="least judgement that counts as relevant")
+
+
+class SpansParams(Params):
+    """Distant labels: where the retrieved passages of a question hold its answers."""
+
+    splits: tuple[Split, ...] = Field(("train",), description="the questions labelled")
+    top_k: PositiveInt = Field(20, description="passages of a question")
+    max_questions: PositiveInt | None = Field(None, description="questions kept, drawn at random; null: all")
+    max_spans: PositiveInt | None = Field(None, description="spans of a question, the best passages' first; null: all")
+
+
+class ConfusingParams(Params):
+    """Passages like one that holds the answer, without it (Eq. 3)."""
+
+    per_passage: PositiveInt = Field(5, description="confusing passages of each passage (K)")
+    terms: PositiveInt = Field(64, description="words of the passage that make the BM25 query, the first")
+    depth: PositiveInt = Field(50, description="hits looked at to find them")
+
+
+class InitReaderParams(Params):
+    """The reader before training: an encoder and a new span head."""
+
+    weights: Location = Field(
+        "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
+    )
+    layers: PositiveInt | None = Field(None, description="keep only the first layers")
+    max_len: Annotated[int, Field(ge=16)] = Field(384, description="tokens of a window: question and passage")
+    question_max_len: PositiveInt = Field(64, description="tokens of a question that are read")
+
+
+class TrainReaderParams(Params):
+    """Training a reader on distant labels; the defaults are those of CDS (Du et al., Findings of ACL 2023)."""
+
+    objective: Objective = Field("cds", description="what is minimised; supervised: cross-entropy on given passages")
+    confidence: Confidence = Field(
+        "positive_average", description="cds: the evidence of Eq. 10 to 14; none: all instances count alike"
+    )
+    alpha: NonNegativeFloat = Field(1.0, description="cds: weight of the debias loss; 0: none")
+    beta: NonNegativeFloat = Field(1.0, description="cds: weight of the denoise loss; 0: none")
+    confidence_decay: Fraction = Field(0.8, description="cds: of the moving average of confidences (lambda)")
+    updates_per_epoch: PositiveInt = Field(6, description="cds: how often confidences are estimated anew")
+    temperature: PositiveFloat = Field(0.1, description="cds: divides cosines in the contrastive losses")
+    epochs: PositiveInt = Field(3, description="passes over the questions")
+    batch_size: PositiveInt = Field(32, description="questions a step")
+    instances: PositiveInt | None = Field(
+        None, description="instances of a question in a step, drawn at random; null: all of them"
+    )
+    learning_rate: PositiveFloat = Field(2e-5, description="the peak, after warm-up")
+    warmup_ratio: Fraction = Field(0.1, description="share of steps over which the rate rises from 0, to fall again")
+    weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
+    clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm of a step; null: any")
+    n_best: PositiveInt = Field(20, description="spans that the probability of a counterfactual is a softmax over")
+    max_answer_len: PositiveInt = Field(30, description="tokens of an answer, at most")
+    top_passages: PositiveInt = Field(5, description="ds_top: passages of a question that are trained on")
+    hard_em_steps: PositiveInt = Field(4000, description="hard_em: steps over which the hard loss takes over (tau)")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the encoder's forward pass")
+
+
+class ReadParams(Params):
+    """Answers of a reader: the best spans over all passages of a question."""
+
+    n_best: PositiveInt = Field(20, description="spans kept of a question")
+    max_answer_len: PositiveInt = Field(30, description="tokens of an answer, at most")
+    stride: NonNegativeInt = Field(128, description="tokens that two windows of a long passage share")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the encoder's forward pass")
+
+
+class EnsembleParams(Params):
+    """Readings of several readers as one."""
+
+    n_best: PositiveInt = Field(20, description="spans kept of a question")
+
+
+class ScoreReadingParams(Params):
+    """Exact match and F1 of the answers."""
+
+    normalisation: Literal["squad", "triviaqa"] = Field(
+        "squad", description="punctuation is deleted (SQuAD's script), or becomes a space (TriviaQA's)"
+    )
+    splits: tuple[Split, ...] = Field(("dev",), description="the splits scored")
+
+
+class ScoreConfidenceParams(Params):
+    """How well confidences tell right labels from wrong ones."""
+
+    min_relevance: PositiveInt = Field(1, description="least judgement that makes a passage right")
+
+
+class ReaderParams(Params):
+    """Everything of an experiment that trains readers."""
+
+    methods: tuple[str, ...] = Field(
+        ("ds_all", "cds_pa"), min_length=1, description="trained side by side; the last one is on trial, and kept"
+    )
+    ensemble: tuple[str, ...] = Field((), description="of the methods, those whose answers are also given as one")
+    labels: Literal["bm25", "dense"] = Field("bm25", description="whose passages are labelled and trained on")
+    passages: tuple[Passages, ...] = Field(
+        ("bm25", "given"), min_length=1, description="what is read: retrieved passages, or the relevant ones"
+    )
+    spans: SpansParams = SpansParams()
+    confusing: ConfusingParams = ConfusingParams()
+    init: InitReaderParams = InitReaderParams()
+    train: TrainReaderParams = TrainReaderParams()
+    read: ReadParams = ReadParams()
+    max_questions: PositiveInt | None = Field(None, description="held-out questions read, drawn at random; null: all")
+    score: ScoreReadingParams = ScoreReadingParams()
