@@ -32,6 +32,8 @@ class ConfusingParams(Params):
     per_passage: PositiveInt = Field(5, description="confusing passages of each passage (K)")
     terms: PositiveInt = Field(64, description="words of the passage that make the BM25 query, the first")
     depth: PositiveInt = Field(50, description="hits looked at to find them")
+    k1: PositiveFloat = Field(0.9, description="BM25's term frequency saturation; the pipeline's is bm25.k1")
+    b: Fraction = Field(0.4, description="BM25's document length normalisation; the pipeline's is bm25.b")
 
 
 class InitReaderParams(Params):
@@ -119,5 +121,7 @@ class ReaderParams(Params):
     init: InitReaderParams = InitReaderParams()
     train: TrainReaderParams = TrainReaderParams()
     read: ReadParams = ReadParams()
-    max_questions: PositiveInt | None = Field(None, description="held-out questions read, drawn at random; null: all")
+    held_out_questions: PositiveInt | None = Field(
+        None, description="questions of score.splits that are read, drawn at random; null: all"
+    )
     score: ScoreReadingParams = ScoreReadingParams()
