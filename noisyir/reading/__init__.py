@@ -1,0 +1,1 @@
+"""Reading comprehension from distant labels: answer spans, windows of long passages, samples, confidences."""
