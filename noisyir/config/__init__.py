@@ -58,6 +58,7 @@ from noisyir.config.noise import (
     SuspectsParams,
 )
 from noisyir.config.reading import (
+    Confidence,
     ConfusingParams,
     EnsembleParams,
     GivenRunParams,
@@ -102,6 +103,7 @@ __all__ = [
     "CcrParams",
     "CoTeachingParams",
     "CompareParams",
+    "Confidence",
     "ConfusingParams",
     "CorruptParams",
     "CrossJudgeParams",

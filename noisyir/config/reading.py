@@ -48,7 +48,7 @@ class InitReaderParams(Params):
 
 
 class TrainReaderParams(Params):
-    """Training a reader on distant labels; the defaults are those of CDS (Du et al., Findings of ACL 2023)."""
+    """Training a reader on distant labels; the defaults are those of CDS (Bian et al., Findings of EMNLP 2023)."""
 
     objective: Objective = Field("cds", description="what is minimised; supervised: cross-entropy on given passages")
     confidence: Confidence = Field(
