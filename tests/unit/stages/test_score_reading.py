@@ -78,7 +78,7 @@ def quality(run_stage_on):
 
 
 ROWS = [
-    (query, doc, 0, 3, update, value)
+    (query, doc, 0, 3, update, value, None)
     for update, values in enumerate([(0.4, 0.6, 0.5, 0.5), (0.9, 0.1, 0.7, 0.3)])
     for (query, doc), value in zip([("q0", "a"), ("q0", "b"), ("q1", "a"), ("q1", "b")], values, strict=True)
 ]
