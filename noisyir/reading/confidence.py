@@ -30,7 +30,7 @@ def shares(values: Values, question: Questions) -> Values:
 
 
 def updated(confidence: Values, evidence: Values, decay: float) -> Values:
-    """decay * w + (1 - decay) * z (Eq. 9; the paper's decay is 0.8)."""
+    """Decay * w + (1 - decay) * z (Eq. 9; the paper's decay is 0.8)."""
     return decay * confidence + (1.0 - decay) * evidence
 
 
