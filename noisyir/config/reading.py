@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.config.base import Fraction, Location, Params, Split
+from noisyir.config.training import WarmUpParams
 
 Confidence = Literal["soft", "hard_max", "positive_average", "none"]
 Objective = Literal["cds", "supervised", "ds_top", "ds_all", "ds_average", "hard_em"]
@@ -52,7 +53,7 @@ class TrainReaderParams(Params):
 
     objective: Objective = Field("cds", description="what is minimised; supervised: cross-entropy on given passages")
     confidence: Confidence = Field(
-        "positive_average", description="cds: the evidence of Eq. 10 to 14; none: all instances count alike"
+        "positive_average", description="cds: the evidence of Eq. 10 to 14; none: equal shares"
     )
     alpha: NonNegativeFloat = Field(1.0, description="cds: weight of the debias loss; 0: none")
     beta: NonNegativeFloat = Field(1.0, description="cds: weight of the denoise loss; 0: none")
@@ -61,6 +62,9 @@ class TrainReaderParams(Params):
     temperature: PositiveFloat = Field(0.1, description="cds: divides cosines in the contrastive losses")
     epochs: PositiveInt = Field(3, description="passes over the questions")
     batch_size: PositiveInt = Field(32, description="questions a step")
+    confusing_share: NonNegativeFloat = Field(
+        0.4, description="cds: confusing passages read in a step, per passage with an instance, drawn at random"
+    )
     instances: PositiveInt | None = Field(
         None, description="instances of a question in a step, drawn at random; null: all of them"
     )
@@ -73,6 +77,17 @@ class TrainReaderParams(Params):
     top_passages: PositiveInt = Field(5, description="ds_top: passages of a question that are trained on")
     hard_em_steps: PositiveInt = Field(4000, description="hard_em: steps over which the hard loss takes over (tau)")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the encoder's forward pass")
+    questions_at_once: PositiveInt | None = Field(
+        None, description="questions through the reader at once; fewer need less memory, and the loss is the same"
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="compute the encoder's activations twice instead of keeping them: less memory"
+    )
+
+    def descent(self) -> WarmUpParams:
+        """The settings of the optimiser."""
+        shared = ("learning_rate", "warmup_ratio", "weight_decay", "clip_norm", "precision")
+        return WarmUpParams(**{name: getattr(self, name) for name in shared})
 
 
 class ReadParams(Params):

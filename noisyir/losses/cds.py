@@ -59,9 +59,7 @@ def cross_entropy(
     return -weight.detach() * (log_start + log_end)
 
 
-def _log_sum_exp(
-    scores: Float[Tensor, "row column"], present: Bool[Tensor, "row column"]
-) -> Float[Tensor, " row"]:
+def _log_sum_exp(scores: Float[Tensor, "row column"], present: Bool[Tensor, "row column"]) -> Float[Tensor, " row"]:
     """Over the columns that are present; 0, without gradient, for a row that has none."""
     empty = ~present.any(dim=1, keepdim=True)
     if not scores.shape[1]:

@@ -26,11 +26,12 @@ def shares(values: Values, question: Questions) -> Values:
     values = values.astype(np.float64)
     total, count = _sums(values, question), np.bincount(question).astype(np.float64)
     divisor = np.where(total > 0, total, 1.0)
-    return np.where(total[question] > 0, values / divisor[question], 1.0 / count[question])
+    found: Values = np.where(total[question] > 0, values / divisor[question], 1.0 / count[question])
+    return found
 
 
 def updated(confidence: Values, evidence: Values, decay: float) -> Values:
-    """decay * w + (1 - decay) * z (Eq. 9; the paper's decay is 0.8)."""
+    """Decay * w + (1 - decay) * z (Eq. 9; the paper's decay is 0.8)."""
     return decay * confidence + (1.0 - decay) * evidence
 
 

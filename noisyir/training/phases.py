@@ -6,9 +6,9 @@ A run can be killed at any point and continued to the same bits: a model's batch
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +16,26 @@ from torch import Tensor, nn
 from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from noisyir.training.lists import ListBatch, ListBatches
 from noisyir.training.optimisers import Optimiser, learning_rate
 from noisyir.training.run import Point, Surroundings
 
 _POINTS = 400  # of a curve, at most
 
 
-class Learner:
+B = TypeVar("B", bound=Sized)
+B_co = TypeVar("B_co", bound=Sized, covariant=True)
+
+
+class Batches(Protocol[B_co]):
+    """Batches without end, by their number from 0; `an_epoch` of them are one pass over what is learnt from."""
+
+    an_epoch: int
+
+    def __getitem__(self, number: int) -> B_co:
+        """Batch `number`."""
+
+
+class Learner(Generic[B]):
     """One model, its optimiser, and its place in a schedule of `steps` steps that may span several stages.
 
     name: what settings and curves call it; settings: those of its optimiser; done: steps taken so far.
@@ -35,7 +47,7 @@ class Learner:
         self,
         model: nn.Module,
         optimiser: Optimiser,
-        batches: ListBatches,
+        batches: Batches[B],
         settings: WarmUpParams,
         steps: int,
         around: Surroundings,
@@ -43,7 +55,7 @@ class Learner:
         self.model, self.optimiser, self.batches, self.settings = model, optimiser, batches, settings
         self.steps, self.around, self.done = steps, around, 0
 
-    def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
+    def descend(self, batch: B, seed: int) -> dict[str, float]:
         """Leave the gradient of the batch's loss in the weights; the loss comes first of what is returned."""
         raise NotImplementedError
 
@@ -87,7 +99,7 @@ class Learner:
 class Phases:
     """Learners one after the other, each until it has taken so many steps; the curves are kept."""
 
-    def __init__(self, phases: Sequence[tuple[Learner, int]], around: Surroundings) -> None:
+    def __init__(self, phases: Sequence[tuple[Learner[Any], int]], around: Surroundings) -> None:
         self.phases, self.around = phases, around
         self.curves: list[Point] = []
         self._recent: dict[str, list[float]] = {}
@@ -108,7 +120,7 @@ class Phases:
             learner.model.eval()
         return self.curves
 
-    def _record(self, learner: Learner, measured: Mapping[str, float], *, last: bool) -> None:
+    def _record(self, learner: Learner[Any], measured: Mapping[str, float], *, last: bool) -> None:
         """Add to each curve the mean of the last few steps, so that it has at most a few hundred points."""
         for name, value in measured.items():
             self._recent.setdefault(name, []).append(value)
@@ -126,7 +138,7 @@ class Phases:
         self._seen, self._timed = 0, now
         return seen / max(now - since, 1e-9)
 
-    def point(self, name: str, learner: Learner, value: float) -> None:
+    def point(self, name: str, learner: Learner[Any], value: float) -> None:
         """Add a value to a curve."""
         self.curves.append((name, learner.done, learner.epoch, value))
         self.around.metric(name, value, learner.done)
@@ -160,7 +172,7 @@ def memory_advice(model: str) -> Iterator[None]:
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
             raise
-        less = {"ranker": "lists_at_once", "retriever": "chunk_size"}[model]
+        less = {"ranker": "lists_at_once", "retriever": "chunk_size", "reader": "questions_at_once"}[model]
         raise ConfigError(
             f"a step of the {model} needs more memory than there is: set {less}, gradient_checkpointing=true, "
             f"precision=bf16, a smaller batch size or n ({str(error).splitlines()[0]})"

@@ -19,7 +19,7 @@ from noisyir.training.phases import Learner, Phases
 from noisyir.training.run import Point, Surroundings
 
 
-class RankerLearner(Learner):
+class RankerLearner(Learner[ListBatch]):
     """The ranker, descending on the cross-entropy of the right passage among 1 + n."""
 
     name = "ranker"
