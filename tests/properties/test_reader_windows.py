@@ -11,8 +11,10 @@ from noisyir.reading.best_spans import all_windows
 from noisyir.reading.matching import places
 from noisyir.reading.windows import window_around, window_starts
 
-WORDS = ["Ávila", "naïve", "C++", "(1990)", "3,000", "U.S.", "l'été", "東京", "straße", "antidisestablishmentarianism", "x",
-         "Dvořák", "—", "“Tosca”", "\t", "e\u0301lan", "Zürich-West", "😀", "\u200b"]  # fmt: skip
+WORDS = [
+    "Ávila", "naïve", "C++", "(1990)", "3,000", "U.S.", "l'été", "東京", "straße", "antidisestablishmentarianism",
+    "x", "Dvořák", "—", "“Tosca”", "\t", "e\u0301lan", "Zürich-West", "😀", "\u200b",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -51,7 +51,9 @@ def test_windows_of_any_lengths_and_number_read_as_they_do_alone(bert):
         for name in ("question", "passage"):
             torch.testing.assert_close(getattr(together, name)[row], getattr(alone, name)[0], atol=1e-5, rtol=1e-5)
         for name in ("answer", "context"):
-            torch.testing.assert_close(getattr(together, name)[2 * row + 1], getattr(alone, name)[0], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(
+                getattr(together, name)[2 * row + 1], getattr(alone, name)[0], atol=1e-5, rtol=1e-5
+            )
     assert read(reader, rows).start.equal(together.start), "averages change no logit"
 
 
