@@ -11,14 +11,14 @@ from noisyir import experiments
 from noisyir.commands import open_store
 from noisyir.console import observer_for, print_forecast, print_outcome
 from noisyir.errors import ConfigError
-from noisyir.pipelines import train_retriever
 from noisyir.plan import Choice, forecast
+from noisyir.reader_pipelines import pipeline_of
 from noisyir.runs import Outcome, run_experiment
 from noisyir.store import Store
 from noisyir.tables import read_parts
 from noisyir.tracking import open_tracker
 
-PREFECT_ENGINE = "flows.train_retriever"  # found by name: the library does not know the orchestrator
+PREFECT_ENGINE = "flows.train_{}"  # found by name: the library does not know the orchestrator
 
 
 def run(args: Namespace) -> int:
@@ -28,12 +28,12 @@ def run(args: Namespace) -> int:
     choice = Choice(to=args.to, only=args.only, refresh=tuple(args.refresh))
     store = open_store(args)
     if args.dry_run:
-        states = forecast(train_retriever(exp), choice, store)
+        states = forecast(pipeline_of(exp), choice, store)
         print_forecast(states, as_json=args.json)
         return 0
     store.check_writable()
     tracker = open_tracker(experiment=exp, home=store.home, enabled=not args.no_track)
-    engine = run_experiment if args.engine == "local" else _prefect_engine()
+    engine = run_experiment if args.engine == "local" else _prefect_engine(exp.task)
     with observer_for(sys.stderr) as observer:
         outcome = engine(exp, choice, store=store, runtime=runtime, tracker=tracker, observer=observer)
     if args.json:
@@ -43,11 +43,11 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _prefect_engine() -> Any:
+def _prefect_engine(task: str) -> Any:
     if (Path.cwd() / "flows").is_dir():
         sys.path.insert(0, str(Path.cwd()))
     try:
-        return import_module(PREFECT_ENGINE).run_experiment
+        return import_module(PREFECT_ENGINE.format(task)).run_experiment
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"--engine prefect needs prefect and noisyir's flows ({error.name} is not importable): run it in a "

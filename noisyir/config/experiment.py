@@ -100,6 +100,12 @@ class Suite(Params):
     table: NoiseTableParams = NoiseTableParams()
 
     @model_validator(mode="after")
+    def _readers_have_no_noise(self) -> Self:
+        if self.experiment.task == "reader" and (self.noise or self.hide):
+            raise ValueError("noise, hide: a suite of readers has none: distant labels are wrong by themselves")
+        return self
+
+    @model_validator(mode="after")
     def _noises_differ(self) -> Self:
         kinds = [(mechanism, rate) for mechanism, rate, _ in self.conditions]
         if not kinds:
@@ -122,7 +128,12 @@ class Suite(Params):
 
     @property
     def conditions(self) -> tuple[tuple[str, float, dict[str, Params]], ...]:
-        """(mechanism, rate, what of the experiment it sets) of each kind of noise, then of each kind of hiding."""
+        """(mechanism, rate, what of the experiment it sets) of each kind of noise, then of each kind of hiding.
+
+        Of readers: the passages that are labelled, as they are.
+        """
+        if self.experiment.task == "reader":
+            return ((self.experiment.reader.labels, 0.0, {}),)
         given: list[tuple[str, CorruptParams | HideParams]] = [("noise", noise) for noise in self.noise]
         given += [("hide", hide) for hide in self.hide]
         return tuple((params.mechanism, params.rate, {name: params}) for name, params in given)

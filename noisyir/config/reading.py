@@ -1,15 +1,15 @@
 """Settings of reading: distant labels, the reader, its training, and what is measured of it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.config.base import Fraction, Location, Params, Split
 from noisyir.config.training import WarmUpParams
 
 Confidence = Literal["soft", "hard_max", "positive_average", "none"]
 Objective = Literal["cds", "supervised", "ds_top", "ds_all", "ds_average", "hard_em"]
-Passages = Literal["bm25", "dense", "given"]
+Passages = Literal["bm25", "dense", "given"]  # who found them; given: judgements, for close-domain reading
 
 
 class GivenRunParams(Params):
@@ -127,7 +127,10 @@ class ReaderParams(Params):
         ("ds_all", "cds_pa"), min_length=1, description="trained side by side; the last one is on trial, and kept"
     )
     ensemble: tuple[str, ...] = Field((), description="of the methods, those whose answers are also given as one")
-    labels: Literal["bm25", "dense"] = Field("bm25", description="whose passages are labelled and trained on")
+    labels: Passages = Field("bm25", description="whose passages are labelled and trained on")
+    retriever: str | None = Field(
+        None, description="dense: the method, as of `methods`, that trains the retriever; null: the untrained model"
+    )
     passages: tuple[Passages, ...] = Field(
         ("bm25", "given"), min_length=1, description="what is read: retrieved passages, or the relevant ones"
     )
@@ -140,3 +143,17 @@ class ReaderParams(Params):
         None, description="questions of score.splits that are read, drawn at random; null: all"
     )
     score: ScoreReadingParams = ScoreReadingParams()
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        for setting in ("methods", "passages", "ensemble"):
+            if len(set(names := getattr(self, setting))) < len(names):
+                raise ValueError(f"reader.{setting}={list(names)} names one of them twice")
+        if strangers := [name for name in self.ensemble if name not in self.methods]:
+            raise ValueError(f"reader.ensemble: {strangers[0]!r} is not among reader.methods={list(self.methods)}")
+        return self
+
+    @property
+    def wants_dense(self) -> bool:
+        """Whether a dense run is labelled or read."""
+        return "dense" in (self.labels, *self.passages)

@@ -20,7 +20,10 @@ PASSAGES = Artifact("passages", 1, {**RUN, "has_answer": BOOL}, PAIR_KEY)
 CONFUSING = Artifact("confusing", 1, {**PAIR, "confusing": STRING, "rank": I32, "score": F32}, (*PAIR_KEY, "confusing"))
 READER = Artifact("reader", 1)  # an encoder and a span head as safetensors, the tokenizer, and reader.json
 # How likely each instance is labelled rightly; a question's add up to 1.  Update 0 is the initialisation.
-CONFIDENCES = Artifact("confidences", 1, {**_SPAN, "update": I32, "value": F32}, (*_SPAN_KEY, "update"))
+# `chance`: of the span among its passage's best, which decides what counts as counterfactual; null: not read yet.
+CONFIDENCES = Artifact(
+    "confidences", 1, {**_SPAN, "update": I32, "value": F32, "chance": F32}, (*_SPAN_KEY, "update"), ("chance",)
+)
 # A question's best spans over all of its passages, best first.
 READINGS = Artifact(
     "readings", 1, {"query_id": STRING, "rank": I32, **_SPAN, "answer": STRING, "score": F32}, ("query_id", "rank")

@@ -1,6 +1,5 @@
 """score_confidence: how well readers' confidences tell right labels from wrong ones, update by update."""
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,19 +19,19 @@ def score_confidence(job: Job[ScoreConfidenceParams]) -> None:
     rows = []
     for system, table in job.tables("confidences").items():
         known = table.filter(pc.is_in(table["query_id"], value_set=relevant["query_id"].unique()))
-        known = known.sort_by([(name, "ascending") for name in CONFIDENCES.key]).combine_chunks()
         if not known.num_rows:
             raise DataError(
                 f"score_confidence: none of the {table.num_rows} confidences of {system} is of a judged question: "
                 "right passages are those in the qrels"
             )
-        right = among(known, relevant)
-        question = known["query_id"].dictionary_encode().combine_chunks().indices.to_numpy()
-        update, values = known["update"].to_numpy(), known["value"].to_numpy()
-        for number in np.unique(update):
-            at = update == number
-            for measure, value in confidence_quality(values[at], right[at], question[at]).items():
-                rows.append({"system": system, "update": int(number), "measure": measure, "value": value})
+        by_update = known.sort_by([(name, "ascending") for name in ("update", *CONFIDENCES.key[:-1])])
+        instances = by_update.filter(pc.equal(by_update["update"], 0)).combine_chunks()
+        right = among(instances, relevant)
+        question = instances["query_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+        values = by_update["value"].to_numpy().reshape(-1, len(instances))
+        for update, confidence in enumerate(values):
+            for measure, value in confidence_quality(confidence, values[0], right, question).items():
+                rows.append({"system": system, "update": update, "measure": measure, "value": value})
     job.write("confidence_quality", pa.Table.from_pylist(rows, schema=CONFIDENCE_QUALITY.schema))
 
 
