@@ -26,5 +26,7 @@ def window_around(
     """
     step, end = room - room // 2, np.maximum(length - room, 0)
     ideal = np.clip((first + stop - room) / 2, 0, end)
-    start = np.minimum(np.rint(ideal / step).astype(np.int64) * step, end)
+    before = np.floor(ideal / step).astype(np.int64) * step
+    after = np.minimum(before + step, end)
+    start = np.where(after - ideal < ideal - before, after, before)
     return start, (start <= first) & (stop <= start + room)
