@@ -91,9 +91,10 @@ class ReaderLearner(Learner[Rows]):
         self.weights = each if summed else shares(each, instances.question)
         if params.gradient_checkpointing:
             keep_fewer_activations(reader.model)
-        for module in reader.modules() if params.dropout is not None else ():
-            if isinstance(module, nn.Dropout):
-                module.p = params.dropout
+        if (dropout := params.dropout) is not None:
+            for module in reader.modules():
+                if isinstance(module, nn.Dropout):
+                    module.p = dropout
 
     def step(self) -> dict[str, float]:
         """Descend once; then estimate the confidences anew if it is time to."""
