@@ -81,7 +81,7 @@ class Reading:
     data: Outputs
     retriever: Output | None = None
     label: str = ""
-    asked: dict[Passages, Output] = field(default_factory=dict)
+    asked: dict[str, Output] = field(default_factory=dict)
 
     def name(self, what: str) -> str:
         """A step's label."""
@@ -127,36 +127,34 @@ class Reading:
         given = {"spans": spans, "corpus": self.data["corpus"], "answers": self.data["answers"]}
         return self.plan.add(CONFUSING, params, self.label, **self._lexical(), **given)["confusing"]
 
-    def read(self, name: str, reader: Output) -> dict[Passages, Output]:
+    def read(self, name: str, reader: Output) -> dict[str, Output]:
         """A reader's answers to the held-out questions, by kind of passages."""
-        params = self.exp.reader.read
+        params, given = self.exp.reader.read, {"reader": reader, **self._texts()}
         return {
-            kind: self.plan.add(READ, params, self.name(f"{name}:{kind}"), reader=reader, passages=passages,
-                                **self._texts())["readings"]
+            kind: self.plan.add(READ, params, self.name(f"{name}:{kind}"), passages=passages, **given)["readings"]
             for kind, passages in self.asked.items()
-        }  # fmt: skip
+        }
 
-    def ensemble(self, readings: Mapping[str, Mapping[Passages, Output]]) -> dict[Passages, Output]:
-        """The answers of several readers as one."""
-        params = EnsembleParams(n_best=self.exp.reader.read.n_best)
-        return {
-            kind: self.plan.add(ENSEMBLE, params, self.name(kind), readings={name: readings[name][kind] for name in
-                                readings})["readings"]
-            for kind in self.asked
-        }  # fmt: skip
+    def ensemble(self, readings: Mapping[str, Mapping[str, Output]]) -> dict[str, Output]:
+        """The answers of several readers as one, by kind of passages."""
+        params, found = EnsembleParams(n_best=self.exp.reader.read.n_best), {}
+        for kind in self.asked:
+            of_kind = {name: of_reader[kind] for name, of_reader in readings.items()}
+            found[kind] = self.plan.add(ENSEMBLE, params, self.name(kind), readings=of_kind)["readings"]
+        return found
 
-    def score(self, name: str, readings: Mapping[Passages, Output]) -> Output:
+    def score(self, name: str, readings: Mapping[str, Output]) -> Output:
         """Exact match and F1 of a reader's answers."""
-        truth = {key: self.data[key] for key in ("answers", "queries")}
-        given = {"readings": dict(readings), "passages": dict(self.asked)}
-        return self.plan.add(SCORE_READING, self.exp.reader.score, self.name(name), **given, **truth)["metrics"]
+        truth, params = {key: self.data[key] for key in ("answers", "queries")}, self.exp.reader.score
+        scored = self.plan.add(SCORE_READING, params, self.name(name), readings=readings, passages=self.asked, **truth)
+        return scored["metrics"]
 
     def score_confidence(self, confidences: Mapping[str, Output]) -> Output:
         """How well methods' confidences tell right labels from wrong ones."""
         params, label = ScoreConfidenceParams(min_relevance=self.exp.data.min_relevance), self.label
         if len(confidences) == 1:
             label = self.name(next(iter(confidences)))
-        scored = self.plan.add(SCORE_CONFIDENCE, params, label, confidences=dict(confidences), qrels=self.data["qrels"])
+        scored = self.plan.add(SCORE_CONFIDENCE, params, label, confidences=confidences, qrels=self.data["qrels"])
         return scored["confidence_quality"]
 
     def _matched(self, kind: Passages, params: SpansParams, label: str) -> Outputs:

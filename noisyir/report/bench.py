@@ -13,7 +13,7 @@ from noisyir.eval.bench_detection import Quality
 from noisyir.report.bench_chart import Line, Point, Role, rate_chart
 from noisyir.report.bench_history import environment, facts, settings
 from noisyir.report.detection import bench_rows, percent
-from noisyir.report.mining import NOTHING, FalseNegatives, TextTable, mining_markdown
+from noisyir.report.mining import NO_TABLE, NOTHING, FalseNegatives, TextTable, mining_markdown
 from noisyir.report.pages import templates
 from noisyir.report.summary import markdown_table, p_value, signed
 
@@ -36,7 +36,7 @@ class Bench:
     cells: int
     builds: Sequence[Meta]
     false_negatives: FalseNegatives = NOTHING
-    labels: TextTable = TextTable((), 0)
+    labels: TextTable = NO_TABLE
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def _mean_cell(entry: Entry | None) -> str:
 
 def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
     head = [
-        "noise",
+        params.conditions,
         "rate",
         "measure",
         "split",
@@ -213,7 +213,7 @@ def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
     return [[*head, "verdict"]] + [
         [
             row["mechanism"],
-            percent(row["rate"]),
+            percent(row["rate"]) if params.conditions == "noise" else _NONE,
             row["measure"],
             row["split"],
             row["method"],

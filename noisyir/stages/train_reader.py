@@ -107,11 +107,15 @@ def _top(spans: pa.Table, queries: pa.Table, passages: pa.Table, top: int) -> pa
 
 def _write_confidences(job: Job[TrainReaderParams], spans: pa.Table, confidences: "Confidences") -> None:
     """The confidences at the start and after each update; no rows for an objective that has none."""
-    history = confidences.history if job.params.objective == "cds" else []
+    history = zip(confidences.history, confidences.chances, strict=True) if job.params.objective == "cds" else []
     with job.writer("confidences") as out:
-        for update, values in enumerate(history):
-            updates = pa.array(np.full(len(values), update), pa.int32())
-            out.append(spans.select(_SPAN).append_column("update", updates).append_column("value", pa.array(values)))
+        for update, (values, chances) in enumerate(history):
+            columns = {
+                "update": pa.array(np.full(len(values), update), pa.int32()),
+                "value": pa.array(values),
+                "chance": pa.array(chances, from_pandas=True),  # NaN is null
+            }
+            out.append(pa.table({**{name: spans[name] for name in _SPAN}, **columns}))
 
 
 TRAIN_READER = Stage(

@@ -162,6 +162,7 @@ class ReaderLearner(Learner[Rows]):
                 reads.start, reads.end, window, first, last,
                 n_best=self.params.n_best, max_answer_len=self.params.max_answer_len,
             ).double().cpu().numpy()  # fmt: skip
+        self.confidences.compare(part.instances, chance)
         ends = np.cumsum([len(one.instances) for one in part.drawn])[:-1]
         rivals = part.blocks([counterfactual(chances) for chances in np.split(chance, ends)])
         return debias(reads.question[window], reads.answer, rivals, weight, self.params.temperature)

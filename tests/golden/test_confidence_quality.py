@@ -17,7 +17,7 @@ def test_measures_of_three_questions():
     assert quality["auroc"] == pytest.approx((1 + 0.5 + 0.5) / 12)
     assert quality["auroc_within"] == pytest.approx((1 / 2 + 0) / 2)  # question 2 has no right one
     assert quality["right_first"] == pytest.approx((1 + 0) / 2)
-    # at the start question 0 has (0 + 1/2) / 2 and question 1 has 0: differences 1/4 and 0, t = 1 with one degree of freedom
+    # at the start question 0 has (0 + 1/2) / 2 and question 1 has 0: differences 1/4 and 0, so t = 1 with one degree
     assert quality["p_value"] == pytest.approx(0.5)
     assert quality["contested"] == 2 and quality["true_rate"] == pytest.approx(3 / 7)
 
