@@ -17,7 +17,7 @@ from noisyir.tables import among
 
 _SPAN = ("query_id", "doc_id", "start", "end")
 _INSTANCES, _CONFUSING = 6, 3  # shown of a case
-_AROUND = 130  # characters of a passage on each side of the answer
+_AROUND = 200  # characters of a passage on each side of the answer
 _NONE = "\N{EN DASH}"
 _QUALITY = {"auroc": "AUROC", "auroc_within": "AUROC by question", "right_first": "right first"}
 
@@ -115,7 +115,7 @@ def quality_figures(quality: pa.Table) -> list[Figure]:
         points = [(float(at), found["auroc_within"]) for at, found in sorted(values.items()) if "auroc_within" in found]
         if len(points) > 1:
             chart = Markup(line_chart(points, name=f"AUROC by question, {system}", width=330))
-            figures.append(Figure(system, f"AUROC by question, by update, last {points[-1][1]:.3f}", chart))
+            figures.append(Figure(system, f"AUROC by question, last {points[-1][1]:.3f}", chart))
     return figures
 
 

@@ -129,6 +129,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
         "curves": {*trainers, "sieve", "warm_up_ranker", "ar2", "train_reader"},
         "reader": {"init_reader", "train_reader"},
         "readings": {"read", "ensemble"},
+        "metrics": {"score", "score_reading"},
         "verdicts": {"sieve", "cross_judge"},
         "pair_scores": {"score_pairs", "npc"},
         "noise_flags": {"detect", "npc"},
