@@ -72,6 +72,9 @@ class TrainReaderParams(Params):
     warmup_ratio: Fraction = Field(0.1, description="share of steps over which the rate rises from 0, to fall again")
     weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
     clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm of a step; null: any")
+    dropout: Fraction | None = Field(
+        None, description="of the encoder; 0 is much faster on a CPU; null: what its configuration says"
+    )
     n_best: PositiveInt = Field(20, description="spans that the probability of a counterfactual is a softmax over")
     max_answer_len: PositiveInt = Field(30, description="tokens of an answer, at most")
     top_passages: PositiveInt = Field(5, description="ds_top: passages of a question that are trained on")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from noisyir.config import TrainReaderParams
 from noisyir.losses.cds import cross_entropy, debias, denoise
@@ -91,6 +91,10 @@ class ReaderLearner(Learner[Rows]):
         self.weights = each if summed else shares(each, instances.question)
         if params.gradient_checkpointing:
             keep_fewer_activations(reader.model)
+        if (dropout := params.dropout) is not None:
+            for module in reader.modules():
+                if isinstance(module, nn.Dropout):
+                    module.p = dropout
 
     def step(self) -> dict[str, float]:
         """Descend once; then estimate the confidences anew if it is time to."""
