@@ -95,22 +95,21 @@ def test_confidences_are_judged_update_by_update_where_the_question_is_judged(qu
         quality(ROWS, [("q0", "a", 0)])
 
 
-def test_an_ensemble_adds_up_what_each_reader_gives_a_span(run_stage_on):
+def test_an_ensemble_adds_up_what_each_reader_gives_an_answer(run_stage_on):
     one = table(READINGS, [("q", 1, "a", 0, 1, "A", 2.0), ("q", 2, "b", 0, 1, "B", 1.0), ("r", 1, "c", 0, 1, "C", 5.0)])
-    two = table(READINGS, [("q", 1, "b", 0, 1, "B", 9.0), ("q", 2, "b", 2, 3, "b", 9.0)])
+    two = table(READINGS, [("q", 1, "e", 7, 8, "B", 9.0), ("q", 2, "b", 2, 3, "b", 9.0)])
     rows = run_stage_on(ENSEMBLE, EnsembleParams(n_best=2), {"readings": {"one": one, "two": two}})["readings"]
-    low = 1 / (1 + np.e)  # what reader one gives B: exp(1) / (exp(1) + exp(2))
-    assert [(r["query_id"], r["rank"], r["answer"]) for r in rows.to_pylist()] == [
-        ("q", 1, "B"),
-        ("q", 2, "A"),
-        ("r", 1, "C"),
-    ]
+    low = 1 / (1 + np.e)  # what reader one gives B: exp(1) / (exp(1) + exp(2)); reader two gives it 1/2, in passage e
+    found = [(r["query_id"], r["rank"], r["answer"], r["doc_id"], r["start"]) for r in rows.to_pylist()]
+    assert found == [("q", 1, "B", "e", 7), ("q", 2, "A", "a", 0), ("r", 1, "C", "c", 0)]
     assert rows["score"].to_pylist() == pytest.approx([(low + 0.5) / 2, (1 - low) / 2, 1 / 2])
 
 
-def test_equal_sums_are_in_the_order_of_places_and_scores_may_be_of_any_size(run_stage_on):
-    rows = [("q", 1, "b", 0, 1, "B", 9000.0), ("q", 2, "a", 4, 5, "A", 9000.0), ("q", 3, "a", 2, 3, "a", 9000.0)]
+def test_equal_sums_are_in_the_order_of_answers_and_scores_may_be_of_any_size(run_stage_on):
+    rows = [("q", 1, "b", 0, 1, "b", 9000.0), ("q", 2, "a", 4, 5, "A", 9000.0), ("q", 3, "a", 2, 3, "a", 9000.0)]
     one = run_stage_on(ENSEMBLE, EnsembleParams(), {"readings": {"one": table(READINGS, rows)}})["readings"]
-    assert one["answer"].to_pylist() == ["a", "A", "B"] and one["score"].to_pylist() == pytest.approx([1 / 3] * 3)
+    assert one["answer"].to_pylist() == ["A", "a", "b"] and one["score"].to_pylist() == pytest.approx([1 / 3] * 3)
+    backwards = table(READINGS, rows[::-1])
+    assert run_stage_on(ENSEMBLE, EnsembleParams(), {"readings": {"one": backwards}})["readings"].equals(one)
     with pytest.raises(DataError, match="no readings"):
         run_stage_on(ENSEMBLE, EnsembleParams(), {"readings": {}})
