@@ -13,7 +13,7 @@ from noisyir.eval.bench_detection import Quality
 from noisyir.report.bench_chart import Line, Point, Role, rate_chart
 from noisyir.report.bench_history import environment, facts, settings
 from noisyir.report.detection import bench_rows, percent
-from noisyir.report.mining import NO_TABLE, NOTHING, FalseNegatives, TextTable, mining_markdown
+from noisyir.report.mining import NO_TABLE, NOTHING, FalseNegatives, Figure, TextTable, mining_markdown
 from noisyir.report.pages import templates
 from noisyir.report.summary import markdown_table, p_value, signed
 
@@ -37,6 +37,7 @@ class Bench:
     builds: Sequence[Meta]
     false_negatives: FalseNegatives = NOTHING
     labels: TextTable = NO_TABLE
+    label_figures: Sequence[Figure] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         detection=bench_rows(bench.detection),
         mining=bench.false_negatives,
         labels=bench.labels,
+        label_figures=bench.label_figures,
         column=lambda rate: _column(params, rate),
         facts=facts(bench.builds),
         settings=settings(bench.builds),

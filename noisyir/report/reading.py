@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from markupsafe import Markup
 
 from noisyir.eval.bench import Cell
+from noisyir.report.bench_chart import Line, Point, epoch_chart
 from noisyir.report.charts import line_chart, spark_line
 from noisyir.report.mining import Figure, TextTable
 from noisyir.report.summary import p_value, signed
@@ -106,6 +107,24 @@ def bench_quality(quality: Mapping[Cell, pa.Table]) -> TextTable:
         better = f"{(end > start).sum()} of {len(seeds)}"
         rows.append([method, *means, better, p_value(p_values.max()), str(len(seeds))])
     return TextTable(rows, 1)
+
+
+def bench_figures(quality: Mapping[Cell, pa.Table]) -> list[Figure]:
+    """AUROC by question over the updates, a line a method, its points means over seeds."""
+    found: dict[str, dict[int, list[float]]] = {}
+    for cell, table in quality.items():
+        for row in table.to_pylist():
+            if row["measure"] == "auroc_within":
+                found.setdefault(cell.method, {}).setdefault(row["update"], []).append(row["value"])
+    lines = [
+        Line(method, "other", [Point(at, *_mean_and_spread(values)) for at, values in sorted(by_update.items())])
+        for method, by_update in found.items()
+        if len(by_update) > 1
+    ]
+    if not lines:
+        return []
+    chart = Markup(epoch_chart(lines, name="AUROC by question", axis="update"))
+    return [Figure("AUROC by question", "mean over seeds, by update of the confidences", chart)]
 
 
 def quality_figures(quality: pa.Table) -> list[Figure]:
@@ -207,6 +226,10 @@ def _by_system(quality: pa.Table) -> dict[str, dict[int, dict[str, float]]]:
     for row in quality.to_pylist():
         found.setdefault(row["system"], {}).setdefault(row["update"], {})[row["measure"]] = row["value"]
     return found
+
+
+def _mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def _spread_mean(of_seeds: np.ndarray) -> str:

@@ -35,7 +35,7 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     from noisyir.provenance import lineage
     from noisyir.report.bench import Bench, markdown, render
     from noisyir.report.mining import of_bench
-    from noisyir.report.reading import bench_quality
+    from noisyir.report.reading import bench_figures, bench_quality
 
     params, metrics = job.params, by_cell(job.tables("metrics"))
     mining, losses, curves = (by_cell(job.tables(name)) for name in ("mining", "losses", "sieve_curves"))
@@ -58,8 +58,9 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     detection = detection_quality(by_cell(job.tables("detection")))
     builds = lineage(job.store, chain.from_iterable(job.refs(name).values() for name in job.step.stage.reads))
     seeds = sorted({cell.seed for cell in cells})
-    labels = bench_quality(by_cell(job.tables("confidence")))
-    bench = Bench(summary, detection, seeds, len(cells), builds, of_bench(mining, losses, curves), labels)
+    confidence = by_cell(job.tables("confidence"))
+    labels = bench_quality(confidence), bench_figures(confidence)
+    bench = Bench(summary, detection, seeds, len(cells), builds, of_bench(mining, losses, curves), *labels)
     folder = job.new_folder("bench_page")
     (folder / "bench.html").write_text(render(params, bench), encoding="utf-8")
     (folder / "bench.md").write_text(markdown(params, bench), encoding="utf-8")

@@ -12,6 +12,7 @@ from noisyir.report.pages import templates
 from noisyir.report.reading import (
     Labels,
     around,
+    bench_figures,
     bench_quality,
     confusing_of,
     find_cases,
@@ -115,9 +116,13 @@ def test_a_bench_tells_start_and_end_over_its_seeds():
     }
     found = bench_quality(cells)
     assert found.rows[1] == ["cds_sw", "0.550 ± 0.071", "0.600 ± 0.141", "+0.050", "1 of 2", "0.200", "2"]
-    bench = Bench(BENCH_SUMMARY.schema.empty_table(), (), [0, 1], 2, (), labels=found)
+    (figure,) = figures = bench_figures(cells)
+    assert "AUROC by question by update: cds_sw 0.550 to 0.600" in figure.chart
+    bench = Bench(BENCH_SUMMARY.schema.empty_table(), (), [0, 1], 2, (), labels=found, label_figures=figures)
     params = NoiseTableParams(conditions="labels")
-    assert "0.550 ± 0.071" in render(params, bench) and "## Confidences" in markdown(params, bench)
+    page = render(params, bench)
+    assert "0.550 ± 0.071" in page and "by update of the confidences" in page
+    assert "## Confidences" in markdown(params, bench)
 
 
 def test_texts_cannot_become_markup():
