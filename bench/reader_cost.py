@@ -93,7 +93,7 @@ def read_instances(asked: argparse.Namespace, tokenizer: object) -> Instances:
         tokenizer,
         _table("query_id doc_id start end score", spans),
         _table("query_id text", queries),
-        _table("doc_id text", [(doc_id, texts[doc_id]) for doc_id in sorted(named)]),
+        {doc_id: texts[doc_id] for doc_id in named},
         _table("query_id doc_id confusing", confusing),
     )[0]
 

@@ -23,7 +23,7 @@ def contents(documents: pa.RecordBatch) -> list[str]:
     return [f"{title}\n{text}" for title, text in zip(titles, texts, strict=True)]
 
 
-def texts_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array) -> dict[str, str]:
+def texts_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> dict[str, str]:
     """The texts, without titles, of the documents of these ids; DataError when the corpus lacks one of them."""
     wanted = doc_ids.unique()
     texts: dict[str, str] = {}

@@ -10,7 +10,6 @@ from noisyir.config import ReadParams
 from noisyir.errors import DataError
 from noisyir.schemas import CORPUS, PASSAGES, QUERIES, READER, READINGS
 from noisyir.stage import Job, Stage
-from noisyir.stages.train_reader import read_passages
 
 if TYPE_CHECKING:
     from noisyir.models.reader import Reader
@@ -26,28 +25,31 @@ def read(job: Job[ReadParams]) -> None:
 
     from noisyir.models.reader import load_reader
     from noisyir.reading.best_spans import ranked
+    from noisyir.retrieval.texts import texts_of
 
     torch.set_num_threads(job.runtime.cpu_threads)
     pairs = job.table("passages").sort_by([("query_id", "ascending"), ("doc_id", "ascending")])
-    queries, corpus = _texts(job, pairs)
+    queries = _questions(job, pairs)
+    text_of = texts_of(job.batches("corpus"), pairs["doc_id"])
+    doc_ids = pa.array(sorted(text_of), pa.string())
     question, passage = (
-        np.asarray(pc.index_in(pairs[name], value_set=table[name].combine_chunks()), np.int64)
-        for name, table in (("query_id", queries), ("doc_id", corpus))
+        np.asarray(pc.index_in(pairs[name], value_set=ids), np.int64)
+        for name, ids in (("query_id", queries["query_id"].combine_chunks()), ("doc_id", doc_ids))
     )
-    texts = corpus["text"].to_pylist()
+    texts = [text_of[doc_id] for doc_id in doc_ids.to_pylist()]
     found = _find(job, load_reader(job.folder("reader"), job.runtime.device), queries, texts, (question, passage))
     kept = ranked(found, question, passage, texts, job.params.n_best)
-    job.write("readings", _readings(found, kept, passage, queries, corpus, texts))
+    job.write("readings", _readings(found, kept, passage, queries, doc_ids, texts))
 
 
-def _texts(job: Job[ReadParams], pairs: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The questions and passages that pairs name, each by id.  DataError where one is unknown."""
+def _questions(job: Job[ReadParams], pairs: pa.Table) -> pa.Table:
+    """The questions that pairs name, by id.  DataError where one is unknown."""
     queries, asked = job.table("queries"), pairs["query_id"].unique()
     queries = queries.filter(pc.is_in(queries["query_id"], value_set=asked)).sort_by("query_id")
     if queries.num_rows < len(asked):
         unknown = asked.filter(pc.invert(pc.is_in(asked, value_set=queries["query_id"].combine_chunks())))
         raise DataError(f"{len(unknown)} questions of the passages are unknown, for example {unknown[0].as_py()!r}")
-    return queries, read_passages(job.batches("corpus"), pairs["doc_id"].unique(), "the questions' passages")
+    return queries
 
 
 def _find(
@@ -81,7 +83,7 @@ def _readings(
     kept: list[tuple[int, int, int]],
     passage: np.ndarray,
     queries: pa.Table,
-    corpus: pa.Table,
+    doc_ids: pa.Array,
     texts: list[str],
 ) -> pa.Table:
     """The kept spans as the artifact has them, without white space at their ends."""
@@ -93,7 +95,7 @@ def _readings(
         {
             "query_id": queries["query_id"].take(pa.array(question)),
             "rank": pa.array(rank, pa.int32()),
-            "doc_id": corpus["doc_id"].take(pa.array(document)),
+            "doc_id": doc_ids.take(pa.array(document)),
             "start": pa.array([start for start, _, _ in trimmed], pa.int32()),
             "end": pa.array([end for _, end, _ in trimmed], pa.int32()),
             "answer": pa.array([answer for _, _, answer in trimmed], pa.string()),

@@ -1,6 +1,6 @@
 """train_reader: a reader taught by labelled spans, and how far each of them was believed meanwhile."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -25,13 +25,9 @@ _SPAN = ["query_id", "doc_id", "start", "end"]
 
 def train_reader(job: Job[TrainReaderParams]) -> None:
     """Train on the spans of training questions; write the reader, its curves and, of CDS, the confidences."""
-    import torch
-
-    from noisyir.models.reader import load_reader
     from noisyir.training.reader import train_reader as train
 
-    torch.set_num_threads(job.runtime.cpu_threads)
-    reader = load_reader(job.folder("reader"), job.runtime.device)
+    reader = _start(job)
     instances, spans = _instances(job, reader)
     curves, confidences = train(reader, instances, job.params, surroundings(job))
     reader.save(job.new_folder("reader"))
@@ -39,19 +35,24 @@ def train_reader(job: Job[TrainReaderParams]) -> None:
     _write_confidences(job, spans, confidences)
 
 
-def read_passages(batches: Iterator[pa.RecordBatch], needed: pa.Array, whose: str) -> pa.Table:
-    """(doc_id, text) of the documents whose ids are in `needed`, by id.  DataError where one is not in the corpus."""
-    some = [batch.filter(pc.is_in(batch["doc_id"], value_set=needed)) for batch in batches]
-    texts = pa.Table.from_batches(some, CORPUS.schema.empty_table().select(["doc_id", "text"]).schema)
-    if missing := needed.filter(pc.invert(pc.is_in(needed, value_set=texts["doc_id"].combine_chunks()))):
-        raise DataError(
-            f"{len(missing)} documents of {whose} are not in the corpus, for example {missing[0].as_py()!r}"
-        )
-    return texts.sort_by("doc_id")
+def _start(job: Job[TrainReaderParams]) -> "Reader":
+    """The reader that training starts from, on the device that the machine's settings name."""
+    import torch
+
+    from noisyir.models.compiling import attend_plainly, compile_in_place
+    from noisyir.models.reader import load_reader
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    reader = load_reader(job.folder("reader"), job.runtime.device)
+    attend_plainly(reader.transformers, reader.device, job.params.precision)
+    if job.runtime.compile:
+        compile_in_place(reader.transformers, reader.device)
+    return reader
 
 
 def _instances(job: Job[TrainReaderParams], reader: "Reader") -> "tuple[Instances, pa.Table]":
     """What is trained on, and the spans that it came from; notes how many there are and were."""
+    from noisyir.retrieval.texts import texts_of
     from noisyir.training.instances import training_instances
 
     queries = job.table("queries")
@@ -65,7 +66,7 @@ def _instances(job: Job[TrainReaderParams], reader: "Reader") -> "tuple[Instance
         )
     confusing = _confusing(job)
     named = [*spans["doc_id"].chunks, *confusing["confusing"].chunks]
-    passages = read_passages(job.batches("corpus"), pa.chunked_array(named, pa.string()).unique(), "the spans")
+    passages = texts_of(job.batches("corpus"), pa.chunked_array(named, pa.string()))
     labelled = spans.num_rows
     if job.params.objective == "ds_top":
         spans = _top(spans, asked, passages, job.params.top_passages)
@@ -86,11 +87,10 @@ def _confusing(job: Job[TrainReaderParams]) -> pa.Table:
     return job.table("confusing")
 
 
-def _top(spans: pa.Table, queries: pa.Table, passages: pa.Table, top: int) -> pa.Table:
+def _top(spans: pa.Table, queries: pa.Table, texts: Mapping[str, str], top: int) -> pa.Table:
     """The spans that DS-Top trains on.  DataError when there are none."""
     from noisyir.reading.ds_top import overlap, top_spans
 
-    texts = dict(zip(passages["doc_id"].to_pylist(), passages["text"].to_pylist(), strict=True))
     asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
     spans = spans.sort_by([(name, "ascending") for name in _SPAN])
     kept = [np.empty(0, bool)]

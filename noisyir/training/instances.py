@@ -1,5 +1,6 @@
 """What a reader learns from: a question, a window of a passage, and a labelled span in it, all by number."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -98,18 +99,17 @@ def windows_and_spans(instances: Instances, drawn: list[Drawn], room: Rows) -> t
 
 
 def training_instances(
-    tokenizer: PairTokenizer, spans: pa.Table, questions: pa.Table, passages: pa.Table, confusing: pa.Table
+    tokenizer: PairTokenizer, spans: pa.Table, questions: pa.Table, passages: Mapping[str, str], confusing: pa.Table
 ) -> tuple[Instances, pa.Table]:
     """Number and tokenise labelled spans; also the spans that are kept, in the same order.
 
-    spans: query_id, doc_id, start, end, score; questions: query_id, text; passages: doc_id, text, those of spans and of
+    spans: query_id, doc_id, start, end, score; questions: query_id, text; passages: texts by id, those of spans and of
     `confusing` (query_id, doc_id, confusing).  Left out is a span without a token, or longer than half of a window.
     DataError when none is left.
     """
     spans = spans.sort_by([(name, "ascending") for name in ("query_id", "doc_id", "start", "end")]).combine_chunks()
-    texts = passages.sort_by("doc_id").combine_chunks()
-    documents = Numbering(texts["doc_id"].combine_chunks(), "documents")
-    tokens = tokenizer.passages(texts["text"].to_pylist())
+    documents = Numbering(pa.array(sorted(passages), pa.string()), "documents")
+    tokens = tokenizer.passages([passages[doc_id] for doc_id in sorted(passages)])
     asked = questions.filter(pc.is_in(questions["query_id"], value_set=spans["query_id"].unique())).sort_by("query_id")
     numbering = Numbering(asked["query_id"].combine_chunks(), "queries")
     read = tokenizer.questions(asked["text"].to_pylist())

@@ -67,9 +67,8 @@ def tiny_reader(bert: Path, max_len: int = 32) -> Reader:
 
 def toy_instances(reader: Reader) -> Instances:
     tables = world()
-    return training_instances(
-        reader.tokenizer, tables["spans"], tables["queries"], tables["corpus"], tables["confusing"]
-    )[0]
+    texts = dict(zip(tables["corpus"]["doc_id"].to_pylist(), tables["corpus"]["text"].to_pylist(), strict=True))
+    return training_instances(reader.tokenizer, tables["spans"], tables["queries"], texts, tables["confusing"])[0]
 
 
 PARAMS = {
