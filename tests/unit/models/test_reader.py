@@ -37,6 +37,15 @@ def test_it_is_saved_and_read_again_and_its_new_head_follows_from_the_seed(bert,
     assert again.tokenizer.max_len == 24 and again.tokenizer.question_max_len == 4
 
 
+def test_dropout_is_saved_with_the_reader_and_null_leaves_it(bert, tmp_path):
+    def rates(dropout):
+        made(bert, dropout=dropout)[0].save(tmp_path / str(dropout))
+        modules = load_reader(tmp_path / str(dropout), "cpu").modules()
+        return {module.p for module in modules if isinstance(module, torch.nn.Dropout)}
+
+    assert rates(0.0) == {0.0} and rates(0.25) == {0.25} and rates(None) == {0.1}
+
+
 def test_windows_of_any_lengths_and_number_read_as_they_do_alone(bert):
     reader, rows = made(bert)[0], np.arange(40)
     lengths = np.array([len(text.split()) for text in PASSAGES])

@@ -122,6 +122,17 @@ def test_ds_top_trains_on_spans_near_words_of_the_question(train):
         train({**TABLES, "queries": strange}, objective="ds_top")
 
 
+def test_attention_on_a_cpu_in_bf16_is_plain_and_saved_readers_know_nothing_of_it(train, monkeypatch):
+    from noisyir.models import reader
+
+    started = []
+    monkeypatch.setattr(reader, "load_reader", lambda *given: started.append(load_reader(*given)) or started[-1])
+    folders = [train(epochs=1, precision=precision)["reader"] for precision in ("bf16", "fp32")]
+    assert [one.model.config._attn_implementation for one in started] == ["eager", "sdpa"]
+    one, other = ((folder / "config.json").read_bytes() for folder in folders)
+    assert one == other
+
+
 def test_bad_input_is_named_with_its_remedy(train):
     with pytest.raises(ConfigError, match=r"reader.train.beta=1 needs confusing passages"):
         train({name: TABLES[name] for name in ("spans", "queries", "corpus")})

@@ -85,6 +85,17 @@ def test_bf16_is_near_fp32_and_less_memory_gives_the_same_gradient(bert, tmp_pat
     assert torch.nn.functional.cosine_similarity(rough, exact, dim=0) > 0.98
 
 
+def test_a_step_counts_its_questions_and_all_tokens_that_were_read(bert, tmp_path):
+    one = learner(bert, tmp_path, questions_at_once=2, instances=None, objective="ds_all")
+    one.step()
+    windows = np.isin(one.instances.window_question, one.batches[0])
+    texts = one.instances.questions.lengths[one.instances.window_question[windows]].sum()
+    texts += (one.instances.window_stop - one.instances.window_first)[windows].sum()
+    assert one.work.tokens == texts + 3 * windows.sum(), "[CLS] question [SEP] passage [SEP]"
+    assert one.work.flops > 6 * one.work.tokens
+    assert {*one.meter.rates()} == {"questions_per_second", "tokens_per_second"}
+
+
 def test_each_window_is_read_once_and_confusing_ones_are_a_share_of_them(bert, tmp_path):
     instances, room = toy_instances(reader := tiny_reader(bert)), reader.tokenizer.room
     rng = np.random.default_rng(0)
