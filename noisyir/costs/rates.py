@@ -12,7 +12,19 @@ GPU_TFLOPS = 100.0  # about a third of an A100's 312 in bf16
 CPU_TFLOPS = 0.5  # a server of 16 to 32 cores in fp32
 _TRUSTED_SECONDS = 1.0  # a shorter build's time is mostly that of starting
 _OF_MODELS = frozenset(
-    {"encode", "warm_up", "npc", "co_teach", "sieve", "warm_up_ranker", "ar2", "rerank", "train_reader", "read"}
+    {
+        "encode",
+        "warm_up",
+        "npc",
+        "co_teach",
+        "sieve",
+        "warm_up_ranker",
+        "ar2",
+        "rerank",
+        "ranker_judge",
+        "train_reader",
+        "read",
+    }
 )
 _TELLING = ("dataset", "factory", "precision", "mechanism", "detector", "folds", "weights")
 _REACH = 10.0  # how many times its own amount a shorter build may speak for
@@ -103,6 +115,7 @@ ASSUMED: Mapping[str, float] = {
     "corrupt": 1e-5,
     "detect": 1.3e-5,
     "repair": 4e-6,
+    "pseudo_label": 4e-6,
     "score_detection": 3e-5,
     "audit": 3e-4,
     "init_model": 3e-7,

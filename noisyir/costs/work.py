@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from noisyir.costs.nodes import Node, Sizes, upstream
 from noisyir.costs.reading import READING
@@ -144,11 +145,22 @@ def _sieve(of: Scene) -> Work:
     return replace(more, rows=of.training * pool, unit="candidates", disk=of.training * pool * ROW)
 
 
-def _judged(of: Scene) -> Work:
-    found = upstream(of.node, "candidates")
-    depth = found.params.rank_to - found.params.rank_from + 1 if found else 0  # type: ignore[attr-defined]
-    rows = of.training * depth
-    amount, flops = of.judge(rows, of.params.weights, None, of.params.max_len)
+def _cross_judged(of: Scene) -> Work:
+    rows = _candidate_rows(of)
+    return _judged(rows, *of.judge(rows, of.params.weights, None, of.params.max_len))
+
+
+def _ranker_judged(of: Scene) -> Work:
+    rows = _candidate_rows(of)
+    return _judged(rows, *of.rank(rows))
+
+
+def _candidate_rows(of: Scene) -> int:
+    params: Any = getattr(upstream(of.node, "candidates"), "params", None)
+    return of.training * (params.rank_to - params.rank_from + 1) if params else 0
+
+
+def _judged(rows: int, amount: float, flops: float) -> Work:
     return Work(rows, "candidates", amount, flops, disk=rows * ROW)
 
 
@@ -218,7 +230,9 @@ WORK: Mapping[str, Callable[[Scene], Work]] = {
     "candidates": _candidates,
     "mine": _mine,
     "sieve": _sieve,
-    "cross_judge": _judged,
+    "cross_judge": _cross_judged,
+    "ranker_judge": _ranker_judged,
+    "pseudo_label": _pairs,
     "warm_up": _warm_up,
     "npc": _npc,
     "co_teach": _co_teach,

@@ -88,8 +88,8 @@ def test_the_sieve_is_a_pass_over_lists_and_one_over_pools(lines):
     found, *_ = lines("msmarco_ar2_sieve")
     trained = 3 * (BERT.forward(502_939 * 4, 83) + BERT.forward(502_939, 9))
     judged = BERT.forward(502_939 * 31, 83) + BERT.forward(502_939, 9)
-    assert found["sieve@ar2@0"].work.flops == pytest.approx(trained + judged)
-    assert found["mine@ar2@0"].work.rows == 502_939 * 30
+    assert found["sieve@ar2_continued@0"].work.flops == pytest.approx(trained + judged)
+    assert found["mine@ar2_continued@0"].work.rows == 502_939 * 30
 
 
 def test_natural_questions_by_cds_has_the_windows_of_every_passage_and_confusing_ones_beside_them(lines):
