@@ -40,7 +40,8 @@ def train_reader(exp: Experiment) -> Plan:
         quality = reading.score_confidence(confidences)
         spans, confusing = reading.labelled(params.labels)["spans"], reading.confusing()
         *_, shown = confidences.values()
-        cases = {"confidences": shown, "quality": quality, "spans": spans, "confusing": confusing}
+        labels = {"spans": spans, "confusing": confusing, "given": reading.given()}
+        cases = {"confidences": shown, "quality": quality, **labels}
     report = report_of(plan, exp, reading.data, comparison, metrics, {}, curves=trained[last]["curves"], **cases)
     plan.keep(reader=trained[last]["reader"], comparison=comparison, report=report)
     return plan

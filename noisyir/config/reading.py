@@ -116,9 +116,7 @@ class ScoreReadingParams(Params):
 
 
 class ScoreConfidenceParams(Params):
-    """How well confidences tell right labels from wrong ones."""
-
-    min_relevance: PositiveInt = Field(1, description="least judgement that makes a passage right")
+    """How well confidences tell right labels from wrong ones; there is nothing to set."""
 
 
 class ReaderParams(Params):

@@ -151,11 +151,16 @@ class Reading:
 
     def score_confidence(self, confidences: Mapping[str, Output]) -> Output:
         """How well methods' confidences tell right labels from wrong ones."""
-        params, label = ScoreConfidenceParams(min_relevance=self.exp.data.min_relevance), self.label
+        label, given = self.label, self.given()
         if len(confidences) == 1:
             label = self.name(next(iter(confidences)))
-        scored = self.plan.add(SCORE_CONFIDENCE, params, label, confidences=confidences, qrels=self.data["qrels"])
+        scored = self.plan.add(SCORE_CONFIDENCE, ScoreConfidenceParams(), label, confidences=confidences, given=given)
         return scored["confidence_quality"]
+
+    def given(self) -> Output:
+        """The passages that the data itself calls relevant."""
+        params, known = GivenRunParams(min_relevance=self.exp.data.min_relevance), ("qrels", "pairs")
+        return self.plan.add(GIVEN, params, self.label, **{key: self.data[key] for key in known})["given_run"]
 
     def _matched(self, kind: Passages, params: SpansParams, label: str) -> Outputs:
         given = {key: self.data[key] for key in ("queries", "answers", "corpus")}
@@ -166,8 +171,7 @@ class Reading:
         reader = self.exp.reader
         splits: tuple[Split, ...] = tuple(dict.fromkeys((*reader.spans.splits, *reader.score.splits)))
         if kind == "given":
-            params = GivenRunParams(min_relevance=self.exp.data.min_relevance)
-            return self.plan.add(GIVEN, params, self.label, qrels=self.data["qrels"])["given_run"]
+            return self.given()
         if kind == "bm25":
             bm25 = self.exp.bm25.model_copy(update={"splits": splits, "top_k": reader.spans.top_k})
             return self.plan.add(BM25, bm25, self.label, queries=self.data["queries"], **self._lexical())["bm25_run"]

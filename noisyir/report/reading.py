@@ -138,12 +138,12 @@ def quality_figures(quality: pa.Table) -> list[Figure]:
     return figures
 
 
-def find_cases(confidences: pa.Table, spans: pa.Table, qrels: pa.Table, count: int) -> tuple[list[Case], list[Case]]:
+def find_cases(confidences: pa.Table, spans: pa.Table, relevant: pa.Table, count: int) -> tuple[list[Case], list[Case]]:
     """The questions whose relevant passages gain most confidence, and those whose lose most, at most `count` of each.
 
     Only questions with instances in relevant passages and in others are looked at: (gained, lost), without texts.
+    relevant: (query_id, doc_id) of the relevant passages.
     """
-    relevant = qrels.filter(pc.greater_equal(qrels["relevance"], 1))
     first = confidences.filter(pc.equal(confidences["update"], 0)).sort_by([(name, "ascending") for name in _SPAN])
     final = pc.max(confidences["update"])
     last = confidences.filter(pc.equal(confidences["update"], final)).sort_by([(name, "ascending") for name in _SPAN])

@@ -16,6 +16,7 @@ from noisyir.schemas import (
     DENSE_RUN,
     DETECTION,
     EXCLUDED,
+    GIVEN_RUN,
     METRICS,
     MINING_QUALITY,
     PAIRS,
@@ -50,7 +51,7 @@ def report(job: Job[ReportParams]) -> None:
     optional = ("curves", "detection", "mining")
     curves, detection, mining = (job.table(name) if job.has(name) else None for name in optional)
     mined = of_run(mining, job.tables("sieve_curves"))
-    results = Results(comparison, curves, changes, detection, mined, _labels(job, qrels))
+    results = Results(comparison, curves, changes, detection, mined, _labels(job))
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))
@@ -81,7 +82,7 @@ def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> "
     )
 
 
-def _labels(job: Job[ReportParams], qrels: pa.Table) -> "Labels | None":
+def _labels(job: Job[ReportParams]) -> "Labels | None":
     """How well confidences tell right labels, with cases; None where no reader was trained by them."""
     if not job.has("quality"):
         return None
@@ -89,7 +90,7 @@ def _labels(job: Job[ReportParams], qrels: pa.Table) -> "Labels | None":
     from noisyir.retrieval.texts import texts_of
 
     quality, confusing = job.table("quality"), job.table("confusing")
-    found = find_cases(job.table("confidences"), job.table("spans"), qrels, job.params.examples)
+    found = find_cases(job.table("confidences"), job.table("spans"), job.table("given"), job.params.examples)
     others = {case.query_id: confusing_of(case, confusing) for cases in found for case in cases}
     shown = [one.doc_id for cases in found for case in cases for one in case.instances]
     shown += [doc_id for doc_ids in others.values() for doc_id in doc_ids]
@@ -126,6 +127,7 @@ REPORT = Stage(
         "confidences": CONFIDENCES.all().or_none(),
         "spans": SPANS["query_id", "doc_id", "start", "end", "score"].or_none(),
         "confusing": CONFUSING["query_id", "doc_id", "confusing", "rank"].or_none(),
+        "given": GIVEN_RUN["query_id", "doc_id"].or_none(),
         "corpus": CORPUS["doc_id", "title", "text"],
         "queries": QUERIES.all(),
         "pairs": PAIRS.all(),

@@ -5,24 +5,23 @@ import pyarrow.compute as pc
 
 from noisyir.config import ScoreConfidenceParams
 from noisyir.errors import DataError
-from noisyir.schemas import CONFIDENCE_QUALITY, CONFIDENCES, QRELS
+from noisyir.schemas import CONFIDENCE_QUALITY, CONFIDENCES, GIVEN_RUN
 from noisyir.stage import Job, Stage
 from noisyir.tables import among
 
 
 def score_confidence(job: Job[ScoreConfidenceParams]) -> None:
-    """An instance is right where its passage is judged relevant; questions that nobody judged are left out."""
+    """An instance is right where its passage is given as relevant; questions that have none are left out."""
     from noisyir.eval.confidence import confidence_quality
 
-    qrels = job.table("qrels")
-    relevant = qrels.filter(pc.greater_equal(qrels["relevance"], job.params.min_relevance))
+    relevant = job.table("given")
     rows = []
     for system, table in job.tables("confidences").items():
         known = table.filter(pc.is_in(table["query_id"], value_set=relevant["query_id"].unique()))
         if not known.num_rows:
             raise DataError(
-                f"score_confidence: none of the {table.num_rows} confidences of {system} is of a judged question: "
-                "right passages are those in the qrels"
+                f"score_confidence: none of the {table.num_rows} confidences of {system} is of a question with "
+                "relevant passages: judgements, or pairs that nobody judged, must name some of training questions"
             )
         by_update = known.sort_by([(name, "ascending") for name in ("update", *CONFIDENCES.key[:-1])])
         instances = by_update.filter(pc.equal(by_update["update"], 0)).combine_chunks()
@@ -37,11 +36,11 @@ def score_confidence(job: Job[ScoreConfidenceParams]) -> None:
 
 SCORE_CONFIDENCE = Stage(
     name="score_confidence",
-    version=1,
+    version=2,
     params=ScoreConfidenceParams,
     reads={
         "confidences": CONFIDENCES.all().each(),
-        "qrels": QRELS.all(),
+        "given": GIVEN_RUN["query_id", "doc_id"],
     },
     writes={"confidence_quality": CONFIDENCE_QUALITY},
     run=score_confidence,

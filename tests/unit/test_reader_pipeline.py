@@ -17,6 +17,7 @@ from noisyir.stage import run_stage
 from noisyir.tables import read_parts
 from noisyir.tracking import Tracker
 from noisyir.why.account import explain
+from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad
 
@@ -71,6 +72,20 @@ def test_readers_are_trained_read_scored_and_shown_and_a_second_run_is_cached(wo
     assert "Distant labels" in page and "AUROC by question" in page and re.search(r"<mark>w\d+</mark>", page)
     said = [one.says for one in explain(store, "train0", "train-train-0").decided if one.artifact == "confidences"]
     assert said and "confidence" in said[-1][0]
+
+
+def test_the_papers_experiment_runs_on_the_layout_of_dpr_s_release(world, store, tmp_path):
+    exp = experiments.load("nq_cds", [
+        f"data.path={write_dpr(tmp_path / 'dpr')}", world[-1], "bm25_index.engine=bm25s", "compare.resamples=50",
+        "reader.methods=[cds_pa]", "reader.ensemble=[]", "reader.init.max_len=48", "reader.init.question_max_len=12",
+        "reader.train.epochs=1", "reader.train.updates_per_epoch=1", "reader.train.questions_at_once=8",
+        "reader.train.precision=fp32", "reader.spans.top_k=4", "reader.read.stride=8",
+    ])  # fmt: skip
+    done = run(exp, store)
+    rows = read_parts(store.fs, store.parts(done.kept["comparison"])).to_pylist()
+    assert {(row["split"], row["queries"]) for row in rows} == {("dev", 12)}
+    page = (store.folder(done.kept["report"]) / "report.html").read_text()
+    assert "0.164" in page and "CDS, Table 1" in page, "published numbers stand beside the measured ones"
 
 
 def test_a_dense_run_may_be_labelled_and_read(world):

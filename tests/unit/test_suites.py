@@ -122,7 +122,8 @@ def test_a_variant_that_is_no_experiment_is_refused_by_its_name(suite_of):
 @pytest.mark.parametrize("ranking", ["run: random", "run: bm25"])
 def test_every_ranking_of_every_seeds_own_collection_is_a_step_of_its_own(suite_of, ranking):
     text = f"{HIDE.replace('positives', 'near_duplicates')}\nvariants: {{one: {{mine: {{per_query: 2, {ranking}}}}}}}"
-    plan = noise_bench(suite_of("methods=[dpr]", "detect=true", "table.baseline=one", text=text))
+    more = ("detect=true", "table.baseline=one", "experiment.train.hard_negatives=1")
+    plan = noise_bench(suite_of("methods=[dpr]", *more, text=text))
     assert len(plan.named("candidates")) == 2 and len({step.key for step in plan.steps}) == len(plan.steps)
 
 

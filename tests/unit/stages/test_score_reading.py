@@ -5,7 +5,7 @@ import pytest
 
 from noisyir.config import CompareParams, EnsembleParams, ScoreConfidenceParams, ScoreReadingParams
 from noisyir.errors import DataError
-from noisyir.schemas import ANSWERS, CONFIDENCES, PASSAGES, QRELS, QUERIES, READINGS
+from noisyir.schemas import ANSWERS, CONFIDENCES, GIVEN_RUN, PASSAGES, QUERIES, READINGS
 from noisyir.stages.compare import COMPARE
 from noisyir.stages.ensemble import ENSEMBLE
 from noisyir.stages.score_confidence import SCORE_CONFIDENCE
@@ -69,8 +69,9 @@ def test_what_cannot_be_scored_is_refused(score):
 
 @pytest.fixture
 def quality(run_stage_on):
-    def run(rows, qrels):
-        given = {"confidences": {"cds": table(CONFIDENCES, rows)}, "qrels": table(QRELS, qrels)}
+    def run(rows, relevant):
+        run = table(GIVEN_RUN, [(query, doc, 1, 1.0) for query, doc in relevant])
+        given = {"confidences": {"cds": table(CONFIDENCES, rows)}, "given": run}
         rows = run_stage_on(SCORE_CONFIDENCE, ScoreConfidenceParams(), given)["confidence_quality"].to_pylist()
         return {(row["update"], row["measure"]): row["value"] for row in rows}
 
@@ -84,15 +85,15 @@ ROWS = [
 ]
 
 
-def test_confidences_are_judged_update_by_update_where_the_question_is_judged(quality):
-    found = quality(ROWS, [("q0", "a", 1), ("q1", "a", 0), ("q9", "b", 1)])
+def test_confidences_are_judged_update_by_update_where_the_question_has_a_right_passage(quality):
+    found = quality(ROWS, [("q0", "a"), ("q9", "b")])
     assert (found[0, "auroc"], found[1, "auroc"]) == (0.0, 1.0)
     assert found[0, "contested"] == 1, "nobody says which of q1's passages is right"
-    both = quality(ROWS, [("q0", "a", 1), ("q1", "b", 1)])
+    both = quality(ROWS, [("q0", "a"), ("q1", "b")])
     assert both[1, "auroc_within"] == 0.5 and both[1, "right_first"] == 0.5
-    assert quality(ROWS[::-1], [("q0", "a", 1), ("q1", "b", 1)]) == both
-    with pytest.raises(DataError, match="none of the 8 confidences of cds is of a judged question"):
-        quality(ROWS, [("q0", "a", 0)])
+    assert quality(ROWS[::-1], [("q0", "a"), ("q1", "b")]) == both
+    with pytest.raises(DataError, match="none of the 8 confidences of cds is of a question with relevant passages"):
+        quality(ROWS, [("q9", "a")])
 
 
 def test_an_ensemble_adds_up_what_each_reader_gives_an_answer(run_stage_on):

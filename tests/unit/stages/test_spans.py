@@ -8,7 +8,7 @@ import pytest
 from noisyir.config import Bm25IndexParams, ConfusingParams, GivenRunParams, SpansParams
 from noisyir.errors import DataError
 from noisyir.eval.answers import has_answer
-from noisyir.schemas import ANSWERS, BM25_RUN, QRELS, SPANS
+from noisyir.schemas import ANSWERS, BM25_RUN, PAIRS, QRELS, SPANS
 from noisyir.stages.bm25_index import BM25_INDEX
 from noisyir.stages.confusing import CONFUSING, first_words
 from noisyir.stages.given_run import GIVEN
@@ -95,15 +95,18 @@ def test_data_that_nothing_can_be_labelled_in_is_refused(label):
 
 
 def test_given_passages_are_those_judged_relevant_the_most_relevant_first(run_stage_on):
-    run = run_stage_on(GIVEN, GivenRunParams(), {"qrels": QRELS_TABLE})["given_run"].to_pylist()
+    pairs = table(PAIRS, [("q0", "p0", "train", None), ("q5", "p2", "train", None), ("q3", "p1", "train", None)])
+    run = run_stage_on(GIVEN, GivenRunParams(), {"qrels": QRELS_TABLE, "pairs": pairs})["given_run"].to_pylist()
     assert [(row["query_id"], row["doc_id"], row["rank"], row["score"]) for row in run] == [
         ("q0", "p0", 1, 1.0),
         ("q1", "p3", 1, 1.0),
         ("q2", "p5", 1, 2.0),
         ("q2", "p4", 2, 1.0),
+        ("q3", "p1", 1, 1.0),  # a pair that nobody judged; q5's is judged irrelevant
     ]
+    weak = {"qrels": table(QRELS, [("q0", "p0", 1)]), "pairs": PAIRS.schema.empty_table()}
     with pytest.raises(DataError, match="none of 1 judgements is 2 or more"):
-        run_stage_on(GIVEN, GivenRunParams(min_relevance=2), {"qrels": table(QRELS, [("q0", "p0", 1)])})
+        run_stage_on(GIVEN, GivenRunParams(min_relevance=2), weak)
 
 
 @pytest.fixture
