@@ -3,7 +3,14 @@
 from itertools import product
 
 from noisyir.audit.judge import judgements_digest
-from noisyir.config import AuditParams, Experiment, ScoreDetectionParams, ScoreLossGroupsParams, Suite
+from noisyir.config import (
+    AuditParams,
+    Experiment,
+    NoiseTableParams,
+    ScoreDetectionParams,
+    ScoreLossGroupsParams,
+    Suite,
+)
 from noisyir.data.sources import source_digest
 from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell, compared
@@ -35,13 +42,13 @@ from noisyir.stages.score_negatives import SCORE_NEGATIVES
 def train_retriever(exp: Experiment) -> Plan:
     """The experiment's methods, beside BM25 and the untrained model, scored on the same held-out queries."""
     plan = Plan(exp.seed)
-    data = _data(plan, exp)
+    data = data_of(plan, exp)
     lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
     bm25 = plan.add(BM25, exp.bm25, queries=data["queries"], **lexical)
-    scene = _scene(plan, exp, data)
+    scene = scene_of(plan, exp, data)
     runs = {"bm25": bm25["bm25_run"], "zero_shot": _ranked(plan, exp, data, scene.start, "zero_shot")["dense_run"]}
     for name in exp.methods:
-        trained = _method(name)(scene)
+        trained = method_of(name)(scene)
         dense = _ranked(plan, exp, data, trained["model"], name)
         runs[name] = dense["dense_run"]
         if "ranker" in trained:
@@ -57,17 +64,13 @@ def train_retriever(exp: Experiment) -> Plan:
 def audit(exp: Experiment) -> Plan:
     """Which of the training pairs are wrong, by the experiment's detectors."""
     plan = Plan(exp.seed)
-    _audit(_scene(plan, exp, _data(plan, exp)))
+    _audit(scene_of(plan, exp, data_of(plan, exp)))
     return plan
 
 
 def noise_bench(suite: Suite) -> Plan:
     """Every method of the suite on every kind and rate of noise under every seed, and one table of it all."""
-    table = suite.table
-    if "reference" not in table.model_fields_set and table.reference not in suite.arms:
-        table = table.model_copy(update={"reference": None})
-    if suite.methods:
-        compared(suite.arms, table.baseline, table.reference)  # what the table would refuse in the end
+    table = table_of(suite)
     plan, results = Plan(suite.experiment.seed), {name: dict[str, Output]() for name in NOISE_TABLE.reads}
     for (mechanism, rate, change), seed, variant in product(suite.conditions, suite.seeds, suite.variants):
         plan.seed = seed
@@ -80,12 +83,22 @@ def noise_bench(suite: Suite) -> Plan:
     return plan
 
 
+def table_of(suite: Suite) -> NoiseTableParams:
+    """The settings of the suite's table.  ConfigError for what the table would refuse in the end."""
+    table = suite.table
+    if "reference" not in table.model_fields_set and table.reference not in suite.arms:
+        table = table.model_copy(update={"reference": None})
+    if suite.methods:
+        compared(suite.arms, table.baseline, table.reference)
+    return table
+
+
 def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: str) -> dict[tuple[str, str], Output]:
     """The suite's methods with one variant, under one condition and seed: what the table is given, by input and arm."""
-    scene = _scene(plan, exp, _data(plan, exp, label), label)
+    scene = scene_of(plan, exp, data_of(plan, exp, label), label)
     found: dict[tuple[str, str], Output] = {}
     for name in suite.methods:
-        arm, trained = suite.arm(name, variant), _method(name)(scene)
+        arm, trained = suite.arm(name, variant), method_of(name)(scene)
         run = _ranked(plan, exp, scene.data, trained["model"], scene.name(name))["dense_run"]
         found["metrics", arm] = _score(plan, exp, scene.data, run, scene.name(name))
         if suite.loss_groups and exp.mine.per_query:
@@ -110,7 +123,7 @@ def _bench_mining(scene: Scene, mined: Mined, label: str, arm: str) -> dict[tupl
     return found
 
 
-def _data(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
+def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
     """What ingest wrote, some of the relevant documents hidden where the experiment wants that."""
     data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
     if exp.hide.rate == 0:
@@ -121,7 +134,7 @@ def _data(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
     return {**data, **hidden, **as_it_was}
 
 
-def _scene(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Scene:
+def scene_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Scene:
     """The experiment's pairs with noise put in, and the untrained model."""
     start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
     vectors = None
@@ -137,7 +150,8 @@ def _scene(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Scene
     return Scene(plan, exp, data, noisy, start, label)
 
 
-def _method(name: str) -> Method:
+def method_of(name: str) -> Method:
+    """The retriever's method of this name.  ConfigError, with a suggestion, where there is none."""
     if name not in METHODS:
         raise ConfigError(
             f"methods: no method {name!r}{did_you_mean(name, list(METHODS))}; there are {', '.join(METHODS)}"
@@ -239,14 +253,26 @@ def _score_and_report(scene: Scene, runs: Outputs, *, curves: Output) -> None:
     detection, mines = _score_detection(scene), scene.mines.items()
     mining = [_score_negatives(scene, mined, name) for name, mined in mines if "hidden" in data]
     sieves = {name or "start": mined.sieve_curves for name, mined in mines if mined.sieve_curves}
-    about = _pick(data, "corpus", "queries", "pairs", "qrels", "excluded")
+    told = {"detection": detection, "curves": curves, "mining": mining[-1] if mining else None, "sieve_curves": sieves}
+    report = report_of(plan, exp, data, comparison, metrics, runs, **told)
+    plan.keep(comparison=comparison, report=report, **({"detection": detection} if detection else {}))
+
+
+def report_of(
+    plan: Plan,
+    exp: Experiment,
+    data: Outputs,
+    comparison: Output,
+    metrics: Outputs,
+    runs: Outputs,
+    **told: Output | Outputs | None,
+) -> Output:
+    """The page, with what else there is to tell."""
     settings = exp.model_dump(mode="json", exclude_defaults=True)
     filled = {"title": exp.report.title or exp.name, "settings": settings, "published": exp.published}
     params = exp.report.model_copy(update=filled)
-    results = {"comparison": comparison, "detection": detection, "curves": curves, "sieve_curves": sieves}
-    results["mining"] = mining[-1] if mining else None
-    report = plan.add(REPORT, params, metrics=metrics, runs=runs, **results, **about)
-    plan.keep(comparison=comparison, report=report["report"], **({"detection": detection} if detection else {}))
+    about = _pick(data, "corpus", "queries", "pairs", "qrels", "excluded")
+    return plan.add(REPORT, params, comparison=comparison, metrics=metrics, runs=runs, **told, **about)["report"]
 
 
 def _pick(outputs: Outputs, *names: str) -> dict[str, Output]:

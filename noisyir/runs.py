@@ -8,8 +8,8 @@ from typing import Any
 from noisyir.builds import Ref
 from noisyir.config import Experiment, Params, Runtime
 from noisyir.observe import Observer, Several
-from noisyir.pipelines import train_retriever
 from noisyir.plan import Choice, Plan, RunStep, execute, forecast
+from noisyir.reader_pipelines import pipeline_of
 from noisyir.stage import Inputs, Result, run_stage
 from noisyir.store import Store
 from noisyir.tracking import Tracker
@@ -44,7 +44,7 @@ def run_experiment(
     tracker: Tracker,
     observer: Observer,
     run_step: RunStep | None = None,
-    pipeline: Callable[[Experiment], Plan] = train_retriever,
+    pipeline: Callable[[Experiment], Plan] = pipeline_of,
 ) -> Outcome:
     """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here and now)."""
     plan = pipeline(exp)

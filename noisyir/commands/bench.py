@@ -11,8 +11,8 @@ from noisyir.config import Suite
 from noisyir.console import observer_for, print_forecast, stdout_console
 from noisyir.errors import ConfigError, StoreError
 from noisyir.parallel import execute_in_processes
-from noisyir.pipelines import noise_bench
 from noisyir.plan import Choice, forecast
+from noisyir.reader_pipelines import bench_of
 from noisyir.runs import run_plan
 from noisyir.stage import Result
 from noisyir.tracking import open_tracker
@@ -21,7 +21,7 @@ from noisyir.tracking import open_tracker
 def run(args: Namespace) -> int:
     """Run a suite, from where an earlier run stopped, and copy its table and page out."""
     suite = _suite(args)
-    plan, choice, store = noise_bench(suite), Choice(refresh=tuple(args.refresh)), open_store(args)
+    plan, choice, store = bench_of(suite), Choice(refresh=tuple(args.refresh)), open_store(args)
     if args.dry_run:
         print_forecast(forecast(plan, choice, store))
         return 0

@@ -16,15 +16,15 @@ from noisyir.costs.forecast import lines_of, totals
 from noisyir.costs.rates import Machine
 from noisyir.costs.table import forecast_json
 from noisyir.errors import ConfigError
-from noisyir.pipelines import train_retriever
 from noisyir.plan import Choice, forecast
 from noisyir.provenance import without_inputs
+from noisyir.reader_pipelines import pipeline_of
 from noisyir.runs import Outcome, run_experiment
 from noisyir.store import Store
 from noisyir.tables import read_parts
 from noisyir.tracking import open_tracker
 
-PREFECT_ENGINE = "flows.train_retriever"  # found by name: the library does not know the orchestrator
+PREFECT_ENGINE = "flows.train_{}"  # found by name: the library does not know the orchestrator
 
 
 def run(args: Namespace) -> int:
@@ -38,7 +38,7 @@ def run(args: Namespace) -> int:
         return 0
     store.check_writable()
     tracker = open_tracker(experiment=exp, home=store.home, enabled=not args.no_track)
-    engine = run_experiment if args.engine == "local" else _prefect_engine()
+    engine = run_experiment if args.engine == "local" else _prefect_engine(exp.task)
     with observer_for(sys.stderr) as observer:
         outcome = engine(exp, choice, store=store, runtime=runtime, tracker=tracker, observer=observer)
     if args.json:
@@ -51,7 +51,7 @@ def run(args: Namespace) -> int:
 def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *, as_json: bool) -> None:
     """Say what would run and what it would cost, also where data or weights are not there yet."""
     with without_inputs() as absences:
-        states = forecast(train_retriever(exp), choice, store)
+        states = forecast(pipeline_of(exp), choice, store)
     lines, sizes = lines_of(states, store, exp.expected, machine)
     if as_json:
         absent = {"absent": list(absences), "sizes": sizes and asdict(sizes)}
@@ -61,11 +61,11 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *,
     print_absences(absences)
 
 
-def _prefect_engine() -> Any:
+def _prefect_engine(task: str) -> Any:
     if (Path.cwd() / "flows").is_dir():
         sys.path.insert(0, str(Path.cwd()))
     try:
-        return import_module(PREFECT_ENGINE).run_experiment
+        return import_module(PREFECT_ENGINE.format(task)).run_experiment
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"--engine prefect needs prefect and noisyir's flows ({error.name} is not importable): run it in a "

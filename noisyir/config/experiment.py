@@ -12,6 +12,7 @@ from noisyir.config.base import Params
 from noisyir.config.data import CorruptParams, ExpectedParams, HideParams, IngestParams
 from noisyir.config.mining import JudgesParams, MineParams, RefreshParams, ScoreLossGroupsParams, ScoreNegativesParams
 from noisyir.config.noise import AuditParams, DetectParams, RepairParams, ScorePairsParams
+from noisyir.config.reading import ReaderParams
 from noisyir.config.results import CompareParams, NoiseTableParams, PublishedParams, ReportParams, ScoreParams
 from noisyir.config.retrieval import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
 from noisyir.config.rocketqa import RocketqaParams
@@ -30,6 +31,7 @@ class Experiment(Params):
 
     name: str = Field(description="names the run in reports and in MLflow")
     description: str = Field("", description="one line on what the experiment shows")
+    task: Literal["retriever", "reader"] = Field("retriever", description="what is trained")
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
     data: IngestParams = IngestParams()
     expected: ExpectedParams = ExpectedParams()
@@ -61,6 +63,7 @@ class Experiment(Params):
     ranker: RankerParams = RankerParams()
     ar2: Ar2Params = Ar2Params()
     rocketqa: RocketqaParams = RocketqaParams()
+    reader: ReaderParams = ReaderParams()
     audit: AuditParams | None = Field(None, description="write an audit of the training pairs; null: none")
     encode: EncodeParams = EncodeParams()
     index: IndexParams = IndexParams()
@@ -128,6 +131,12 @@ class Suite(Params):
     table: NoiseTableParams = NoiseTableParams()
 
     @model_validator(mode="after")
+    def _readers_have_no_noise(self) -> Self:
+        if self.experiment.task == "reader" and (self.noise or self.hide):
+            raise ValueError("noise, hide: a suite of readers has none: distant labels are wrong by themselves")
+        return self
+
+    @model_validator(mode="after")
     def _noises_differ(self) -> Self:
         kinds = [(mechanism, rate) for mechanism, rate, _ in self.conditions]
         if not kinds:
@@ -150,7 +159,12 @@ class Suite(Params):
 
     @property
     def conditions(self) -> tuple[tuple[str, float, dict[str, Params]], ...]:
-        """(mechanism, rate, what of the experiment it sets) of each kind of noise, then of each kind of hiding."""
+        """(mechanism, rate, what of the experiment it sets) of each kind of noise, then of each kind of hiding.
+
+        Of readers: the passages that are labelled, as they are.
+        """
+        if self.experiment.task == "reader":
+            return ((self.experiment.reader.labels, 0.0, {}),)
         given: list[tuple[str, CorruptParams | HideParams]] = [("noise", noise) for noise in self.noise]
         given += [("hide", hide) for hide in self.hide]
         return tuple((params.mechanism, params.rate, {name: params}) for name, params in given)

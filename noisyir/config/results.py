@@ -1,6 +1,6 @@
 """Settings of measuring and reporting."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
@@ -28,6 +28,9 @@ class NoiseTableParams(Params):
     """The noise bench's table."""
 
     title: str = Field("", description="the page's heading; a general one if empty")
+    conditions: Literal["noise", "labels"] = Field(
+        "noise", description="what methods are compared under: noise put in, or passages labelled; the pipeline says"
+    )
     baseline: str = Field("dpr", description="the method that every other is compared with")
     reference: str | None = Field(
         "oracle", description="a method that all are compared with, too, if it is trained; null: none"

@@ -11,7 +11,21 @@ from noisyir.costs.work import WORK, work_of
 GPU_TFLOPS = 100.0  # about a third of an A100's 312 in bf16
 CPU_TFLOPS = 0.5  # a server of 16 to 32 cores in fp32
 _TRUSTED_SECONDS = 1.0  # a shorter build's time is mostly that of starting
-_OF_MODELS = frozenset({"encode", "warm_up", "npc", "co_teach", "sieve", "warm_up_ranker", "ar2", "rerank"})
+_OF_MODELS = frozenset(
+    {
+        "encode",
+        "warm_up",
+        "npc",
+        "co_teach",
+        "sieve",
+        "warm_up_ranker",
+        "ar2",
+        "rerank",
+        "ranker_judge",
+        "train_reader",
+        "read",
+    }
+)
 _TELLING = ("dataset", "factory", "precision", "mechanism", "detector", "folds", "weights")
 _REACH = 10.0  # how many times its own amount a shorter build may speak for
 
@@ -51,7 +65,7 @@ Rates = Mapping[tuple[str, ...], Measured]
 def kind_of(node: Node) -> tuple[str, ...]:
     """What a step must have in common with a build for its speed to be known: the stage, its models, and its engine."""
     found: list[object] = [getattr(node.params, name, None) for name in _TELLING]
-    for name in ("init_model", "init_ranker") if node.stage in _OF_MODELS else ():
+    for name in ("init_model", "init_ranker", "init_reader") if node.stage in _OF_MODELS else ():
         model = ancestor(node, name)
         found += [getattr(model and model.params, field, None) for field in ("weights", "backbone", "layers", "shared")]
     for name, field in (("index", "factory"), ("lexical_index", "engine")):
@@ -101,12 +115,20 @@ ASSUMED: Mapping[str, float] = {
     "corrupt": 1e-5,
     "detect": 1.3e-5,
     "repair": 4e-6,
+    "pseudo_label": 4e-6,
     "score_detection": 3e-5,
     "audit": 3e-4,
     "init_model": 3e-7,
     "init_ranker": 3e-7,
+    "init_reader": 3e-7,
     "bm25_index": 1.2e-6,
     "bm25": 7e-8,
+    "given_run": 1e-5,
+    "spans": 2.5e-5,
+    "confusing": 4e-8,
+    "ensemble": 3e-6,
+    "score_reading": 7e-5,
+    "score_confidence": 1e-5,
     "random_run": 9e-6,
     "encode": 2e-4,  # this and the next two: of static models, which have no arithmetic to speak of
     "warm_up": 9e-6,

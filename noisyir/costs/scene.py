@@ -6,9 +6,11 @@ from typing import Any
 
 from noisyir.config import InitModelParams
 from noisyir.costs.nodes import Node, Sizes, ancestor
-from noisyir.costs.shapes import Shape, encoder_shape, retriever_shape
+from noisyir.costs.shapes import TRAINING, Shape, encoder_shape, retriever_shape
 
 FLOAT = 4  # bytes
+TEXT = 5  # bytes of text a token stands for, as English has it
+ROW = 40  # bytes of a row of ids and a score, as it is stored
 _LENGTH = 128  # tokens of a document, where neither data nor model tell
 
 
@@ -99,6 +101,11 @@ class Scene:
             min(model.query_max_len, sizes.query_tokens or model.query_max_len),
             min(model.passage_max_len, sizes.document_tokens or model.passage_max_len),
         )
+
+    @property
+    def again(self) -> int:
+        """Forward passes' worth of a training step: checkpointing computes activations twice."""
+        return TRAINING + (1 if self.params.gradient_checkpointing else 0)
 
     @property
     def vector(self) -> int:

@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from noisyir.costs.nodes import Node, Sizes, upstream
-from noisyir.costs.scene import FLOAT, Scene, Work
+from noisyir.costs.reading import READING
+from noisyir.costs.scene import FLOAT, ROW, TEXT, Scene, Work
 from noisyir.costs.shapes import TRAINING, encoder_shape
 
-_TEXT = 5  # bytes of text a token stands for, as English has it
-_ROW = 40  # bytes of a row of ids and a score, as it is stored
 _IDS = 300  # bytes that a document's id takes in memory while it is read
 
 
@@ -23,12 +22,12 @@ def work_of(node: Node, sizes: Sizes) -> Work | None:
 
 def _ingest(of: Scene) -> Work:
     documents, asked = of.sizes.documents, sum(of.sizes.queries.values())
-    disk = documents * of.length * _TEXT
+    disk = documents * of.length * TEXT
     return Work(documents, "documents", documents, ram=(documents + asked) * _IDS, disk=disk)
 
 
 def _pairs(of: Scene) -> Work:
-    return Work(of.sizes.pairs, "pairs", of.sizes.pairs, ram=of.sizes.documents * _IDS, disk=of.sizes.pairs * _ROW)
+    return Work(of.sizes.pairs, "pairs", of.sizes.pairs, ram=of.sizes.documents * _IDS, disk=of.sizes.pairs * ROW)
 
 
 def _init_model(of: Scene) -> Work:
@@ -57,14 +56,14 @@ def _random_run(of: Scene) -> Work:
 
 def _found(queries: int, depth: int, amount: float, flops: float = 0.0, index: float = 0.0) -> Work:
     rows = queries * depth
-    return Work(rows, "hits", amount, flops, ram=index + rows * _ROW, disk=rows * _ROW)
+    return Work(rows, "hits", amount, flops, ram=index + rows * ROW, disk=rows * ROW)
 
 
 def _encode(of: Scene) -> Work:
     documents, asked = of.sizes.documents, of.queries(*of.params.splits)
     size = (2 if of.params.dtype == "float16" else FLOAT) * of.tower.hidden
     amount, flops = of.read(asked, documents)
-    shard = min(of.params.shard_rows, documents) * (of.vector + of.length * _TEXT)
+    shard = min(of.params.shard_rows, documents) * (of.vector + of.length * TEXT)
     vectors = (documents + asked) * size
     return Work(documents + asked, "texts", amount, flops, vectors=vectors, ram=2 * shard, disk=vectors)
 
@@ -106,13 +105,13 @@ def _candidates(of: Scene) -> Work:
     rows = of.training * (of.params.rank_to - of.params.rank_from + 1)
     compares = upstream(of.node, "doc_vectors") is not None
     vectors = min(of.sizes.documents, rows) * of.vector if compares else 0
-    texts = min(of.sizes.documents, rows) * of.length * _TEXT
-    return Work(rows, "candidates", rows, ram=vectors + texts + rows * 4 * _ROW, disk=rows * 2 * _ROW)
+    texts = min(of.sizes.documents, rows) * of.length * TEXT
+    return Work(rows, "candidates", rows, ram=vectors + texts + rows * 4 * ROW, disk=rows * 2 * ROW)
 
 
 def _mine(of: Scene) -> Work:
     rows, depth = of.training * of.params.per_query, of.params.rank_to - of.params.rank_from + 1
-    return Work(rows, "negatives", of.training * depth, ram=of.training * depth * 4 * _ROW, disk=rows * _ROW)
+    return Work(rows, "negatives", of.training * depth, ram=of.training * depth * 4 * ROW, disk=rows * ROW)
 
 
 def _trained(of: Scene, queries: float, passages: float, factor: float = 1.0) -> Work:
@@ -143,22 +142,33 @@ def _sieve(of: Scene) -> Work:
     pool = of.params.pool_size or of.params.hard_negatives
     amount, flops = of.read(of.training, of.training * (pool + 1))
     more = replace(trained, amount=trained.amount + amount, flops=trained.flops + flops)
-    return replace(more, rows=of.training * pool, unit="candidates", disk=of.training * pool * _ROW)
+    return replace(more, rows=of.training * pool, unit="candidates", disk=of.training * pool * ROW)
 
 
-def _judged(of: Scene) -> Work:
-    found = upstream(of.node, "candidates")
-    depth = found.params.rank_to - found.params.rank_from + 1 if found else 0  # type: ignore[attr-defined]
-    rows = of.training * depth
-    amount, flops = of.judge(rows, of.params.weights, None, of.params.max_len)
-    return Work(rows, "candidates", amount, flops, disk=rows * _ROW)
+def _cross_judged(of: Scene) -> Work:
+    rows = _candidate_rows(of)
+    return _judged(rows, *of.judge(rows, of.params.weights, None, of.params.max_len))
+
+
+def _ranker_judged(of: Scene) -> Work:
+    rows = _candidate_rows(of)
+    return _judged(rows, *of.rank(rows))
+
+
+def _candidate_rows(of: Scene) -> int:
+    params: Any = getattr(upstream(of.node, "candidates"), "params", None)
+    return of.training * (params.rank_to - params.rank_from + 1) if params else 0
+
+
+def _judged(rows: int, amount: float, flops: float) -> Work:
+    return Work(rows, "candidates", amount, flops, disk=rows * ROW)
 
 
 def _warm_up_ranker(of: Scene) -> Work:
     steps = of.params.epochs * math.ceil(of.training / of.params.batch_size)
     steps = min(steps, of.params.max_steps or steps)
     lists = steps * of.params.batch_size
-    amount, flops = (_again(of.params) * value for value in of.rank(lists * (of.params.n + 1)))
+    amount, flops = (of.again * value for value in of.rank(lists * (of.params.n + 1)))
     return Work(lists, "lists", amount, flops, disk=_ranker_bytes(of))
 
 
@@ -169,7 +179,7 @@ def _ar2(of: Scene) -> Work:
     pairs = of.params.n + 1
     trained = _trained(of, of_retriever, of_retriever * pairs)
     amount, flops = of.rank(1.0)
-    read = _again(of.params) * of_ranker * pairs + of_retriever * pairs
+    read = of.again * of_ranker * pairs + of_retriever * pairs
     state = 3 * (_ranker_bytes(of) + trained.disk)  # both models, and both moments of each
     return replace(
         trained,
@@ -181,11 +191,6 @@ def _ar2(of: Scene) -> Work:
     )
 
 
-def _again(params: Any) -> int:
-    """Forward passes' worth of a training step: checkpointing computes activations twice."""
-    return TRAINING + (1 if params.gradient_checkpointing else 0)
-
-
 def _ranker_bytes(of: Scene) -> int:
     return encoder_shape(of.ranker.weights, of.ranker.layers).parameters * FLOAT
 
@@ -193,12 +198,12 @@ def _ranker_bytes(of: Scene) -> int:
 def _rerank(of: Scene) -> Work:
     rows = of.queries("dev", "test") * of.params.depth
     amount, flops = of.rank(rows)
-    return Work(rows, "hits", amount, flops, disk=rows * _ROW)
+    return Work(rows, "hits", amount, flops, disk=rows * ROW)
 
 
 def _score(of: Scene) -> Work:
     asked = of.queries(*of.params.splits)
-    return Work(asked, "queries", asked + of.sizes.documents / 100, disk=asked * _ROW * 10)
+    return Work(asked, "queries", asked + of.sizes.documents / 100, disk=asked * ROW * 10)
 
 
 def _of_queries(of: Scene) -> Work:
@@ -225,7 +230,9 @@ WORK: Mapping[str, Callable[[Scene], Work]] = {
     "candidates": _candidates,
     "mine": _mine,
     "sieve": _sieve,
-    "cross_judge": _judged,
+    "cross_judge": _cross_judged,
+    "ranker_judge": _ranker_judged,
+    "pseudo_label": _pairs,
     "warm_up": _warm_up,
     "npc": _npc,
     "co_teach": _co_teach,
@@ -240,4 +247,5 @@ WORK: Mapping[str, Callable[[Scene], Work]] = {
     "score": _score,
     "compare": _of_queries,
     "report": _report,
+    **READING,
 }

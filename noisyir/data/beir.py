@@ -52,11 +52,12 @@ class BeirFolder:
             yield Document(doc_id, title, text_of(row, "text", where), f"{path} line", number)
 
     def queries(self) -> Iterator[Query]:
-        """The lines of queries.jsonl."""
+        """The lines of queries.jsonl; those of questions may list `answers`."""
         path = self.root / "queries.jsonl"
         for number, row in json_lines(path):
             where = f"{path} line {number}"
-            yield Query(text_of(row, "_id", where), text_of(row, "text", where), (), f"{path} line", number)
+            name, text = text_of(row, "_id", where), text_of(row, "text", where)
+            yield Query(name, text, _answers(row.get("answers"), where), f"{path} line", number)
 
     def judgements(self) -> Iterator[Judgement]:
         """The lines of every qrels file; read `documents` first, which know the sources.
@@ -78,6 +79,15 @@ class BeirFolder:
 def _source(metadata: object) -> str | None:
     source = metadata.get("source") if isinstance(metadata, dict) else None
     return source if isinstance(source, str) and source.strip() else None
+
+
+def _answers(given: object, where: str) -> tuple[str, ...]:
+    """The distinct texts of a list, without blank ones.  DataError for anything else; none where nothing is given."""
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+        raise DataError(f"{where}: answers must be a list of texts, found {given!r}")
+    return tuple(dict.fromkeys(one for one in given if one.strip()))
 
 
 def _judgements(path: Path, split: Split) -> Iterator[Judgement]:

@@ -24,7 +24,7 @@ def contains(passage_tokens: Sequence[str], answer_tokens: Sequence[str]) -> boo
 
 def has_answer(answers: Iterable[str], text: str) -> bool:
     """Whether the text holds at least one of the answers; answers that tokenise to nothing are dropped."""
-    return _first_hit([token_line(text)], _lines(answers)) is not None
+    return _first_hit([token_line(text)], answer_lines(answers)) is not None
 
 
 def answer_match(
@@ -44,7 +44,7 @@ def answer_match(
     def line_of(doc_id: str) -> str:
         return token_line(texts[doc_id])
 
-    usable = {query_id: lines for query_id, answers in sorted(aliases.items()) if (lines := _lines(answers))}
+    usable = {query_id: lines for query_id, answers in sorted(aliases.items()) if (lines := answer_lines(answers))}
     first = [
         _first_hit(map(line_of, rankings.get(query_id, ())[: max(depths)]), lines) for query_id, lines in usable.items()
     ]
@@ -65,7 +65,8 @@ def _first_hit(passages: Iterable[str], answers: Sequence[str]) -> int | None:
     return None
 
 
-def _lines(answers: Iterable[str]) -> list[str]:
+def answer_lines(answers: Iterable[str]) -> list[str]:
+    """The token lines of the answers; those that tokenise to nothing are dropped."""
     return [line for line in map(token_line, answers) if line.strip()]
 
 
@@ -75,11 +76,12 @@ def token_line(text: str) -> str:
     Lower-casing the line is lower-casing each token: the one rule that looks at neighbours, for the Greek final
     sigma, stops at a space.
     """
-    return f" {' '.join(_pattern().findall(unicodedata.normalize('NFD', text)))} ".lower()
+    return f" {' '.join(token_pattern().findall(unicodedata.normalize('NFD', text)))} ".lower()
 
 
 @cache
-def _pattern() -> Any:
+def token_pattern() -> Any:
+    """What a token is, in text after NFD; its finds, joined by spaces and in lower case, are the token line."""
     import regex
 
     flags = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE

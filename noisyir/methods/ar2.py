@@ -1,11 +1,10 @@
 """AR2 (Zhang et al., ICLR 2022) in rounds: a retriever and a ranker, trained against each other and for each other."""
 
-from noisyir.config import Experiment, InitModelParams, InitRankerParams, TrainAr2Params
+from noisyir.config import Experiment, TrainAr2Params
 from noisyir.errors import ConfigError
 from noisyir.methods.scene import Scene
-from noisyir.models.weights import MINILM, classifier_digest, locate_weights, weights_digest
+from noisyir.models.weights import encoder_digest
 from noisyir.plan import Output, Outputs
-from noisyir.provenance import may_be_absent
 from noisyir.stages.ar2 import AR2
 from noisyir.stages.init_ranker import INIT_RANKER
 from noisyir.stages.warm_up import WARM_UP
@@ -78,17 +77,8 @@ def _given(scene: Scene) -> Outputs:
 def initial_ranker(scene: Scene) -> Output:
     """The ranker before any training."""
     params = scene.exp.ranker.init
-    return scene.plan.add(INIT_RANKER, params, scene.label, weights=_digest(params))["ranker"]
-
-
-@may_be_absent
-def _digest(params: InitRankerParams) -> str:
-    """What stands for the content of the ranker's weights in the key of INIT_RANKER."""
-    if params.weights == MINILM:
-        return weights_digest(InitModelParams(weights=MINILM))
-    setting = "ranker.init.weights"
-    locate_weights(params.weights, setting)  # which says what is wrong with what is no model at all
-    return classifier_digest(params.weights, setting)
+    weights = encoder_digest(params.weights, "ranker.init.weights")
+    return scene.plan.add(INIT_RANKER, params, scene.label, weights=weights)["ranker"]
 
 
 def _negatives(scene: Scene, model: Output, label: str, mining: Experiment) -> Output:

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from noisyir.config import InitRankerParams
 from noisyir.errors import DataError
 from noisyir.models.cross_encoder import load_cross_encoder, relevance
-from noisyir.models.layout import read_layout
-from noisyir.models.transformer_tower import quietly, read_tokenizer, set_dropout
+from noisyir.models.heads import save_headed, with_head
+from noisyir.models.transformer_tower import read_tokenizer
 
 _SETTINGS = "ranker.json"
 _PAIRS_AT_ONCE = 64  # padded together: few enough to be of like length, many enough to keep a GPU busy
@@ -69,15 +68,7 @@ class Ranker(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write a folder that `load_ranker` and `load_cross_encoder` read; equal weights give equal bytes."""
-        with quietly():
-            self.model.save_pretrained(folder)
-        config = json.loads((folder / "config.json").read_text())
-        config.pop("_name_or_path", None)  # where it was loaded from must not change the bytes
-        settings = {"max_len": self.max_len}
-        for name, content in (("config.json", config), (_SETTINGS, settings)):
-            (folder / name).write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
-        for name, text in self.tokenizer_files.items():
-            (folder / name).write_text(text, encoding="utf-8")
+        save_headed(folder, self.model, self.tokenizer_files, (_SETTINGS, {"max_len": self.max_len}))
 
 
 def load_ranker(folder: Path, device: str = "auto") -> Ranker:
@@ -103,49 +94,14 @@ def initial_ranker(folder: Path, params: InitRankerParams, seed: int) -> tuple[R
     New are those of the head, where the folder holds no classifier of one label; they are random and follow from
     `seed`.  DataError when the folder cannot give that.
     """
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
-
-    layout = read_layout(folder)
-    if layout.shape.backbone == "static":
-        raise DataError(f"{folder} is a static model, not a transformer: name another in ranker.init.weights")
-    source = layout.towers["passage"]
-    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    changes = {"num_labels": 1} | ({} if params.layers is None else {"num_hidden_layers": params.layers})
-    try:
-        files = read_tokenizer(source)
-        _refuse_unfit(source, params)
-        with quietly(), torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            tokenizer = AutoTokenizer.from_pretrained(source, **local)
-            model, loaded = AutoModelForSequenceClassification.from_pretrained(
-                source, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **changes, **local
-            )
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise DataError(f"{folder} cannot become a ranker: {' '.join(str(error).split())}") from error
-    if tokenizer.pad_token is None:
-        raise DataError(f"{folder} has a tokenizer without a padding token: set pad_token in tokenizer_config.json")
-    set_dropout(model, params.dropout, folder)
-    return Ranker(model, tokenizer, files, params.max_len).eval(), _new_weights(folder, model, loaded["missing_keys"])
+    made = with_head(
+        folder, params, seed, kind="ranker", auto="AutoModelForSequenceClassification", refuse=_refuse, num_labels=1
+    )
+    return Ranker(made.model, made.tokenizer, made.tokenizer_files, params.max_len).eval(), made.new
 
 
-def _refuse_unfit(source: Path, params: InitRankerParams) -> None:
-    """DataError where the weights have too few layers, positions, or too many labels."""
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(source, local_files_only=True, trust_remote_code=False)
-    limit = getattr(config, "max_position_embeddings", params.max_len)
-    if params.max_len > limit:
-        raise DataError(f"{source} reads at most {limit} tokens; ranker.init.max_len asks for {params.max_len}")
-    if params.layers is not None and params.layers > config.num_hidden_layers:
-        raise DataError(f"{source} has {config.num_hidden_layers} layers; ranker.init.layers asks for {params.layers}")
+def _refuse(source: Path, config: Any) -> None:
+    """DataError for a classifier of several labels."""
     classifies = any("SequenceClassification" in name for name in config.architectures or ())
     if classifies and config.num_labels != 1:
         raise DataError(f"{source} tells {config.num_labels} labels apart; a ranker is a classifier of one")
-
-
-def _new_weights(folder: Path, model: Any, missing: Sequence[str]) -> list[str]:
-    """Those that the folder lacks: only a head's and a pooler's may be."""
-    encoder = f"{model.base_model_prefix}."
-    if lacking := sorted(name for name in missing if name.startswith(encoder) and ".pooler." not in name):
-        raise DataError(f"{folder} cannot become a ranker: its file has no {', '.join(lacking)}")
-    return sorted(missing)

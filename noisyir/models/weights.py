@@ -40,6 +40,18 @@ def classifier_digest(weights: str | None, setting: str) -> str:
     return _digest(locate_classifier(weights, setting), f"{setting}={weights}")
 
 
+@may_be_absent
+def encoder_digest(weights: str | None, setting: str) -> str:
+    """What stands for the content of an encoder's weights in the key of a stage that puts a new head on it.
+
+    DataError, one line, when they are not a model or not on this machine; `setting` says where the weights are set.
+    """
+    if weights == MINILM:
+        return weights_digest(InitModelParams(weights=MINILM))
+    locate_weights(weights, setting)  # which says what is wrong with what is no model at all
+    return classifier_digest(weights, setting)
+
+
 def locate_classifier(weights: str | None, setting: str) -> Path:
     """The folder of a cross-encoder; `setting` stands in messages for where the weights are set.
 

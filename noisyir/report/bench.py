@@ -13,7 +13,7 @@ from noisyir.eval.bench_detection import Quality
 from noisyir.report.bench_chart import Line, Point, Role, rate_chart
 from noisyir.report.bench_history import environment, facts, settings
 from noisyir.report.detection import bench_rows, percent
-from noisyir.report.mining import NOTHING, FalseNegatives, mining_markdown
+from noisyir.report.mining import NO_TABLE, NOTHING, FalseNegatives, Figure, TextTable, mining_markdown
 from noisyir.report.pages import templates
 from noisyir.report.summary import markdown_table, p_value, signed
 
@@ -36,6 +36,8 @@ class Bench:
     cells: int
     builds: Sequence[Meta]
     false_negatives: FalseNegatives = NOTHING
+    labels: TextTable = NO_TABLE
+    label_figures: Sequence[Figure] = ()
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,9 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         tests=[(row, word(row, params.alpha)) for row in rows if row["against"] is not None],
         detection=bench_rows(bench.detection),
         mining=bench.false_negatives,
+        labels=bench.labels,
+        label_figures=bench.label_figures,
+        column=lambda rate: _column(params, rate),
         facts=facts(bench.builds),
         settings=settings(bench.builds),
         environment=environment(bench.builds),
@@ -92,11 +97,13 @@ def markdown(params: NoiseTableParams, bench: Bench) -> str:
     for mechanism, found in tables(params, bench.summary).items():
         for table in found:
             parts.append(f"## {mechanism}: {table.measure} ({table.split}, {table.queries:,} queries)\n")
-            parts.append(markdown_table(_mean_rows(table), left=1))
+            parts.append(markdown_table(_mean_rows(params, table), left=1))
     if (tests := _test_rows(params, bench.summary))[1:]:
         parts += ["## Differences\n", markdown_table(tests, left=6), f"{_tests_note(params, len(tests) - 1)}\n"]
     if bench.detection:
         parts += ["## Detection\n", markdown_table(bench_rows(bench.detection), left=3)]
+    if bench.labels:
+        parts += ["## Confidences\n", markdown_table(bench.labels.rows, left=bench.labels.left)]
     if tables_of_mining := mining_markdown(bench.false_negatives):
         parts += ["## False negatives\n", tables_of_mining]
     return "\n".join(parts)
@@ -171,8 +178,13 @@ def _chart(table: Table) -> Markup | None:
     return Markup(rate_chart(lines, name=table.measure))
 
 
-def _mean_rows(table: Table) -> list[list[str]]:
-    rows = [["method", *map(percent, table.rates)]]
+def _column(params: NoiseTableParams, rate: float) -> str:
+    """What stands above the means at a rate of noise; labels have none."""
+    return f"{percent(rate)} noise" if params.conditions == "noise" else "mean"
+
+
+def _mean_rows(params: NoiseTableParams, table: Table) -> list[list[str]]:
+    rows = [["method", *(percent(rate) if params.conditions == "noise" else "mean" for rate in table.rates)]]
     for method, _, entries in table.rows:
         rows.append([method, *(_mean_cell(entry) for entry in entries)])
     return rows
@@ -189,7 +201,7 @@ def _mean_cell(entry: Entry | None) -> str:
 
 def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
     head = [
-        "noise",
+        params.conditions,
         "rate",
         "measure",
         "split",
@@ -203,7 +215,7 @@ def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
     return [[*head, "verdict"]] + [
         [
             row["mechanism"],
-            percent(row["rate"]),
+            percent(row["rate"]) if params.conditions == "noise" else _NONE,
             row["measure"],
             row["split"],
             row["method"],

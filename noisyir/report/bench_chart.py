@@ -39,11 +39,11 @@ def rate_chart(lines: Sequence[Line], *, name: str) -> str:
     return _chart(lines, {rate: f"{100 * rate:g} %" for rate in rates}, "noise rate", name)
 
 
-def epoch_chart(lines: Sequence[Line], *, name: str) -> str:
-    """The same by epoch of training."""
+def epoch_chart(lines: Sequence[Line], *, name: str, axis: str = "epoch") -> str:
+    """The same by epoch of training, or by something else that counts on."""
     places = [point.at for line in lines for point in line.points]
     ticks = [tick for tick in nice_ticks(min(places), max(places), 5) if min(places) <= tick <= max(places)]
-    return _chart(lines, {tick: f"{tick:g}" for tick in ticks}, "epoch", name)
+    return _chart(lines, {tick: f"{tick:g}" for tick in ticks}, axis, name)
 
 
 def _chart(lines: Sequence[Line], ticks: Mapping[float, str], axis: str, name: str) -> str:

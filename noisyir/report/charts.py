@@ -64,6 +64,16 @@ def line_chart(points: Points, *, name: str, width: int = 480, height: int = 190
     return _svg(width, height, parts, f"{name}: from {points[0][1]:.4g} to {points[-1][1]:.4g}")
 
 
+def spark_line(values: Sequence[float], *, width: int = 120, height: int = 26) -> str:
+    """Shares from 0 to 1 as a line without axes; its foot is 0, its top 1."""
+    to_x, to_y = _scale(0, max(1, len(values) - 1), 3, width - 3), _scale(0, 1, height - 3, 3)
+    path = " ".join(f"{to_x(x):.1f},{to_y(y):.1f}" for x, y in enumerate(values))
+    dot = f'<circle class="dot accent" cx="{to_x(len(values) - 1):.1f}" cy="{to_y(values[-1]):.1f}" r="2.5"/>'
+    foot = f'<line class="grid" x1="3" x2="{width - 3}" y1="{to_y(0)}" y2="{to_y(0)}"/>'
+    line = f'<polyline class="curve" points="{path}"/>'
+    return _svg(width, height, [foot, line, dot], f"from {values[0]:.3f} to {values[-1]:.3f}")
+
+
 def thin(points: Points) -> Points:
     """At most 160 points: means of equal stretches, the last stretch perhaps shorter."""
     if len(points) <= _MAX_POINTS:

@@ -56,6 +56,7 @@ class FalseNegatives:
         return any((self.rates, self.quality, self.losses, self.sieves))
 
 
+NO_TABLE = TextTable((), 0)
 NOTHING = FalseNegatives()
 
 

@@ -19,6 +19,7 @@ from noisyir.report.mining import FalseNegatives
 from noisyir.report.pages import templates
 from noisyir.report.published import published_rows
 from noisyir.report.queries import Changes
+from noisyir.report.reading import Labels
 from noisyir.report.summary import p_value, signed
 
 _SHOWN_PACKAGES = 24
@@ -26,13 +27,14 @@ _SHOWN_PACKAGES = 24
 
 @dataclass(frozen=True)
 class Results:
-    """What was measured: the comparison, the curves of training, the queries that changed most, and what was wrong."""
+    """What was measured: the comparison, training, the queries that changed most, and what was wrong with labels."""
 
     comparison: pa.Table
     curves: pa.Table | None
     changes: Changes | None
     detection: pa.Table | None
     false_negatives: FalseNegatives
+    labels: Labels | None = None
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,9 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         curves=_curve_charts(results.curves),
         detection=detection_rows(results.detection) if results.detection else [],
         mining=results.false_negatives,
+        labels=results.labels,
         changes=results.changes,
-        query_texts=_query_texts(dataset, results.changes),
+        query_texts=_query_texts(dataset, results),
         **_dataset_card(dataset, builds),
         **_history(params, builds, systems),
     )
@@ -124,9 +127,10 @@ def _curve_charts(curves: pa.Table | None) -> list[dict[str, Any]]:
     ]
 
 
-def _query_texts(dataset: Dataset, changes: Changes | None) -> dict[str, str]:
+def _query_texts(dataset: Dataset, results: Results) -> dict[str, str]:
     shown = {query_id for query_id, _ in dataset.examples}
-    shown |= {change.query_id for change in (changes.all() if changes else ())}
+    shown |= {change.query_id for change in (results.changes.all() if results.changes else ())}
+    shown |= {case.query_id for case in (results.labels.all() if results.labels else ())}
     wanted = dataset.queries.filter(pa.compute.is_in(dataset.queries["query_id"], pa.array(sorted(shown), pa.string())))
     texts = map(snippet, wanted["text"].to_pylist())
     return dict(zip(wanted["query_id"].to_pylist(), texts, strict=True))

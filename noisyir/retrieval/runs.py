@@ -31,3 +31,11 @@ def run_table(query_ids: pa.Array, hits: Hits) -> pa.Table:
             "score": pa.array(hits.scores, pa.float32()),
         }
     )
+
+
+def places(run: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The number of each row's query, and its place in it from 0, of rows that are ordered by both."""
+    _, starts, query = np.unique(
+        np.asarray(run["query_id"].combine_chunks().dictionary_encode().indices), return_index=True, return_inverse=True
+    )
+    return query.astype(np.int64), np.arange(run.num_rows) - starts[query]

@@ -1,6 +1,6 @@
-"""Which queries a stage works on, and what of a document BM25 reads."""
+"""Which queries and documents a stage works on, and what of a document BM25 reads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,3 +21,18 @@ def contents(documents: pa.RecordBatch) -> list[str]:
     """What is indexed of each document: title, newline, text."""
     titles, texts = documents["title"].to_pylist(), documents["text"].to_pylist()
     return [f"{title}\n{text}" for title, text in zip(titles, texts, strict=True)]
+
+
+def texts_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> dict[str, str]:
+    """The texts, without titles, of the documents of these ids; DataError when the corpus lacks one of them."""
+    wanted = doc_ids.unique()
+    texts: dict[str, str] = {}
+    for batch in documents:
+        some = batch.filter(pc.is_in(batch["doc_id"], value_set=wanted))
+        texts.update(zip(some["doc_id"].to_pylist(), some["text"].to_pylist(), strict=True))
+    if unknown := [doc_id for doc_id in wanted.to_pylist() if doc_id not in texts]:
+        raise DataError(
+            f"the corpus lacks {len(unknown)} of {len(wanted)} documents that are read, for example {unknown[0]!r}: "
+            "rank the corpus that is read"
+        )
+    return texts

@@ -166,11 +166,11 @@ def _answering(job: Job[CandidatesParams], found: pa.Table, documents: Documents
     """Which hits' texts hold an answer to their query; none where the data has no answers."""
     if not documents.lines:
         return np.zeros(found.num_rows, bool)
-    from noisyir.eval.answers import token_line
+    from noisyir.eval.answers import answer_lines
 
     asked = job.table("answers")
     answers = {
-        query_id: [line for alias in aliases if (line := token_line(alias)).strip()]
+        query_id: answer_lines(aliases)
         for query_id, aliases in zip(asked["query_id"].to_pylist(), asked["aliases"].to_pylist(), strict=True)
     }
     hits = zip(found["query_id"].to_pylist(), documents.numbers(found["doc_id"]).tolist(), strict=True)

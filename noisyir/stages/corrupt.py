@@ -151,11 +151,11 @@ def _positions(ids: pa.ChunkedArray, among: pa.Array) -> Rows:
 
 def _holds_answer(job: Job[CorruptParams], query_ids: list[str], texts: list[str]) -> "Judge":
     """Judges by answer match where the data has answers, and calls nothing relevant where it has none."""
-    from noisyir.eval.answers import token_line
+    from noisyir.eval.answers import answer_lines, token_line
 
     answers = job.table("answers")
     lines = {
-        query_id: [line for alias in aliases if (line := token_line(alias)).strip()]
+        query_id: answer_lines(aliases)
         for query_id, aliases in zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True)
     }
 

@@ -41,7 +41,7 @@ def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
 
 INGEST = Stage(
     name="ingest",
-    version=2,
+    version=3,
     params=IngestParams,
     reads={},
     writes={

@@ -12,6 +12,7 @@ from noisyir.schemas import (
     BENCH_PAGE,
     BENCH_SUMMARY,
     BENCH_VALUES,
+    CONFIDENCE_QUALITY,
     CURVES,
     DETECTION,
     LOSS_GROUPS,
@@ -34,6 +35,7 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     from noisyir.provenance import lineage
     from noisyir.report.bench import Bench, markdown, render
     from noisyir.report.mining import of_bench
+    from noisyir.report.reading import bench_figures, bench_quality
 
     params, metrics = job.params, by_cell(job.tables("metrics"))
     mining, losses, curves = (by_cell(job.tables(name)) for name in ("mining", "losses", "sieve_curves"))
@@ -56,7 +58,9 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     detection = detection_quality(by_cell(job.tables("detection")))
     builds = lineage(job.store, chain.from_iterable(job.refs(name).values() for name in job.step.stage.reads))
     seeds = sorted({cell.seed for cell in cells})
-    bench = Bench(summary, detection, seeds, len(cells), builds, of_bench(mining, losses, curves))
+    confidence = by_cell(job.tables("confidence"))
+    labels = bench_quality(confidence), bench_figures(confidence)
+    bench = Bench(summary, detection, seeds, len(cells), builds, of_bench(mining, losses, curves), *labels)
     folder = job.new_folder("bench_page")
     (folder / "bench.html").write_text(render(params, bench), encoding="utf-8")
     (folder / "bench.md").write_text(markdown(params, bench), encoding="utf-8")
@@ -75,7 +79,7 @@ def _write_values(job: Job[NoiseTableParams], metrics: "Mapping[Cell, pa.Table]"
 
 NOISE_TABLE = Stage(
     name="noise_table",
-    version=2,
+    version=3,
     params=NoiseTableParams,
     reads={
         "metrics": METRICS.all().each().or_none(),
@@ -83,6 +87,7 @@ NOISE_TABLE = Stage(
         "mining": MINING_QUALITY.all().each().or_none(),
         "losses": LOSS_GROUPS.all().each().or_none(),
         "sieve_curves": CURVES.all().each().or_none(),
+        "confidence": CONFIDENCE_QUALITY.all().each().or_none(),
     },
     writes={"bench_values": BENCH_VALUES, "bench_summary": BENCH_SUMMARY, "bench_page": BENCH_PAGE},
     run=noise_table,

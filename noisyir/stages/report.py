@@ -8,16 +8,21 @@ import pyarrow as pa
 from noisyir.config import ReportParams
 from noisyir.schemas import (
     COMPARISON,
+    CONFIDENCE_QUALITY,
+    CONFIDENCES,
+    CONFUSING,
     CORPUS,
     CURVES,
     DENSE_RUN,
     DETECTION,
     EXCLUDED,
+    GIVEN_RUN,
     METRICS,
     MINING_QUALITY,
     PAIRS,
     QRELS,
     QUERIES,
+    SPANS,
 )
 from noisyir.schemas import REPORT as PAGE
 from noisyir.stage import Job, Stage
@@ -25,6 +30,7 @@ from noisyir.stage import Job, Stage
 if TYPE_CHECKING:
     from noisyir.report.history import Build
     from noisyir.report.queries import Changes
+    from noisyir.report.reading import Labels
 
 
 def report(job: Job[ReportParams]) -> None:
@@ -44,7 +50,8 @@ def report(job: Job[ReportParams]) -> None:
     corpus = read_corpus(job.batches("corpus"), shown)
     optional = ("curves", "detection", "mining")
     curves, detection, mining = (job.table(name) if job.has(name) else None for name in optional)
-    results = Results(comparison, curves, changes, detection, of_run(mining, job.tables("sieve_curves")))
+    mined = of_run(mining, job.tables("sieve_curves"))
+    results = Results(comparison, curves, changes, detection, mined, _labels(job))
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))
@@ -61,6 +68,8 @@ def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> "
     first = {name: comparison[name][0].as_py() for name in ("measure", "split")}
     metrics = job.tables("metrics")
     system = list(metrics)[-1]
+    if not job.refs("runs"):  # of readers: their answers have no ranks
+        return None
     tested = pa.compute.and_(
         pa.compute.equal(comparison["system"], system), pa.compute.is_valid(comparison["baseline"])
     )
@@ -71,6 +80,24 @@ def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> "
     return largest_changes(
         values, job.tables("runs"), qrels, system=system, baseline=baseline, count=job.params.examples
     )
+
+
+def _labels(job: Job[ReportParams]) -> "Labels | None":
+    """How well confidences tell right labels, with cases; None where no reader was trained by them."""
+    if not job.has("quality"):
+        return None
+    from noisyir.report.reading import Labels, confusing_of, find_cases, quality_figures, quality_table, with_texts
+    from noisyir.retrieval.texts import texts_of
+
+    quality, confusing = job.table("quality"), job.table("confusing")
+    found = find_cases(job.table("confidences"), job.table("spans"), job.table("given"), job.params.examples)
+    others = {case.query_id: confusing_of(case, confusing) for cases in found for case in cases}
+    shown = [one.doc_id for cases in found for case in cases for one in case.instances]
+    shown += [doc_id for doc_ids in others.values() for doc_id in doc_ids]
+    texts = texts_of(job.batches("corpus"), pa.array(shown, pa.string()))
+    gained, lost = ([with_texts(case, texts, others[case.query_id]) for case in cases] for cases in found)
+    system = quality["system"][-1].as_py()
+    return Labels(quality_table(quality), quality_figures(quality), system, gained, lost)
 
 
 def _builds(job: Job[Any]) -> "list[Build]":
@@ -96,6 +123,11 @@ REPORT = Stage(
         "detection": DETECTION.all().or_none(),
         "mining": MINING_QUALITY.all().or_none(),
         "sieve_curves": CURVES.all().each().or_none(),
+        "quality": CONFIDENCE_QUALITY.all().or_none(),
+        "confidences": CONFIDENCES.all().or_none(),
+        "spans": SPANS["query_id", "doc_id", "start", "end", "score"].or_none(),
+        "confusing": CONFUSING["query_id", "doc_id", "confusing", "rank"].or_none(),
+        "given": GIVEN_RUN["query_id", "doc_id"].or_none(),
         "corpus": CORPUS["doc_id", "title", "text"],
         "queries": QUERIES.all(),
         "pairs": PAIRS.all(),

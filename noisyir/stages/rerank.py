@@ -26,10 +26,11 @@ def rerank(job: Job[RerankParams]) -> None:
 
     from noisyir.models.cross_encoder import load_cross_encoder
     from noisyir.models.ranker import ranker_max_len
+    from noisyir.retrieval.runs import places
 
     torch.set_num_threads(job.runtime.cpu_threads)
     run = job.table("run").sort_by([("query_id", "ascending"), ("rank", "ascending")]).combine_chunks()
-    query, place = _places(run)
+    query, place = places(run)
     read = place < job.params.depth
     folder = job.folder("ranker")
     judge = load_cross_encoder(folder, ranker_max_len(folder), job.runtime.device)
@@ -65,14 +66,6 @@ def lowered(scores: npt.NDArray[np.float64], query: Rows, place: Rows, depth: in
     first = np.zeros_like(lowest)
     first[query[place == depth]] = scores[place == depth]
     return np.where(place < depth, scores, scores - first[query] + lowest[query] - _GAP)
-
-
-def _places(run: pa.Table) -> tuple[Rows, Rows]:
-    """The number of each row's query, and its place in it from 0, of a run that is ordered by both."""
-    _, starts, query = np.unique(
-        np.asarray(run["query_id"].combine_chunks().dictionary_encode().indices), return_index=True, return_inverse=True
-    )
-    return query.astype(np.int64), np.arange(run.num_rows) - starts[query]
 
 
 def _texts(job: Job[RerankParams], rows: pa.Table) -> "Texts":

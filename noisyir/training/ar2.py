@@ -6,6 +6,7 @@ the ranker judges in evaluation mode, without a gradient.  Optimisers and schedu
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -45,7 +46,7 @@ class Material:
     held: Held | None
 
 
-class RetrieverLearner(Learner):
+class RetrieverLearner(Learner[ListBatch]):
     """The retriever, descending on the adversarial loss and on its distance from the ranker."""
 
     name = "retriever"
@@ -154,7 +155,7 @@ def train_round(
     return phases.curves, Checkpoint(tensors, {learner.name: learner.done for learner in steps})
 
 
-def _go_on(learner: Learner, earlier: Checkpoint, count: int, rounds: int) -> None:
+def _go_on(learner: Learner[Any], earlier: Checkpoint, count: int, rounds: int) -> None:
     """Take up the optimiser and the schedule where the round before left them, for `count` steps more."""
     learner.load(earlier.tensors, earlier.progress[learner.name])
     if learner.done + count > learner.steps:

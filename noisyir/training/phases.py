@@ -6,10 +6,10 @@ A run can be killed at any point and continued to the same bits: a model's batch
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,6 @@ from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.distributed import world
-from noisyir.training.lists import ListBatch, ListBatches
 from noisyir.training.optimisers import Optimiser, learning_rate
 from noisyir.training.run import Point, Surroundings, note_resumed
 from noisyir.training.throughput import Meter, Work
@@ -26,29 +25,43 @@ from noisyir.training.throughput import Meter, Work
 _POINTS = 400  # of a curve, at most
 
 
-class Learner:
+B = TypeVar("B", bound=Sized)
+B_co = TypeVar("B_co", bound=Sized, covariant=True)
+
+
+class Batches(Protocol[B_co]):
+    """Batches without end, by their number from 0; `an_epoch` of them are one pass over what is learnt from."""
+
+    an_epoch: int
+
+    def __getitem__(self, number: int) -> B_co:
+        """Batch `number`."""
+
+
+class Learner(Generic[B]):
     """One model, its optimiser, and its place in a schedule of `steps` steps that may span several stages.
 
     name: what settings and curves call it; settings: those of its optimiser; done: steps taken so far.
-    work: `descend` says here what the step read and computed.
+    unit: what a batch has, in the names of rates; work: `descend` says here what the step read and computed.
     """
 
     name: str
+    unit = "lists"
 
     def __init__(
         self,
         model: nn.Module,
         optimiser: Optimiser,
-        batches: ListBatches,
+        batches: Batches[B],
         settings: WarmUpParams,
         steps: int,
         around: Surroundings,
     ) -> None:
         self.model, self.optimiser, self.batches, self.settings = model, optimiser, batches, settings
         self.steps, self.around, self.done = steps, around, 0
-        self.meter, self.work = Meter.of(next(model.parameters()).device, "lists"), Work()
+        self.meter, self.work = Meter.of(next(model.parameters()).device, self.unit), Work()
 
-    def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
+    def descend(self, batch: B, seed: int) -> dict[str, float]:
         """Leave the gradient of the batch's loss in the weights; the loss comes first of what is returned."""
         raise NotImplementedError
 
@@ -94,7 +107,7 @@ class Learner:
 class Phases:
     """Learners one after the other, each until it has taken so many steps; the curves are kept."""
 
-    def __init__(self, phases: Sequence[tuple[Learner, int]], around: Surroundings) -> None:
+    def __init__(self, phases: Sequence[tuple[Learner[Any], int]], around: Surroundings) -> None:
         self.phases, self.around = phases, around
         self.curves: list[Point] = []
         self._recent: dict[str, list[float]] = {}
@@ -115,7 +128,7 @@ class Phases:
             self.around.note(f"{learner.name}_throughput", learner.meter.means())
         return self.curves
 
-    def _record(self, learner: Learner, measured: Mapping[str, float], *, last: bool) -> None:
+    def _record(self, learner: Learner[Any], measured: Mapping[str, float], *, last: bool) -> None:
         """Add to each curve the mean of the last few steps, so that it has at most a few hundred points."""
         for name, value in measured.items():
             self._recent.setdefault(name, []).append(value)
@@ -128,7 +141,7 @@ class Phases:
             left = sum(end - other.done for other, end in self.phases)
             self.around.progress(self._to_do - left, self._to_do, "steps")
 
-    def point(self, name: str, learner: Learner, value: float) -> None:
+    def point(self, name: str, learner: Learner[Any], value: float) -> None:
         """Add a value to a curve."""
         self.curves.append((name, learner.done, learner.epoch, value))
         self.around.metric(name, value, learner.done)
@@ -168,7 +181,7 @@ def memory_advice(model: str) -> Iterator[None]:
     except RuntimeError as error:
         if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
             raise
-        less = {"ranker": "lists_at_once", "retriever": "chunk_size"}[model]
+        less = {"ranker": "lists_at_once", "retriever": "chunk_size", "reader": "questions_at_once"}[model]
         raise ConfigError(
             f"a step of the {model} needs more memory than there is: set {less}, gradient_checkpointing=true, "
             f"precision=bf16, a smaller batch size or n ({str(error).splitlines()[0]})"

@@ -28,7 +28,7 @@ ListLoss = Callable[[Float[Tensor, "list passage"]], Float[Tensor, " list"]]
 LOSSES: Mapping[str, ListLoss] = {"listwise": ranker_loss, "pointwise": pointwise_loss}
 
 
-class RankerLearner(Learner):
+class RankerLearner(Learner[ListBatch]):
     """The ranker, descending on the mean loss of lists of 1 + n passages."""
 
     name = "ranker"

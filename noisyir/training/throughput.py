@@ -17,6 +17,7 @@ from torch import nn
 
 from noisyir.models.bi_encoder import BiEncoder, Tower
 from noisyir.models.ranker import Ranker
+from noisyir.models.reader import Reader
 from noisyir.models.static_tower import StaticTower
 from noisyir.models.tokens import Tokens
 from noisyir.training.distributed import world
@@ -47,7 +48,7 @@ class TransformerSize:
 
 @dataclass(frozen=True)
 class Work:
-    """Work done; pairs: trained on, or lists; tokens: read in training, without padding; flops: of the models."""
+    """Work done; pairs: trained on, lists or questions; tokens: read in training, unpadded; flops: of the models."""
 
     pairs: int = 0
     tokens: int = 0
@@ -108,16 +109,17 @@ def _size(tower: Tower) -> TransformerSize | int:
     return tower.dim if isinstance(tower, StaticTower) else transformer_size(tower.encoder)
 
 
-def judging(ranker: Ranker) -> Callable[[bool], Work]:
-    """The work of a ranker on what it read last, with the backward pass or without; of several processes, of all.
+def judging(model: Ranker | Reader) -> Callable[[bool], Work]:
+    """The work of a ranker or reader on what it read last, with the backward pass or without.
 
-    What it only judges for the retriever counts as arithmetic, and not as tokens.
+    Of several processes it is that of all.  What a ranker only judges for the retriever counts as arithmetic, and not
+    as tokens.
     """
-    size, processes = transformer_size(ranker.model), world().size  # which have alike to read
+    size, processes = transformer_size(model.model), world().size  # which have alike to read
 
     def work(backward: bool) -> Work:
-        flops = transformer_flops(ranker.lengths, size, backward=backward) * processes
-        return Work(tokens=int(ranker.lengths.sum()) * processes if backward else 0, flops=flops)
+        flops = transformer_flops(model.lengths, size, backward=backward) * processes
+        return Work(tokens=int(model.lengths.sum()) * processes if backward else 0, flops=flops)
 
     return work
 

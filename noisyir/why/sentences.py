@@ -89,7 +89,7 @@ def _truth(row: Row) -> str:
 
 
 def _said_elsewhere(rows: Sequence[Row], asked: Asked) -> list[str]:
-    """Nothing: the truth about noise, or the repaired pairs, say it."""
+    """Nothing: the truth about noise, the repaired pairs or the judgements say it."""
     return []
 
 
@@ -217,6 +217,68 @@ def _audit_negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
     ]
 
 
+def _spans(rows: Sequence[Row], asked: Asked) -> list[str]:
+    """The labelled places of the document, or of the question."""
+    found = asked.of(rows)
+    if not found:
+        return [f"no answer in {asked.doc_id}, but in {_list(_documents(rows))}"] if rows else []
+    places = _list([f"{row['answer']!r} at {row['start']:,}" for row in found])
+    where = asked.doc_id or f"{len(_documents(rows)):,} passages"
+    return [f"labelled in {where}: {places}"]
+
+
+def _passages(rows: Sequence[Row], asked: Asked) -> list[str]:
+    with_answer = sum(row["has_answer"] for row in rows)
+    says = [f"read in {len(rows):,} passages, {with_answer:,} of them with an answer"] if rows else []
+    for row in asked.of(rows) if asked.doc_id else ():
+        says.append(
+            f"{row['doc_id']} is number {row['rank']:,} of them, {'with' if row['has_answer'] else 'without'} one"
+        )
+    return says
+
+
+def _confusing(rows: Sequence[Row], asked: Asked) -> list[str]:
+    found = sorted(asked.of(rows), key=lambda row: (row["doc_id"], row["rank"]))
+    if asked.doc_id is None or not found:
+        return []
+    return [f"like {asked.doc_id} but without the answer: {_list([row['confusing'] for row in found])}"]
+
+
+def _confidences(rows: Sequence[Row], asked: Asked) -> list[str]:
+    """How far a reader believes the passages' labels: a passage has what its places have together."""
+    if not rows:
+        return []
+    last = max(row["update"] for row in rows)
+    first, final = (_by_document(rows, update) for update in (0, last))
+    best = max(final, key=lambda doc_id: (final[doc_id], doc_id))
+    says = [
+        f"confidence in {doc_id} {first[doc_id]:.3f} at the start, {final[doc_id]:.3f} after {last:,} updates"
+        for doc_id in asked.documents
+        if doc_id in final
+    ]
+    says += [f"no label in {asked.doc_id}, so no confidence"] if asked.doc_id and asked.doc_id not in final else []
+    return [*says, f"most confidence in {best}: {final[best]:.3f}, of {len(final):,} labelled passages"]
+
+
+def _by_document(rows: Sequence[Row], update: int) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for row in rows:
+        if row["update"] == update:
+            found[row["doc_id"]] = found.get(row["doc_id"], 0.0) + row["value"]
+    return found
+
+
+def _readings(rows: Sequence[Row], asked: Asked) -> list[str]:
+    ranked = sorted(rows, key=lambda row: row["rank"])
+    if asked.doc_id is not None:
+        return [f"{row['answer']!r} in {row['doc_id']} is answer {row['rank']:,}" for row in asked.of(ranked)[:_FEW]]
+    return [f"answered {row['answer']!r} from {row['doc_id']} (score {row['score']:.3f})" for row in ranked[:1]]
+
+
+def _documents(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row["doc_id"] for row in rows))
+
+
 def _metrics(rows: Sequence[Row], asked: Asked) -> list[str]:
     by_split: dict[str, list[str]] = {}
     for row in rows:
@@ -253,6 +315,12 @@ SENTENCES: dict[str, Callable[[Sequence[Row], Asked], list[str]]] = {
     "noise_truth": _noise_truth,
     "bm25_run": _ranking,
     "dense_run": _ranking,
+    "given_run": _said_elsewhere,
+    "passages": _passages,
+    "spans": _spans,
+    "confusing": _confusing,
+    "confidences": _confidences,
+    "readings": _readings,
     "candidates": _candidates,
     "verdicts": _verdicts,
     "negatives": _negatives,

@@ -8,6 +8,7 @@ from noisyir import experiments
 from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell
 from noisyir.methods import METHODS
+from noisyir.methods.readers import READERS
 from noisyir.pipelines import noise_bench
 from tests.tiny import write_beir
 
@@ -35,7 +36,7 @@ def suite_of(collection, tmp_path):
 def test_every_shipped_suite_loads_under_its_own_name_and_can_be_tabled(name):
     suite = experiments.load_suite(name)
     assert suite.name == name and suite.description
-    assert set(suite.methods) <= set(METHODS)
+    assert set(suite.methods) <= set(READERS if suite.experiment.task == "reader" else METHODS)
     assert not suite.methods or suite.table.baseline in suite.arms
     assert suite.table.reference in {*suite.arms, None, "oracle"}
 
@@ -121,7 +122,8 @@ def test_a_variant_that_is_no_experiment_is_refused_by_its_name(suite_of):
 @pytest.mark.parametrize("ranking", ["run: random", "run: bm25"])
 def test_every_ranking_of_every_seeds_own_collection_is_a_step_of_its_own(suite_of, ranking):
     text = f"{HIDE.replace('positives', 'near_duplicates')}\nvariants: {{one: {{mine: {{per_query: 2, {ranking}}}}}}}"
-    plan = noise_bench(suite_of("methods=[dpr]", "detect=true", "table.baseline=one", text=text))
+    more = ("detect=true", "table.baseline=one", "experiment.train.hard_negatives=1")
+    plan = noise_bench(suite_of("methods=[dpr]", *more, text=text))
     assert len(plan.named("candidates")) == 2 and len({step.key for step in plan.steps}) == len(plan.steps)
 
 

@@ -25,15 +25,16 @@ def dry_run(tmp_path, monkeypatch, capsys):
 def test_a_forecast_fits_100_columns_and_rounds_are_one_line(dry_run):
     said = dry_run("nq_ar2_sieve")
     table = said.partition("\n\n")[0].splitlines()
-    assert len(table) < 40 and max(map(len, table)) <= 100
-    (ar2,) = [line for line in table if line.startswith("ar2@")]
-    assert ar2.split()[:2] == ["ar2@*", "x10"] and ar2.split()[-1] == "gpu"
+    assert len(table) < 45 and max(map(len, table)) <= 100
+    rounds = [line.split() for line in table if line.startswith("ar2@")]
+    assert [row[:2] for row in rounds] == [["ar2@*", "x10"], ["ar2@continued@*", "x10"]]
+    assert all(row[-1] == "gpu" for row in rounds)
     (encode,) = [line for line in table if line.startswith("encode@zero_shot")]
     assert encode.split()[:4] == ["encode@zero_shot", "?", "21,027,691", "texts"] and "32.3 GB" in encode
     for text in (
         "sizes       expected ones (TriSampler, Table 1",
         "assumed: 100 TFLOP/s (--gpu-tflops)",
-        "published   ar2 test AnswerMatch@20 0.864: passage sieve, Table 1",
+        "published   ar2_continued test AnswerMatch@20 0.864: passage sieve, Table 1",
         "not there   data/dpr is not a folder: set data.path to the folder with psgs_w100.tsv",
         "hf download nghuyong/ernie-2.0-base-en",
     ):
@@ -49,6 +50,14 @@ def test_json_has_every_step_and_the_totals(dry_run):
     assert said["total"]["seconds"]["gpu"] == pytest.approx(total)
     assert said["total"]["ram"] == max(step["ram"] for step in steps.values())
     assert said["sizes"]["documents"] == 3213835 and len(said["absent"]) == 3
+
+
+@pytest.mark.parametrize("name", ["squad_cds_small", "nq_cds"])
+def test_readers_are_forecast_too(dry_run, name):
+    said = dry_run(name)
+    (trained,) = [line for line in said.splitlines() if line.startswith("train_reader@cds_pa")]
+    assert trained.split()[1] == "?" and "questions" in trained and trained.split()[-1] == "gpu"
+    assert "sizes       expected ones" in said and "steps    no time" not in said
 
 
 def test_part_of_a_plan_costs_that_part(dry_run):

@@ -8,9 +8,9 @@ from noisyir.costs.forecast import lines_of
 from noisyir.costs.rates import Machine, Measured, Time
 from noisyir.costs.shapes import Shape, encoder_shape, retriever_shape
 from noisyir.costs.work import index_bytes
-from noisyir.pipelines import train_retriever
 from noisyir.plan import Choice, forecast
 from noisyir.provenance import without_inputs
+from noisyir.reader_pipelines import pipeline_of
 
 BERT = Shape(12, 768, 3072, 30522, known=False)
 FULL = [name for name in experiments.names() if name.startswith(("nq_", "tq_", "msmarco_"))]
@@ -21,7 +21,7 @@ def lines(store):
     def of(name, *overrides):
         exp = experiments.load(name, overrides)
         with without_inputs() as absences:
-            states = forecast(train_retriever(exp), Choice(), store)
+            states = forecast(pipeline_of(exp), Choice(), store)
         found, sizes = lines_of(states, store, exp.expected, Machine(gpu_tflops=50))
         return {line.name: line for line in found}, sizes, absences
 
@@ -88,8 +88,40 @@ def test_the_sieve_is_a_pass_over_lists_and_one_over_pools(lines):
     found, *_ = lines("msmarco_ar2_sieve")
     trained = 3 * (BERT.forward(502_939 * 4, 83) + BERT.forward(502_939, 9))
     judged = BERT.forward(502_939 * 31, 83) + BERT.forward(502_939, 9)
-    assert found["sieve@ar2@0"].work.flops == pytest.approx(trained + judged)
-    assert found["mine@ar2@0"].work.rows == 502_939 * 30
+    assert found["sieve@ar2_continued@0"].work.flops == pytest.approx(trained + judged)
+    assert found["mine@ar2_continued@0"].work.rows == 502_939 * 30
+
+
+def test_natural_questions_by_cds_has_the_windows_of_every_passage_and_confusing_ones_beside_them(lines):
+    found, sizes, absences = lines("nq_cds")
+    assert sizes.declared and len(absences) == 2  # data, reader
+    large, asked = Shape(24, 1024, 4096, 30522, known=False), 58_880
+    assert found["init_reader"].work.rows == large.parameters
+    assert found["spans@bm25"].work.rows == found["confusing"].work.rows == asked * 20
+    assert found["spans@held_out:bm25"].work.rows == 8757 * 20 and found["spans@held_out:given"].work.rows == 8757
+
+    plain, cds = (found[f"train_reader@{name}"].work for name in ("ds_all", "cds_pa"))
+    windows, again = 3 * asked * 20, 4  # gradient checkpointing
+    assert plain.rows == cds.rows == 3 * asked and plain.unit == "questions"
+    assert plain.flops == pytest.approx(again * large.forward(windows, 12 + 135))
+    assert cds.flops == pytest.approx(again * large.forward(windows * (1 + 5), 12 + 135))
+    assert cds.disk - plain.disk == asked * 20 * (1 + 3 * 6) * 40
+    assert found["train_reader@cds_pa"].time == Time(cds.flops / 50e12, "gpu")
+
+    assert found["read@cds_pa:bm25"].work.flops == pytest.approx(large.forward(8757 * 20, 12 + 135))
+    assert found["ensemble@bm25"].work.rows == 3 * 8757 * 20
+    assert found["score_reading@cds_pa"].work.rows == 2 * 8757  # both kinds of passages
+    assert found["score_confidence"].work.rows == 3 * asked * 20 * (1 + 3 * 6)
+
+
+def test_limits_of_questions_and_instances_count_and_ds_top_reads_its_best_passages(lines):
+    found, *_ = lines("squad_cds_small", "reader.methods=[supervised,ds_top,cds_no_denoise,cds_pa]",
+                      "reader.ensemble=[]", "reader.train.instances=8")  # fmt: skip
+    at_once = {name: found[f"train_reader@{name}"].work.amount for name in ("ds_top", "cds_no_denoise", "cds_pa")}
+    alone = found["train_reader@supervised"].work
+    assert alone.rows == 3 * 2000 and found["given_run"].work.rows == 87_599 + 10_570
+    assert [amount / alone.amount for amount in at_once.values()] == pytest.approx([5, 8, 8 * 1.4])
+    assert all(line.time for line in found.values())
 
 
 @pytest.mark.parametrize("name", FULL)
@@ -104,9 +136,13 @@ def test_published_numbers_stand_beside_what_is_measured(name):
     exp = experiments.load(name)
     measured = {*exp.score.measures, *(f"AnswerMatch@{k}" for k in exp.score.answer_ranks)}
     systems = {"bm25", "zero_shot", *exp.methods, *(f"{method}_reranked" for method in exp.methods)}
+    splits = exp.score.splits
+    if exp.task == "reader":
+        measured = {f"{name} {kind}" for name in ("EM", "F1") for kind in exp.reader.passages}
+        systems, splits = {*exp.reader.methods}, exp.reader.score.splits
     assert exp.published
     for entry in exp.published:
-        assert entry.measure in measured and entry.split in exp.score.splits and entry.system in systems
+        assert entry.measure in measured and entry.split in splits and entry.system in systems
         assert 0 < entry.value < 1
 
 

@@ -216,3 +216,15 @@ REAL = Path(__file__).parents[3].parent / "shared" / "data" / "beir"
 def test_published_collections_have_their_published_sizes(ingest, name, documents, queries, judgements, on_empty):
     tables = ingest(REAL / name, on_empty=on_empty)
     assert [tables[table].num_rows for table in ("corpus", "queries", "qrels")] == [documents, queries, judgements]
+
+
+def test_a_question_may_list_its_answers(ingest, tmp_path):
+    queries = [
+        {**row, "answers": ["a cat", "a cat", " "]} if row["_id"] == "q1" else row for row in GOOD["queries.jsonl"]
+    ]
+    assert ingest(write(tmp_path / "raw", queries_jsonl=queries))["answers"].to_pylist() == [
+        {"query_id": "q1", "aliases": ["a cat"]}
+    ]
+    for wrong in ("a cat", [1]):
+        with pytest.raises(DataError, match=r"queries.jsonl line 1: answers must be a list of texts, found"):
+            ingest(write(tmp_path / f"raw{wrong}", queries_jsonl=[{**queries[0], "answers": wrong}, *queries[1:]]))

@@ -7,14 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.models.compiling import attend_plainly, compile_in_place, keep_fewer_activations
+from noisyir.models.reader import Spans
 from noisyir.models.transformer_tower import read_encoder
 from noisyir.training.gradients import cached_backward, seeded
 from tests.tiny_models import static_encoder, tiny_encoder
+from tests.unit.training.reader_world import tiny_reader
 from tests.unit.training.test_gradients import batch_and_loss, gradient_of
 
 ROOT = Path(__file__).parents[3]
@@ -42,6 +45,30 @@ def test_the_compiled_gradient_is_the_plain_one_and_names_stay(bert, tmp_path):
     encoder.save(tmp_path / "model")
     assert list(load_bi_encoder(tmp_path / "model", "cpu").state_dict()) == names
     assert copy.deepcopy(encoder).query_tower.encoder._compiled_call_impl is None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="no C++ compiler on this machine")
+def test_a_compiled_reader_has_the_plain_one_s_gradient(bert):
+    reader = tiny_reader(bert)
+    questions = reader.tokenizer.questions(["w1 w2", "w3 w4 w5"])
+    passages = reader.tokenizer.passages(["w4 w5 w6", "w7 w8 w9 w1"]).tokens
+    spans = Spans(np.array([0, 1]), np.array([0, 1]), np.array([1, 2]))
+
+    def gradient():
+        reads = reader(questions, passages, spans)
+        loss = reads.start.log_softmax(dim=1)[:, 0].sum() + reads.answer.sum() + reads.context.pow(2).sum()
+        reader.zero_grad()
+        loss.backward()
+        found = [weight.grad.flatten() for weight in reader.parameters() if weight.grad is not None]
+        return loss.item(), torch.cat(found)
+
+    plain, wanted = gradient()
+    compile_in_place(reader.transformers, reader.device)
+    compiled, found = gradient()
+    assert compiled == pytest.approx(plain, abs=1e-4)
+    torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
 
 
 def test_without_a_compiler_it_says_what_to_install():

@@ -1,0 +1,87 @@
+"""What the flows share: an experiment is read, run with its stages as tasks, and perhaps watched by a caller."""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+
+from prefect.runtime import flow_run
+
+from flows.embedded import embedded
+from noisyir import experiments, runs
+from noisyir.config import Experiment, Runtime, default_home
+from noisyir.errors import ConfigError
+from noisyir.observe import Observer, Several, Silent
+from noisyir.plan import Choice
+from noisyir.runs import Outcome
+from noisyir.store import Store
+from noisyir.tracking import Tracker, open_tracker
+from tasks.stage_task import through_tasks
+
+# What a caller in the same process brings along, and no parameter could carry: parameters are JSON.
+_watchers: ContextVar[tuple[Tracker, Observer] | None] = ContextVar("watchers", default=None)
+
+
+def run_name() -> str:
+    """The experiment's name, from the flow's parameters."""
+    experiment: dict[str, object] | Experiment | str = flow_run.parameters["experiment"]
+    if isinstance(experiment, Experiment):
+        return experiment.name
+    return experiment if isinstance(experiment, str) else str(experiment["name"])
+
+
+def run_in_flow(
+    task: str,
+    experiment: Experiment | str,
+    overrides: tuple[str, ...],
+    choice: Choice,
+    *,
+    store: str | None,
+    runtime: Runtime,
+) -> Outcome:
+    """The body of a flow.  ConfigError for an experiment that trains something else than `task` says."""
+    exp = experiments.load(experiment, overrides) if isinstance(experiment, str) else experiment
+    if exp.task != task:
+        raise ConfigError(f"{exp.name} trains a {exp.task}: run the flow train_{exp.task}, not train_{task}")
+    home = default_home()
+    artifacts = Store(store or home / "store", home=home)
+    artifacts.check_writable()
+    tracker, observer = _watchers.get() or (open_tracker(experiment=exp, home=home), Silent())
+    tracker.tag("flow_run", str(flow_run.id))
+    both = Several([observer, tracker])
+    return runs.run_experiment(
+        exp,
+        choice,
+        store=artifacts,
+        runtime=runtime,
+        tracker=tracker,
+        observer=observer,
+        run_step=through_tasks(store=artifacts, runtime=runtime, observer=both),
+    )
+
+
+def run_watched(
+    flow: Callable[..., Outcome],
+    exp: Experiment,
+    choice: Choice,
+    *,
+    store: Store,
+    runtime: Runtime,
+    tracker: Tracker,
+    observer: Observer,
+) -> Outcome:
+    """Run a flow here and now, against `PREFECT_API_URL` or else a server that lives as long as the flow.
+
+    The caller's tracker and observer follow it; errors are the stages' own, as with `noisyir.runs.run_experiment`.
+    """
+    token = _watchers.set((tracker, observer))
+    try:
+        with embedded():
+            return flow(
+                experiment=exp,
+                to=choice.to,
+                only=choice.only,
+                refresh=choice.refresh,
+                store=store.url,
+                runtime=runtime,
+            )
+    finally:
+        _watchers.reset(token)

@@ -1,0 +1,32 @@
+"""The reader's pipeline as a Prefect flow: for a deployment, and for `noisyir run --engine prefect`."""
+
+from functools import partial
+
+from prefect import flow
+
+from flows.experiment import run_in_flow, run_name, run_watched
+from noisyir.config import Experiment, Runtime
+from noisyir.plan import Choice
+from noisyir.runs import Outcome
+
+
+@flow(name="train_reader", flow_run_name=run_name, persist_result=False)
+def train_reader(
+    experiment: Experiment | str,
+    overrides: tuple[str, ...] = (),
+    to: str | None = None,
+    only: str | None = None,
+    refresh: tuple[str, ...] = (),
+    store: str | None = None,
+    runtime: Runtime = Runtime(),  # noqa: B008 - frozen
+) -> Outcome:
+    """Train readers on distant labels, compare their answers, and track it.
+
+    experiment: a name that ships with noisyir, a .yaml file, or all settings; overrides: such as reader.train.epochs=1.
+    to, only, refresh: which stages to run, as on the command line.  store: folder or fsspec URL of the artifacts.
+    """
+    choice = Choice(to=to, only=only, refresh=refresh)
+    return run_in_flow("reader", experiment, overrides, choice, store=store, runtime=runtime)
+
+
+run_experiment = partial(run_watched, train_reader)

@@ -1,0 +1,158 @@
+"""Settings of reading: distant labels, the reader, its training, and what is measured of it."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from noisyir.config.base import Fraction, Location, Params, Split
+from noisyir.config.training import WarmUpParams
+
+Confidence = Literal["soft", "hard_max", "positive_average", "none"]
+Objective = Literal["cds", "supervised", "ds_top", "ds_all", "ds_average", "hard_em"]
+Passages = Literal["bm25", "dense", "given"]  # who found them; given: judgements, for close-domain reading
+
+
+class GivenRunParams(Params):
+    """Relevant passages as a run."""
+
+    min_relevance: PositiveInt = Field(1, description="least judgement that counts as relevant")
+
+
+class SpansParams(Params):
+    """Distant labels: where the retrieved passages of a question hold its answers."""
+
+    splits: tuple[Split, ...] = Field(("train",), description="the questions labelled")
+    top_k: PositiveInt = Field(20, description="passages of a question")
+    max_questions: PositiveInt | None = Field(None, description="questions kept, drawn at random; null: all")
+    max_spans: PositiveInt | None = Field(None, description="spans of a question, the best passages' first; null: all")
+
+
+class ConfusingParams(Params):
+    """Passages like one that holds the answer, without it (Eq. 3)."""
+
+    per_passage: PositiveInt = Field(5, description="confusing passages of each passage (K)")
+    terms: PositiveInt = Field(64, description="words of the passage that make the BM25 query, the first")
+    depth: PositiveInt = Field(50, description="hits looked at to find them")
+    k1: PositiveFloat = Field(0.9, description="BM25's term frequency saturation; the pipeline's is bm25.k1")
+    b: Fraction = Field(0.4, description="BM25's document length normalisation; the pipeline's is bm25.b")
+
+
+class InitReaderParams(Params):
+    """The reader before training: an encoder and a new span head."""
+
+    weights: Location = Field(
+        "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
+    )
+    layers: PositiveInt | None = Field(None, description="keep only the first layers")
+    dropout: Fraction | None = Field(None, description="in training; null: as its weights say")
+    max_len: Annotated[int, Field(ge=16)] = Field(384, description="tokens of a window: question and passage")
+    question_max_len: PositiveInt = Field(64, description="tokens of a question that are read")
+
+
+class TrainReaderParams(Params):
+    """Training a reader on distant labels; the defaults are those of CDS (Bian et al., Findings of EMNLP 2023)."""
+
+    objective: Objective = Field("cds", description="what is minimised; supervised: cross-entropy on given passages")
+    confidence: Confidence = Field(
+        "positive_average", description="cds: the evidence of Eq. 10 to 14; none: equal shares"
+    )
+    alpha: NonNegativeFloat = Field(1.0, description="cds: weight of the debias loss; 0: none")
+    beta: NonNegativeFloat = Field(1.0, description="cds: weight of the denoise loss; 0: none")
+    confidence_decay: Fraction = Field(0.8, description="cds: of the moving average of confidences (lambda)")
+    updates_per_epoch: PositiveInt = Field(6, description="cds: how often confidences are estimated anew")
+    temperature: PositiveFloat = Field(0.1, description="cds: divides cosines in the contrastive losses")
+    epochs: PositiveInt = Field(3, description="passes over the questions")
+    batch_size: PositiveInt = Field(32, description="questions a step")
+    confusing_share: NonNegativeFloat = Field(
+        0.4, description="cds: confusing passages read in a step, per passage with an instance, drawn at random"
+    )
+    instances: PositiveInt | None = Field(
+        None, description="instances of a question in a step, drawn at random; null: all of them"
+    )
+    learning_rate: PositiveFloat = Field(2e-5, description="the peak, after warm-up")
+    warmup_ratio: Fraction = Field(0.1, description="share of steps over which the rate rises from 0, to fall again")
+    weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
+    clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm of a step; null: any")
+    n_best: PositiveInt = Field(20, description="spans that the probability of a counterfactual is a softmax over")
+    max_answer_len: PositiveInt = Field(30, description="tokens of an answer, at most")
+    top_passages: PositiveInt = Field(5, description="ds_top: passages of a question that are trained on")
+    hard_em_steps: PositiveInt = Field(4000, description="hard_em: steps over which the hard loss takes over (tau)")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the encoder's forward pass")
+    questions_at_once: PositiveInt | None = Field(
+        None, description="questions through the reader at once; fewer need less memory, and the loss is the same"
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="compute the encoder's activations twice instead of keeping them: less memory"
+    )
+
+    def descent(self) -> WarmUpParams:
+        """The settings of the optimiser."""
+        shared = ("learning_rate", "warmup_ratio", "weight_decay", "clip_norm", "precision")
+        return WarmUpParams(**{name: getattr(self, name) for name in shared})
+
+
+class ReadParams(Params):
+    """Answers of a reader: the best spans over all passages of a question."""
+
+    n_best: PositiveInt = Field(20, description="spans kept of a question")
+    max_answer_len: PositiveInt = Field(30, description="tokens of an answer, at most")
+    stride: NonNegativeInt = Field(128, description="tokens that two windows of a long passage share")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the encoder's forward pass")
+
+
+class EnsembleParams(Params):
+    """Readings of several readers as one."""
+
+    n_best: PositiveInt = Field(20, description="spans kept of a question")
+
+
+class ScoreReadingParams(Params):
+    """Exact match and F1 of the answers."""
+
+    normalisation: Literal["squad", "triviaqa"] = Field(
+        "squad", description="punctuation is deleted (SQuAD's script), or becomes a space (TriviaQA's)"
+    )
+    splits: tuple[Split, ...] = Field(("dev",), description="the splits scored")
+
+
+class ScoreConfidenceParams(Params):
+    """How well confidences tell right labels from wrong ones; there is nothing to set."""
+
+
+class ReaderParams(Params):
+    """Everything of an experiment that trains readers."""
+
+    methods: tuple[str, ...] = Field(
+        ("ds_all", "cds_pa"), min_length=1, description="trained side by side; the last one is on trial, and kept"
+    )
+    ensemble: tuple[str, ...] = Field((), description="of the methods, those whose answers are also given as one")
+    labels: Passages = Field("bm25", description="whose passages are labelled and trained on")
+    retriever: str | None = Field(
+        None, description="dense: the method, as of `methods`, that trains the retriever; null: the untrained model"
+    )
+    passages: tuple[Passages, ...] = Field(
+        ("bm25", "given"), min_length=1, description="what is read: retrieved passages, or the relevant ones"
+    )
+    spans: SpansParams = SpansParams()
+    confusing: ConfusingParams = ConfusingParams()
+    init: InitReaderParams = InitReaderParams()
+    train: TrainReaderParams = TrainReaderParams()
+    read: ReadParams = ReadParams()
+    held_out_questions: PositiveInt | None = Field(
+        None, description="questions of score.splits that are read, drawn at random; null: all"
+    )
+    score: ScoreReadingParams = ScoreReadingParams()
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        for setting in ("methods", "passages", "ensemble"):
+            if len(set(names := getattr(self, setting))) < len(names):
+                raise ValueError(f"reader.{setting}={list(names)} names one of them twice")
+        if strangers := [name for name in self.ensemble if name not in self.methods]:
+            raise ValueError(f"reader.ensemble: {strangers[0]!r} is not among reader.methods={list(self.methods)}")
+        return self
+
+    @property
+    def wants_dense(self) -> bool:
+        """Whether a dense run is labelled or read."""
+        return "dense" in (self.labels, *self.passages)

@@ -1,0 +1,96 @@
+"""Encoders with a head for a task: made from existing weights, the head perhaps new, and written to a folder."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from noisyir.config import InitRankerParams, InitReaderParams
+from noisyir.errors import DataError
+from noisyir.models.layout import read_layout
+from noisyir.models.transformer_tower import quietly, read_tokenizer, set_dropout
+
+
+@dataclass(frozen=True)
+class Headed:
+    """A Hugging Face model with a head, its tokenizer and the files of that, and the names of weights that are new."""
+
+    model: Any
+    tokenizer: Any
+    tokenizer_files: dict[str, str]
+    new: list[str]
+
+
+def with_head(
+    folder: Path,
+    params: InitRankerParams | InitReaderParams,
+    seed: int,
+    *,
+    kind: str,
+    auto: str,
+    refuse: Callable[[Path, Any], None] = lambda source, config: None,
+    **changes: Any,
+) -> Headed:
+    """The model that `params` describe from the weights in `folder`; weights that it lacks follow from `seed`.
+
+    kind: ranker or reader, what messages call it; auto: the class of transformers that loads it; refuse: raises for a
+    config that will not do; changes: settings of the config.  DataError when the folder cannot give that.
+    """
+    import transformers
+
+    layout = read_layout(folder)
+    if layout.shape.backbone == "static":
+        raise DataError(f"{folder} is a static model, not a transformer: name another in {kind}.init.weights")
+    source = layout.towers["passage"]
+    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    changes |= {} if params.layers is None else {"num_hidden_layers": params.layers}
+    try:
+        files = read_tokenizer(source)
+        config = transformers.AutoConfig.from_pretrained(source, **local)
+        _refuse_small(source, config, params, kind)
+        refuse(source, config)
+        with quietly(), torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source, **local)
+            model, loaded = getattr(transformers, auto).from_pretrained(
+                source, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **changes, **local
+            )
+    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        raise DataError(f"{folder} cannot become a {kind}: {' '.join(str(error).split())}") from error
+    if tokenizer.pad_token is None:
+        raise DataError(f"{folder} has a tokenizer without a padding token: set pad_token in tokenizer_config.json")
+    set_dropout(model, params.dropout, folder)
+    return Headed(model, tokenizer, files, _new_weights(folder, model, loaded["missing_keys"], kind))
+
+
+def save_headed(folder: Path, model: Any, tokenizer_files: Mapping[str, str], settings: tuple[str, Any]) -> None:
+    """Write model, tokenizer and `settings`, a file's name and content; equal weights give equal bytes."""
+    with quietly():
+        model.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("_name_or_path", None)  # where it was loaded from must not change the bytes
+    for name, content in (("config.json", config), settings):
+        (folder / name).write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+    for name, text in tokenizer_files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _refuse_small(source: Path, config: Any, params: InitRankerParams | InitReaderParams, kind: str) -> None:
+    """DataError where the weights have too few layers or positions."""
+    limit = getattr(config, "max_position_embeddings", params.max_len)
+    if params.max_len > limit:
+        raise DataError(f"{source} reads at most {limit} tokens; {kind}.init.max_len asks for {params.max_len}")
+    if params.layers is not None and params.layers > config.num_hidden_layers:
+        raise DataError(f"{source} has {config.num_hidden_layers} layers; {kind}.init.layers asks for {params.layers}")
+
+
+def _new_weights(folder: Path, model: Any, missing: set[str] | list[str], kind: str) -> list[str]:
+    """Those that the folder lacks: only a head's and a pooler's may be."""
+    encoder = f"{model.base_model_prefix}."
+    if lacking := sorted(name for name in missing if name.startswith(encoder) and ".pooler." not in name):
+        raise DataError(f"{folder} cannot become a {kind}: its file has no {', '.join(lacking)}")
+    return sorted(missing)

@@ -1,0 +1,204 @@
+"""The reader: an extractive question-answering model, any encoder of Hugging Face with a head for starts and ends."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import signature
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from noisyir.config import InitReaderParams
+from noisyir.errors import DataError
+from noisyir.models.bi_encoder import choose_device
+from noisyir.models.heads import save_headed, with_head
+from noisyir.models.question_passage import PairTokenizer, Sequences
+from noisyir.models.tokens import Rows, Tokens
+from noisyir.models.transformer_tower import quietly, read_tokenizer
+
+_SETTINGS = "reader.json"
+_WINDOWS_AT_ONCE = 32  # padded together: few enough to be of like length, many enough to keep a GPU busy
+_LEAST_ROOM = 8  # tokens of a passage beside the longest question
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Labelled answers by window: tokens `first` to `last`, inclusive, counted from the window's first one."""
+
+    window: Rows
+    first: Rows
+    last: Rows
+
+
+class Reads(NamedTuple):
+    """What the reader makes of windows, in float32.
+
+    start, end: logits of the window's passage tokens, -inf after its last.
+    question, passage: the mean state of the question's tokens, of the passage's; answer, context: that of each labelled
+    span's tokens, and of the passage's tokens outside it, zero where there are none.  Empty where not asked for.
+    """
+
+    start: Float[Tensor, "window token"]
+    end: Float[Tensor, "window token"]
+    question: Float[Tensor, "window dim"]
+    passage: Float[Tensor, "window dim"]
+    answer: Float[Tensor, "span dim"]
+    context: Float[Tensor, "span dim"]
+
+
+class Reader(nn.Module):
+    """A Hugging Face model for question answering, and its tokenizer.
+
+    tokenizer_files: the tokenizer's files by name, written back as they came.
+    lengths: how many tokens each of the windows had that were read last, question and special ones included.
+    """
+
+    def __init__(self, model: Any, tokenizer_files: Mapping[str, str], *, max_len: int, question_max_len: int) -> None:
+        super().__init__()
+        self.model, self.tokenizer_files = model, tokenizer_files
+        self.tokenizer = PairTokenizer.from_json(
+            tokenizer_files["tokenizer.json"],
+            max_len=max_len,
+            question_max_len=question_max_len,
+            pad=model.config.pad_token_id or 0,
+        )
+        self.lengths: Rows = np.empty(0, np.int64)
+        self._segments = "token_type_ids" in signature(model.forward).parameters
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights lie."""
+        return next(self.parameters()).device
+
+    @property
+    def transformers(self) -> list[Any]:
+        """The Hugging Face model, as a list of one."""
+        return [self.model]
+
+    def forward(self, questions: Tokens, passages: Tokens, spans: Spans | None = None, *, bf16: bool = False) -> Reads:
+        """Read passage window i beside question i; with `spans`, states are averaged, too.
+
+        Windows of like length are padded together, all in one graph.
+        """
+        self.lengths = questions.lengths + passages.lengths + sum(map(len, self.tokenizer.specials))
+        order = np.argsort(-self.lengths, kind="stable")
+        longest, parts, of_span = int(passages.lengths.max()), [], []
+        for rows in np.split(order, range(_WINDOWS_AT_ONCE, len(order), _WINDOWS_AT_ONCE)):
+            sequences = self.tokenizer.join(questions.take(rows), passages.take(rows))
+            mine, here = _spans_of(spans, rows)
+            parts.append(self._read(sequences, longest, here, bf16=bf16))
+            of_span.append(mine)
+        back, back_span = (torch.from_numpy(np.argsort(rows)) for rows in (order, np.concatenate(of_span)))
+        read = [torch.cat(found) for found in zip(*parts, strict=True)]
+        if spans is None:
+            return Reads(*(found[back] for found in read[:2]), *read[2:])
+        return Reads(*(found[back] for found in read[:4]), *(found[back_span] for found in read[4:]))
+
+    def _read(self, sequences: Sequences, longest: int, spans: Spans | None, *, bf16: bool) -> Reads:
+        """Windows that are padded to one length; logits have `longest` columns."""
+        inputs = {"input_ids": sequences.ids, "attention_mask": sequences.present}
+        if self._segments:
+            inputs["token_type_ids"] = np.minimum(sequences.types, self.model.config.type_vocab_size - 1)
+        tensors = {name: torch.from_numpy(value).to(self.device) for name, value in inputs.items()}
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
+            found = self.model(**tensors, output_hidden_states=spans is not None)
+        start, end = (self._passage(logits.float(), sequences, longest) for logits in found[:2])
+        if spans is None:
+            none = start.new_zeros(0, 0)
+            return Reads(start, end, none, none, none, none)
+        weights = torch.from_numpy(_means(sequences, spans)).to(self.device)
+        means = weights.flatten(1) @ found.hidden_states[-1].float().flatten(0, 1)
+        windows, labelled = len(sequences.ids), len(spans.window)
+        return Reads(start, end, *means.split([windows, windows, labelled, labelled]))
+
+    def _passage(
+        self, logits: Float[Tensor, "window column"], sequences: Sequences, longest: int
+    ) -> Float[Tensor, "window token"]:
+        """Those of the passage's tokens, the first in column 0; -inf after the last."""
+        columns = sequences.passage.argmax(axis=1)[:, None] + np.arange(longest)
+        inside = np.arange(longest) < sequences.passage.sum(axis=1)[:, None]
+        places = torch.from_numpy(np.minimum(columns, logits.shape[1] - 1)).to(self.device)
+        return logits.gather(1, places).masked_fill(torch.from_numpy(~inside).to(self.device), float("-inf"))
+
+    def save(self, folder: Path) -> None:
+        """Write a folder that `load_reader` reads; equal weights give equal bytes."""
+        settings = {"max_len": self.tokenizer.max_len, "question_max_len": self.tokenizer.question_max_len}
+        save_headed(folder, self.model, self.tokenizer_files, (_SETTINGS, settings))
+
+
+def _spans_of(spans: Spans | None, rows: Rows) -> tuple[Rows, Spans | None]:
+    """The numbers of the spans in the windows at `rows`, and the spans, their windows counted there."""
+    if spans is None:
+        return np.empty(0, np.int64), None
+    place = np.full(int(max(spans.window.max(initial=0), rows.max())) + 1, -1)
+    place[rows] = np.arange(len(rows))
+    (mine,) = np.nonzero(place[spans.window] >= 0)
+    return mine, Spans(place[spans.window[mine]], spans.first[mine], spans.last[mine])
+
+
+def _means(sequences: Sequences, spans: Spans) -> Float[np.ndarray, "mean window column"]:
+    """Weights that average columns: of each window's question, its passage, of each span, and of what surrounds it.
+
+    Means by a product with them are summed in one order on any device, which scattered additions are not.
+    """
+    windows, columns = sequences.ids.shape
+    begins = sequences.passage.argmax(axis=1)[spans.window, None]
+    column = np.arange(columns)
+    answer = (column >= begins + spans.first[:, None]) & (column <= begins + spans.last[:, None])
+    context = sequences.passage[spans.window] & ~answer
+    chosen = np.concatenate([sequences.question, sequences.passage, answer, context]).astype(np.float32)
+    chosen /= np.maximum(chosen.sum(axis=1, keepdims=True), 1.0)
+    window = np.concatenate([np.tile(np.arange(windows), 2), np.tile(spans.window, 2)])
+    weights = np.zeros((len(chosen), windows, columns), np.float32)
+    weights[np.arange(len(chosen)), window] = chosen
+    return weights
+
+
+def load_reader(folder: Path, device: str = "auto") -> Reader:
+    """A saved reader, float32, in evaluation mode, on `device` (auto: a GPU when there is one).
+
+    Weights are read from safetensors alone, and no code that lies with them is run.  DataError when it is none.
+    """
+    from transformers import AutoModelForQuestionAnswering
+
+    device = choose_device(device)
+    try:
+        settings = json.loads((folder / _SETTINGS).read_text())
+        with quietly():
+            model, loaded = AutoModelForQuestionAnswering.from_pretrained(
+                folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True,
+                local_files_only=True, trust_remote_code=False,
+            )  # fmt: skip
+        reader = Reader(
+            model,
+            read_tokenizer(folder),
+            max_len=int(settings["max_len"]),
+            question_max_len=int(settings["question_max_len"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
+        raise DataError(f"{folder} is not a reader: {' '.join(str(error).split())}") from error
+    if missing := sorted(loaded["missing_keys"]):  # transformers would make them up
+        raise DataError(f"{folder} is not a reader: its file has no {', '.join(missing)}")
+    return reader.to(device).eval()
+
+
+def initial_reader(folder: Path, params: InitReaderParams, seed: int) -> tuple[Reader, list[str]]:
+    """The reader that `params` describe from the weights in `folder`, and the names of weights that are new.
+
+    New are those of the head, where the folder holds none; they follow from `seed`.  DataError when the folder cannot
+    give that, or when the longest question leaves a passage no room.
+    """
+    made = with_head(folder, params, seed, kind="reader", auto="AutoModelForQuestionAnswering", num_labels=2)
+    reader = Reader(made.model, made.tokenizer_files, max_len=params.max_len, question_max_len=params.question_max_len)
+    room = params.max_len - sum(map(len, reader.tokenizer.specials)) - params.question_max_len
+    if room < _LEAST_ROOM:
+        raise DataError(
+            f"reader.init.max_len={params.max_len} leaves {room} tokens for a passage beside a question of "
+            f"{params.question_max_len}: raise it, or lower reader.init.question_max_len"
+        )
+    return reader.eval(), made.new

@@ -1,0 +1,1 @@
+"""Reading: where passages hold answers, and how likely each such place is the right one."""

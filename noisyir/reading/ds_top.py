@@ -1,0 +1,55 @@
+"""DS-Top: of a question's matches, those whose surroundings share most words with it (Chen et al., ACL 2017, 5.2).
+
+As DrQA's script does, but for its rule that a passage hold the question's named entities: none are tagged here.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from noisyir.eval.answers import tokens
+
+_CHARACTERS = range(25, 1501)  # of a passage
+_AROUND = 20  # tokens on either side of a span
+_STOP_WORDS = frozenset(
+    """i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself
+    it its itself they them their theirs themselves what which who whom this that these those am is are was were be
+    been being have has had having do does did doing a an the and but if or because as until while of at by for with
+    about against between into through during before after above below to from up down in out on off over under again
+    further then once here there when where why how all any both each few more most other some such no nor not only own
+    same so than too very s t can will just don should now d ll m o re ve y""".split()
+)
+
+
+def ngrams(text: str) -> set[tuple[str, ...]]:
+    """Its distinct words and pairs of neighbours; left out is what holds a stop word or punctuation."""
+    words = tokens(text)
+    found = [*zip(words, strict=True), *pairwise(words)]
+    return {gram for gram in found if all(word not in _STOP_WORDS and word[0].isalnum() for word in gram)}
+
+
+def overlap(question: str, text: str, start: int, end: int) -> int:
+    """How many of the question's n-grams occur in the span and `_AROUND` tokens on either side."""
+    before, after = tokens(text[:start])[-_AROUND:], tokens(text[end:])[:_AROUND]
+    return len(ngrams(question) & ngrams(" ".join([*before, text[start:end], *after])))
+
+
+def top_spans(
+    overlaps: Sequence[int], passages: Sequence[str], lengths: Sequence[int], top: int
+) -> npt.NDArray[np.bool_]:
+    """Which spans of one question are kept: the best of each passage, in the `top` best passages.
+
+    Best is the largest overlap, which must not be 0, and the first where it is equal.  Passages shorter than 25
+    characters or longer than 1,500 are left out.
+
+    overlaps, passages (ids), lengths (characters of the passage): by span, in the order of the passages' ids.
+    """
+    best: dict[str, int] = {}
+    for row, (count, passage, length) in enumerate(zip(overlaps, passages, lengths, strict=True)):
+        if count > 0 and length in _CHARACTERS and (passage not in best or count > overlaps[best[passage]]):
+            best[passage] = row
+    kept = np.zeros(len(overlaps), bool)
+    kept[sorted(best.values(), key=lambda row: -overlaps[row])[:top]] = True
+    return kept

@@ -1,0 +1,203 @@
+"""The reader learns from labelled spans: by contrastive distant supervision, or by what that is compared with.
+
+A step has whole questions.  Each distinct window of a question is read once, however many spans it has; the losses
+share its states, and each instance's probability feeds the next estimate of confidences at no further cost.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from noisyir.config import TrainReaderParams
+from noisyir.losses.cds import cross_entropy, debias, denoise
+from noisyir.losses.hard_em import span_set_loss
+from noisyir.models.compiling import keep_fewer_activations
+from noisyir.models.reader import Reader, Reads, Spans
+from noisyir.reading.confidence import shares
+from noisyir.reading.sampling import counterfactual, n_best_chance
+from noisyir.training.batches import Rows, batch_count
+from noisyir.training.confidences import Confidences
+from noisyir.training.gradients import seeded
+from noisyir.training.instances import Drawn, Instances, windows_and_spans
+from noisyir.training.optimisers import DenseAdamW
+from noisyir.training.phases import Learner, Phases
+from noisyir.training.run import Point, Surroundings
+from noisyir.training.throughput import judging
+
+_MOST_HARD = 0.8  # of Hard-EM's steps, at most, take the least loss
+
+
+class QuestionBatches:
+    """Rows of questions, in an order that `rng` decides for each epoch."""
+
+    def __init__(self, questions: int, batch_size: int, rng: Callable[[int], np.random.Generator]) -> None:
+        self.questions, self.rng = questions, rng
+        self.an_epoch = batch_count(questions, batch_size)
+
+    def __getitem__(self, number: int) -> Rows:
+        """Batch `number`, from 0."""
+        epoch, place = divmod(number, self.an_epoch)
+        return np.array_split(self.rng(epoch).permutation(self.questions), self.an_epoch)[place]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of a batch's questions as the reader sees them; the rows of `reads` after the instances' are confusing."""
+
+    drawn: list[Drawn]
+    spans: Spans
+    reads: Reads
+    log_start: Float[Tensor, " instance"]
+    log_end: Float[Tensor, " instance"]
+
+    @property
+    def instances(self) -> Rows:
+        """Their numbers, question by question."""
+        return np.concatenate([one.instances for one in self.drawn])
+
+    def blocks(self, matrices: list[Bool[np.ndarray, "instance column"]]) -> Bool[Tensor, "all_instances all_columns"]:
+        """One matrix a question as one matrix of all, false outside of them."""
+        joined: Tensor = torch.block_diag(*map(torch.from_numpy, matrices))  # type: ignore[no-untyped-call]
+        return joined.bool().to(self.log_start.device)
+
+
+class ReaderLearner(Learner[Rows]):
+    """The reader, its instances, and how far each of them is believed."""
+
+    name, unit = "reader", "questions"
+
+    def __init__(self, reader: Reader, instances: Instances, params: TrainReaderParams, around: Surroundings) -> None:
+        settings = params.descent()
+        optimiser = DenseAdamW(
+            list(reader.parameters()),
+            clip_norm=settings.clip_norm,
+            weight_decay=settings.weight_decay,
+            betas=settings.betas,
+        )
+        batches = QuestionBatches(
+            len(instances.questions), params.batch_size, lambda epoch: around.rng("reader_epoch", epoch)
+        )
+        super().__init__(reader, optimiser, batches, settings, params.epochs * batches.an_epoch, around)
+        self.reader, self.instances, self.params = reader, instances, params
+        self.room = reader.tokenizer.room(instances.questions)
+        self.is_cds = params.objective == "cds"
+        self._judging = judging(reader)
+        self.contrasts = self.is_cds and (params.alpha > 0 or params.beta > 0)
+        self.confidences = Confidences(params.confidence, params.confidence_decay, instances.score, instances.question)
+        each = np.ones(len(instances))
+        summed = params.objective in ("ds_all", "ds_top")  # the others count every question alike
+        self.weights = each if summed else shares(each, instances.question)
+        if params.gradient_checkpointing:
+            keep_fewer_activations(reader.transformers)
+
+    def step(self) -> dict[str, float]:
+        """Descend once; then estimate the confidences anew if it is time to."""
+        measured = super().step()
+        rate, an_epoch = self.params.updates_per_epoch, self.batches.an_epoch
+        if self.is_cds and self.params.confidence != "none":
+            if self.done * rate // an_epoch > (self.done - 1) * rate // an_epoch:
+                self.confidences.update()
+        return measured
+
+    def descend(self, batch: Rows, seed: int) -> dict[str, float]:
+        """The loss a question and its parts, and the share of instances whose span is the model's own choice.
+
+        `questions_at_once` of them pass through the model, and add their gradient, before the next.
+        """
+        params, rng = self.params, self.around.rng("reader_draw", self.done)
+        share = params.confusing_share if self.is_cds and params.beta > 0 else 0.0
+        drawn = [self.instances.draw(int(question), params.instances, share, rng) for question in batch]
+        hard = self.around.rng("hard_em", self.done).random() < min(self.done / params.hard_em_steps, _MOST_HARD)
+        at_once, total, matched = params.questions_at_once or len(drawn), dict[str, float](), 0
+        self.reader.train()
+        with seeded(self.reader.device, seed):
+            for start in range(0, len(drawn), at_once):
+                part = self._read(drawn[start : start + at_once])
+                self.work += self._judging(True)
+                losses = self._losses(part, hard=hard)
+                (losses["reader_loss"] / len(drawn)).backward()  # type: ignore[no-untyped-call]
+                for name, value in losses.items():
+                    total[name] = total.get(name, 0.0) + float(value.detach()) / len(drawn)
+                matched += self._see(part)
+        return {**total, "reader_accuracy": matched / sum(len(one.instances) for one in drawn)}
+
+    def _read(self, drawn: list[Drawn]) -> Part:
+        questions, passages, spans = windows_and_spans(self.instances, drawn, self.room)
+        reads = self.reader(
+            questions, passages, spans if self.contrasts else None, bf16=self.params.precision == "bf16"
+        )
+        log_start, log_end = (
+            logits.log_softmax(dim=1)[spans.window, tokens]
+            for logits, tokens in ((reads.start, spans.first), (reads.end, spans.last))
+        )
+        return Part(drawn, spans, reads, log_start, log_end)
+
+    def _losses(self, part: Part, *, hard: bool) -> dict[str, Tensor]:
+        """The sum over questions of what is minimised, first, and its parts."""
+        if self.params.objective == "hard_em":
+            groups = torch.from_numpy(part.spans.window).to(part.log_start.device)
+            loss = span_set_loss(-part.log_start - part.log_end, groups, int(groups.max()) + 1, hard=hard)
+            return {"reader_loss": loss.sum()}
+        weights = self.confidences.values if self.is_cds else self.weights
+        weight = torch.from_numpy(weights[part.instances]).to(part.log_start.device, torch.float32)
+        loss = cross_entropy(part.log_start, part.log_end, weight).sum()
+        if not self.contrasts:
+            return {"reader_loss": loss}
+        apart, clean = self._debias(part, weight).sum(), self._denoise(part, weight).sum()
+        total = self.params.alpha * apart + self.params.beta * clean + loss
+        return {"reader_loss": total, "cross_entropy": loss, "debias": apart, "denoise": clean}
+
+    def _debias(self, part: Part, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
+        spans, reads = part.spans, part.reads
+        window, first, last = (
+            torch.from_numpy(places).to(weight.device) for places in (spans.window, spans.first, spans.last)
+        )
+        with torch.no_grad():
+            chance = n_best_chance(
+                reads.start, reads.end, window, first, last,
+                n_best=self.params.n_best, max_answer_len=self.params.max_answer_len,
+            ).double().cpu().numpy()  # fmt: skip
+        self.confidences.compare(part.instances, chance)
+        ends = np.cumsum([len(one.instances) for one in part.drawn])[:-1]
+        rivals = part.blocks([counterfactual(chances) for chances in np.split(chance, ends)])
+        return debias(reads.question[window], reads.answer, rivals, weight, self.params.temperature)
+
+    def _denoise(self, part: Part, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
+        has_context = (part.reads.context != 0).any(dim=1)  # a passage that is all answer has none
+        attracts = part.blocks([one.attracts for one in part.drawn]) & has_context[:, None]
+        others = part.blocks([~np.eye(len(one.instances), dtype=bool) for one in part.drawn])
+        confusing = part.reads.passage[sum(len(one.windows) for one in part.drawn) :]
+        return denoise(part.reads.context, confusing, attracts, others & has_context, weight, self.params.temperature)
+
+    def _see(self, part: Part) -> int:
+        """Keep what the model says of the instances; returns how many it would have answered as labelled."""
+        with torch.no_grad():
+            chance = (part.log_start.double() + part.log_end.double()).exp().cpu().numpy()
+            start, end = (logits.argmax(dim=1).cpu().numpy()[part.spans.window] for logits in part.reads[:2])
+        matched = (start == part.spans.first) & (end == part.spans.last)
+        self.confidences.see(part.instances, chance, matched)
+        return int(matched.sum())
+
+    def state(self) -> dict[str, Mapping[str, Tensor]]:
+        """Also the confidences."""
+        return {**super().state(), "confidences": self.confidences.state()}
+
+    def load(self, tensors: Mapping[str, Mapping[str, Tensor]], done: int) -> None:
+        """Also the confidences."""
+        super().load(tensors, done)
+        self.confidences.load(tensors["confidences"])
+
+
+def train_reader(
+    reader: Reader, instances: Instances, params: TrainReaderParams, around: Surroundings
+) -> tuple[list[Point], Confidences]:
+    """Train the reader in place; returns its learning curves and the confidences, which only CDS moves.
+
+    DataError when the loss is no longer finite.
+    """
+    learner = ReaderLearner(reader, instances, params, around)
+    return Phases([(learner, learner.steps)], around).run(), learner.confidences

@@ -1,0 +1,37 @@
+"""The readers' flow: the same plan as the local engine's, and no other task's experiments."""
+
+import pytest
+
+from noisyir import experiments
+from noisyir.config import Runtime
+from noisyir.errors import ConfigError
+from noisyir.observe import Silent
+from noisyir.plan import Choice
+from noisyir.tracking import Tracker
+from tests.tiny_models import tiny_bert
+from tests.tiny_squad import SETTINGS, write_squad
+
+pytestmark = pytest.mark.usefixtures("prefect_api")
+
+
+@pytest.fixture
+def exp(tmp_path):
+    (tmp_path / "squad").mkdir()
+    given = [f"data.path={write_squad(tmp_path / 'squad')}", f"reader.init.weights={tiny_bert(tmp_path / 'bert')}"]
+    return experiments.from_settings({"name": "tiny"}, [*SETTINGS, *given])
+
+
+def test_a_readers_stages_run_as_tasks(exp, store):
+    from flows.train_reader import run_experiment
+
+    outcome = run_experiment(
+        exp, Choice(to="spans@bm25"), store=store, runtime=Runtime(), tracker=Tracker(), observer=Silent()
+    )
+    assert list(outcome.results) == ["ingest", "bm25_index", "bm25", "spans@bm25"]
+
+
+def test_a_flow_refuses_what_another_one_trains(exp, store):
+    from flows.train_retriever import run_experiment
+
+    with pytest.raises(ConfigError, match="tiny trains a reader: run the flow train_reader, not train_retriever"):
+        run_experiment(exp, Choice(), store=store, runtime=Runtime(), tracker=Tracker(), observer=Silent())

@@ -1,0 +1,145 @@
+"""The readers' pipeline and bench, planned and run to the end on a tiny SQuAD."""
+
+import re
+from collections import Counter
+
+import pytest
+
+from noisyir import experiments
+from noisyir.config import Runtime
+from noisyir.errors import ConfigError
+from noisyir.methods.readers import READERS
+from noisyir.observe import Silent
+from noisyir.plan import Choice, execute
+from noisyir.reader_pipelines import bench_of, pipeline_of
+from noisyir.runs import run_experiment
+from noisyir.stage import run_stage
+from noisyir.tables import read_parts
+from noisyir.tracking import Tracker
+from noisyir.why.account import explain
+from tests.tiny import write_dpr
+from tests.tiny_models import tiny_bert
+from tests.tiny_squad import SETTINGS, write_squad
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("squad")
+    bert = tiny_bert(tmp_path_factory.mktemp("bert"))
+    return [*SETTINGS, f"data.path={write_squad(folder)}", f"reader.init.weights={bert}"]
+
+
+def experiment(world, *more):
+    settings = experiments.from_settings({"name": "tiny"}, [*world, *more])
+    return settings
+
+
+def run(exp, store):
+    return run_experiment(
+        exp, Choice(), store=store, runtime=Runtime(device="cpu"), tracker=Tracker(), observer=Silent()
+    )
+
+
+def test_methods_share_data_labels_and_start_and_the_supervised_reads_given_passages(world):
+    methods = "reader.methods=[supervised,ds_all,cds_sw,cds_pa,cds_no_denoise]"
+    plan = pipeline_of(experiment(world, methods, "reader.ensemble=[cds_sw,cds_pa]"))
+    count = Counter(step.stage.name for step in plan.steps)
+    assert (count["bm25"], count["given_run"], count["init_reader"], count["confusing"], count["train_reader"]) == (
+        1,
+        1,
+        1,
+        1,
+        5,
+    )
+    assert count["spans"] == 4 and count["read"] == 10 and count["ensemble"] == 2 and count["score_reading"] == 6
+    (supervised,) = plan.named("train_reader@supervised")
+    assert supervised.inputs["spans"].step == "spans@given" and "confusing" not in supervised.inputs
+    (cds,) = plan.named("train_reader@cds_pa")
+    assert cds.inputs["spans"].step == "spans@bm25" and cds.params.confidence == "positive_average"
+    (compare,) = plan.named("compare")
+    assert list(compare.inputs["metrics"]) == ["supervised", "ds_all", "cds_sw", "cds_pa", "ensemble", "cds_no_denoise"]
+    assert plan.results["reader"].step == "train_reader@cds_no_denoise"
+
+
+def test_readers_are_trained_read_scored_and_shown_and_a_second_run_is_cached(world, store):
+    exp = experiment(world, "reader.methods=[ds_all,cds_sw,cds_pa]", "reader.ensemble=[cds_sw,cds_pa]")
+    first = run(exp, store)
+    assert first.executed == len(first.results) and run(exp, store).executed == 0
+    rows = read_parts(store.fs, store.parts(first.kept["comparison"])).to_pylist()
+    assert {row["measure"] for row in rows} == {"EM bm25", "F1 bm25", "EM given", "F1 given"}
+    assert {row["queries"] for row in rows} == {6}
+    page = (store.folder(first.kept["report"]) / "report.html").read_text()
+    assert "Distant labels" in page and "AUROC by question" in page and re.search(r"<mark>w\d+</mark>", page)
+    said = [one.says for one in explain(store, "train0", "train-train-0").decided if one.artifact == "confidences"]
+    assert said and "confidence" in said[-1][0]
+
+
+def test_the_papers_experiment_runs_on_the_layout_of_dpr_s_release(world, store, tmp_path):
+    exp = experiments.load("nq_cds", [
+        f"data.path={write_dpr(tmp_path / 'dpr')}", world[-1], "bm25_index.engine=bm25s", "compare.resamples=50",
+        "reader.methods=[cds_pa]", "reader.ensemble=[]", "reader.init.max_len=48", "reader.init.question_max_len=12",
+        "reader.train.epochs=1", "reader.train.updates_per_epoch=1", "reader.train.questions_at_once=8",
+        "reader.train.precision=fp32", "reader.spans.top_k=4", "reader.read.stride=8",
+    ])  # fmt: skip
+    done = run(exp, store)
+    rows = read_parts(store.fs, store.parts(done.kept["comparison"])).to_pylist()
+    assert {(row["split"], row["queries"]) for row in rows} == {("dev", 12)}
+    page = (store.folder(done.kept["report"]) / "report.html").read_text()
+    assert "0.164" in page and "CDS, Table 1" in page, "published numbers stand beside the measured ones"
+
+
+def test_a_dense_run_may_be_labelled_and_read(world):
+    exp = experiment(world, "reader.methods=[ds_all]", "reader.labels=dense", "reader.passages=[dense]")
+    plan = pipeline_of(exp)
+    (train,) = plan.named("train_reader")
+    (spans,) = plan.named(train.inputs["spans"].step)
+    assert spans.inputs["run"].artifact == "dense_run"
+    (encode,) = plan.named("encode")
+    assert encode.params.splits == ("train", "dev")
+    trained = pipeline_of(exp.model_copy(update={"reader": exp.reader.model_copy(update={"retriever": "dpr"})}))
+    assert [step.stage.name for step in trained.steps].count("warm_up") == 1
+    assert not any(step.stage.name == "encode" for step in pipeline_of(experiment(world)).steps)
+
+
+def test_a_bench_reads_the_same_questions_with_every_seed_and_tells_of_confidences(world, store, tmp_path):
+    path = tmp_path / "readers.yaml"
+    path.write_text(
+        "methods: [ds_all, cds_sw]\nseeds: [3, 4]\ntable: {baseline: ds_all, resamples: 50}\nexperiment: {name: x}\n"
+    )
+    more = ("reader.held_out_questions=4", "reader.spans.max_questions=8")
+    suite = experiments.load_suite(str(path), [f"experiment.{setting}" for setting in (*world, *more)])
+    plan = bench_of(suite)
+    count = Counter(step.stage.name for step in plan.steps)
+    assert (count["bm25"], count["train_reader"], count["spans"], count["init_reader"]) == (1, 4, 4, 2)
+    done = execute(plan, Choice(), store, lambda step, inputs, refresh: run_stage(
+        step, inputs, store=store, runtime=Runtime(device="cpu"), refresh=refresh))  # fmt: skip
+    page = (store.folder(done["noise_table"].meta.ref("bench_page")) / "bench.html").read_text()
+    assert "Labels: bm25" in page and "Confidences" in page and " noise" not in page[page.index("<body>") :]
+    text = (store.folder(done["noise_table"].meta.ref("bench_page")) / "bench.md").read_text()
+    assert "## bm25: EM given (dev, 4 queries)" in text and "## Confidences" in text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["reader.methods=[cds]"], r"reader.methods: no method 'cds'.*there are supervised"),
+        (["reader.ensemble=[cds_sw]"], r"reader.ensemble: 'cds_sw' is not among reader.methods"),
+        (["reader.passages=[bm25,bm25]"], r"reader.passages=.* names one of them twice"),
+    ],
+)
+def test_names_that_mean_nothing_are_refused(world, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        pipeline_of(experiment(world, *settings))
+
+
+def test_a_suite_of_readers_takes_no_noise(world, tmp_path):
+    path = tmp_path / "readers.yaml"
+    path.write_text("methods: [ds_all]\nnoise: [{rate: 0.5}]\nexperiment: {name: x, task: reader}\n")
+    with pytest.raises(ConfigError, match="a suite of readers has none"):
+        experiments.load_suite(str(path))
+
+
+def test_every_method_changes_settings_that_exist(world):
+    params = experiment(world).reader.train
+    for method in READERS.values():
+        assert type(params).model_validate({**dict(params), **method.changes})
