@@ -63,7 +63,8 @@ def test_a_static_model_is_no_start_for_a_transformer(bert, tmp_path):
 def test_dropout_is_saved_with_the_model_and_null_leaves_it(bert, tmp_path):
     def rates(dropout):
         folder = tmp_path / str(dropout)
-        initial_bi_encoder(bert, InitModelParams(backbone="transformer", dropout=dropout)).save(folder)
+        params = InitModelParams(backbone="transformer", dropout=dropout, query_max_len=32, passage_max_len=64)
+        initial_bi_encoder(bert, params).save(folder)
         modules = load_bi_encoder(folder, "cpu").modules()
         return {module.p for module in modules if isinstance(module, torch.nn.Dropout)}
 
