@@ -34,7 +34,7 @@ def test_arms_of_a_method_differ_in_nothing_but_what_is_mined(bench):
             own = {"uniform"} if method == "rocketqa" else set()  # its ranker's own negatives
             assert drawn - own == {bench.SAMPLERS[name]["sampler"]} - own and drawn >= own and mined
             sieved = [step for step in plan.steps if step.stage.name == "sieve"]
-            assert len(sieved) == (len(mined) if "sieve" in name else 0)
+            assert len(sieved) == (len(plan.named("candidates")) if "sieve" in name else 0)
             trained = [step.params for step in plan.steps if step.stage.pool == "gpu" and "train" not in step.name]
             others = [step.params for step in plans["uniform"].steps if step.stage.pool == "gpu"]
             assert all(params in others for params in trained if params not in [step.params for step in sieved])
