@@ -21,7 +21,7 @@ class Estimate:
 
 def interval_chart(estimates: Sequence[Estimate], *, width: int = 330) -> str:
     """One row an estimate: a dot at the mean, a line from low to high; the last row is accented."""
-    left, right, row = 84, 14, 26
+    left, right, row = 100, 14, 26
     height = row * len(estimates) + 24
     ticks = nice_ticks(min(0.0, *(e.low for e in estimates)), max(e.high for e in estimates), 4)
     place = _scale(ticks[0], ticks[-1], left, width - right)

@@ -83,13 +83,15 @@ def _upload(backend: Backend, model: Ref, folder: Path, run_id: str, card: Card)
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus, Metric
     from mlflow.models import Model
 
+    from noisyir.models.transformer_tower import quietly
+
     client = backend.client
     run = client.get_run(run_id)
     logged = client.create_logged_model(
         run.info.experiment_id, MODEL_NAME, source_run_id=run_id, params=run.data.params, model_type="retriever"
     )
     client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
-    with tempfile.TemporaryDirectory() as temporary:
+    with tempfile.TemporaryDirectory() as temporary, quietly():  # the example is encoded, to learn the signature
         packed = Path(temporary) / "model"
         pyfunc.save_model(
             packed,
