@@ -52,7 +52,13 @@ def essential_sources(name: str, builds: Sequence[Build]) -> list[str]:
 
 
 def _all_behind(name: str, sources: Mapping[str, Sequence[str]]) -> set[str]:
-    return {name for source in sources[name] for name in (source, *_all_behind(source, sources))}
+    """Every ancestor, each looked at once: of a model trained in rounds there are more paths than can be walked."""
+    found, row = set[str](), [name]
+    while row:
+        fresh = [source for source in sources[row.pop()] if source not in found]
+        found.update(fresh)
+        row += fresh
+    return found
 
 
 def _heights(builds: Sequence[Build], columns: Mapping[str, int], systems: Sequence[str]) -> dict[str, float]:

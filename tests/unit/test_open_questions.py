@@ -20,6 +20,7 @@ SMALL = (
     "train.epochs=1", "train.batch_size=16", "train.precision=fp32", "mine.rank_to=20", "mine.per_query=6",
     "judges.sieve.pool_size=6", "judges.sieve.batch_size=16", "ranker.init.max_len=32", "ranker.warm_up.max_steps=2",
     "ranker.warm_up.n=5", "ranker.warm_up.batch_size=8", "ranker.warm_up.precision=fp32", "ar2.rounds=1", "ar2.n=5",
+    "ar2.continued.rounds=1",
     "ar2.ranker_steps=2", "ar2.retriever_steps=2", "ar2.retriever_batch_size=8", "ar2.precision=fp32",
 )  # fmt: skip
 
@@ -51,7 +52,9 @@ def store(home):
 
 def test_every_system_is_scored_by_answers_alone(outcome, store):
     rows = read_parts(store.fs, store.parts(outcome.kept["comparison"])).to_pylist()
-    assert {row["system"] for row in rows} == {"bm25", "zero_shot", "ar2", "ar2_reranked"}
+    assert {row["system"] for row in rows} == {
+        "bm25", "zero_shot", "ar2", "ar2_reranked", "ar2_continued", "ar2_continued_reranked"
+    }  # fmt: skip
     assert {row["measure"] for row in rows} == {f"AnswerMatch@{k}" for k in (1, 5, 10, 20, 100)}
     assert {(row["split"], row["queries"]) for row in rows} == {("test", 12)}
     mean = {(row["system"], row["measure"]): row["mean"] for row in rows}
@@ -68,7 +71,7 @@ def test_training_saw_the_contexts_and_the_sieve_judged(outcome):
     metas = {name: result.meta for name, result in outcome.results.items()}
     assert metas["ingest"].artifacts["qrels"].rows == 12  # dev alone
     assert metas["ingest"].artifacts["pairs"].rows == 72
-    assert metas["sieve@ar2@0"].notes["sieve"]["judged"] > 0
+    assert metas["sieve@ar2_continued@0"].notes["sieve"]["judged"] > 0
     assert metas["ar2@0"].notes["lists"]["queries"] == 60
 
 
@@ -78,7 +81,7 @@ def test_the_command_line_prints_what_was_measured_beside_what_was_published(out
     said = capsys.readouterr().out
     assert "0 run, " in said and "published beside measured" in said
     (line,) = [line for line in said.splitlines() if "AnswerMatch@20 " in line and "Table 1" in line]
-    assert line.split()[:3] == ["ar2", "test", "AnswerMatch@20"] and "0.864" in line
+    assert line.split()[:3] == ["ar2_continued", "test", "AnswerMatch@20"] and "0.864" in line
     assert main([*again, "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert "cpu" not in said and "gpu" not in said and "sizes" not in said  # all cached: no time, no declared size

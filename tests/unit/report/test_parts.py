@@ -101,6 +101,14 @@ def test_an_arrow_that_a_longer_path_implies_is_left_out():
     assert graph.count("<path") == 3 and graph.count("<rect") == 4
 
 
+def test_a_graph_of_many_rounds_is_drawn_at_once_though_its_paths_are_beyond_counting():
+    builds = [build("0"), build("1", "0")]
+    for number in range(2, 60):
+        builds.append(build(str(number), str(number - 1), str(number - 2)))
+    assert all(essential_sources(one.name, builds) == [one.sources[0]] for one in builds[1:])
+    assert flow_graph(builds, ["one"]).count("<path") == 59
+
+
 def test_boxes_of_the_graph_never_overlap():
     builds = [build("a"), *(build(f"b{n}", "a", systems=("one",)) for n in range(4)), build("<c>", "b0")]
     graph = flow_graph(builds, ["one", "two"])
