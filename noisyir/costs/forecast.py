@@ -13,6 +13,8 @@ from noisyir.plan import Forecast, Step
 from noisyir.provenance import ABSENT
 from noisyir.store import Store
 
+_READABLE = 60  # steps of a plan that are listed one by one
+
 
 @dataclass(frozen=True)
 class Line:
@@ -79,8 +81,10 @@ def _is_absent(step: Step, unknown: set[str]) -> bool:
     return ABSENT in step.inputs.values() or any(output.step in unknown for output in step.outputs_needed())
 
 
-def grouped(lines: Iterable[Line]) -> list[Group]:
-    """Lines whose names differ in numbers after @ alone, and whose state is the same, as one group, in order."""
+def grouped(lines: Sequence[Line]) -> list[Group]:
+    """Each line by itself; of a long plan those whose names differ in numbers after @ alone, in one state, together."""
+    if len(lines) <= _READABLE:
+        return [Group(line.name, [line]) for line in lines]
     groups: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         groups.setdefault((re.sub(r"@\d+", "@*", line.name), line.entry.state), []).append(line)
