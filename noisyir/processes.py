@@ -130,6 +130,7 @@ def _follow(crew: list[_Member], hear: Tell) -> None:
 
 def _news(member: _Member, hear: Tell) -> tuple[Exception | None, bool]:
     """Hear what a process has told since; (why it failed, if it did; whether it has ended)."""
+    code = member.process.exitcode  # before its last words are read, which then are all
     try:
         while member.pipe.poll():
             message = member.pipe.recv()
@@ -138,7 +139,7 @@ def _news(member: _Member, hear: Tell) -> tuple[Exception | None, bool]:
             hear(message)
     except (EOFError, ConnectionError):
         member.process.join()
-    code = member.process.exitcode
+        code = member.process.exitcode
     return (_killed(member.rank, code) if code else None), code is not None
 
 

@@ -5,6 +5,7 @@ Defaults are the papers'.  Everything in an `Experiment` enters the artifact key
 
 from noisyir.config.ar2 import (
     Ar2Params,
+    Flagged,
     InitRankerParams,
     RankerParams,
     RankingParams,
@@ -124,6 +125,7 @@ __all__ = [
     "ExpectedParams",
     "Experiment",
     "FilterParams",
+    "Flagged",
     "Fraction",
     "GivenRunParams",
     "HideParams",

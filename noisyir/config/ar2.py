@@ -7,6 +7,8 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, Pos
 from noisyir.config.base import Fraction, Location, Params
 from noisyir.config.training import WarmUpParams
 
+Flagged = Literal["keep", "drop", "soft"]
+
 
 class InitRankerParams(Params):
     """The cross-encoder before training."""
@@ -96,7 +98,7 @@ class RoundParams(RankingParams):
     chunk_size: PositiveInt | Literal["auto"] | None = Field(
         None, description="texts through a tower at once: gradient caching; auto: what fits into a GPU"
     )
-    flagged: Literal["keep", "drop", "soft"] = Field(
+    flagged: Flagged = Field(
         "keep",
         description="pairs that the detectors call wrong: as any other; left out; or ranked as a teacher ranks them",
     )

@@ -88,7 +88,14 @@ class Experiment(Params):
 
     def adversarial_further(self) -> TrainAr2Params:
         """The settings of a round beyond the finished models."""
-        return self.adversarial(rounds=self.ar2.continued.rounds, **self.ar2.continued.train)
+        return self.adversarial(**{**self.ar2.continued.train, "rounds": self.ar2.continued.rounds})
+
+    def mining_in(self, number: int) -> Self:
+        """The experiment as it mines in a round of AR2, by all that changes up to it."""
+        changes: dict[str, Any] = {}
+        for earlier in sorted(self.ar2.mine):
+            changes = _merged(changes, self.ar2.mine[earlier]) if earlier <= number else changes
+        return self.mining(changes)
 
     def mining(self, changes: dict[str, Any]) -> Self:
         """The experiment with some of `mine` changed, as its own settings were given.  ValueError for misspelt ones."""
@@ -97,8 +104,15 @@ class Experiment(Params):
 
     @model_validator(mode="after")
     def _rounds_mine(self) -> Self:
+        if beyond := [number for number in self.ar2.mine if number >= self.ar2.rounds]:
+            raise ValueError(
+                f"ar2.mine.{beyond[0]}: rounds are numbered from 0, so that ar2.rounds={self.ar2.rounds} ends with "
+                f"{self.ar2.rounds - 1}; ar2.continued.mine is for what comes after"
+            )
+        if "rounds" in self.ar2.continued.train:
+            raise ValueError("ar2.continued.train.rounds: set ar2.continued.rounds")
         made: dict[str, Callable[[], Params]] = {
-            f"ar2.mine.{number}": partial(self.mining, changes) for number, changes in self.ar2.mine.items()
+            f"ar2.mine.{number}": partial(self.mining_in, number) for number in self.ar2.mine
         }
         made["ar2.continued.mine"] = partial(self.mining, self.ar2.continued.mine)
         made["ar2.continued.train"] = self.adversarial_further

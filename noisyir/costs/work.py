@@ -117,7 +117,7 @@ def _mine(of: Scene) -> Work:
 def _trained(of: Scene, queries: float, passages: float, factor: float = 1.0) -> Work:
     """Training on so many queries and passages: factor times a forward and a backward pass."""
     amount, flops = of.read(queries, passages)
-    again = TRAINING + (1 if getattr(of.params, "chunk_size", None) else 0)  # gradient caching reads everything twice
+    again = of.again + (1 if getattr(of.params, "chunk_size", None) else 0)  # gradient caching reads everything twice
     weights = of.tower.parameters * FLOAT * (1 if of.model.shared else 2)
     ram = of.sizes.pairs * of.length * 2 * FLOAT + 4 * weights
     return Work(queries, "pairs read", factor * again * amount, factor * again * flops, ram=ram, disk=weights)

@@ -1,6 +1,6 @@
 """AR2 (Zhang et al., ICLR 2022) in rounds: a retriever and a ranker, trained against each other and for each other."""
 
-from noisyir.config import Experiment, TrainAr2Params
+from noisyir.config import Experiment, Flagged, TrainAr2Params
 from noisyir.errors import ConfigError
 from noisyir.methods.scene import Scene
 from noisyir.models.weights import encoder_digest
@@ -16,11 +16,10 @@ def train(scene: Scene) -> Outputs:
 
     Every round mines anew, with the model as it then is.
     """
-    mining = scene.exp.mining(scene.exp.ar2.mine.get(0, {}))
-    trained = _begun(scene, mining)
-    for number in range(scene.exp.ar2.rounds):
-        mining = mining.mining(scene.exp.ar2.mine.get(number, {}))
-        trained = _round(scene, trained, str(number), f"ar2@{number}", mining, scene.exp.adversarial())
+    exp = scene.exp
+    trained = _begun(scene, exp.mining_in(0))
+    for number in range(exp.ar2.rounds):
+        trained = _round(scene, trained, str(number), f"ar2@{number}", exp.mining_in(number), exp.adversarial())
     return trained
 
 
@@ -42,7 +41,7 @@ def _begun(scene: Scene, mining: Experiment) -> Outputs:
     exp, ranker = scene.exp, initial_ranker(scene)
     if exp.ar2.start_from == "weights":
         return {"model": scene.start, "ranker": ranker}
-    given = _given(scene)
+    given = _given(scene, exp.ar2.flagged)
     start = exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
     labels = {name: given[name] for name in ("pairs", "flags") if name in given}
     model = scene.train(WARM_UP, start, "warm_up", negatives=None, **labels)["model"]
@@ -64,14 +63,14 @@ def _round(
         ar2_state=trained.get("ar2_state"),
         negatives=_negatives(scene, trained["model"], label, mining),
         qrels=scene.data["qrels"],
-        **_given(scene),
+        **_given(scene, params.flagged),
     )
 
 
-def _given(scene: Scene) -> Outputs:
+def _given(scene: Scene, flagged: Flagged) -> Outputs:
     """What all training on lists reads, the verdicts on pairs included where they count."""
     given = {"pairs": scene.noisy["noisy_pairs"], **{name: scene.data[name] for name in ("queries", "corpus")}}
-    return given if scene.exp.ar2.flagged == "keep" else {**given, "flags": scene.flags()["noise_flags"]}
+    return given if flagged == "keep" else {**given, "flags": scene.flags()["noise_flags"]}
 
 
 def initial_ranker(scene: Scene) -> Output:

@@ -83,6 +83,11 @@ def _refuse(exp: Experiment) -> None:
         raise ConfigError(
             "rocketqa learns from mined negatives: set mine.per_query, to 4 as in the paper, and mine.run=dense"
         )
+    if (depth := exp.rocketqa.ranker_rank_to) is not None and depth < exp.mine.rank_from:
+        raise ConfigError(
+            f"rocketqa.ranker_rank_to={depth} is below mine.rank_from={exp.mine.rank_from}, and leaves the ranker "
+            "nothing to learn from: raise it"
+        )
     if exp.ranker.warm_up.loss == "listwise" and "loss" in exp.ranker.warm_up.model_fields_set:
         raise ConfigError(
             "ranker.warm_up.loss=listwise gives scores without a zero, and rocketqa holds probabilities against "

@@ -6,8 +6,7 @@ A run can be killed at any point and continued to the same bits: a model's batch
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -15,9 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from noisyir.config import WarmUpParams
-from noisyir.errors import ConfigError, DataError
+from noisyir.errors import DataError
 from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.distributed import world
+from noisyir.training.memory import memory_advice
 from noisyir.training.optimisers import Optimiser, learning_rate
 from noisyir.training.run import Point, Surroundings, note_resumed
 from noisyir.training.throughput import Meter, Work
@@ -71,12 +71,12 @@ class Learner(Generic[B]):
         batch, self.work = self.batches[self.done], Work()
         with memory_advice(self.name):
             measured = self.descend(batch, seed)
-        loss = next(iter(measured.values()))
-        if not math.isfinite(loss):
-            raise DataError(
-                f"training diverged: the {self.name}'s loss is {loss} at step {self.done}; lower its learning rate"
-            )
-        self.optimiser.step(learning_rate(self.done, self.steps, self.settings))
+            loss = next(iter(measured.values()))
+            if not math.isfinite(loss):
+                raise DataError(
+                    f"training diverged: the {self.name}'s loss is {loss} at step {self.done}; lower its learning rate"
+                )
+            self.optimiser.step(learning_rate(self.done, self.steps, self.settings))
         self.meter.add(replace(self.work, pairs=len(batch)))
         self.done += 1
         return measured
@@ -171,18 +171,3 @@ class Phases:
             learner.load(found.tensors, found.progress["done"][learner.name])
         self.curves = [(name, step, epoch, value) for name, step, epoch, value in found.progress["curves"]]
         self._recent = found.progress["recent"]
-
-
-@contextmanager
-def memory_advice(model: str) -> Iterator[None]:
-    """Turn torch's error for want of memory into one that says what to set."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
-            raise
-        less = {"ranker": "lists_at_once", "retriever": "chunk_size", "reader": "questions_at_once"}[model]
-        raise ConfigError(
-            f"a step of the {model} needs more memory than there is: set {less}, gradient_checkpointing=true, "
-            f"precision=bf16, a smaller batch size or n ({str(error).splitlines()[0]})"
-        ) from error

@@ -28,6 +28,7 @@ from noisyir.training.batches import Batch, Epoch, TrainingPairs, batch_count
 from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.distributed import world
 from noisyir.training.gradients import backward, cached_backward, chunks_for
+from noisyir.training.memory import memory_advice
 from noisyir.training.objective import Objective
 from noisyir.training.optimisers import Optimiser, learning_rate, optimiser_for
 from noisyir.training.throughput import Meter, encoding
@@ -164,11 +165,12 @@ class TrainingRun:
 
     def step(self, batch: Batch) -> None:
         """Descend once along the gradient of the batch's mean loss."""
-        loss = self._backward(batch)
-        if not math.isfinite(loss):
-            raise DataError(f"training diverged: the loss is {loss} at step {self.done}; lower train.learning_rate")
-        self.optimiser.step(learning_rate(self.done, self.steps, self.params))
-        self.objective.after_step()
+        with memory_advice("retriever"):
+            loss = self._backward(batch)
+            if not math.isfinite(loss):
+                raise DataError(f"training diverged: the loss is {loss} at step {self.done}; lower train.learning_rate")
+            self.optimiser.step(learning_rate(self.done, self.steps, self.params))
+            self.objective.after_step()
         self.progress.batch += 1
         self.meter.add(self._work(batch.queries, batch.passages))
         self._record_loss(loss)

@@ -344,7 +344,7 @@ def test_bad_pairs_are_one_line_that_says_what_to_do(noisyir, owner, tmp_path, f
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["demoo"], "'demoo' is no experiment (demo, "),
+        (["demoo"], "'demoo' is no experiment (ar2_small, demo, "),
         (["pairs.txt"], "no file of pairs (.jsonl, .csv, .tsv, .parquet)"),
         (["."], ". is a folder of no known format: it holds none of corpus.jsonl, train-v1.1.json"),
         (

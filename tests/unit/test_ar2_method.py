@@ -90,6 +90,32 @@ def test_a_misspelt_setting_of_one_round_is_named(experiment):
         experiment("ar2.continued.mine={sampler: best}")
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        (
+            "ar2.mine={2: {sampler: simans}}",
+            r"ar2\.mine\.2: rounds are numbered from 0, so that ar2\.rounds=2 ends with 1",
+        ),
+        ("ar2.continued.train={rounds: 3}", r"set ar2\.continued\.rounds"),
+        ("ar2.continued.train={lr: 3}", r"ar2\.continued\.train\.lr"),
+        ("ar2.mine={0: {rank_from: 10}, 1: {rank_to: 5}}", r"ar2\.mine\.1"),
+    ],
+)
+def test_rounds_that_cannot_be_are_refused(experiment, setting, message):
+    with pytest.raises(ConfigError, match=message):
+        experiment(setting)
+
+
+@pytest.mark.parametrize(("before", "after"), [("keep", "drop"), ("soft", "keep")])
+def test_further_rounds_may_treat_flagged_pairs_otherwise(experiment, before, after):
+    settings = ("methods=[ar2_continued]", f"ar2.flagged={before}", f"ar2.continued.train={{flagged: {after}}}")
+    plan = train_retriever(experiment(*settings))
+    for name, flagged in (("ar2@1", before), ("ar2@continued@0", after)):
+        assert ("flags" in inputs_of(plan, name)) == (flagged != "keep")
+        assert plan.named(name)[0].params.flagged == flagged
+
+
 def test_continued_starts_where_ar2_ends_with_optimisers_of_its_own(experiment):
     more = ("methods=[ar2, ar2_continued]", "ar2.continued.rounds=2", "ar2.continued.mine={sampler: topk}")
     plan = train_retriever(experiment(*more))

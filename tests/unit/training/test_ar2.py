@@ -15,7 +15,7 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.losses.ar2 import ranker_loss, retriever_loss
 from noisyir.training.ar2 import RetrieverLearner
 from noisyir.training.lists import ListBatch
-from noisyir.training.phases import memory_advice
+from noisyir.training.memory import memory_advice
 from noisyir.training.ranker import RankerLearner
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.ar2_world import (
@@ -276,6 +276,18 @@ def test_too_little_memory_comes_with_advice():
         torch.empty(2**60, dtype=torch.uint8)
     with pytest.raises(RuntimeError, match="size"), memory_advice("retriever"):
         torch.zeros(2) @ torch.zeros(3)
+
+
+@pytest.mark.parametrize("stage", ["retriever", "ranker"])
+def test_an_optimiser_without_memory_comes_with_advice(game, monkeypatch, stage):
+    learner = {learner.name: learner for learner in game()}[stage]
+
+    def full(_: float) -> None:
+        raise torch.OutOfMemoryError("no memory for the moments")
+
+    monkeypatch.setattr(learner.optimiser, "step", full)
+    with pytest.raises(ConfigError, match=f"a step of the {stage} needs more memory"):
+        learner.step()
 
 
 def test_toy_lists_are_all_that_the_tests_take_them_for():
