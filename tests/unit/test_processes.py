@@ -26,9 +26,15 @@ def tell_all(rank, tell, words):
         tell((rank, word))
 
 
+def leave_pid(rank, folder):
+    """Write the process's number, whole or not at all."""
+    (folder / f"arriving{rank}").write_text(str(os.getpid()))
+    (folder / f"arriving{rank}").rename(folder / f"pid{rank}")
+
+
 def fail_in_rank_1(rank, tell, how, folder):
     """Rank 1 ends in a way of its own while rank 0 waits for ever; or both have lost each other."""
-    (folder / f"pid{rank}").write_text(str(os.getpid()))
+    leave_pid(rank, folder)
     if rank == 0 and how != "peers":
         time.sleep(600)
     if how == "peers":
@@ -108,8 +114,7 @@ def test_they_end_with_the_process_that_began_them(tmp_path):
 
 
 def wait_for_ever(rank, tell, folder):
-    (folder / f"arriving{rank}").write_text(str(os.getpid()))
-    (folder / f"arriving{rank}").rename(folder / f"pid{rank}")
+    leave_pid(rank, folder)
     time.sleep(600)
 
 
