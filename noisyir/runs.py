@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from noisyir.builds import Ref
 from noisyir.config import Experiment, Params, Runtime
 from noisyir.observe import Observer, Several
+from noisyir.parallel import execute_side_by_side
 from noisyir.plan import Choice, Plan, RunStep, execute, forecast
 from noisyir.reader_pipelines import pipeline_of
-from noisyir.stage import Inputs, Result, run_stage
+from noisyir.stage import Result
 from noisyir.store import Store
 from noisyir.tracking import Tracker
 
@@ -46,15 +46,14 @@ def run_experiment(
     run_step: RunStep | None = None,
     pipeline: Callable[[Experiment], Plan] = pipeline_of,
 ) -> Outcome:
-    """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here and now)."""
+    """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here)."""
     plan = pipeline(exp)
     both = Several([observer, tracker])
 
-    def here(step: Any, inputs: Inputs, refresh: bool) -> Result:
-        return run_stage(step, inputs, store=store, runtime=runtime, observer=both, refresh=refresh)
-
     def steps() -> dict[str, Result]:
-        return execute(plan, choice, store, run_step or here)
+        if run_step:
+            return execute(plan, choice, store, run_step, runtime.steps_at_once)
+        return execute_side_by_side(plan, choice, store, runtime, both)
 
     return run_plan(plan, choice, steps, name=exp.name, settings=exp, store=store, tracker=tracker)
 
