@@ -1,6 +1,6 @@
 """One run of a pipeline: execute the plan, track and register it, and keep a record that `gc` and `ls --runs` read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +10,7 @@ from noisyir.config import Experiment, Params, Runtime
 from noisyir.observe import Observer, Several
 from noisyir.plan import Choice, Plan, RunStep, execute, forecast
 from noisyir.reader_pipelines import pipeline_of
-from noisyir.stage import Inputs, Result, run_stage
+from noisyir.stage import Inputs, Pool, Result, run_stage
 from noisyir.store import Store
 from noisyir.tracking import Tracker
 
@@ -45,8 +45,12 @@ def run_experiment(
     observer: Observer,
     run_step: RunStep | None = None,
     pipeline: Callable[[Experiment], Plan] = pipeline_of,
+    elsewhere: Collection[Pool] = (),
 ) -> Outcome:
-    """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here and now)."""
+    """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here and now).
+
+    elsewhere: pools whose stages run on other machines, so that what they need is not looked for on this one.
+    """
     plan = pipeline(exp)
     both = Several([observer, tracker])
 
@@ -56,7 +60,7 @@ def run_experiment(
     def steps() -> dict[str, Result]:
         return execute(plan, choice, store, run_step or here)
 
-    return run_plan(plan, choice, steps, name=exp.name, settings=exp, store=store, tracker=tracker)
+    return run_plan(plan, choice, steps, name=exp.name, settings=exp, store=store, tracker=tracker, elsewhere=elsewhere)
 
 
 def run_plan(
@@ -68,9 +72,10 @@ def run_plan(
     settings: Params,
     store: Store,
     tracker: Tracker,
+    elsewhere: Collection[Pool] = (),
 ) -> Outcome:
     """Check what can be checked, call `steps`, which runs the chosen ones, and keep a record, whatever comes of it."""
-    _check_ready(plan, choice, store)
+    _check_ready(plan, choice, store, elsewhere)
     record = _Record(store, name, settings, plan, choice)
     record.write("running", {}, {})
     try:
@@ -90,10 +95,10 @@ def run_plan(
     return Outcome(name, results, kept, facts)
 
 
-def _check_ready(plan: Plan, choice: Choice, store: Store) -> None:
-    """Fail before the first stage rather than after hours: ask every stage that would run whether it can."""
+def _check_ready(plan: Plan, choice: Choice, store: Store, elsewhere: Collection[Pool]) -> None:
+    """Fail before the first stage rather than after hours: ask every stage that would run here whether it can."""
     for entry in forecast(plan, choice, store):
-        if entry.state == "would run" and entry.step.stage.ready:
+        if entry.state == "would run" and entry.step.stage.ready and entry.step.stage.pool not in elsewhere:
             entry.step.stage.ready(entry.step.params)
 
 

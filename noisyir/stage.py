@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("noisyir")
 
+Pool = Literal["driver", "cpu", "gpu"]
 P = TypeVar("P", bound=Params)
 Inputs = Mapping[str, str | Ref | Mapping[str, Ref]]
 
@@ -35,7 +36,7 @@ class Stage:
 
     seeded: whether it makes random choices; the experiment's seed enters the key of such a stage only.
     raw, raw_or_none: names of inputs from outside the store, which arrive as content digests; the latter may be absent.
-    pool: the kind of worker that the stage deserves.
+    pool: where the stage belongs when there are several kinds of workers: `driver` for what takes seconds.
     ready: raises what would make the stage fail later for want of something on this machine; cheap.
     """
 
@@ -48,7 +49,7 @@ class Stage:
     seeded: bool = False
     raw: tuple[str, ...] = ()
     raw_or_none: tuple[str, ...] = ()
-    pool: Literal["cpu", "gpu"] = "cpu"
+    pool: Pool = "cpu"
     ready: Callable[[Any], None] | None = None
 
 
