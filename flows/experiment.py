@@ -5,6 +5,7 @@ from contextvars import ContextVar
 
 from prefect.runtime import flow_run
 
+from flows.artifacts import show
 from flows.embedded import embedded
 from noisyir import experiments, runs
 from noisyir.config import Experiment, Runtime, default_home
@@ -14,6 +15,7 @@ from noisyir.plan import Choice
 from noisyir.runs import Outcome
 from noisyir.store import Store
 from noisyir.tracking import Tracker, open_tracker
+from tasks.dispatch import Dispatch, Pools
 from tasks.stage_task import through_tasks
 
 # What a caller in the same process brings along, and no parameter could carry: parameters are JSON.
@@ -28,34 +30,42 @@ def run_name() -> str:
     return experiment if isinstance(experiment, str) else str(experiment["name"])
 
 
+def load(experiment: Experiment | str, overrides: tuple[str, ...], task: str | None = None) -> Experiment:
+    """The experiment of a flow's parameters.  ConfigError for one that trains something else than `task` says."""
+    exp = experiments.load(experiment, overrides) if isinstance(experiment, str) else experiment
+    if task is not None and exp.task != task:
+        raise ConfigError(f"{exp.name} trains a {exp.task}: run the flow train_{exp.task}, not train_{task}")
+    return exp
+
+
 def run_in_flow(
-    task: str,
-    experiment: Experiment | str,
-    overrides: tuple[str, ...],
+    exp: Experiment,
     choice: Choice,
     *,
     store: str | None,
     runtime: Runtime,
+    pools: Pools = Pools(),  # noqa: B008 - frozen
 ) -> Outcome:
-    """The body of a flow.  ConfigError for an experiment that trains something else than `task` says."""
-    exp = experiments.load(experiment, overrides) if isinstance(experiment, str) else experiment
-    if exp.task != task:
-        raise ConfigError(f"{exp.name} trains a {exp.task}: run the flow train_{exp.task}, not train_{task}")
+    """The body of a flow: the experiment's pipeline, its stages as tasks, or as flow runs of the pools' workers."""
     home = default_home()
     artifacts = Store(store or home / "store", home=home)
     artifacts.check_writable()
     tracker, observer = _watchers.get() or (open_tracker(experiment=exp, home=home), Silent())
     tracker.tag("flow_run", str(flow_run.id))
     both = Several([observer, tracker])
-    return runs.run_experiment(
+    here = through_tasks(store=artifacts, runtime=runtime, observer=both)
+    outcome = runs.run_experiment(
         exp,
         choice,
         store=artifacts,
         runtime=runtime,
         tracker=tracker,
         observer=observer,
-        run_step=through_tasks(store=artifacts, runtime=runtime, observer=both),
+        run_step=Dispatch(pools, exp, artifacts, runtime, tracker, here),
+        elsewhere=pools.elsewhere,
     )
+    show(outcome, artifacts)
+    return outcome
 
 
 def run_watched(

@@ -4,10 +4,11 @@ from functools import partial
 
 from prefect import flow
 
-from flows.experiment import run_in_flow, run_name, run_watched
+from flows.experiment import load, run_in_flow, run_name, run_watched
 from noisyir.config import Experiment, Runtime
 from noisyir.plan import Choice
 from noisyir.runs import Outcome
+from tasks.dispatch import Pools
 
 
 @flow(name="train_reader", flow_run_name=run_name, persist_result=False)
@@ -19,14 +20,17 @@ def train_reader(
     refresh: tuple[str, ...] = (),
     store: str | None = None,
     runtime: Runtime = Runtime(),  # noqa: B008 - frozen
+    pools: Pools = Pools(),  # noqa: B008 - frozen
 ) -> Outcome:
     """Train readers on distant labels, compare their answers, and track it.
 
     experiment: a name that ships with noisyir, a .yaml file, or all settings; overrides: such as reader.train.epochs=1.
     to, only, refresh: which stages to run, as on the command line.  store: folder or fsspec URL of the artifacts.
+    pools: which stages are sent to the workers of other pools, as flow runs of single_stage.
     """
+    exp = load(experiment, overrides, task="reader")
     choice = Choice(to=to, only=only, refresh=refresh)
-    return run_in_flow("reader", experiment, overrides, choice, store=store, runtime=runtime)
+    return run_in_flow(exp, choice, store=store, runtime=runtime, pools=pools)
 
 
 run_experiment = partial(run_watched, train_reader)

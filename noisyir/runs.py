@@ -1,6 +1,6 @@
 """One run of a pipeline: execute the plan, track and register it, and keep a record that `gc` and `ls --runs` read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -10,7 +10,7 @@ from noisyir.observe import Observer, Several
 from noisyir.parallel import execute_side_by_side
 from noisyir.plan import Choice, Plan, RunStep, execute, forecast
 from noisyir.reader_pipelines import pipeline_of
-from noisyir.stage import Result
+from noisyir.stage import Pool, Result
 from noisyir.store import Store
 from noisyir.tracking import Tracker
 
@@ -45,8 +45,12 @@ def run_experiment(
     observer: Observer,
     run_step: RunStep | None = None,
     pipeline: Callable[[Experiment], Plan] = pipeline_of,
+    elsewhere: Collection[Pool] = (),
 ) -> Outcome:
-    """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here)."""
+    """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here).
+
+    elsewhere: pools whose stages run on other machines, so that what they need is not looked for on this one.
+    """
     plan = pipeline(exp)
     both = Several([observer, tracker])
 
@@ -55,7 +59,7 @@ def run_experiment(
             return execute(plan, choice, store, run_step, runtime.steps_at_once)
         return execute_side_by_side(plan, choice, store, runtime, both)
 
-    return run_plan(plan, choice, steps, name=exp.name, settings=exp, store=store, tracker=tracker)
+    return run_plan(plan, choice, steps, name=exp.name, settings=exp, store=store, tracker=tracker, elsewhere=elsewhere)
 
 
 def run_plan(
@@ -67,9 +71,10 @@ def run_plan(
     settings: Params,
     store: Store,
     tracker: Tracker,
+    elsewhere: Collection[Pool] = (),
 ) -> Outcome:
     """Check what can be checked, call `steps`, which runs the chosen ones, and keep a record, whatever comes of it."""
-    _check_ready(plan, choice, store)
+    _check_ready(plan, choice, store, elsewhere)
     record = _Record(store, name, settings, plan, choice)
     record.write("running", {}, {})
     try:
@@ -89,10 +94,10 @@ def run_plan(
     return Outcome(name, results, kept, facts)
 
 
-def _check_ready(plan: Plan, choice: Choice, store: Store) -> None:
-    """Fail before the first stage rather than after hours: ask every stage that would run whether it can."""
+def _check_ready(plan: Plan, choice: Choice, store: Store, elsewhere: Collection[Pool]) -> None:
+    """Fail before the first stage rather than after hours: ask every stage that would run here whether it can."""
     for entry in forecast(plan, choice, store):
-        if entry.state == "would run" and entry.step.stage.ready:
+        if entry.state == "would run" and entry.step.stage.ready and entry.step.stage.pool not in elsewhere:
             entry.step.stage.ready(entry.step.params)
 
 

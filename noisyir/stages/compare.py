@@ -29,4 +29,5 @@ COMPARE = Stage(
     writes={"comparison": COMPARISON},
     run=compare,
     seeded=True,
+    pool="driver",
 )

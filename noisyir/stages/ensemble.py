@@ -54,4 +54,5 @@ ENSEMBLE = Stage(
     reads={"readings": READINGS.all().each()},
     writes={"readings": READINGS},
     run=ensemble,
+    pool="driver",
 )

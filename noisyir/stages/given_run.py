@@ -44,4 +44,5 @@ GIVEN = Stage(
     reads={"qrels": QRELS.all(), "pairs": PAIRS["query_id", "doc_id"]},
     writes={"given_run": GIVEN_RUN},
     run=given_run,
+    pool="driver",
 )

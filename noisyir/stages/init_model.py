@@ -27,4 +27,5 @@ INIT_MODEL = Stage(
     writes={"model": MODEL},
     run=init_model,
     raw=("weights",),
+    pool="driver",
 )

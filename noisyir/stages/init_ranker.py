@@ -28,4 +28,5 @@ INIT_RANKER = Stage(
     run=init_ranker,
     seeded=True,
     raw=("weights",),
+    pool="driver",
 )

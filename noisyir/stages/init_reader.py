@@ -28,4 +28,5 @@ INIT_READER = Stage(
     run=init_reader,
     seeded=True,
     raw=("weights",),
+    pool="driver",
 )

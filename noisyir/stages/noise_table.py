@@ -92,4 +92,5 @@ NOISE_TABLE = Stage(
     writes={"bench_values": BENCH_VALUES, "bench_summary": BENCH_SUMMARY, "bench_page": BENCH_PAGE},
     run=noise_table,
     seeded=True,
+    pool="driver",
 )

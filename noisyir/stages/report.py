@@ -136,4 +136,5 @@ REPORT = Stage(
     },
     writes={"report": PAGE},
     run=report,
+    pool="driver",
 )

@@ -83,4 +83,5 @@ SCORE = Stage(
     },
     writes={"metrics": METRICS, "trec": TREC},
     run=score,
+    pool="driver",
 )

@@ -44,4 +44,5 @@ SCORE_CONFIDENCE = Stage(
     },
     writes={"confidence_quality": CONFIDENCE_QUALITY},
     run=score_confidence,
+    pool="driver",
 )

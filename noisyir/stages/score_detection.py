@@ -60,4 +60,5 @@ SCORE_DETECTION = Stage(
     },
     writes={"detection": DETECTION},
     run=score_detection,
+    pool="driver",
 )

@@ -127,4 +127,5 @@ SCORE_NEGATIVES = Stage(
     },
     writes={"mining_quality": MINING_QUALITY},
     run=score_negatives,
+    pool="driver",
 )

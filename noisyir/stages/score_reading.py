@@ -79,4 +79,5 @@ SCORE_READING = Stage(
     },
     writes={"metrics": METRICS},
     run=score_reading,
+    pool="driver",
 )

@@ -18,6 +18,10 @@ class Tracker(Silent):
     def tag(self, name: str, value: str) -> None:
         """Add a fact about the run that only its engine knows, such as a flow run's id."""
 
+    def run_id(self) -> str | None:
+        """What another process needs to put its stages under this run; None where nothing is tracked."""
+        return None
+
     def abort(self, error: BaseException) -> None:
         """End the run as failed, or as killed where the user interrupted it."""
 
@@ -29,10 +33,13 @@ class Tracker(Silent):
         return {}
 
 
-def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True) -> Tracker:
-    """MLflow where it is installed and wanted, else a tracker that keeps nothing."""
+def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True, within: str | None = None) -> Tracker:
+    """MLflow where it is installed and wanted, else a tracker that keeps nothing.
+
+    within: the `run_id` of another process's tracker, under whose run the stages of this one go.
+    """
     if not enabled or find_spec("mlflow") is None:
         return Tracker()
     from noisyir.tracking.mlflow_tracker import MlflowTracker
 
-    return MlflowTracker(experiment, home)
+    return MlflowTracker(experiment, home, within)

@@ -43,6 +43,12 @@ class Backend:
                 return str(found.experiment_id)  # another run made it meanwhile
             raise
 
+    def page(self, experiment_id: str, run_id: str) -> str | None:
+        """Where a browser finds a run; None for a database without a server."""
+        if not self.uri.startswith(("http://", "https://")):
+            return None
+        return f"{self.uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+
     @contextmanager
     def current(self) -> Iterator[None]:
         """Make this the store of mlflow's own code too, which takes its address from the process's environment."""

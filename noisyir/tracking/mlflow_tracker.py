@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, wraps
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from noisyir.builds import Meta, Ref
@@ -46,12 +47,13 @@ def _unless_lost(
             return None
         from mlflow.exceptions import MlflowException
 
-        try:
-            return method(self, *args, **kwargs)
-        except (MlflowException, OSError) as error:
-            self.lost = True
-            log.warning("MLflow is lost, the run goes on untracked: %s", _one_line(error))
-            return None
+        with self._one_at_a_time:
+            try:
+                return method(self, *args, **kwargs)
+            except (MlflowException, OSError) as error:
+                self.lost = True
+                log.warning("MLflow is lost, the run goes on untracked: %s", _one_line(error))
+                return None
 
     return guarded
 
@@ -62,10 +64,12 @@ class MlflowTracker(Tracker):
     ConfigError when MLflow cannot be opened; when it is lost later, the run goes on without it.
     """
 
-    def __init__(self, experiment: Experiment, home: Path) -> None:
+    def __init__(self, experiment: Experiment, home: Path, within: str | None = None) -> None:
         self.experiment, self.home = experiment, home
+        self._within = within
         self._tags: dict[str, str] = {}
         self.lost = False
+        self._one_at_a_time = RLock()  # an engine may ask for the run's id while a stage tells
         self._runs: dict[str, str] = {}  # of the stages at work, by step name
         self._points: list[tuple[str, Metric]] = []  # not yet sent, each with its run
         self._sent = time.monotonic()
@@ -75,6 +79,11 @@ class MlflowTracker(Tracker):
     def tag(self, name: str, value: str) -> None:
         """Keep a tag for the parent run, its nested runs and the registered version."""
         self._tags[name] = value
+
+    @_unless_lost
+    def run_id(self) -> str | None:
+        """The parent run's id."""
+        return self._parent
 
     @_unless_lost
     def started(self, step: "Step") -> None:
@@ -130,7 +139,7 @@ class MlflowTracker(Tracker):
         self._client.set_terminated(run_id, "FAILED" if isinstance(error, Exception) else "KILLED")
 
     def finish(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
-        """Keep measures and report in the parent run, register the model; `mlflow_run` and `registered` name them."""
+        """Keep measures and report in the parent run, register the model; named by the facts it returns."""
         return self._conclude(store, results) or {}
 
     @_unless_lost
@@ -140,6 +149,8 @@ class MlflowTracker(Tracker):
 
         parent, card = self._parent, write_card(self.experiment, store, results)
         facts = {"mlflow_run": parent}
+        if page := self._backend.page(self._experiment_id, parent):
+            facts["mlflow_page"] = page
         for name, value in card.measures.items():
             self._add(parent, name, value)
         self._send()
@@ -170,7 +181,9 @@ class MlflowTracker(Tracker):
 
     @cached_property
     def _parent(self) -> str:
-        """The parent run's id; the run is made when it is first asked for."""
+        """The parent run's id; the run is made when it is first asked for, unless it is another process's."""
+        if self._within is not None:
+            return self._within
         run = self._client.create_run(self._experiment_id, run_name=self.experiment.name, tags=self._common_tags)
         self._log_params(run.info.run_id, self.experiment.model_dump(mode="json"))
         return str(run.info.run_id)

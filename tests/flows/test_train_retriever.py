@@ -131,9 +131,10 @@ def test_each_new_build_is_a_table_among_the_artifacts(first, exp: Experiment):
     outcome, tracker = first
     with get_client(sync_client=True) as client:
         chosen = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[tracker.flow_run]))
-        found = {artifact.key: json.loads(artifact.data) for artifact in client.read_artifacts(artifact_filter=chosen)}
-    assert set(found) == {step.name.replace("@", "-").replace("_", "-") for step in plan_of(exp).steps}
-    (model,) = [row for row in found["npc-npc"] if row["artifact"] == "model"]
+        found = {artifact.key: artifact.data for artifact in client.read_artifacts(artifact_filter=chosen)}
+    stages = {step.name.replace("@", "-").replace("_", "-") for step in plan_of(exp).steps}
+    assert set(found) == stages | {"stages", "evaluation"}
+    (model,) = [row for row in json.loads(found["npc-npc"]) if row["artifact"] == "model"]
     assert model["digest"] == outcome.kept["model"].digest
 
 

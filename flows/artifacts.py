@@ -1,0 +1,35 @@
+"""What a flow run leaves on its page in Prefect: its stages, how the model did, and where the rest is."""
+
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+
+from noisyir.report.summary import markdown_table, summary_rows
+from noisyir.runs import Outcome
+from noisyir.store import Store
+from noisyir.tables import read_parts
+
+
+def show(outcome: Outcome, store: Store) -> None:
+    """Make the artifacts: the table of stages always, the others where the run has what they show."""
+    create_table_artifact(
+        key="stages",
+        table=[
+            {
+                "stage": name,
+                "state": "cached" if result.cached else "built",
+                "seconds": result.meta.seconds,
+                "rows": sum(contents.rows or 0 for contents in result.meta.artifacts.values()),
+                "build": f"{result.meta.stage}/{result.meta.key}/{result.meta.build}",
+            }
+            for name, result in outcome.results.items()
+        ],
+        description=f"{outcome.experiment}: {outcome.executed} stages built, {outcome.cached} cached",
+    )
+    if comparison := outcome.kept.get("comparison"):
+        table = summary_rows(read_parts(store.fs, store.parts(comparison)))
+        create_markdown_artifact(key="evaluation", markdown=f"{markdown_table(table, left=1)}\n{_facts(outcome)}")
+    if page := outcome.facts.get("mlflow_page"):
+        create_link_artifact(key="mlflow", link=page, link_text="the run in MLflow, with its report")
+
+
+def _facts(outcome: Outcome) -> str:
+    return "\n".join(f"- {name}: {value}" for name, value in outcome.facts.items())

@@ -1,0 +1,59 @@
+"""One stage of an experiment as a flow run of its own: what a parent sends to a pool, or a person runs again."""
+
+from prefect import flow
+from prefect.runtime import flow_run
+
+from flows.experiment import load, run_in_flow
+from noisyir.config import Experiment, Runtime, default_home
+from noisyir.errors import ConfigError
+from noisyir.plan import Choice, Step, execute
+from noisyir.reader_pipelines import pipeline_of
+from noisyir.store import Store
+from noisyir.tracking import open_tracker
+from tasks.dispatch import Dispatched
+from tasks.stage_task import through_tasks
+
+
+def _run_name() -> str:
+    return str(flow_run.parameters["stage"])
+
+
+@flow(name="single_stage", flow_run_name=_run_name, persist_result=False)
+def single_stage(
+    experiment: Experiment | str,
+    stage: str,
+    overrides: tuple[str, ...] = (),
+    refresh: bool = False,
+    store: str | None = None,
+    runtime: Runtime = Runtime(),  # noqa: B008 - frozen
+    dispatched: Dispatched | None = None,
+) -> None:
+    """Run one stage from artifacts that are in the store.
+
+    experiment, overrides, store: as for train_retriever.  stage: its name, such as encode, or encode@npc for one call.
+    refresh: build it although it is there.  dispatched: filled in by a parent flow run that waits for the stage.
+    """
+    exp = load(experiment, overrides)
+    choice = Choice(only=stage, refresh=(stage,) if refresh else ())
+    if dispatched is None:
+        run_in_flow(exp, choice, store=store, runtime=runtime)
+        return
+    plan = pipeline_of(exp)
+    (step,) = plan.named(stage)
+    _check_same(step, dispatched)
+    home = default_home()
+    artifacts = Store(store or home / "store", home=home)
+    artifacts.check_writable()
+    tracker = open_tracker(experiment=exp, home=home, within=dispatched.mlflow_run)
+    tracker.tag("flow_run", str(flow_run.id))
+    if step.stage.ready:
+        step.stage.ready(step.params)
+    execute(plan, choice, artifacts, through_tasks(store=artifacts, runtime=runtime, observer=tracker))
+
+
+def _check_same(step: Step, dispatched: Dispatched) -> None:
+    if step.key != dispatched.key:
+        raise ConfigError(
+            f"{step.name} has the key {step.key[:12]} on this worker and {dispatched.key[:12]} for the flow that sent "
+            "it: the two have other code, other packages or other raw data; bring both to one version"
+        )

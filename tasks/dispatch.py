@@ -1,0 +1,154 @@
+"""Stages that run on another pool's workers: each a flow run of `single_stage`, its result read from the store.
+
+The parent waits without holding anything: no lock, no slot but its own.  So two parents that want one stage make two
+flow runs, of which the second finds what the first has built.
+"""
+
+import time
+from dataclasses import dataclass
+from typing import Literal
+
+import httpx
+from prefect import get_client
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.objects import FlowRun, State, WorkPoolStatus
+from prefect.deployments import run_deployment
+from prefect.exceptions import ObjectNotFound
+from prefect.logging import get_run_logger
+from prefect.settings import PREFECT_API_URL, PREFECT_UI_URL
+from prefect.states import Cancelling
+from pydantic import Field, PositiveFloat
+
+from noisyir.config import Experiment, Params, Runtime
+from noisyir.errors import ConfigError, NoisyirError, StoreError
+from noisyir.plan import RunStep, Step
+from noisyir.stage import Inputs, Result, recorded
+from noisyir.store import Store
+from noisyir.tracking import Tracker
+
+FLOW = "single_stage"
+ATTEMPTS = 3
+POLL_SECONDS = 1.0
+_RAISED = "Flow run encountered an exception: "
+
+
+class Pools(Params):
+    """Which stages leave the process of the flow that runs the pipeline, and how long it waits for a worker."""
+
+    elsewhere: tuple[Literal["cpu", "gpu"], ...] = Field((), description="stages of these pools go to their workers")
+    patience_seconds: PositiveFloat = Field(
+        600.0, description="longest that a stage waits for a worker to come up, and its flow for Prefect's server"
+    )
+
+
+class Dispatched(Params):
+    """What a parent tells the worker besides the stage: the key it expects, and its own run in MLflow."""
+
+    key: str
+    mlflow_run: str | None = None
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """How `noisyir.plan.execute` calls a step where some pools' stages run elsewhere; `here` calls the others.
+
+    Cached steps are not sent anywhere.  A child that crashed, as one does that was killed or ran out of memory, is
+    started again, `ATTEMPTS` times in all: stages go on from their checkpoints.  NoisyirError for what a child raises.
+    """
+
+    pools: Pools
+    experiment: Experiment
+    store: Store
+    runtime: Runtime
+    tracker: Tracker
+    here: RunStep
+
+    def __call__(self, step: Step, inputs: Inputs, refresh: bool) -> Result:
+        """Run the step where its pool says."""
+        if step.stage.pool not in self.pools.elsewhere:
+            return self.here(step, inputs, refresh)
+        if not refresh and self.store.find(step.stage.name, step.key, recorded(inputs)):
+            return self.here(step, inputs, refresh)
+        for attempt in range(1, ATTEMPTS + 1):
+            child = self._start(step, refresh)
+            state = self._wait(child, step)
+            if not state.is_crashed():
+                break
+            get_run_logger().warning("%s crashed, attempt %d of %d: %s", step.name, attempt, ATTEMPTS, state.message)
+        if not state.is_completed():
+            raise NoisyirError(f"{step.name}, on the pool {step.stage.pool}, {_ending(state)}. Its log: {_page(child)}")
+        found = self.store.find(step.stage.name, step.key, recorded(inputs))
+        if found is None:
+            raise StoreError(
+                f"{step.name} is done, says the pool {step.stage.pool}, but its artifact is not in {self.store.url}: "
+                f"do its workers share that store? Its log: {_page(child)}"
+            )
+        return Result(found, cached=False)
+
+    def _start(self, step: Step, refresh: bool) -> FlowRun:
+        name = f"{FLOW}/{step.stage.pool}"
+        settings = Dispatched(key=step.key, mlflow_run=self.tracker.run_id())
+        try:
+            child: FlowRun = run_deployment(  # type: ignore[assignment]  # it is a coroutine in async code only
+                name,
+                parameters={
+                    "experiment": self.experiment.model_dump(mode="json"),
+                    "stage": step.name,
+                    "refresh": refresh,
+                    "store": self.store.url,
+                    "runtime": self.runtime.model_dump(mode="json"),
+                    "dispatched": settings.model_dump(mode="json"),
+                },
+                flow_run_name=step.name,
+                tags=[step.stage.pool],
+                timeout=0,
+            )
+        except ObjectNotFound as error:
+            raise ConfigError(
+                f"no deployment {name}: prefect --no-prompt deploy --prefect-file infra/prefect.yaml --all"
+            ) from error
+        get_run_logger().info("%s sent to the pool %s: %s", step.name, step.stage.pool, _page(child))
+        return child
+
+    def _wait(self, child: FlowRun, step: Step) -> "State[object]":
+        """The child's final state.  NoisyirError when no worker takes it."""
+        waited_since, lost_since = time.monotonic(), 0.0
+        with get_client(sync_client=True) as client:
+            while True:
+                try:
+                    state = client.read_flow_run(child.id).state
+                    lost_since = 0.0
+                except httpx.TransportError:
+                    lost_since = lost_since or time.monotonic()
+                    if time.monotonic() - lost_since > self.pools.patience_seconds:
+                        raise
+                    time.sleep(POLL_SECONDS)
+                    continue
+                if state is not None and state.is_final():
+                    return state
+                if state is None or not state.is_scheduled():
+                    waited_since = time.monotonic()
+                elif time.monotonic() - waited_since > self.pools.patience_seconds:
+                    self._give_up_without_worker(client, child, step)
+                time.sleep(POLL_SECONDS)
+
+    def _give_up_without_worker(self, client: SyncPrefectClient, child: FlowRun, step: Step) -> None:
+        """Cancel the child if its pool has nobody who could take it; a pool that is only busy is waited for."""
+        pool = child.work_pool_name or step.stage.pool
+        if client.read_work_pool(pool).status is WorkPoolStatus.READY:
+            return
+        client.set_flow_run_state(child.id, Cancelling(message="no worker took it"))
+        raise NoisyirError(
+            f"{step.name} waited {self.pools.patience_seconds:.0f} s for a worker, and the pool {pool} has none: "
+            f"prefect worker start --pool {pool}"
+        )
+
+
+def _ending(state: "State[object]") -> str:
+    name, message = str(state.name).lower(), (state.message or "").removeprefix(_RAISED).strip()
+    return f"{name}: {message}" if message else name
+
+
+def _page(run: FlowRun) -> str:
+    base = PREFECT_UI_URL.value() or (PREFECT_API_URL.value() or "").removesuffix("/api")
+    return f"{base}/runs/flow-run/{run.id}"

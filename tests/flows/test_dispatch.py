@@ -1,0 +1,112 @@
+"""Stages sent to another pool: by whom they are run, what comes back, and what is said when nobody can run them."""
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from noisyir import experiments
+from noisyir.config import Experiment
+from noisyir.errors import ConfigError, NoisyirError
+from noisyir.store import Store
+from noisyir.tracking.backend import connect
+from tests.flows.workers import deploy, worker
+from tests.tiny import SETTINGS, write_beir
+
+pytestmark = pytest.mark.usefixtures("prefect_api")
+
+SHORT = (*SETTINGS, "methods=[dpr]", "train.epochs=1")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    write_beir(home / "beir")
+    return home
+
+
+def settings(home: Path, *more: str) -> tuple[str, ...]:
+    return (*SHORT, f"data.path={home / 'beir'}", *more)
+
+
+def run(home: Path, *more: str, **parameters):
+    from flows.train_retriever import train_retriever
+    from tasks.dispatch import Pools
+
+    pools = Pools(elsewhere=parameters.pop("elsewhere", ("gpu",)), patience_seconds=parameters.pop("patience", 60))
+    store = str(home / "store")
+    return train_retriever("demo", overrides=settings(home, *more), store=store, pools=pools, **parameters)
+
+
+def stage_runs(pool: str) -> list:
+    from prefect import get_client
+    from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
+
+    with get_client(sync_client=True) as client:
+        return client.read_flow_runs(work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[pool])))
+
+
+def test_the_pools_worker_builds_and_the_parent_reads_the_store(home: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("NOISYIR_HOME", str(home))
+    deploy("gpu")
+    with worker("gpu", tmp_path / "worker.log"):
+        outcome = run(home, to="warm_up")
+        assert not any(result.cached for result in outcome.results.values())
+        (child,) = stage_runs("gpu")
+        assert (child.name, child.state_name, child.tags) == ("warm_up@dpr", "Completed", ["gpu"])
+        assert child.parent_task_run_id is not None  # so that it is cancelled with its parent
+
+        again = run(home, to="warm_up")
+        assert again.executed == 0 and len(stage_runs("gpu")) == 1
+
+        (part,) = (home / "store").glob("ingest/*/*/corpus/part-00000.parquet")
+        part.unlink()
+        message = r"warm_up@dpr, on the pool gpu, failed: StoreError: damaged artifact corpus .*/runs/flow-run/"
+        with pytest.raises(NoisyirError, match=message):
+            run(home, "train.epochs=2", to="warm_up")
+
+    client = connect(home).client
+    stages = client.search_runs([client.get_experiment_by_name("noisyir-demo").experiment_id], "tags.stage = 'warm_up'")
+    built = [one for one in stages if one.info.status == "FINISHED"]
+    assert [one.data.tags["mlflow.parentRunId"] for one in built] == [outcome.facts["mlflow_run"]]
+    assert UUID(built[0].data.tags["flow_run"]) == child.id
+
+
+def test_a_pool_without_workers_is_said_and_its_run_does_not_stay_behind(home: Path):
+    deploy("cpu")
+    with pytest.raises(NoisyirError, match="the pool cpu has none: prefect worker start --pool cpu"):
+        run(home, "data.max_held_out=5", elsewhere=("cpu",), patience=1, to="ingest")
+    assert {child.state_name for child in stage_runs("cpu")} <= {"Cancelled", "Cancelling"}
+
+
+def test_a_missing_deployment_is_said(home: Path):
+    from prefect import get_client
+
+    deploy("cpu")
+    with get_client(sync_client=True) as client:
+        client.delete_deployment(client.read_deployment_by_name("single_stage/cpu").id)
+    with pytest.raises(ConfigError, match="no deployment single_stage/cpu: prefect .* deploy"):
+        run(home, "data.max_held_out=6", elsewhere=("cpu",), to="ingest")
+
+
+def test_a_worker_with_other_code_or_data_refuses(home: Path):
+    from flows.single_stage import single_stage
+    from tasks.dispatch import Dispatched
+
+    with pytest.raises(ConfigError, match="ingest has the key .* on this worker and abc for the flow that sent it"):
+        single_stage("demo", "ingest", overrides=settings(home), dispatched=Dispatched(key="abc"))
+
+
+def test_a_person_runs_one_stage_again(home: Path, tmp_path: Path, monkeypatch):
+    from flows.single_stage import single_stage
+
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+    store = Store(tmp_path / "store", home=tmp_path)
+    single_stage("demo", "ingest", overrides=settings(home), store=store.url)
+    single_stage("demo", "corrupt", overrides=settings(home), store=store.url, refresh=True)
+    assert [list(one["steps"]) for one in store.runs()] == [["corrupt"], ["ingest"]]
+
+
+def test_an_experiment_travels_whole(home: Path):
+    exp = experiments.load("demo", settings(home))
+    assert Experiment.model_validate(exp.model_dump(mode="json")) == exp

@@ -1,0 +1,61 @@
+"""A process worker of Prefect's and a deployment for it, against the server that the tests use."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def deploy(pool: str) -> None:
+    """Make the pool and the deployment single_stage/POOL."""
+    from prefect import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.exceptions import ObjectAlreadyExists
+
+    from flows.single_stage import single_stage
+
+    with get_client(sync_client=True) as client:
+        try:
+            client.create_work_pool(WorkPoolCreate(name=pool, type="process"))
+        except ObjectAlreadyExists:
+            pass
+        pull = [{"prefect.deployments.steps.set_working_directory": {"directory": str(ROOT)}}]
+        client.create_deployment(
+            client.create_flow(single_stage),
+            pool,
+            work_pool_name=pool,
+            entrypoint="flows.single_stage.single_stage",
+            pull_steps=pull,
+        )
+
+
+@contextmanager
+def worker(pool: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A worker for the pool, until the block ends."""
+    from prefect.settings import PREFECT_API_URL
+
+    environment = os.environ | {"PREFECT_API_URL": PREFECT_API_URL.value(), "PREFECT_WORKER_QUERY_SECONDS": "1"}
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--type", "process"]
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out, start_new_session=True)
+        try:
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            process.wait(timeout=30)
+
+
+def wait_until(happened, seconds: float = 60.0):
+    """The first true value of `happened()`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := happened():
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"{happened.__name__} did not happen within {seconds} s")
