@@ -6,7 +6,7 @@ from typing import TextIO
 
 import pyarrow as pa
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from noisyir.builds import Meta
@@ -58,25 +58,33 @@ class Lines(Silent):
 
 
 class Live(Lines):
-    """A moving bar for the stage at work, and a line above it for each one done."""
+    """A moving bar for each stage at work, and a line above them for each one done."""
 
     def __init__(self, bars: Progress) -> None:
         super().__init__(bars.console)
         self.bars = bars
-        self._bar = bars.add_task("", total=None, unit="", visible=False)
+        self._bars: dict[str, TaskID] = {}
 
     def started(self, step: Step) -> None:
         """Show a bar for the stage."""
-        self.bars.reset(self._bar, description=step.name, total=None, unit="", visible=True)
+        self._bars[step.name] = self.bars.add_task(step.name, total=None, unit="")
 
     def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
-        """Move the bar."""
-        self.bars.update(self._bar, completed=done, total=total, unit=unit)
+        """Move the stage's bar."""
+        self.bars.update(self._bars[step.name], completed=done, total=total, unit=unit)
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Turn the bar into a line."""
-        self.bars.update(self._bar, visible=False)
+        self._remove(step)
         super().finished(step, meta, cached)
+
+    def failed(self, step: Step, error: BaseException) -> None:
+        """Take the bar away; the error is told at the end."""
+        self._remove(step)
+
+    def _remove(self, step: Step) -> None:
+        if (bar := self._bars.pop(step.name, None)) is not None:
+            self.bars.remove_task(bar)
 
 
 def stdout_console() -> Console:

@@ -1,76 +1,80 @@
-"""A plan's steps in several processes: those that do not need each other run at the same time."""
+"""A plan's steps side by side: those that do not need each other run at the same time, each in a process of its own.
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+Processes, for stages share torch's generators, numbers of threads and a JVM with whatever else runs in theirs.
+"""
+
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
+from typing import Protocol
 
 from noisyir.config import Runtime
-from noisyir.errors import ConfigError, NoisyirError
-from noisyir.observe import Observer
-from noisyir.plan import Choice, Plan, Step, resolve
-from noisyir.processes import end_with_parent
-from noisyir.stage import Inputs, Result, run_stage
+from noisyir.errors import ConfigError
+from noisyir.observe import Observer, Relay, Several
+from noisyir.plan import Choice, Plan, Step, execute
+from noisyir.processes import Helpers, Tell
+from noisyir.stage import Inputs, Result, reuse, run_stage
 from noisyir.store import Store
 
 
-def execute_in_processes(
-    plan: Plan, choice: Choice, store: Store, runtime: Runtime, observer: Observer, jobs: int
-) -> dict[str, Result]:
-    """As `plan.execute` with `run_stage`, on `jobs` processes that share the machine's threads.
+class RunsStage(Protocol):
+    """How one stage is run for a step: `run_stage`, here or in another process."""
 
-    The first step that fails stops the run: those at work are finished, no more are begun, and its error is raised.
-    ConfigError for less than one process; NoisyirError when one was killed.
-    """
-    if jobs < 1:
-        raise ConfigError(f"jobs is the number of steps at a time, at least 1, not {jobs}")
-    selected, refreshed = choice.selected(plan), choice.refreshed(plan)
-    waiting = [step for step in plan.steps if step.name in selected]
-    shared = runtime.model_copy(update={"threads": max(1, runtime.cpu_threads // jobs)})
-    done: dict[str, Result] = {}
-    at_work: dict[Future[Result], Step] = {}
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=end_with_parent)
-    with pool, _killed_is_said(at_work):
-        while waiting or at_work:
-            for step in _ready(waiting, selected, done)[: jobs - len(at_work)]:
-                waiting.remove(step)
-                inputs = resolve(step, plan, store, done)
-                bare = replace(step, inputs={})  # what is planned does not travel; what is resolved does
-                future = pool.submit(_run, bare, inputs, store.url, store.home, shared, step.name in refreshed)
-                at_work[future] = step
-            finished, _ = wait(at_work, return_when=FIRST_COMPLETED)
-            for future in finished:
-                step, result = at_work[future], future.result()
-                done[step.name] = result
-                observer.finished(step, result.meta, result.cached)
-                del at_work[future]
-    return {step.name: done[step.name] for step in plan.steps if step.name in selected}
+    def __call__(self, step: Step, inputs: Inputs, *, store: Store, observer: Observer, refresh: bool) -> Result:
+        """As `noisyir.stage.run_stage`."""
 
 
 @contextmanager
-def _killed_is_said(at_work: Mapping[Future[Result], Step]) -> Iterator[None]:
-    """Turn the pool's error for a process that was killed into one that says what the user can do."""
-    try:
-        yield
-    except BrokenProcessPool as error:
-        steps = ", ".join(step.name for step in at_work.values())
-        raise NoisyirError(
-            f"a process was killed, most likely for want of memory, while these ran: {steps}. The same command "
-            "continues where it stopped; fewer steps at a time (--jobs) need less memory"
-        ) from error
+def stage_runner(runtime: Runtime) -> Iterator[RunsStage]:
+    """`run_stage` here for one step at a time; for several in processes, which share the machine's threads.
+
+    The latter may be called from several threads at once; its processes end with the block.
+    """
+
+    def here(step: Step, inputs: Inputs, *, store: Store, observer: Observer, refresh: bool) -> Result:
+        return run_stage(step, inputs, store=store, runtime=runtime, observer=observer, refresh=refresh)
+
+    if runtime.steps_at_once == 1:
+        yield here
+        return
+    shared = runtime.model_copy(update={"threads": max(1, runtime.cpu_threads // runtime.steps_at_once)})
+
+    def apart(step: Step, inputs: Inputs, *, store: Store, observer: Observer, refresh: bool) -> Result:
+        def hear(message: tuple[str, tuple[object, ...]]) -> None:
+            event, values = message
+            getattr(observer, event)(step, *values)
+
+        if not refresh and (result := reuse(step, inputs, store, observer)):
+            return result
+        bare = replace(step, inputs={})  # what is planned does not travel; what is resolved does
+        arguments = (bare, inputs, store.url, store.home, shared, refresh)
+        try:
+            made: Result = helpers.call(step.name, _run, arguments, hear)
+        except Exception as error:
+            observer.failed(step, error)
+            raise
+        return made
+
+    with Helpers() as helpers:
+        yield apart
 
 
-def _ready(waiting: list[Step], selected: set[str], done: Mapping[str, Result]) -> list[Step]:
-    """The waiting steps of which every input that this run makes is there."""
-    return [
-        step
-        for step in waiting
-        if all(output.step in done or output.step not in selected for output in step.outputs_needed())
-    ]
+def execute_side_by_side(
+    plan: Plan, choice: Choice, store: Store, runtime: Runtime, observer: Observer
+) -> dict[str, Result]:
+    """As `plan.execute` with `run_stage`, `runtime.steps_at_once` steps at a time.  ConfigError for less than one."""
+    if runtime.steps_at_once < 1:
+        raise ConfigError(f"steps at a time (--jobs) are at least 1, not {runtime.steps_at_once}")
+    one_at_a_time = Several([observer])
+    with stage_runner(runtime) as run:
+
+        def run_step(step: Step, inputs: Inputs, refresh: bool) -> Result:
+            return run(step, inputs, store=store, observer=one_at_a_time, refresh=refresh)
+
+        return execute(plan, choice, store, run_step, runtime.steps_at_once)
 
 
-def _run(step: Step, inputs: Inputs, url: str, home: Path, runtime: Runtime, refresh: bool) -> Result:
-    return run_stage(step, inputs, store=Store(url, home=home), runtime=runtime, refresh=refresh)
+def _run(tell: Tell, step: Step, inputs: Inputs, url: str, home: Path, runtime: Runtime, refresh: bool) -> Result:
+    store = Store(url, home=home)
+    return run_stage(step, inputs, store=store, runtime=runtime, observer=Relay(tell), refresh=refresh)

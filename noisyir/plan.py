@@ -6,7 +6,12 @@ so the graph is stated once and choosing part of it (`--to`, `--only`) is done o
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Thread
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
@@ -129,18 +134,68 @@ class Choice:
 RunStep = Callable[[Step, Inputs, bool], Result]
 
 
-def execute(plan: Plan, choice: Choice, store: Store, run_step: RunStep) -> dict[str, Result]:
-    """Run the chosen steps in order through `run_step(step, inputs, refresh)`; results by step name.
+def execute(plan: Plan, choice: Choice, store: Store, run_step: RunStep, at_once: int = 1) -> dict[str, Result]:
+    """Run the chosen steps through `run_step(step, inputs, refresh)`; results by step name, in the plan's order.
 
+    at_once: steps at work at the same time; more than one are called in threads, each with a copy of this context.
+    The first that fails stops the run: those at work are finished, no more are begun, and its error is raised.
     A step that was not chosen but is needed must be in the store: StoreError names the command that builds it.
     """
     selected, refreshed = choice.selected(plan), choice.refreshed(plan)
+    waiting = [step for step in plan.steps if step.name in selected]
     done: dict[str, Result] = {}
-    for step in plan.steps:
-        if step.name in selected:
-            inputs = resolve(step, plan, store, done)
-            done[step.name] = run_step(step, inputs, step.name in refreshed)
+    at_work: dict[Future[Result], str] = {}
+    begin = _now if at_once == 1 else _in_a_thread
+    try:
+        while waiting or at_work:
+            for step in _ready(waiting, selected, done)[: at_once - len(at_work)]:
+                waiting.remove(step)
+                call = partial(run_step, step, resolve(step, plan, store, done), step.name in refreshed)
+                at_work[begin(call)] = step.name
+            _collect(at_work, done, FIRST_COMPLETED)
+    except Exception:  # an interrupt does not wait
+        with suppress(Exception):
+            _collect(at_work, done, ALL_COMPLETED)
+        raise
     return {step.name: done[step.name] for step in plan.steps if step.name in selected}
+
+
+def _ready(waiting: list[Step], selected: set[str], done: Mapping[str, Result]) -> list[Step]:
+    """The waiting steps of which every input that this run makes is there."""
+    return [
+        step
+        for step in waiting
+        if all(output.step in done or output.step not in selected for output in step.outputs_needed())
+    ]
+
+
+def _collect(at_work: dict[Future[Result], str], done: dict[str, Result], when: str) -> None:
+    """Move what has ended from `at_work` to `done`, once there is some; raise the error of the first that failed."""
+    ended = wait(at_work, return_when=when).done
+    names = {future: at_work.pop(future) for future in list(at_work) if future in ended}
+    done.update({name: future.result() for future, name in names.items() if future.exception() is None})
+    for future in names:
+        future.result()
+
+
+def _now(call: Callable[[], Result]) -> Future[Result]:
+    future: Future[Result] = Future()
+    future.set_result(call())
+    return future
+
+
+def _in_a_thread(call: Callable[[], Result]) -> Future[Result]:
+    future: Future[Result] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    # a daemon, for an interrupt must not wait for hours of work
+    Thread(target=copy_context().run, args=(work,), daemon=True).start()
+    return future
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from threading import Thread
-from typing import Any
+from typing import Any, Self
 
 from noisyir.errors import ConfigError, NoisyirError
 
@@ -27,6 +28,11 @@ class PeerLostError(NoisyirError):
 @dataclass(frozen=True)
 class _Failed:
     error: Exception
+
+
+@dataclass(frozen=True)
+class _Returned:
+    value: Any
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,77 @@ def run_together(target: Callable[..., None], count: int, arguments: Sequence[An
         for member in crew:
             member.process.join()
             member.pipe.close()
+
+
+class Helpers:
+    """Processes that stay, each for one call after another; a context manager, with which they end.
+
+    Several threads may call at once: each call has a process to itself, an idle one or a new one.
+    """
+
+    def __init__(self) -> None:
+        self._idle: list[_Helper] = []
+        self._all: list[_Helper] = []
+
+    def call(self, what: str, target: Callable[..., Any], arguments: Sequence[Any], hear: Tell) -> Any:
+        """What `target(tell, *arguments)` returns in another process; its error is raised here.
+
+        target: a module's function; what it passes to `tell` arrives at `hear`, here, before this returns.
+        NoisyirError, which names `what` it did, when the process was killed.
+        """
+        try:
+            helper = self._idle.pop()
+        except IndexError:
+            helper = _Helper()
+            self._all.append(helper)
+        value = helper.call(what, target, arguments, hear)
+        self._idle.append(helper)
+        return value
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for helper in self._all:
+            helper.end()
+
+
+class _Helper:
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,))
+        self._process.start()
+        theirs.close()  # so that our end tells when the process is gone
+
+    def call(self, what: str, target: Callable[..., Any], arguments: Sequence[Any], hear: Tell) -> Any:
+        """As `Helpers.call`; after an error the process is ended, for who knows what it left there."""
+        try:
+            self._pipe.send((target, arguments))
+            while not isinstance(message := self._next(what), _Returned):
+                if isinstance(message, _Failed):
+                    raise message.error
+                hear(message)
+        except BaseException:
+            self.end()
+            raise
+        return message.value
+
+    def _next(self, what: str) -> Any:
+        try:
+            return self._pipe.recv()
+        except (EOFError, OSError):  # closed there, or here by who does not wait for it
+            self._process.join()
+            raise NoisyirError(
+                f"the process of {what} {_how_it_ended(self._process.exitcode or 0)}. The same command continues where "
+                "it stopped; fewer steps at a time (--jobs, runtime.steps_at_once) need less memory"
+            ) from None
+
+    def end(self) -> None:
+        """Kill the process, whatever it does."""
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
 
 
 def launched() -> tuple[int, int] | None:
@@ -96,6 +173,18 @@ def _work(target: Callable[..., None], rank: int, pipe: Connection, arguments: S
     except Exception as error:
         pipe.send(_Failed(_portable(error)))
         os._exit(1)  # what an orderly end would wait for may never come
+
+
+def _serve(pipe: Connection) -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-c reaches the parent, too, which ends this process
+    with suppress(EOFError, ConnectionError):  # nobody has work for it any more
+        while True:
+            target, arguments = pipe.recv()
+            try:
+                pipe.send(_Returned(target(pipe.send, *arguments)))
+            except Exception as error:
+                pipe.send(_Failed(_portable(error)))
 
 
 def _portable(error: Exception) -> Exception:
@@ -145,9 +234,12 @@ def _news(member: _Member, hear: Tell) -> tuple[Exception | None, bool]:
 
 def _killed(rank: int, code: int) -> NoisyirError:
     """What an exit without a word means, and what to do."""
-    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    why = ", most likely for want of memory" if -code == signal.SIGKILL else ""
     return NoisyirError(
-        f"the process of rank {rank} {how}{why}; the others were ended. The same command continues where it stopped; "
-        "fewer processes (runtime.processes) need less memory"
+        f"the process of rank {rank} {_how_it_ended(code)}; the others were ended. The same command continues where "
+        "it stopped; fewer processes (runtime.processes) need less memory"
     )
+
+
+def _how_it_ended(code: int) -> str:
+    how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    return how + (", most likely for want of memory" if -code == signal.SIGKILL else "")

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from noisyir.builds import Ref
 from noisyir.config import Experiment, Params, Runtime
 from noisyir.observe import Observer, Several
+from noisyir.parallel import execute_side_by_side
 from noisyir.plan import Choice, Plan, RunStep, execute, forecast
 from noisyir.reader_pipelines import pipeline_of
 from noisyir.stage import Inputs, Pool, Result, run_stage
@@ -54,11 +54,10 @@ def run_experiment(
     plan = pipeline(exp)
     both = Several([observer, tracker])
 
-    def here(step: Any, inputs: Inputs, refresh: bool) -> Result:
-        return run_stage(step, inputs, store=store, runtime=runtime, observer=both, refresh=refresh)
-
     def steps() -> dict[str, Result]:
-        return execute(plan, choice, store, run_step or here)
+        if run_step:
+            return execute(plan, choice, store, run_step, runtime.steps_at_once)
+        return execute_side_by_side(plan, choice, store, runtime, both)
 
     return run_plan(plan, choice, steps, name=exp.name, settings=exp, store=store, tracker=tracker, elsewhere=elsewhere)
 

@@ -3,8 +3,9 @@
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -12,11 +13,12 @@ import pyarrow as pa
 
 from noisyir.builds import Meta, Ref
 from noisyir.config import Params, Runtime
+from noisyir.devices import own_device
 from noisyir.errors import MissingPackageError, StoreError
 from noisyir.observe import Observer, Silent
 from noisyir.schemas import Artifact, Read
 from noisyir.store import Store
-from noisyir.tables import TableWriter, read_parts, stream_parts
+from noisyir.tables import TableWriter, batches_in, read_parts, stream_parts
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,6 +30,9 @@ log = logging.getLogger("noisyir")
 Pool = Literal["driver", "cpu", "gpu"]
 P = TypeVar("P", bound=Params)
 Inputs = Mapping[str, str | Ref | Mapping[str, Ref]]
+T = TypeVar("T")
+Piecewise = Callable[["Job[Any]", Sequence[T]], Iterator[Any]]
+Spread = Callable[["Job[Any]", Piecewise[Any], Sequence[Any]], Iterator[Any]]
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Stage:
     seeded: whether it makes random choices; the experiment's seed enters the key of such a stage only.
     raw, raw_or_none: names of inputs from outside the store, which arrive as content digests; the latter may be absent.
     pool: where the stage belongs when there are several kinds of workers: `driver` for what takes seconds.
+    spreads: whether it hands its work out by `Job.spread`, and does little itself where an engine takes it.
     ready: raises what would make the stage fail later for want of something on this machine; cheap.
     """
 
@@ -50,6 +56,7 @@ class Stage:
     raw: tuple[str, ...] = ()
     raw_or_none: tuple[str, ...] = ()
     pool: Pool = "cpu"
+    spreads: bool = False
     ready: Callable[[Any], None] | None = None
 
 
@@ -57,7 +64,7 @@ class Stage:
 class Job(Generic[P]):
     """One execution of a stage: its settings, its declared inputs, and where its results go.
 
-    written: rows by output, None where it is no table.
+    written: rows by output, None where it is no table.  elsewhere: the engine's way to do work in other processes.
     """
 
     step: "Step"
@@ -68,6 +75,7 @@ class Job(Generic[P]):
     observer: Observer
     staging: Path
     work: Path
+    elsewhere: Spread | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     written: dict[str, int | None] = field(default_factory=dict)
 
@@ -86,10 +94,14 @@ class Job(Generic[P]):
         columns = self.step.stage.reads[name].columns
         return {label: self._read(ref, columns) for label, ref in self.refs(name).items()}
 
-    def batches(self, name: str, rows: int = 65536) -> Iterator[pa.RecordBatch]:
-        """The declared columns of an input as a stream: memory does not grow with the table."""
+    def batches(self, name: str, rows: int = 65536, skip: int = 0) -> Iterator[pa.RecordBatch]:
+        """The declared columns of an input as a stream, but for `skip` batches: memory does not grow with the table."""
         columns = self.step.stage.reads[name].columns
-        return stream_parts(self.store.fs, self.store.parts(self._ref(name)), columns, rows)
+        return stream_parts(self.store.fs, self.store.parts(self._ref(name)), columns, rows, skip)
+
+    def batches_in(self, name: str, rows: int) -> int:
+        """How many batches that stream has, without reading it."""
+        return batches_in(self.store.fs, self.store.parts(self._ref(name)), rows)
 
     def rows(self, name: str) -> int:
         """How many rows an input table has, without reading it."""
@@ -112,6 +124,20 @@ class Job(Generic[P]):
 
     def _read(self, ref: Ref, columns: tuple[str, ...]) -> pa.Table:
         return read_parts(self.store.fs, self.store.parts(ref), columns)
+
+    # In several processes -----------------------------------------------------------------------------------
+
+    def spread(self, function: Piecewise[T], items: Sequence[T]) -> Iterator[Any]:
+        """What `function(job, some items)` yields for all of them: in one call here, or in several by the engine.
+
+        function: a module's, which leaves its results as files in `work` and yields no more than facts.
+        """
+        return self.elsewhere(self, function, items) if self.elsewhere else function(self, items)
+
+    def portable(self) -> "PortableJob":
+        """What another process needs to make this job anew."""
+        bare = replace(self.step, inputs={})  # what is planned does not travel; what is resolved does
+        return PortableJob(bare, self.inputs, self.store.url, self.store.home, self.runtime, self.staging, self.work)
 
     # Results ------------------------------------------------------------------------------------------------
 
@@ -166,6 +192,24 @@ class Job(Generic[P]):
         return {name: (artifact.version, self.written[name]) for name, artifact in writes.items()}
 
 
+@dataclass(frozen=True)
+class PortableJob:
+    """A job on its way to another process, which sees the same store and home."""
+
+    step: "Step"
+    inputs: Inputs
+    url: str
+    home: Path
+    runtime: Runtime
+    staging: Path
+    work: Path
+
+    def open(self, runtime: Runtime, observer: Observer, kind: type[Job[Any]] = Job) -> Job[Any]:
+        """The job, with the settings of the machine that it has come to."""
+        store = Store(self.url, home=self.home)
+        return kind(self.step, self.step.params, self.inputs, store, runtime, observer, self.staging, self.work)
+
+
 class _CountingWriter(TableWriter):
     def __init__(self, job: Job[Any], name: str) -> None:
         super().__init__(job.step.stage.writes[name], job.staging / name, job.step.stage.name)
@@ -192,24 +236,25 @@ def run_stage(
     runtime: Runtime,
     observer: Observer | None = None,
     refresh: bool = False,
+    elsewhere: Spread | None = None,
 ) -> Result:
     """Check, read, call, check, publish: the one way in which a stage runs.
 
     A build of the step's key from inputs with the same digests is a hit, unless `refresh`.  Two runs of one key
     build once: the second waits.  Whatever the stage raises, the store stays as it was; `work` is kept for a retry.
+    elsewhere: how an engine takes over what a stage spreads.
     """
     observer = observer or Silent()
-    from_inputs = recorded(inputs)
-    if not refresh and (found := store.find(step.stage.name, step.key, from_inputs)):
-        observer.finished(step, found, cached=True)
-        return Result(found, cached=True)
+    if not refresh and (result := reuse(step, inputs, store, observer)):
+        return result
+    at_gpu = step.stage.pool == "gpu" and not (step.stage.spreads and elsewhere)
     with store.lock(step.stage.name, step.key) as waited:
-        if (not refresh or waited) and (found := store.find(step.stage.name, step.key, from_inputs)):
-            observer.finished(step, found, cached=True)
-            return Result(found, cached=True)
+        if (not refresh or waited) and (result := reuse(step, inputs, store, observer)):
+            return result
         observer.started(step)
         try:
-            meta = _build(step, inputs, from_inputs, store, runtime, observer)
+            with own_device(runtime, store.home) if at_gpu else nullcontext(runtime) as machine:
+                meta = _build(step, inputs, store, machine, observer, elsewhere)
         except BaseException as error:
             observer.failed(step, error)
             raise
@@ -217,16 +262,24 @@ def run_stage(
         return Result(meta, cached=False)
 
 
+def reuse(step: "Step", inputs: Inputs, store: Store, observer: Observer) -> Result | None:
+    """The build of the step's key from inputs with the same digests, where there is one."""
+    if found := store.find(step.stage.name, step.key, recorded(inputs)):
+        observer.finished(step, found, cached=True)
+        return Result(found, cached=True)
+    return None
+
+
 def _build(
-    step: "Step", inputs: Inputs, from_inputs: dict[str, Any], store: Store, runtime: Runtime, observer: Observer
+    step: "Step", inputs: Inputs, store: Store, runtime: Runtime, observer: Observer, elsewhere: Spread | None
 ) -> Meta:
     from noisyir.provenance import git_commit, package_versions
 
     began = time.monotonic()
-    stage = step.stage
+    stage, from_inputs = step.stage, recorded(inputs)
     staging = store.staging(stage.name, step.key)
     work = store.work(stage.name, step.key, from_inputs)
-    job = Job(step, step.params, inputs, store, runtime, observer, staging, work)
+    job = Job(step, step.params, inputs, store, runtime, observer, staging, work, elsewhere)
     try:
         stage.run(job)
         meta = store.publish(

@@ -1,6 +1,7 @@
 """Parquet parts: written with pinned settings so that equal rows are equal bytes, read as projections and streams."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -104,11 +105,37 @@ def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None =
 
 
 def stream_parts(
-    fs: object, paths: Sequence[str], columns: Sequence[str] | None, rows: int
+    fs: object, paths: Sequence[str], columns: Sequence[str] | None, rows: int, skip: int = 0
 ) -> Iterator[pa.RecordBatch]:
-    """Batches of at most `rows` rows, in order; memory does not grow with the table."""
+    """Batches of at most `rows` rows, in order, but for the first `skip`; memory does not grow with the table."""
     for path in paths:
-        yield from _open(fs, path).iter_batches(batch_size=rows, columns=columns and list(columns))
+        file = _open(fs, path)
+        if skip and skip >= (whole := _batches(file, rows)):
+            skip -= whole
+            continue
+        groups, passed = _groups_from(file.metadata, rows, skip)
+        batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=columns and list(columns))
+        yield from islice(batches, skip - passed, None)
+        skip = 0
+
+
+def batches_in(fs: object, paths: Sequence[str], rows: int) -> int:
+    """How many batches `stream_parts` gives: no batch has rows of two parts."""
+    return sum(_batches(_open(fs, path), rows) for path in paths)
+
+
+def _batches(file: pq.ParquetFile, rows: int) -> int:
+    return -(-int(file.metadata.num_rows) // rows)
+
+
+def _groups_from(metadata: pq.FileMetaData, rows: int, skip: int) -> tuple[list[int], int]:
+    """The row groups to read for batches from number `skip` on, and how many batches lie before these groups."""
+    begins, start, passed = 0, 0, 0
+    for group in range(metadata.num_row_groups):
+        if begins % rows == 0 and begins <= skip * rows:
+            start, passed = group, begins // rows
+        begins += metadata.row_group(group).num_rows
+    return list(range(start, metadata.num_row_groups)), passed
 
 
 def _open(fs: object, path: str) -> pq.ParquetFile:

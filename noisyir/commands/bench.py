@@ -10,7 +10,7 @@ from noisyir.commands import open_store
 from noisyir.config import Suite
 from noisyir.console import observer_for, print_forecast, stdout_console
 from noisyir.errors import ConfigError, StoreError
-from noisyir.parallel import execute_in_processes
+from noisyir.parallel import execute_side_by_side
 from noisyir.plan import Choice, forecast
 from noisyir.reader_pipelines import bench_of
 from noisyir.runs import run_plan
@@ -28,11 +28,12 @@ def run(args: Namespace) -> int:
     store.check_writable()
     runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
     jobs = runtime.cpu_threads if args.jobs is None else args.jobs
+    runtime = runtime.model_copy(update={"steps_at_once": jobs})
     tracker = open_tracker(experiment=suite.experiment, home=store.home, enabled=False)
     with observer_for(sys.stderr) as observer:
 
         def steps() -> dict[str, Result]:
-            return execute_in_processes(plan, choice, store, runtime, observer, jobs)
+            return execute_side_by_side(plan, choice, store, runtime, observer)
 
         outcome = run_plan(plan, choice, steps, name=suite.name, settings=suite, store=store, tracker=tracker)
     folder = store.folder(outcome.kept["bench_page"])

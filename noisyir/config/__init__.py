@@ -29,6 +29,7 @@ from noisyir.config.data import (
 )
 from noisyir.config.experiment import (
     Experiment,
+    FanOut,
     Runtime,
     Suite,
     default_home,
@@ -124,6 +125,7 @@ __all__ = [
     "EnsembleParams",
     "ExpectedParams",
     "Experiment",
+    "FanOut",
     "FilterParams",
     "Flagged",
     "Fraction",

@@ -210,6 +210,14 @@ def _merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
     return merged
 
 
+class FanOut(Params):
+    """Who encodes the shards of a corpus, under `--engine prefect` and in deployments."""
+
+    engine: Literal["none", "dask", "ray"] = Field("none", description="none: the process that runs the stage")
+    workers: PositiveInt = Field(2, description="of a cluster started here for the run; with an address: tasks at once")
+    address: str | None = Field(None, description="of a cluster that is there; null: one is started on this machine")
+
+
 class Runtime(Params):
     """The machine, not the method: nothing here changes results but by rounding, so nothing here enters a key."""
 
@@ -221,6 +229,8 @@ class Runtime(Params):
     compile: bool = Field(False, description="have torch compile transformers for training; needs a compiler")
     checkpoint_seconds: PositiveFloat = Field(60.0, description="least time between two checkpoints of training")
     processes: PositiveInt = Field(1, description="that share each batch of training; of GPUs each takes its own")
+    steps_at_once: PositiveInt = Field(1, description="steps side by side, in processes that share the threads")
+    fan_out: FanOut = FanOut()
     peer_seconds: PositiveFloat = Field(600.0, description="longest that training processes wait for one another")
     java_heap: str = Field("4g", pattern="^[0-9]+[kmgKMG]$", description="largest heap of the JVM that Lucene runs in")
 

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
+from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -50,28 +51,23 @@ class ShardEncoder:
     dtype: Literal["float32", "float16"]
     batch_tokens: int
 
-    def parts(
-        self, shards: Iterable[Shard], side: Side, artifact: Artifact, finished: Callable[[int], None]
-    ) -> list[Path]:
-        """One part of `artifact` per shard, in order; `finished` is told how many texts each has.
+    def encode(self, shards: Iterable[tuple[int, Shard]], side: Side, artifact: Artifact) -> Iterator[int]:
+        """Write the part of `artifact` for each numbered shard; yields how many texts each has, once it is there.
 
         The next shard is tokenised while one is encoded.  DataError when the model gives a vector that is not finite.
         """
 
         def prepare(numbered: tuple[int, Shard]) -> tuple[Path, Shard, Tokens | None]:
             number, shard = numbered
-            path = self.folder / f"{artifact.name}-{number:05d}.parquet"
+            path = part_of(self.folder, artifact, number)
             return path, shard, None if path.exists() else self.model.tokenize(shard.texts, side)
 
-        paths = []
-        for path, shard, tokens in _one_ahead(prepare, enumerate(shards)):
+        for path, shard, tokens in _one_ahead(prepare, shards):
             if tokens is not None:
-                arriving = path.with_suffix(".arriving")
+                arriving = path.with_suffix(f".{uuid4().hex}")  # an engine may have a shard encoded twice at once
                 write_part(self._table(shard, tokens, side, artifact), arriving)
                 arriving.rename(path)
-            finished(len(shard.keys))
-            paths.append(path)
-        return paths
+            yield len(shard.keys)
 
     def _table(self, shard: Shard, tokens: Tokens, side: Side, artifact: Artifact) -> pa.Table:
         with np.errstate(over="ignore"):  # what float16 cannot hold becomes infinite, and is refused below
@@ -80,6 +76,11 @@ class ShardEncoder:
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
         (key,) = artifact.key
         return conform(artifact, pa.table({key: shard.keys, "vector": column}), "encode")
+
+
+def part_of(folder: Path, artifact: Artifact, number: int) -> Path:
+    """Where the part for a shard of texts lies."""
+    return folder / f"{artifact.name}-{number:05d}.parquet"
 
 
 def embed_all(model: Encoder, tokens: Tokens, side: Side, batch_tokens: int) -> npt.NDArray[np.float32]:

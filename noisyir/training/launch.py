@@ -2,20 +2,15 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
-from noisyir.config import Runtime
-from noisyir.observe import Silent
+from noisyir.observe import Relay, Silent
 from noisyir.processes import Tell, run_together
-from noisyir.stage import Inputs, Job
-from noisyir.store import Store
-
-if TYPE_CHECKING:
-    from noisyir.plan import Step
+from noisyir.stage import Job, PortableJob
 
 Run = Callable[[Job[Any]], None]
 
@@ -38,15 +33,9 @@ def in_processes(run: Run, when: Callable[[Any], bool] = lambda params: True) ->
 
 @dataclass(frozen=True)
 class _Task:
-    """What a process needs to make the job anew; meeting: the file by which they find each other."""
+    """What a process gets; meeting: the file by which they find each other."""
 
-    step: "Step"
-    inputs: Inputs
-    url: str
-    home: Path
-    runtime: Runtime
-    staging: Path
-    work: Path
+    job: PortableJob
     meeting: Path
 
 
@@ -74,21 +63,6 @@ class _Follower(Job[Any]):
         raise _PartOverError
 
 
-class _Relay(Silent):
-    """Tells the parent's observer what happens here."""
-
-    def __init__(self, tell: Tell) -> None:
-        self._tell = tell
-
-    def progress(self, step: "Step", done: int, total: int | None, unit: str) -> None:
-        """Pass it on."""
-        self._tell(("progress", (done, total, unit)))
-
-    def metric(self, step: "Step", name: str, value: float, at: int) -> None:
-        """Pass it on."""
-        self._tell(("metric", (name, value, at)))
-
-
 def _share(job: Job[Any]) -> None:
     def hear(message: Any) -> None:
         if isinstance(message, _Made):
@@ -98,11 +72,8 @@ def _share(job: Job[Any]) -> None:
             kind, values = message
             getattr(job, kind)(*values)
 
-    bare = replace(job.step, inputs={})  # what is planned does not travel; what is resolved does
     with TemporaryDirectory(prefix="noisyir-") as folder:
-        task = _Task(
-            bare, job.inputs, job.store.url, job.store.home, job.runtime, job.staging, job.work, Path(folder, "meeting")
-        )  # fmt: skip
+        task = _Task(job.portable(), Path(folder, "meeting"))
         run_together(_work, job.runtime.processes, (task,), hear)
     job.note("processes", job.runtime.processes)
 
@@ -111,17 +82,17 @@ def _work(rank: int, tell: Tell, task: _Task) -> None:
     """Run the stage as one of several; only the first one's results and words are kept."""
     from noisyir.training.distributed import World, device_of, joined
 
-    here, common = World(rank, task.runtime.processes), task.runtime
+    common = task.job.runtime
+    here = World(rank, common.processes)
     own = {
         "device": device_of(here, common.device),
         "threads": max(1, common.cpu_threads // here.size),
         "processes": 1,
     }
     runtime = common.model_copy(update=own)
-    kind, observer = (Job, _Relay(tell)) if here.leads else (_Follower, Silent())
-    store = Store(task.url, home=task.home)
-    job = kind(task.step, task.step.params, task.inputs, store, runtime, observer, task.staging, task.work)
+    kind, observer = (Job, Relay(tell)) if here.leads else (_Follower, Silent())
+    job = task.job.open(runtime, observer, kind)
     with joined(here, runtime.device, task.meeting, common.peer_seconds), suppress(_PartOverError):
-        task.step.stage.run(job)
+        job.step.stage.run(job)
     if here.leads:
         tell(_Made(job.notes, job.written))

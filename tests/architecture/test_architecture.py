@@ -25,7 +25,7 @@ LAYERS = [
     {"errors", "__init__"},
     {"config", "schemas"},
     {"builds"},
-    {"store", "tables", "provenance", "observe", "experiments", "processes"},
+    {"store", "tables", "provenance", "observe", "experiments", "processes", "devices"},
     {"stage", "plan"},
     {"losses", "models"},
     {"data", "retrieval", "mining", "sieve", "noise", "training", "eval", "reading"},

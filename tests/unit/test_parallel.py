@@ -2,14 +2,16 @@
 
 import os
 import signal
+import threading
 import time
+from contextvars import ContextVar
 
 import pytest
 
 from noisyir.config import Params, Runtime
 from noisyir.errors import ConfigError, DataError, NoisyirError, StoreError
 from noisyir.observe import Silent
-from noisyir.parallel import execute_in_processes
+from noisyir.parallel import execute_side_by_side
 from noisyir.plan import Choice, Plan, execute
 from noisyir.schemas import Artifact
 from noisyir.stage import Job, Stage, run_stage
@@ -28,6 +30,8 @@ class Says(Params):
 
 def say(job: Job[Says]) -> None:
     """Write the text behind those of the inputs, after a while, or fail."""
+    job.progress(1, 2, "words")
+    job.metric("loss", 0.5, 3)
     time.sleep(job.params.seconds)
     folder = job.new_folder("note")
     before = [(job.store.folder(ref) / "text").read_text() for ref in job.refs("before").values()]
@@ -43,13 +47,27 @@ SAY = Stage("say", 1, Says, {"before": NOTE.all().each()}, {"note": NOTE}, say, 
 
 
 class Watched(Silent):
-    """Notes what is finished."""
+    """Notes what begins, fails and is finished."""
 
     def __init__(self) -> None:
         self.finished_steps: list[tuple[str, bool]] = []
+        self.events: list[tuple[str, str]] = []
+
+    def started(self, step):
+        self.events.append(("started", step.name))
+
+    def progress(self, step, done, total, unit):
+        self.events.append((f"{done} of {total} {unit}", step.name))
+
+    def metric(self, step, name, value, at):
+        self.events.append((f"{name} {value} at {at}", step.name))
+
+    def failed(self, step, error):
+        self.events.append(("failed", step.name))
 
     def finished(self, step, meta, cached):
         self.finished_steps.append((step.name, cached))
+        self.events.append(("finished", step.name))
 
 
 def plan_of(**faults: str) -> Plan:
@@ -69,7 +87,8 @@ def plan_of(**faults: str) -> Plan:
 
 def in_processes(plan, store, choice=None, jobs=2):
     observer = Watched()
-    results = execute_in_processes(plan, choice or Choice(), store, Runtime(threads=4), observer, jobs)
+    runtime = Runtime(threads=4).model_copy(update={"steps_at_once": jobs})
+    results = execute_side_by_side(plan, choice or Choice(), store, runtime, observer)
     return results, observer.finished_steps
 
 
@@ -108,8 +127,10 @@ def test_part_of_a_plan_needs_the_rest_in_the_store(store):
 
 
 def test_the_first_error_comes_through_and_what_was_at_work_is_kept(store):
-    with pytest.raises(DataError, match=r"^b does not like it$"):
+    with pytest.raises(DataError) as caught:
         in_processes(plan_of(b="b does not like it"), store)
+    assert str(caught.value) == "b does not like it"
+    assert "in say\n" in caught.value.__notes__[0]  # where in the other process
     built = {text_of(store, meta) for meta in store.all_builds()}
     assert built == {"a", "ac"}  # c was at work, d was not begun, nothing is left of b
     assert not list((store.home / "store" / ".staging").iterdir())
@@ -118,11 +139,62 @@ def test_the_first_error_comes_through_and_what_was_at_work_is_kept(store):
 
 
 def test_a_killed_process_is_said_in_words_and_the_run_continues(store):
-    with pytest.raises(NoisyirError, match=r"a process was killed, .* while these ran: say@b.*continues where it"):
-        in_processes(plan_of(b="killed"), store, jobs=1)
-    assert {text_of(store, meta) for meta in store.all_builds()} == {"a"}
+    said = r"the process of say@b was killed by SIGKILL, most likely for want of memory.*continues where it stopped"
+    with pytest.raises(NoisyirError, match=said):
+        in_processes(plan_of(b="killed"), store)
+    assert {text_of(store, meta) for meta in store.all_builds()} == {"a", "ac"}  # c has a process of its own
     results, finished = in_processes(plan_of(), store)
     assert text_of(store, results["say@d"].meta) == "abacd" and dict(finished)["say@a"]
+
+
+def test_observers_hear_from_other_processes_what_they_hear_from_this_one(store, tmp_path):
+    here, there = Watched(), Watched()
+    other = Store(tmp_path / "other", home=tmp_path)
+    for observer, jobs, where in ((here, 1, store), (there, 2, other)):
+        with pytest.raises(DataError):
+            execute_side_by_side(plan_of(c="fault"), Choice(), where, Runtime(steps_at_once=jobs), observer)
+    assert sorted(here.events) == sorted(there.events)
+    of_b = [event for event, name in there.events if name == "say@b"]
+    assert of_b == ["started", "1 of 2 words", "loss 0.5 at 3", "finished"] and ("failed", "say@c") in there.events
+
+
+def test_threads_keep_to_the_number_of_steps_and_to_the_callers_context(store):
+    caller, at_work, most, lock = ContextVar("caller"), 0, 0, threading.Lock()
+    caller.set("the flow")
+    seen = []
+
+    def run_step(step, inputs, refresh):
+        nonlocal at_work, most
+        with lock:
+            at_work, most = at_work + 1, max(most, at_work + 1)
+        result = run_stage(step, inputs, store=store, runtime=Runtime())
+        with lock:
+            at_work -= 1
+        seen.append(caller.get())
+        caller.set(step.name)  # of no other step's concern
+        return result
+
+    plan = Plan(0)
+    for name in "abcdef":
+        plan.add(SAY, Says(text=name, seconds=0.05), name, before={})
+    results = execute(plan, Choice(), store, run_step, at_once=3)
+    assert list(results) == [step.name for step in plan.steps] and set(seen) == {"the flow"}
+    assert most == 3 and caller.get() == "the flow"
+
+
+def test_an_interrupt_does_not_wait_for_the_steps_at_work(store):
+    over = threading.Event()
+
+    def run_step(step, inputs, refresh):
+        if step.name == "say@b":
+            raise KeyboardInterrupt
+        if step.name == "say@c":
+            over.wait(30)
+        return run_stage(step, inputs, store=store, runtime=Runtime())
+
+    with pytest.raises(KeyboardInterrupt):
+        execute(plan_of(), Choice(), store, run_step, at_once=2)
+    over.set()
 
 
 @pytest.mark.parametrize("jobs", [0, -1])
