@@ -77,6 +77,7 @@ from noisyir.config.reading import (
 from noisyir.config.results import (
     CompareParams,
     NoiseTableParams,
+    PromoteParams,
     PublishedParams,
     ReportParams,
     ScoreParams,
@@ -143,6 +144,7 @@ __all__ = [
     "PairColumn",
     "Params",
     "Passages",
+    "PromoteParams",
     "PseudoLabelParams",
     "PublishedParams",
     "RandomRunParams",
