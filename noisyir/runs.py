@@ -10,7 +10,7 @@ from noisyir.observe import Observer, Several
 from noisyir.parallel import execute_side_by_side
 from noisyir.plan import Choice, Plan, RunStep, execute, forecast
 from noisyir.reader_pipelines import pipeline_of
-from noisyir.stage import Inputs, Pool, Result, run_stage
+from noisyir.stage import Pool, Result
 from noisyir.store import Store
 from noisyir.tracking import Tracker
 
