@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"noisyir {__version__}")
     groups = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_run, _audit, _bench, _why, _ls, _show, _verify, _gc, _search, _export, _trace, _doctor):
+    for add in (_run, _audit, _bench, _why, _ls, _show, _verify, _gc, _search, _export, _promote, _trace, _doctor):
         add(groups)
     return parser
 
@@ -190,6 +190,28 @@ def _export(groups: _Groups) -> None:
     command.add_argument("model", metavar="MODEL", help="an experiment's name, a model's key, or models:/NAME@ALIAS")
     command.add_argument("--format", choices=("sentence-transformers",), default="sentence-transformers")
     command.add_argument("--to", required=True, metavar="DIR", help="a folder that does not exist yet")
+
+
+def _promote(groups: _Groups) -> None:
+    command = _add(
+        groups,
+        "promote",
+        "make a registered model the champion, if it is better by more than chance",
+        "noisyir promote noisyir-retriever --min-gain 0.005",
+    )
+    command.add_argument(
+        "model", nargs="?", default="noisyir-retriever", metavar="NAME",
+        help="noisyir-retriever (the default), noisyir-ranker or noisyir-reader",
+    )  # fmt: skip
+    command.add_argument("--version", metavar="N", help="this version (default: the challenger, the newest)")
+    command.add_argument("--measure", metavar="M", help="what is compared (default nDCG@10, of readers the first F1)")
+    command.add_argument("--split", choices=("test", "dev", "train"), help="measured on it (default: test, else dev)")
+    command.add_argument("--min-gain", type=float, metavar="X", help="the gain must be above X (default 0.01)")
+    command.add_argument("--min-seeds", type=int, metavar="N", help="seeds that must be known (default 1)")
+    what = command.add_mutually_exclusive_group()
+    what.add_argument("--roll-back", action="store_true", help="make the champion before this one champion again")
+    what.add_argument("--log", action="store_true", help="show all decisions, newest first, and decide nothing")
+    _json(command)
 
 
 def _trace(groups: _Groups) -> None:

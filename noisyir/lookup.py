@@ -25,13 +25,29 @@ def find_build(store: Store, name: str) -> Meta:
 def find_model(store: Store, name: str) -> Ref:
     """The model that `name` means, as `find_build`, or a registered one by `models:/NAME@ALIAS` or `/VERSION`."""
     if name.startswith("models:/"):
-        from noisyir.tracking.registry import artifact_key
-
-        name = artifact_key(name, store.home)
+        return _registered_model(store, name)
     meta = find_build(store, name)
     if "model" not in meta.artifacts:
         raise StoreError(f"{name!r} is a build of {meta.stage}, which holds no model; list the builds: noisyir ls")
     return meta.ref("model")
+
+
+def _registered_model(store: Store, uri: str) -> Ref:
+    """The artifact that a registered retriever was made from, with the very bytes that were registered."""
+    from noisyir.tracking.registry import registered
+
+    found = registered(uri, store.home)
+    what = f"{uri} is {found.name} v{found.version}"
+    for meta in store.all_builds():
+        for artifact, contents in meta.artifacts.items():
+            if contents.digest == found.digest:
+                if artifact != "model":
+                    raise StoreError(f"{what}, a {artifact}; only a retriever can be searched with or exported")
+                return meta.ref("model")
+    raise StoreError(
+        f"{what}, whose artifact {found.key[:12]} is no longer in {store.url}: run its experiment again, "
+        f"noisyir run {found.experiment} --to index, or take MLflow's copy: mlflow.pyfunc.load_model({uri!r})"
+    )
 
 
 def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:

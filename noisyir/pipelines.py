@@ -56,6 +56,8 @@ def train_retriever(exp: Experiment) -> Plan:
             runs[f"{name}_reranked"] = plan.add(RERANK, exp.ranker.rerank, name, **read)["reranked_run"]
     _score_and_report(scene, runs, curves=trained["curves"])
     plan.keep(model=trained["model"], index=dense["index"], corpus=data["corpus"])
+    if "ranker" in trained:
+        plan.keep(ranker=trained["ranker"])
     if exp.audit is not None:
         _audit(scene)
     return plan

@@ -3,6 +3,7 @@
     <root>/<stage>/<key>/<build>/<artifact>/...      a build; its name is its time and its digest's first 12 digits
     <root>/<stage>/<key>/<build>/_meta.json          written last: without it the build does not exist
     <root>/.staging, .work, .locks, .runs            a build in progress, its checkpoints, its lock; run records
+    <root>/.promotions                               which registered model became champion, when and why
 
 The root is a folder or any fsspec URL.  On an object store a build is made locally and then uploaded, meta last.
 """
@@ -248,6 +249,25 @@ class Store:
         """Run records, newest first."""
         paths = sorted(self.fs.glob(f"{self.root}/.runs/*.json"), reverse=True)
         return [json.loads(self.fs.cat_file(path)) for path in paths]
+
+    def record_promotion(self, name: str, record: Mapping[str, Any]) -> None:
+        """Add a decision on a registered model to the log, of which nothing is ever changed: one file each."""
+        path = f"{self.root}/.promotions/{name}.json"
+        try:
+            self.fs.makedirs(f"{self.root}/.promotions", exist_ok=True)
+            self.fs.pipe_file(path, json.dumps(record, indent=2, sort_keys=True).encode(), mode="create")
+        except FileExistsError as error:
+            raise StoreError(f"{path} is there already, and no decision is ever overwritten") from error
+
+    def promotions(self) -> list[dict[str, Any]]:
+        """The log of decisions on registered models, newest first.  StoreError for a damaged line."""
+        decisions = []
+        for path in sorted(self.fs.glob(f"{self.root}/.promotions/*.json"), reverse=True):
+            try:
+                decisions.append(json.loads(self.fs.cat_file(path)))
+            except ValueError as error:
+                raise StoreError(f"damaged line of the promotions' log, {path}: {error}") from error
+        return decisions
 
 
 def _flush_to_disk(path: Path) -> None:

@@ -78,6 +78,7 @@ from noisyir.config.reading import (
 from noisyir.config.results import (
     CompareParams,
     NoiseTableParams,
+    PromoteParams,
     PublishedParams,
     ReportParams,
     ScoreParams,
@@ -145,6 +146,7 @@ __all__ = [
     "PairColumn",
     "Params",
     "Passages",
+    "PromoteParams",
     "PseudoLabelParams",
     "PublishedParams",
     "RandomRunParams",

@@ -24,6 +24,19 @@ class CompareParams(Params):
     baseline: str | None = Field(None, description="the system that every other is compared with; null: the first")
 
 
+class PromoteParams(Params):
+    """When a registered model becomes the champion."""
+
+    measure: str | None = Field(None, description="what is compared; null: nDCG@10, of readers the first F1")
+    split: Split | None = Field(None, description="the split that it was measured on; null: test, else dev")
+    min_gain: NonNegativeFloat = Field(0.01, description="the mean gain must be above this, in the measure's own unit")
+    confidence: Fraction = Field(0.95, description="of the bootstrap interval, which must lie above zero")
+    resamples: PositiveInt = Field(10000, description="bootstrap resamples of the queries")
+    min_seeds: PositiveInt = Field(
+        1, description="seeds of the same settings that must be known; from 2 on, the seed spread always counts"
+    )
+
+
 class NoiseTableParams(Params):
     """The noise bench's table."""
 

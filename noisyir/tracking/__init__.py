@@ -9,8 +9,6 @@ from noisyir.config import Experiment
 from noisyir.observe import Silent
 from noisyir.store import Store
 
-MODEL_NAME = "noisyir-retriever"
-
 
 class Tracker(Silent):
     """Observes a pipeline run and keeps what it saw; this one keeps nothing."""
@@ -26,9 +24,9 @@ class Tracker(Silent):
         """End the run as failed, or as killed where the user interrupted it."""
 
     def finish(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
-        """End the run: keep its measures and report, register its model; what to tell the user, by name.
+        """End the run: keep its measures and report, register its models; what to tell the user, by name.
 
-        results are the run's named outputs: model, comparison, report; those that are missing are not used.
+        results are the run's named outputs: model, ranker, reader, comparison, report; none of them need be there.
         """
         return {}
 

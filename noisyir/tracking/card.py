@@ -1,46 +1,69 @@
-"""What stands behind a trained model, read from its provenance: data, noise, measures, and how to use it."""
+"""What stands behind a trained model, as a page for a person: data, noise, measures, how to use it, and its limits."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from noisyir import __version__
-from noisyir.builds import Meta, Ref, canonical_json, input_digests
+from noisyir.builds import Ref
 from noisyir.config import Experiment
 from noisyir.provenance import lineage
 from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.tracking.evaluation import Evaluation, eval_digest, recipe, system_of
+from noisyir.tracking.kinds import Kind
+from noisyir.tracking.noise_story import noise_story
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Card:
-    """A run's result: `measures` by system.measure, the model's own ones, and the text for a person."""
+class Version:
+    """A registered version: its number and its tags."""
 
-    measures: Mapping[str, float]
+    version: str
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A model of a run: its own measures, the facts that become tags, and the text for a person."""
+
     own: Mapping[str, float]
-    eval_digest: str | None
+    tags: Mapping[str, str]
     text: str
 
 
-def write_card(experiment: Experiment, store: Store, results: Mapping[str, Ref]) -> Card:
-    """The card of a run that kept `results`: model and comparison, either of which may be missing."""
-    model, comparison = results.get("model"), results.get("comparison")
-    rows: list[Row] = read_parts(store.fs, store.parts(comparison)).to_pylist() if comparison else []
-    system, scored = _system_of(store, model, comparison)
-    parts = [
-        f"**{experiment.name}** {experiment.description}".strip(),
-        *(_origin(experiment, store, model, system) if model else []),
-        *(_table(rows, system, experiment.compare.confidence) if rows else []),
-    ]
+def write_card(
+    exp: Experiment,
+    store: Store,
+    results: Mapping[str, Ref],
+    evaluation: Evaluation,
+    kind: Kind,
+    champion: Version | None,
+) -> Card:
+    """The card of the model of this kind that the run kept; its measures are missing where the run was not scored."""
+    model = results[kind.kept]
+    system = system_of(store, evaluation, model)
+    rows = evaluation.own(system)
+    digest = eval_digest(store.meta(evaluation.scored[system])) if system else None
+    beside = champion if champion and digest and champion.tags.get("eval_digest") == digest else None
+    sections = {
+        "Data": [_data(exp, store, model)],
+        "Noise": [f"- {sentence}" for sentence in noise_story(exp, store, model, list(results.values()))],
+        "Training": [_training(exp, kind, model, system)],
+        "Measures": [*measures_table(evaluation, system, exp.compare.confidence, beside), *_absent(champion, beside)],
+    }
+    text = [_heading(exp), *(f"### {name}\n\n" + "\n".join(lines) for name, lines in sections.items() if lines)]
     return Card(
-        measures={f"{row['system']}.{metric_name(row)}": row["mean"] for row in rows},
-        own={metric_name(row): row["mean"] for row in rows if row["system"] == system},
-        eval_digest=_eval_digest(scored) if scored else None,
-        text="\n\n".join(parts),
+        own={metric_name(row): row["mean"] for row in rows},
+        tags=_tags(exp, store, model, system, rows, digest),
+        text="\n\n".join(text),
     )
+
+
+def run_note(exp: Experiment, evaluation: Evaluation) -> str:
+    """The text of a run that kept no model."""
+    return "\n\n".join([_heading(exp), *measures_table(evaluation, None, exp.compare.confidence)])
 
 
 def metric_name(row: Row) -> str:
@@ -49,73 +72,102 @@ def metric_name(row: Row) -> str:
     return name if row["split"] == "test" else f"{name}.{row['split']}"
 
 
-def usage(uri: str) -> str:
-    """How to load and call the registered model."""
-    return f"""Use it, after `pip install` of the version's requirements (noisyir itself is not needed):
+def usage(kind: Kind, uri: str) -> str:
+    """How to load and call the registered model, and what to expect of it."""
+    return f"""### Use
+
+After `pip install` of the version's requirements (noisyir itself is not needed):
 
 ```python
 import mlflow
 model = mlflow.pyfunc.load_model("{uri}")
-queries = model.predict(["how to parse a date"])
-passages = model.predict(texts, params={{"side": "passage"}})
+{kind.usage}
 ```
 
-The inner product of a query's vector and a passage's is their score."""
+### Limits
+
+- {kind.limits}
+- It was measured on the data above alone; another collection needs judgements of its own."""
 
 
-def _system_of(store: Store, model: Ref | None, comparison: Ref | None) -> tuple[str | None, Meta | None]:
-    """The label in the comparison under which `model` was scored, and that scoring."""
-    if model is None or comparison is None:
-        return None, None
-    for name, metrics in store.meta(comparison).input_refs():
-        if any((meta.key, meta.build) == (model.key, model.build) for meta in lineage(store, [metrics])):
-            return name.removeprefix("metrics."), store.meta(metrics)
-    return None, None
+def _heading(exp: Experiment) -> str:
+    return f"**{exp.name}** {exp.description}".strip()
 
 
-def _eval_digest(scored: Meta) -> str:
-    """What two models were measured by, if equal: judgements, queries, and how they were scored."""
-    judged_by = {name: value for name, value in input_digests(scored.inputs).items() if name != "run"}
-    described = {"inputs": judged_by, "params": scored.params, "version": scored.version}
-    return hashlib.sha256(canonical_json(described).encode()).hexdigest()
+def _tags(
+    exp: Experiment, store: Store, model: Ref, system: str | None, rows: Sequence[Row], digest: str | None
+) -> dict[str, str]:
+    """The facts of a version that do not depend on who ran it."""
+    measures = {metric_name(row): row for row in rows}
+    return {
+        "artifact_key": model.key,
+        "artifact_digest": model.digest,
+        "experiment": exp.name,
+        "recipe": recipe(exp, store, model),
+        "seed": str(exp.seed),
+        **({"system": system} if system else {}),
+        **({"eval_digest": digest} if digest else {}),
+        **{name: f"{row['mean']:.6f}" for name, row in measures.items()},
+        **{f"{name}.{end}": f"{row[end]:.6f}" for name, row in measures.items() for end in ("low", "high")},
+    }
 
 
-def _origin(experiment: Experiment, store: Store, model: Ref, system: str | None) -> list[str]:
+def _data(exp: Experiment, store: Store, model: Ref) -> str:
     sources = {meta.stage: meta for meta in lineage(store, [model])}
-    lines = []
-    if data := sources.get("ingest"):
-        rows = ", ".join(f"{c.rows:,} {name}" for name, c in data.artifacts.items() if c.rows and name != "excluded")
-        lines.append(f"Data: {experiment.data.dataset}: {rows}.")
-    noise = experiment.noise
-    lines.append(
-        f"Noise: {noise.rate:.0%} of the training pairs were given a wrong document ({noise.mechanism})."
-        if noise.rate
-        else "Noise: only what the pairs came with."
-    )
-    settings, start = experiment.train, experiment.model
-    lines.append(
-        f"Model: {start.backbone} from {start.weights}, {start.similarity}; trained by {system or model.stage}, "
-        f"{settings.epochs} epochs of {settings.batch_size} at {settings.learning_rate:g}; seed {experiment.seed}."
-    )
-    commit = store.meta(model).git_commit or "unknown"
-    lines.append(
-        f"Provenance: noisyir {__version__}, commit {commit}, artifact {model.stage}/{model.key}, "
-        f"sha256 {model.digest}; `noisyir trace {model.key[:12]}` shows the rest."
-    )
-    return lines
+    if not (data := sources.get("ingest")):
+        return f"{exp.data.dataset}."
+    rows = ", ".join(f"{c.rows:,} {name}" for name, c in data.artifacts.items() if c.rows and name != "excluded")
+    return f"{exp.data.dataset}: {rows}."
 
 
-def _table(rows: Sequence[Row], system: str | None, confidence: float) -> list[str]:
-    """The comparison in Markdown: a row for a system and split, a column for a measure."""
+def _training(exp: Experiment, kind: Kind, model: Ref, system: str | None) -> str:
+    start = {
+        "model": f"{exp.model.backbone} from {exp.model.weights}, {exp.model.similarity}",
+        "ranker": f"a cross-encoder from {exp.ranker.init.weights}",
+        "reader": f"a span reader from {exp.reader.init.weights}",
+    }[kind.kept]
+    return (
+        f"{start[0].upper()}{start[1:]}; trained by {system or model.stage}; seed {exp.seed}. noisyir {__version__}, "
+        f"artifact {model.stage}/{model.key}, sha256 {model.digest}; `noisyir trace {model.key[:12]}` shows the rest."
+    )
+
+
+def _absent(champion: Version | None, beside: Version | None) -> list[str]:
+    """Why the champion has no row, where there is one that has none."""
+    if champion is None or beside is not None:
+        return []
+    return ["", f"The champion when this was registered, v{champion.version}, was measured by other data."]
+
+
+def measures_table(
+    evaluation: Evaluation, system: str | None, confidence: float, champion: Version | None = None
+) -> list[str]:
+    """The comparison in Markdown, the champion's own measures below: a row for a system and split."""
+    rows = evaluation.rows
+    if not rows:
+        return []
     measures = list(dict.fromkeys(row["measure"] for row in rows))
-    cells = {(row["system"], row["split"], row["measure"]): row for row in rows}
     lines = ["| system | split | " + " | ".join(measures) + " |", "|---" * (len(measures) + 2) + "|"]
     for name, split in dict.fromkeys((row["system"], row["split"]) for row in rows):
-        found = [cells.get((name, split, measure)) for measure in measures]
+        found = {row["measure"]: row for row in evaluation.own(name) if row["split"] == split}
         label = f"**{name}** (this model)" if name == system else name
-        lines.append(f"| {label} | {split} | " + " | ".join(_cell(row) for row in found) + " |")
+        lines.append(f"| {label} | {split} | " + " | ".join(_cell(found.get(measure)) for measure in measures) + " |")
+    for split in dict.fromkeys(row["split"] for row in rows) if champion else ():
+        assert champion is not None
+        known = [_of_champion(champion, {"measure": measure, "split": split}) for measure in measures]
+        label = f"champion, v{champion.version} ({champion.tags.get('system', champion.tags.get('experiment', ''))})"
+        lines.append(f"| {label} | {split} | " + " | ".join(map(_cell, known)) + " |")
     queries = max(row["queries"] for row in rows)
-    return ["\n".join(lines), f"In brackets: {confidence:.0%} bootstrap intervals over {queries:,} queries."]
+    return [*lines, "", f"In brackets: {confidence:.0%} bootstrap intervals over {queries:,} queries."]
+
+
+def _of_champion(champion: Version, about: Row) -> Row | None:
+    """The champion's mean and interval of a measure and split, from its tags."""
+    name = metric_name(about)
+    tags = {"mean": name, "low": f"{name}.low", "high": f"{name}.high"}
+    if not all(tag in champion.tags for tag in tags.values()):
+        return None
+    return {end: float(champion.tags[tag]) for end, tag in tags.items()}
 
 
 def _cell(row: Row | None) -> str:

@@ -6,6 +6,7 @@ MLflow's active run is thread-local, and an engine may call stages in other thre
 
 import json
 import logging
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, wraps
@@ -17,7 +18,7 @@ from noisyir.builds import Meta, Ref
 from noisyir.config import Experiment
 from noisyir.provenance import git_commit
 from noisyir.store import Store
-from noisyir.tracking import MODEL_NAME, Tracker
+from noisyir.tracking import Tracker
 from noisyir.tracking.backend import Backend, connect, exclusive
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Metric
 
     from noisyir.plan import Step
+    from noisyir.tracking.card import Card
+    from noisyir.tracking.evaluation import Evaluation
+    from noisyir.tracking.kinds import Kind
 
 log = logging.getLogger("noisyir")
 
@@ -139,31 +143,61 @@ class MlflowTracker(Tracker):
         self._client.set_terminated(run_id, "FAILED" if isinstance(error, Exception) else "KILLED")
 
     def finish(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
-        """Keep measures and report in the parent run, register the model; named by the facts it returns."""
+        """Keep measures and report in the parent run, register the models; what it returns names them."""
         return self._conclude(store, results) or {}
 
     @_unless_lost
     def _conclude(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
-        from noisyir.tracking.card import write_card
-        from noisyir.tracking.registry import register_retriever
+        from noisyir.tracking.card import metric_name, run_note, write_card
+        from noisyir.tracking.evaluation import read_evaluation
+        from noisyir.tracking.kinds import KINDS
+        from noisyir.tracking.registry import champion_of
 
-        parent, card = self._parent, write_card(self.experiment, store, results)
-        facts = {"mlflow_run": parent}
+        parent, evaluation = self._parent, read_evaluation(store, results.get("comparison"))
+        cards = {
+            kind: write_card(
+                self.experiment, store, results, evaluation, kind, champion_of(self._backend, kind.name)
+            )
+            for kind in KINDS
+            if kind.kept in results
+        }  # fmt: skip
+        for row in evaluation.rows:
+            self._add(parent, f"{row['system']}.{metric_name(row)}", row["mean"])
+        self._send()
+        first = next(iter(cards.values()), None)
+        self._set_tags(parent, {"mlflow.note.content": first.text if first else run_note(self.experiment, evaluation)})
+        self._keep_files(store, results, evaluation)
+        facts = {"mlflow_run": parent, **self._register(store, results, cards)}
         if page := self._backend.page(self._experiment_id, parent):
             facts["mlflow_page"] = page
-        for name, value in card.measures.items():
-            self._add(parent, name, value)
-        self._send()
-        self._set_tags(parent, {"mlflow.note.content": card.text})
-        if report := results.get("report"):
-            self._client.log_artifacts(parent, str(store.folder(report)), "report")
-        if model := results.get("model"):
-            folder, tags = store.folder(model), self._common_tags | {"experiment": self.experiment.name}
-            with exclusive(self.home):
-                number = register_retriever(self._backend, model, folder, run_id=parent, card=card, tags=tags)
-            facts["registered"] = f"{MODEL_NAME} v{number}"
         self._client.set_terminated(parent, "FINISHED")
         return facts
+
+    def _keep_files(self, store: Store, results: Mapping[str, Ref], evaluation: "Evaluation") -> None:
+        """The report, and every system's values query by query, so that models can be compared without the store."""
+        import pyarrow.parquet as pq
+
+        from noisyir.tracking.evaluation import PER_QUERY, per_query
+
+        if report := results.get("report"):
+            self._client.log_artifacts(self._parent, str(store.folder(report)), "report")
+        if evaluation.scored:
+            folder, _, name = PER_QUERY.rpartition("/")
+            with tempfile.TemporaryDirectory() as temporary:
+                path = Path(temporary) / name
+                pq.write_table(per_query(store, evaluation), path)
+                self._client.log_artifact(self._parent, str(path), folder)
+
+    def _register(self, store: Store, results: Mapping[str, Ref], cards: "Mapping[Kind, Card]") -> dict[str, str]:
+        from noisyir.tracking.registry import Origin, register
+
+        made, origin = [], Origin(self._parent, self._experiment_id, self._common_tags)
+        with exclusive(self.home):
+            for kind, card in cards.items():
+                model = results[kind.kept]
+                number = register(self._backend, kind, model, store.folder(model), card, origin)
+                made.append(f"{kind.name} v{number}")
+        return {"registered": ", ".join(made)} if made else {}
 
     # MLflow -------------------------------------------------------------------------------------------------
 

@@ -1,80 +1,140 @@
-"""The model registry: trained retrievers under one name, found again by the digest of their files."""
+"""The model registry: trained models under one name a kind, found again by the digest of their files."""
 
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from noisyir.builds import Ref
 from noisyir.errors import StoreError
-from noisyir.tracking import MODEL_NAME
 from noisyir.tracking.backend import Backend, connect
-from noisyir.tracking.card import Card, usage
+from noisyir.tracking.card import Card, Version, usage
+from noisyir.tracking.kinds import Kind
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
-CHALLENGER = "challenger"
-_ABOUT = "Dense retrievers trained by noisyir: texts in, one vector a text out.  `challenger` is the newest."
-_REQUIRED = ("numpy", "safetensors", "sentence-transformers", "tokenizers", "torch", "transformers")
-_EXAMPLE = (["how to parse a date"], {"side": "query"})
+CHALLENGER, CHAMPION = "challenger", "champion"
+_ABOUT = """{about}
+
+`champion` passed the gate of `noisyir promote`; `challenger` is the newest. Each version's page is a card: data, noise,
+measures, use, limits. What its tags mean, and how a version becomes champion, is told in docs/registry.md."""
+_OF_PROMOTION = "promot"  # begins the tags that registering leaves alone
 
 
-def register_retriever(
-    backend: Backend, model: Ref, folder: Path, *, run_id: str, card: Card, tags: Mapping[str, str]
-) -> str:
+@dataclass(frozen=True)
+class Registered:
+    """A registered version, and the artifact behind it."""
+
+    name: str
+    version: str
+    key: str
+    digest: str
+    experiment: str
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The MLflow run that a version comes from, and what is known of it beyond the model: tags of every version."""
+
+    run_id: str
+    experiment_id: str
+    tags: Mapping[str, str]
+
+
+def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, origin: Origin) -> str:
     """The registered version of a model artifact, by number; the `challenger` alias points at it afterwards.
 
     folder holds the artifact's files.  The same bytes are registered once: another call for them only brings the
-    version's tags and description up to date.  Call it under `backend.exclusive`.
+    version's tags and description up to date, if it measured anything.  Call it under `backend.exclusive`.
     """
-    with backend.current():
-        return _register(backend, model, folder, run_id=run_id, card=card, tags=tags)
-
-
-def _register(backend: Backend, model: Ref, folder: Path, *, run_id: str, card: Card, tags: Mapping[str, str]) -> str:
     client = backend.client
-    if not client.search_registered_models(f"name = '{MODEL_NAME}'"):
-        client.create_registered_model(MODEL_NAME, description=_ABOUT)
-    same_bytes = client.search_model_versions(f"name = '{MODEL_NAME}' and tags.artifact_digest = '{model.digest}'")
-    number = str(same_bytes[0].version) if same_bytes else _upload(backend, model, folder, run_id, card)
-    facts = {
-        "artifact_key": model.key,
-        "artifact_digest": model.digest,
-        **({"eval_digest": card.eval_digest} if card.eval_digest else {}),
-        **{name: f"{value:.6f}" for name, value in card.own.items()},
-        **tags,
-    }
-    for name, value in facts.items():
-        client.set_model_version_tag(MODEL_NAME, number, name, value)
-    text = f"{card.text}\n\n{usage(f'models:/{MODEL_NAME}/{number}')}"
-    client.update_model_version(MODEL_NAME, number, description=text)
-    client.set_registered_model_alias(MODEL_NAME, CHALLENGER, number)
+    with backend.current():
+        about = _ABOUT.format(about=kind.about)
+        if not client.search_registered_models(f"name = '{kind.name}'"):
+            client.create_registered_model(kind.name, description=about)
+        elif client.get_registered_model(kind.name).description != about:
+            client.update_registered_model(kind.name, description=about)
+        same_bytes = client.search_model_versions(f"name = '{kind.name}' and tags.artifact_digest = '{model.digest}'")
+        number = str(same_bytes[0].version) if same_bytes else _upload(backend, kind, model, folder, card, origin)
+        if card.own or not same_bytes:
+            _describe(backend, kind, number, card, origin)
+        client.set_registered_model_alias(kind.name, CHALLENGER, number)
     return number
 
 
-def artifact_key(uri: str, home: Path) -> str:
-    """The artifact key behind `models:/NAME@ALIAS` or `models:/NAME/VERSION`.  StoreError when there is none."""
-    return str(_find(uri, home).tags["artifact_key"])
+def champion_of(backend: Backend, name: str) -> Version | None:
+    """The version that the alias `champion` names; None where the model has none, or is not registered at all."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        found = backend.client.get_model_version_by_alias(name, CHAMPION)
+    except MlflowException as error:  # an alias that is not set, and a model that is not there
+        if error.error_code not in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
+            raise
+        return None
+    return Version(str(found.version), found.tags)
 
 
-def _find(uri: str, home: Path) -> "ModelVersion":
-    backend = connect(home)
+def registered(uri: str, home: Path) -> Registered:
+    """The version behind `models:/NAME@ALIAS` or `models:/NAME/VERSION`.  StoreError when there is none."""
+    found = find_version(connect(home), uri)
+    tags = found.tags
+    return Registered(
+        found.name, str(found.version), tags["artifact_key"], tags["artifact_digest"], tags.get("experiment", "")
+    )
+
+
+def find_version(backend: Backend, uri: str) -> "ModelVersion":
+    """The version that a URI names.  StoreError when there is none, or when noisyir did not register it."""
     from mlflow.exceptions import MlflowException
 
     path = uri.removeprefix("models:/")
     try:
         if "@" in path:
-            return backend.client.get_model_version_by_alias(*path.rsplit("@", 1))
-        name, _, number = path.rpartition("/")
-        return backend.client.get_model_version(name, number)
+            found = backend.client.get_model_version_by_alias(*path.rsplit("@", 1))
+        else:
+            name, _, number = path.rpartition("/")
+            found = backend.client.get_model_version(name, number)
     except MlflowException as error:
         raise StoreError(f"no registered model {uri} at {backend.uri}: {str(error).splitlines()[0]}") from error
+    if "artifact_digest" not in found.tags:
+        raise StoreError(f"{uri} has no tag artifact_digest: noisyir did not register it, or not to the end")
+    return found
 
 
-def _upload(backend: Backend, model: Ref, folder: Path, run_id: str, card: Card) -> str:
+def _describe(backend: Backend, kind: Kind, number: str, card: Card, origin: Origin) -> None:
+    """Tags and description of a version; what an earlier evaluation said of it goes."""
+    client, path = backend.client, f"#/experiments/{origin.experiment_id}/runs/{origin.run_id}"
+    tags = {**card.tags, **origin.tags, "evaluation_run": origin.run_id}
+    if page := _page(backend.uri):
+        tags["mlflow_run_url"] = f"{page}/{path}"
+    for name in client.get_model_version(kind.name, number).tags:
+        if name not in tags and not name.startswith(_OF_PROMOTION):
+            client.delete_model_version_tag(kind.name, number, name)
+    for name, value in tags.items():
+        client.set_model_version_tag(kind.name, number, name, value)
+    links = [f"- MLflow run with settings, per-query values and report: [{origin.run_id}]({path})"]
+    if flow_run := origin.tags.get("flow_run"):
+        url = origin.tags.get("flow_run_url")
+        links.append(f"- Prefect flow run: [{flow_run}]({url})" if url else f"- Prefect flow run: {flow_run}")
+    parts = [card.text, usage(kind, f"models:/{kind.name}/{number}"), "### Links\n\n" + "\n".join(links)]
+    client.update_model_version(kind.name, number, description="\n\n".join(parts))
+
+
+def _page(uri: str) -> str | None:
+    """Where a server shows its pages, without a password that the address may hold; None for a database."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https"):
+        return None
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+
+
+def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, origin: Origin) -> str:
     """Copy the model into MLflow, which must outlive the store's clean-up, and make a version of it.
 
     With explicit ids throughout: mlflow's `log_model` would act on process-wide and thread-local state.
@@ -85,20 +145,21 @@ def _upload(backend: Backend, model: Ref, folder: Path, run_id: str, card: Card)
 
     from noisyir.models.transformer_tower import quietly
 
-    client = backend.client
-    run = client.get_run(run_id)
+    client, run_id = backend.client, origin.run_id
+    params = client.get_run(run_id).data.params
     logged = client.create_logged_model(
-        run.info.experiment_id, MODEL_NAME, source_run_id=run_id, params=run.data.params, model_type="retriever"
+        origin.experiment_id, kind.name, source_run_id=run_id, params=params, model_type=kind.noun
     )
     client.log_outputs(run_id, [LoggedModelOutput(logged.model_id, step=0)])
-    with tempfile.TemporaryDirectory() as temporary, quietly():  # the example is encoded, to learn the signature
+    rows, settings = kind.example
+    with tempfile.TemporaryDirectory() as temporary, quietly():  # the example is predicted, to learn the signature
         packed = Path(temporary) / "model"
         pyfunc.save_model(
             packed,
-            python_model=str(Path(__file__).with_name("pyfunc_model.py")),
-            artifacts={"encoder": str(folder)},
-            pip_requirements=_requirements(),
-            input_example=_EXAMPLE,
+            python_model=str(Path(__file__).with_name(kind.code)),
+            artifacts={kind.folder: str(folder)},
+            pip_requirements=_requirements(kind),
+            input_example=rows if settings is None else (rows, dict(settings)),
             mlflow_model=Model(
                 artifact_path=logged.artifact_location,
                 model_uuid=logged.model_id,
@@ -112,10 +173,10 @@ def _upload(backend: Backend, model: Ref, folder: Path, run_id: str, card: Card)
     values = [Metric(name, value, now, 0, model_id=logged.model_id) for name, value in card.own.items()]
     client.log_batch(run_id, metrics=values)
     client.finalize_logged_model(logged.model_id, LoggedModelStatus.READY)
-    made = client.create_model_version(MODEL_NAME, logged.model_uri, run_id, model_id=logged.model_id)
+    made = client.create_model_version(kind.name, logged.model_uri, run_id, model_id=logged.model_id)
     return str(made.version)
 
 
-def _requirements() -> list[str]:
+def _requirements(kind: Kind) -> list[str]:
     """What the model needs besides MLflow, as installed here; without local labels such as +cpu."""
-    return [f"{name}=={version(name).split('+')[0]}" for name in _REQUIRED]
+    return [f"{name}=={version(name).split('+')[0]}" for name in kind.requirements]

@@ -1,0 +1,37 @@
+"""Promotion as a Prefect flow: for a deployment, by hand or on a schedule after the nightly training."""
+
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+from prefect.runtime import flow_run
+from prefect.states import Completed
+
+from noisyir.config import PromoteParams, default_home
+from noisyir.store import Store
+from noisyir.tracking import promote as registry
+
+
+@flow(name="promote", flow_run_name="{model}", persist_result=False)
+def promote(
+    model: str = "noisyir-retriever",
+    version: str | None = None,
+    params: PromoteParams = PromoteParams(),  # noqa: B008 - frozen
+    roll_back: bool = False,
+    store: str | None = None,
+) -> Any:
+    """Make a registered model the champion if it passes the gate; a refusal completes, too, and says why.
+
+    model: noisyir-retriever, noisyir-ranker or noisyir-reader.  version: its number; the challenger if none is given.
+    params: what is compared and the thresholds.
+    roll_back: make the champion before the present one champion again instead.
+    store: folder or fsspec URL of the artifacts, which holds the log.
+    """
+    home, run = default_home(), str(flow_run.id)
+    artifacts = Store(store or home / "store", home=home)
+    if roll_back:
+        decision = registry.roll_back(model, store=artifacts, flow_run=run)
+    else:
+        decision = registry.promote(model, version, params, store=artifacts, flow_run=run)
+    create_markdown_artifact(decision.page(), key=decision.model, description=decision.summary)
+    return Completed(message=decision.summary)

@@ -1,0 +1,260 @@
+"""Challengers become champions, or do not; champions step back.  Every decision is logged before it takes effect."""
+
+import getpass
+import hashlib
+import socket
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from noisyir.config import PromoteParams
+from noisyir.errors import StoreError
+from noisyir.eval.promotion import Measured, chosen_measure, rule
+from noisyir.schemas import METRICS
+from noisyir.store import Store
+from noisyir.tracking.backend import Backend, connect, exclusive
+from noisyir.tracking.card import Version
+from noisyir.tracking.decision import Decision
+from noisyir.tracking.evaluation import PER_QUERY
+from noisyir.tracking.kinds import Kind, kind_of
+from noisyir.tracking.registry import CHALLENGER, CHAMPION, champion_of, find_version
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+
+def promote(
+    name: str, version: str | None, params: PromoteParams, *, store: Store, flow_run: str | None = None
+) -> Decision:
+    """Decide whether a version, the challenger unless one is named, becomes champion, and do it.
+
+    Nothing but MLflow is needed of the models; the store keeps the log.  StoreError or ConfigError where there is
+    nothing to decide: no such version, or a measure that was not taken.
+    """
+    kind = kind_of(name)
+    with _registry(store) as backend:
+        found = find_version(backend, f"models:/{kind.name}" + (f"/{version}" if version else f"@{CHALLENGER}"))
+        challenger = Version(str(found.version), found.tags)
+        champion = champion_of(backend, kind.name)
+        line = _line(kind, challenger, champion, flow_run)
+        if champion and champion.version == challenger.version:
+            return Decision(
+                verdict="already champion", reasons=("nothing to do",), champion_after=champion.version, **line
+            )
+        stepped_back = None if version else _rolled_back(store, kind, challenger)
+        if stepped_back:
+            reason = f"it was rolled back at {stepped_back}; --version {challenger.version} has it judged nevertheless"
+            after = champion.version if champion else None
+            decision = Decision(verdict="refused", reasons=(reason,), champion_after=after, **line)
+        else:
+            decision = _judged(backend, kind, challenger, champion, params, line)
+        _carry_out(backend, store, decision)
+    return decision
+
+
+def roll_back(name: str, *, store: Store, flow_run: str | None = None) -> Decision:
+    """Make the champion before the present one champion again, as the log has it.
+
+    StoreError where there is no champion, or the log knows none before it.
+    """
+    kind = kind_of(name)
+    with _registry(store) as backend:
+        champion = champion_of(backend, kind.name)
+        if champion is None:
+            raise StoreError(f"{kind.name} has no champion to roll back")
+        earlier = before(decisions(store, kind.name), champion.version)
+        if earlier is None:
+            raise StoreError(
+                f"{kind.name} v{champion.version}: the log in {store.url} knows no champion before it; "
+                f"promote another: noisyir promote {kind.name} --version N"
+            )
+        restored = find_version(backend, f"models:/{kind.name}/{earlier}")
+        decision = Decision(
+            verdict="rolled back",
+            reasons=(f"v{earlier} is champion again",),
+            champion_after=earlier,
+            versions=_facts(champion, Version(earlier, restored.tags)),
+            **_line(kind, champion, champion, flow_run),
+        )
+        _carry_out(backend, store, decision)
+    return decision
+
+
+def before(log: Sequence[Mapping[str, Any]], champion: str) -> str | None:
+    """The version that was champion before this champion, by a log, newest first; None where it knows none.
+
+    The log is played from its beginning.  What it says was champion before each line counts more than what the line
+    before said comes after: a process may die between its line and the alias, and people set aliases by hand.
+    """
+    stack: list[str] = []
+    for line in reversed([line for line in log if line["verdict"] in ("promoted", "rolled back")]):
+        _make_top(stack, line["champion_before"])
+        if line["verdict"] == "promoted":
+            stack.append(line["champion_after"])
+        else:
+            stack.pop()
+            _make_top(stack, line["champion_after"])
+    _make_top(stack, champion)
+    return stack[-2] if len(stack) > 1 else None
+
+
+def _make_top(stack: list[str], champion: str | None) -> None:
+    """Take champions off until this one is the last; one that is not there had none before that the log knows."""
+    while stack and stack[-1] != champion:
+        stack.pop()
+    if not stack and champion is not None:
+        stack.append(champion)
+
+
+def decisions(store: Store, name: str | None = None) -> list[dict[str, Any]]:
+    """The log, newest first: of one registered model, or of all."""
+    wanted = kind_of(name).name if name else None
+    return [line for line in store.promotions() if wanted in (None, line["model"])]
+
+
+@contextmanager
+def _registry(store: Store) -> Iterator[Backend]:
+    """MLflow, held against others of this machine.  StoreError for what it refuses."""
+    backend = connect(store.home)
+    from mlflow.exceptions import MlflowException
+
+    try:
+        with exclusive(store.home), backend.current():
+            yield backend
+    except MlflowException as error:
+        raise StoreError(f"MLflow at {backend.uri}: {str(error).splitlines()[0]}") from error
+
+
+def _rolled_back(store: Store, kind: Kind, challenger: Version) -> str | None:
+    """When the version was rolled back, if that was the last that became of it."""
+    became = ("promoted", "rolled back")
+    lines = (line for line in decisions(store, kind.name) if line["version"] == challenger.version)
+    last = next((line for line in lines if line["verdict"] in became), None)
+    return str(last["when"]) if last and last["verdict"] == "rolled back" else None
+
+
+def _line(kind: Kind, about: Version, champion: Version | None, flow_run: str | None) -> dict[str, Any]:
+    """What every decision says."""
+    return {
+        "model": kind.name,
+        "version": about.version,
+        "champion_before": champion.version if champion else None,
+        "when": datetime.now(UTC).isoformat(timespec="microseconds"),
+        "who": f"{getpass.getuser()}@{socket.gethostname()}",
+        "flow_run": flow_run,
+    }
+
+
+def _judged(
+    backend: Backend,
+    kind: Kind,
+    challenger: Version,
+    champion: Version | None,
+    params: PromoteParams,
+    line: Mapping[str, Any],
+) -> Decision:
+    """The gate's ruling on a version, with what it rests on."""
+    own, other = (_own_values(backend, one.tags if one else {}) for one in (challenger, champion))
+    split = params.split or _split_of(own)
+    of_split = own.filter(_equal(own["split"], split))
+    known = dict.fromkeys(of_split["measure"].to_pylist())
+    measure = chosen_measure(list(known), params.measure, kind.measure) if known else params.measure
+    measured = _measured(challenger, own, measure, split)
+    rival = _measured(champion, other, measure, split) if champion else None
+    means = _seed_means(backend, kind, challenger, measure, split)
+    ruling = rule(measured, rival, means, params, _generator(challenger, champion, measure, split))
+    return Decision(
+        verdict="promoted" if ruling.promoted else "refused",
+        reasons=ruling.reasons,
+        champion_after=challenger.version if ruling.promoted else line["champion_before"],
+        measure=measure,
+        split=split,
+        numbers=ruling.numbers,
+        thresholds=params.model_dump(mode="json"),
+        versions={
+            key: value for one in (champion, challenger) if one for key, value in _facts(one.version, one.tags).items()
+        },
+        **line,
+    )
+
+
+def _carry_out(backend: Backend, store: Store, decision: Decision) -> None:
+    """Log, then set the alias, then tell it by tags: who dies in between has left a line that says what was meant."""
+    when = datetime.fromisoformat(decision.when)
+    store.record_promotion(f"{when:%Y%m%dT%H%M%S%f}-{decision.model}", asdict(decision))
+    if decision.champion_after not in (None, decision.champion_before):
+        backend.client.set_registered_model_alias(decision.model, CHAMPION, decision.champion_after)
+    tags = {"promotion": decision.verdict, "promotion_summary": decision.summary, "promotion_decided_at": decision.when}
+    if decision.verdict == "promoted":
+        tags["promoted_at"] = decision.when
+    for name, value in tags.items():
+        backend.client.set_model_version_tag(decision.model, decision.version, name, value)
+
+
+# What the gate is given -----------------------------------------------------------------------------------------
+
+
+def _own_values(backend: Backend, tags: Mapping[str, str]) -> "pa.Table":
+    """measure, split, query_id, value of a version's own evaluation, from its MLflow run; no rows where it has none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not (run := tags.get("evaluation_run")) or not (system := tags.get("system")):
+        return METRICS.schema.empty_table()
+    with tempfile.TemporaryDirectory() as temporary:
+        try:
+            table = pq.read_table(backend.client.download_artifacts(run, PER_QUERY, temporary))
+        except (OSError, pa.ArrowInvalid) as error:
+            raise StoreError(f"cannot read {PER_QUERY} of the MLflow run {run}: {error}") from error
+    return table.filter(_equal(table["system"], system)).select(METRICS.schema.names)
+
+
+def _equal(column: "pa.ChunkedArray", value: str) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.equal(column, value)
+
+
+def _split_of(table: "pa.Table") -> str:
+    """The split that promotion looks at: test where it was measured, else dev."""
+    known = set(table["split"].to_pylist())
+    return next((split for split in ("test", "dev") if split in known), "test")
+
+
+def _measured(one: Version, values: "pa.Table", measure: str | None, split: str) -> Measured:
+    rows = values.filter(_equal(values["split"], split))
+    rows = rows.filter(_equal(rows["measure"], measure or ""))
+    by_query = dict(zip(rows["query_id"].to_pylist(), rows["value"].to_pylist(), strict=True))
+    return Measured(one.version, one.tags.get("eval_digest"), by_query)
+
+
+def _seed_means(backend: Backend, kind: Kind, challenger: Version, measure: str | None, split: str) -> dict[str, float]:
+    """The measure's mean by seed, of the newest version each with this recipe and evaluation."""
+    from noisyir.tracking.card import metric_name
+
+    alike = ("recipe", "eval_digest")
+    if measure is None or not {"seed", *alike} <= set(challenger.tags):
+        return {}
+    wanted = " and ".join(f"tags.{tag} = '{challenger.tags[tag]}'" for tag in alike)
+    found = backend.client.search_model_versions(f"name = '{kind.name}' and {wanted}")
+    tags = [dict(version.tags) for version in sorted(found, key=lambda one: int(one.version))]
+    name = metric_name({"measure": measure, "split": split})
+    return {of["seed"]: float(of[name]) for of in (*tags, challenger.tags) if name in of and "seed" in of}
+
+
+def _facts(*versions: Version) -> dict[str, dict[str, str]]:
+    told = ("artifact_key", "artifact_digest", "eval_digest", "evaluation_run", "experiment", "recipe", "seed")
+    return {one.version: {name: one.tags[name] for name in told if name in one.tags} for one in versions}
+
+
+def _generator(challenger: Version, champion: Version | None, measure: str | None, split: str) -> "np.random.Generator":
+    """The same two models give the same interval, whoever asks."""
+    import numpy as np
+
+    digests = [one.tags["artifact_digest"] if one else "" for one in (challenger, champion)]
+    text = "/".join(["promotion", *digests, measure or "", split])
+    return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16]))
