@@ -1,6 +1,7 @@
 """What the flows share: an experiment is read, run with its stages as tasks, and perhaps watched by a caller."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 
 from prefect.runtime import flow_run
@@ -50,20 +51,20 @@ def run_in_flow(
     home = default_home()
     artifacts = Store(store or home / "store", home=home)
     artifacts.check_writable()
-    tracker, observer = _watchers.get() or (open_tracker(experiment=exp, home=home), Silent())
+    tracker, observer = watchers() or (open_tracker(experiment=exp, home=home), Silent())
     tracker.tag("flow_run", str(flow_run.id))
     both = Several([observer, tracker])
-    here = through_tasks(store=artifacts, runtime=runtime, observer=both)
-    outcome = runs.run_experiment(
-        exp,
-        choice,
-        store=artifacts,
-        runtime=runtime,
-        tracker=tracker,
-        observer=observer,
-        run_step=Dispatch(pools, exp, artifacts, runtime, tracker, here),
-        elsewhere=pools.elsewhere,
-    )
+    with through_tasks(store=artifacts, runtime=runtime, observer=both) as here:
+        outcome = runs.run_experiment(
+            exp,
+            choice,
+            store=artifacts,
+            runtime=runtime,
+            tracker=tracker,
+            observer=observer,
+            run_step=Dispatch(pools, exp, artifacts, runtime, tracker, here),
+            elsewhere=pools.elsewhere,
+        )
     show(outcome, artifacts)
     return outcome
 
@@ -82,16 +83,28 @@ def run_watched(
 
     The caller's tracker and observer follow it; errors are the stages' own, as with `noisyir.runs.run_experiment`.
     """
+    with watched(tracker, observer):
+        return flow(
+            experiment=exp,
+            to=choice.to,
+            only=choice.only,
+            refresh=choice.refresh,
+            store=store.url,
+            runtime=runtime,
+        )
+
+
+@contextmanager
+def watched(tracker: Tracker, observer: Observer) -> Iterator[None]:
+    """Have the flow that is called here tell this tracker and this observer."""
     token = _watchers.set((tracker, observer))
     try:
         with embedded():
-            return flow(
-                experiment=exp,
-                to=choice.to,
-                only=choice.only,
-                refresh=choice.refresh,
-                store=store.url,
-                runtime=runtime,
-            )
+            yield
     finally:
         _watchers.reset(token)
+
+
+def watchers() -> tuple[Tracker, Observer] | None:
+    """Whom the caller of this flow brought along."""
+    return _watchers.get()

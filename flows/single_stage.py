@@ -48,7 +48,8 @@ def single_stage(
     tracker.tag("flow_run", str(flow_run.id))
     if step.stage.ready:
         step.stage.ready(step.params)
-    execute(plan, choice, artifacts, through_tasks(store=artifacts, runtime=runtime, observer=tracker))
+    with through_tasks(store=artifacts, runtime=runtime, observer=tracker) as run_step:
+        execute(plan, choice, artifacts, run_step)
 
 
 def _check_same(step: Step, dispatched: Dispatched) -> None:

@@ -139,6 +139,7 @@ def _bench(groups: _Groups) -> None:
     command.add_argument("--suite", default="pydocs", metavar="NAME", help="a suite, or a .yaml file (default pydocs)")
     command.add_argument("--seeds", type=int, metavar="N", help="seeds 0 to N - 1 instead of the suite's")
     command.add_argument("--jobs", type=int, metavar="N", help="steps at a time (default: one a core)")
+    command.add_argument("--engine", choices=("local", "prefect"), default="local", help="who calls the stages")
     command.add_argument("--out", metavar="DIR", help="copy the page and its tables there")
     command.add_argument("--refresh", metavar="STAGE", action="append", default=[], help="rebuild it (repeatable)")
     command.add_argument("--dry-run", action="store_true", help="show what is cached and what would run")

@@ -1,8 +1,13 @@
 """What each verb of the command line does, one file each: `run(args)` returns the exit code."""
 
+import sys
 from argparse import Namespace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 from noisyir.config import default_home
+from noisyir.errors import ConfigError
 from noisyir.store import Store
 
 
@@ -10,3 +15,16 @@ def open_store(args: Namespace) -> Store:
     """The store named on the command line, or the one in noisyir's home."""
     home = default_home()
     return Store(args.store or home / "store", home=home)
+
+
+def prefect_engine(flow: str) -> Any:
+    """The module of a flow, which is found by name: the library does not know the orchestrator."""
+    if (Path.cwd() / "flows").is_dir():
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return import_module(f"flows.{flow}")
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"--engine prefect needs prefect and noisyir's flows ({error.name} is not importable): run it in a "
+            "checkout or the image, after pip install 'noisyir[orchestrate]'; --engine local works anywhere"
+        ) from error

@@ -6,36 +6,34 @@ from argparse import Namespace
 from pathlib import Path
 
 from noisyir import experiments
-from noisyir.commands import open_store
-from noisyir.config import Suite
+from noisyir.commands import open_store, prefect_engine
+from noisyir.config import Runtime, Suite
 from noisyir.console import observer_for, print_forecast, stdout_console
-from noisyir.errors import ConfigError, StoreError
-from noisyir.parallel import execute_side_by_side
+from noisyir.errors import StoreError
+from noisyir.observe import Observer
+from noisyir.parallel import at_once, execute_side_by_side
 from noisyir.plan import Choice, forecast
 from noisyir.reader_pipelines import bench_of
-from noisyir.runs import run_plan
+from noisyir.runs import Outcome, run_plan
 from noisyir.stage import Result
-from noisyir.tracking import open_tracker
+from noisyir.store import Store
+from noisyir.tracking import Tracker, open_tracker
 
 
 def run(args: Namespace) -> int:
     """Run a suite, from where an earlier run stopped, and copy its table and page out."""
     suite = _suite(args)
-    plan, choice, store = bench_of(suite), Choice(refresh=tuple(args.refresh)), open_store(args)
+    choice, store = Choice(refresh=tuple(args.refresh)), open_store(args)
     if args.dry_run:
-        print_forecast(forecast(plan, choice, store))
+        print_forecast(forecast(bench_of(suite), choice, store))
         return 0
     store.check_writable()
     runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
-    jobs = runtime.cpu_threads if args.jobs is None else args.jobs
-    runtime = runtime.model_copy(update={"steps_at_once": jobs})
+    runtime = at_once(runtime, args.jobs)
+    engine = _here if args.engine == "local" else prefect_engine("bench_noise").run_suite
     tracker = open_tracker(experiment=suite.experiment, home=store.home, enabled=False)
     with observer_for(sys.stderr) as observer:
-
-        def steps() -> dict[str, Result]:
-            return execute_side_by_side(plan, choice, store, runtime, observer)
-
-        outcome = run_plan(plan, choice, steps, name=suite.name, settings=suite, store=store, tracker=tracker)
+        outcome = engine(suite, choice, store=store, runtime=runtime, tracker=tracker, observer=observer)
     folder = store.folder(outcome.kept["bench_page"])
     out = stdout_console()
     out.print((folder / "bench.md").read_text(encoding="utf-8"), markup=False)
@@ -46,13 +44,20 @@ def run(args: Namespace) -> int:
     return 0
 
 
+def _here(
+    suite: Suite, choice: Choice, *, store: Store, runtime: Runtime, tracker: Tracker, observer: Observer
+) -> Outcome:
+    plan = bench_of(suite)
+
+    def steps() -> dict[str, Result]:
+        return execute_side_by_side(plan, choice, store, runtime, observer)
+
+    return run_plan(plan, choice, steps, name=suite.name, settings=suite, store=store, tracker=tracker)
+
+
 def _suite(args: Namespace) -> Suite:
     suite = experiments.load_suite(args.suite, [text for text in args.overrides if not experiments.is_runtime(text)])
-    if args.seeds is None:
-        return suite
-    if args.seeds < 1:
-        raise ConfigError("--seeds wants a number of seeds, at least 1")
-    return suite.model_copy(update={"seeds": tuple(range(args.seeds))})
+    return experiments.with_seeds(suite, args.seeds)
 
 
 def _copied(folder: Path, out: Path) -> Path:

@@ -4,18 +4,15 @@ import json
 import sys
 from argparse import Namespace
 from dataclasses import asdict
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from noisyir import experiments
-from noisyir.commands import open_store
+from noisyir.commands import open_store, prefect_engine
 from noisyir.config import Experiment
 from noisyir.console import observer_for, print_absences, print_costs, print_outcome
 from noisyir.costs.forecast import lines_of, totals
 from noisyir.costs.rates import Machine
 from noisyir.costs.table import forecast_json
-from noisyir.errors import ConfigError
 from noisyir.plan import Choice, forecast
 from noisyir.provenance import without_inputs
 from noisyir.reader_pipelines import pipeline_of
@@ -23,8 +20,6 @@ from noisyir.runs import Outcome, run_experiment
 from noisyir.store import Store
 from noisyir.tables import read_parts
 from noisyir.tracking import open_tracker
-
-PREFECT_ENGINE = "flows.train_{}"  # found by name: the library does not know the orchestrator
 
 
 def run(args: Namespace) -> int:
@@ -38,7 +33,7 @@ def run(args: Namespace) -> int:
         return 0
     store.check_writable()
     tracker = open_tracker(experiment=exp, home=store.home, enabled=not args.no_track)
-    engine = run_experiment if args.engine == "local" else _prefect_engine(exp.task)
+    engine = run_experiment if args.engine == "local" else prefect_engine(f"train_{exp.task}").run_experiment
     with observer_for(sys.stderr) as observer:
         outcome = engine(exp, choice, store=store, runtime=runtime, tracker=tracker, observer=observer)
     if args.json:
@@ -59,18 +54,6 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *,
         return
     print_costs(exp, lines, sizes, machine)
     print_absences(absences)
-
-
-def _prefect_engine(task: str) -> Any:
-    if (Path.cwd() / "flows").is_dir():
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        return import_module(PREFECT_ENGINE.format(task)).run_experiment
-    except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"--engine prefect needs prefect and noisyir's flows ({error.name} is not importable): run it in a "
-            "checkout or the image, after pip install 'noisyir[orchestrate]'; --engine local works anywhere"
-        ) from error
 
 
 def describe(outcome: Outcome, store: Store) -> dict[str, Any]:

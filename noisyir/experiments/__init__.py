@@ -40,6 +40,15 @@ def load_suite(name_or_path: str, overrides: Sequence[str] = ()) -> Suite:
     return _validated(Suite, _with(_read(name_or_path, "suites"), overrides), name_or_path)
 
 
+def with_seeds(suite: Suite, count: int | None) -> Suite:
+    """The suite with seeds 0 to `count` - 1 instead of its own; None leaves those."""
+    if count is None:
+        return suite
+    if count < 1:
+        raise ConfigError("--seeds wants a number of seeds, at least 1")
+    return suite.model_copy(update={"seeds": tuple(range(count))})
+
+
 def load_runtime(overrides: Sequence[str]) -> Runtime:
     """The machine's settings from `runtime.key=value` overrides.  ConfigError as `load`.
 

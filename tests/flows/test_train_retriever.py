@@ -203,8 +203,8 @@ def test_another_error_is_tried_once_more(store: Store, monkeypatch: pytest.Monk
 
     @flow
     def once() -> bool:
-        run_step = stage_task.through_tasks(store=store, runtime=Runtime(), observer=tracker)
-        return run_step(plan.steps[0], {}, False).cached
+        with stage_task.through_tasks(store=store, runtime=Runtime(), observer=tracker) as run_step:
+            return run_step(plan.steps[0], {}, False).cached
 
     assert once() is False
     assert [event for event, _ in tracker.events] == ["started", "failed", "started", "finished"]

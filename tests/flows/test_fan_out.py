@@ -1,0 +1,164 @@
+"""Steps side by side under Prefect, and the shards of a corpus and a whole bench on local clusters of two workers."""
+
+from uuid import UUID
+
+import pytest
+
+from noisyir import experiments, runs
+from noisyir.config import FanOut, Runtime
+from noisyir.errors import ConfigError, DataError
+from noisyir.observe import Silent
+from noisyir.plan import Choice, execute
+from noisyir.store import Store
+from noisyir.tracking import Tracker
+from tests.flows.test_bench_command import SUITE
+from tests.flows.test_train_retriever import read_flow_run, task_runs
+from tests.tiny import SETTINGS, write_beir
+from tests.unit.test_parallel import Watched, plan_of, text_of
+
+pytestmark = pytest.mark.usefixtures("prefect_api")
+
+ENGINES = [
+    "dask",
+    pytest.param("ray", marks=pytest.mark.slow),
+]
+
+
+def on(engine: str) -> Runtime:
+    pytest.importorskip(f"prefect_{engine}")
+    return Runtime(device="cpu", threads=2, fan_out=FanOut(engine=engine, workers=2))
+
+
+class Followed(Tracker):
+    """Notes the flow run's id, and how far stages are."""
+
+    def __init__(self) -> None:
+        self.flow_run = UUID(int=0)
+        self.seen: list[tuple[str, int]] = []
+
+    def tag(self, name, value):
+        self.flow_run = UUID(value)
+
+    def progress(self, step, done, total, unit):
+        self.seen.append((step.name, done))
+
+
+def digests(outcome: runs.Outcome) -> dict[str, dict[str, str]]:
+    return {
+        name: {artifact: contents.digest for artifact, contents in result.meta.artifacts.items()}
+        for name, result in outcome.results.items()
+    }
+
+
+def side_by_side(plan, store, observer, runtime):
+    from prefect import flow
+    from prefect.runtime import flow_run
+
+    from tasks.stage_task import through_tasks
+
+    runs: list[UUID] = []
+
+    @flow
+    def two_at_once() -> None:
+        runs.append(UUID(flow_run.id))
+        with through_tasks(store=store, runtime=runtime, observer=observer) as run_step:
+            results = execute(plan, Choice(), store, run_step, runtime.steps_at_once)
+            assert text_of(store, results["say@d"].meta) == "abacd"
+
+    return two_at_once, runs
+
+
+def test_steps_side_by_side_are_task_runs_of_one_flow_run(store):
+    observer = Watched()
+    flow, runs = side_by_side(plan_of(), store, observer, Runtime(steps_at_once=2, threads=2))
+    flow()
+    found = {run.name: run for run in task_runs(runs[0])}
+    assert set(found) == {"say@a", "say@b", "say@c", "say@d"}
+    assert {run.state_name for run in found.values()} == {"Completed"}
+    b, c = found["say@b"], found["say@c"]
+    assert b.start_time < c.end_time and c.start_time < b.end_time  # at the same time
+    of_b = [event for event, name in observer.events if name == "say@b"]
+    assert of_b == ["started", "1 of 2 words", "loss 0.5 at 3", "finished"]
+
+
+def test_the_first_failure_of_steps_side_by_side_fails_the_flow_run(store):
+    flow, runs = side_by_side(plan_of(b="b is bad"), store, Watched(), Runtime(steps_at_once=2, threads=2))
+    with pytest.raises(DataError) as caught:
+        flow()
+    assert str(caught.value) == "b is bad"
+    assert {run.name: run.state_name for run in task_runs(runs[0])} == {
+        "say@a": "Completed", "say@b": "Failed", "say@c": "Completed",
+    }  # fmt: skip
+    assert read_flow_run(runs[0]).state_name == "Failed"
+
+
+@pytest.fixture(scope="module")
+def beir(tmp_path_factory):
+    return write_beir(tmp_path_factory.mktemp("data") / "beir")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_shards_encoded_on_a_cluster_are_those_encoded_here(engine, beir, tmp_path):
+    from flows.train_retriever import run_experiment
+
+    exp = experiments.load("demo", [*SETTINGS, f"data.path={beir}", "methods=[]", "encode.shard_rows=7"])
+    (encode,) = [name for name in _names(exp) if name.startswith("encode")]
+    here, there = (Store(tmp_path / name, home=tmp_path) for name in ("here", "there"))
+    how = {"tracker": Tracker(), "observer": Silent()}
+    expected = runs.run_experiment(exp, Choice(to=encode), store=here, runtime=Runtime(device="cpu"), **how)
+    runs.run_experiment(exp, Choice(to="init_model"), store=there, runtime=Runtime(device="cpu"), **how)
+
+    tracker = Followed()
+    outcome = run_experiment(
+        exp, Choice(to=encode), store=there, runtime=on(engine), tracker=tracker, observer=Silent()
+    )
+    assert digests(outcome) == digests(expected)
+    shards = [run for run in task_runs(tracker.flow_run) if run.name.startswith(f"{encode}[")]
+    assert len(shards) == 8 and {run.state_name for run in shards} == {"Completed"}  # 12 + 4 shards, by twos
+    assert [name for name, _ in tracker.seen] == [encode] * 16 and tracker.seen[-1][1] == 104
+    assert not list((tmp_path / "there" / ".work").iterdir())
+
+
+def _names(exp) -> list[str]:
+    from noisyir.reader_pipelines import pipeline_of
+
+    return [step.name for step in pipeline_of(exp).steps]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["dask", "ray"])
+def test_a_bench_on_a_cluster_is_that_of_this_machine(engine, beir, tmp_path, monkeypatch):
+    from flows.bench_noise import bench_noise, run_suite
+
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SUITE.format(path=beir))
+    suite = experiments.with_seeds(experiments.load_suite(str(path)), 1)
+    tracker, observer = Followed(), Watched()
+    store = Store(tmp_path / "there", home=tmp_path)
+    outcome = run_suite(suite, Choice(), store=store, runtime=on(engine), tracker=tracker, observer=observer)
+    found = task_runs(tracker.flow_run)
+    assert {run.name for run in found} == set(outcome.results)
+    assert {run.state_name for run in found} == {"Completed"}
+    assert {name for name, cached in observer.finished_steps if not cached} == set(outcome.results)
+
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+    here = bench_noise(
+        str(path), seeds=1, jobs=2, store=str(tmp_path / "here"), runtime=Runtime(device="cpu", threads=2)
+    )
+    left_out = {"bench_page"}  # says when it was made
+    assert {n: d for n, d in digests(here).items() if n not in left_out} == {
+        n: d for n, d in digests(outcome).items() if n not in left_out
+    }
+    again = run_suite(suite, Choice(), store=store, runtime=on(engine), tracker=Followed(), observer=Silent())
+    assert again.executed == 0
+
+
+def test_a_store_that_workers_cannot_share_is_said_before_anything_is_sent(tmp_path):
+    from tasks.cluster import _check_shared
+
+    class Job:
+        store = Store("memory://fan_out", home=tmp_path)
+        step = type("Step", (), {"name": "encode"})
+
+    with pytest.raises(ConfigError, match="fan_out.engine=none, or a store in a folder"):
+        _check_shared(Job())
