@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextvars import copy_context
 from threading import Lock
 from typing import Any
 
@@ -30,6 +31,7 @@ class Cluster:
         self.runtime = _of_a_worker(runtime)
         self._open = ExitStack()
         self._lock = Lock()
+        self._flow = copy_context()  # of the flow run: that of a task run does not travel, for its task does not
         self._runner: TaskRunner[Any] | None = None
 
     def __enter__(self) -> "Cluster":
@@ -41,11 +43,14 @@ class Cluster:
     def submit(self, work: Task[..., Any], pool: str, **parameters: Any) -> PrefectFuture[Any]:
         """Send a task; its results and parameters travel, so they are small."""
         with self._lock:
-            if self._runner is None:
-                self._runner = _STARTS[self.fan_out.engine](self.fan_out, self._open)
-            with _server_is_named(), self._a_gpu(pool):
-                sent: PrefectFuture[Any] = self._runner.submit(work, parameters)
-                return sent
+            return self._flow.run(self._send, work, pool, parameters)
+
+    def _send(self, work: Task[..., Any], pool: str, parameters: dict[str, Any]) -> PrefectFuture[Any]:
+        if self._runner is None:
+            self._runner = _STARTS[self.fan_out.engine](self.fan_out, self._open)
+        with _server_is_named(), self._a_gpu(pool):
+            sent: PrefectFuture[Any] = self._runner.submit(work, parameters)
+        return sent
 
     def spread(self, job: Job[Any], function: Piecewise[Any], items: Sequence[Any]) -> Iterator[Any]:
         """What `noisyir.stage.Job.spread` does on the cluster: a task for some consecutive items each."""
