@@ -1,5 +1,7 @@
 """The retrieval stages, run for real: lexical, and from a model to a dense run."""
 
+import pickle
+import shutil
 from itertools import pairwise
 
 import numpy as np
@@ -9,17 +11,22 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from noisyir.builds import Ref
 from noisyir.config import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, Runtime, SearchParams
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
 from noisyir.models.layout import Shape
 from noisyir.models.static_tower import StaticTower
 from noisyir.models.tokens import passage_text
+from noisyir.observe import Silent
+from noisyir.plan import Step
+from noisyir.stage import run_stage
 from noisyir.stages.bm25 import BM25
 from noisyir.stages.bm25_index import BM25_INDEX
 from noisyir.stages.encode import ENCODE
 from noisyir.stages.index import INDEX
 from noisyir.stages.search import SEARCH
+from noisyir.store import Store
 
 WORDS = [f"word{n}" for n in range(50)]
 DOCS = [" ".join(np.random.default_rng(n).choice(WORDS, 3 + n % 8)) for n in range(90)]
@@ -107,6 +114,26 @@ def test_vectors_do_not_depend_on_the_size_of_batches(run_stage_on, model):
         for tokens, rows in ((100_000, 1000), (8, 7))
     )
     np.testing.assert_allclose(large, small, atol=1e-6)
+
+
+def test_shards_taken_over_in_pieces_are_those_of_one_call(run_stage_on, model, store, tmp_path):
+    whole = encode(run_stage_on, model, shard_rows=7)
+    (meta,) = [meta for meta in store.all_builds() if meta.stage == "encode"]
+    other, calls = Store(tmp_path / "other", home=tmp_path), []
+    shutil.copytree(tmp_path / "store", tmp_path / "other")
+    other.remove(meta)
+
+    def spread(job, function, items):
+        for first in reversed(range(0, len(items), 3)):  # in any order, by whoever opens the job
+            calls.append(items[first : first + 3])
+            yield from function(pickle.loads(pickle.dumps(job.portable())).open(job.runtime, Silent()), calls[-1])
+
+    step = Step("encode", ENCODE, EncodeParams(shard_rows=7), None, {}, meta.key)
+    inputs = {name: Ref(**ref) for name, ref in meta.inputs.items()}
+    again = run_stage(step, inputs, store=other, runtime=Runtime(), spread=spread)
+    assert len(calls) == 6 and sum(map(len, calls)) == 13 + 3  # of 90 documents and of 20 queries
+    assert not again.cached and again.meta.artifacts == meta.artifacts
+    assert len(whole["doc_vectors"]) == 90
 
 
 def test_a_split_without_queries_is_an_error_before_encoding(run_stage_on, model):
