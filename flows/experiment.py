@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 
 from prefect.runtime import flow_run
 
@@ -16,6 +17,8 @@ from noisyir.runs import Outcome
 from noisyir.store import Store
 from noisyir.tracking import Tracker, open_tracker
 from tasks.dispatch import Dispatch, Pools
+from tasks.log_context import log_context
+from tasks.pages import flow_run_page
 from tasks.stage_task import through_tasks
 
 # What a caller in the same process brings along, and no parameter could carry: parameters are JSON.
@@ -38,6 +41,13 @@ def load(experiment: Experiment | str, overrides: tuple[str, ...], task: str | N
     return exp
 
 
+def tag_flow_run(tracker: Tracker) -> None:
+    """Have the tracker say which flow run this is."""
+    tracker.tag("flow_run", str(flow_run.id))
+    if page := flow_run_page(flow_run.id):
+        tracker.tag("flow_run_url", page)
+
+
 def run_in_flow(
     exp: Experiment,
     choice: Choice,
@@ -51,19 +61,20 @@ def run_in_flow(
     artifacts = Store(store or home / "store", home=home)
     artifacts.check_writable()
     tracker, observer = _watchers.get() or (open_tracker(experiment=exp, home=home), Silent())
-    tracker.tag("flow_run", str(flow_run.id))
+    tag_flow_run(tracker)
     both = Several([observer, tracker])
     here = through_tasks(store=artifacts, runtime=runtime, observer=both)
-    outcome = runs.run_experiment(
-        exp,
-        choice,
-        store=artifacts,
-        runtime=runtime,
-        tracker=tracker,
-        observer=observer,
-        run_step=Dispatch(pools, exp, artifacts, runtime, tracker, here),
-        elsewhere=pools.elsewhere,
-    )
+    with log_context(run=str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)):
+        outcome = runs.run_experiment(
+            exp,
+            choice,
+            store=artifacts,
+            runtime=runtime,
+            tracker=tracker,
+            observer=observer,
+            run_step=Dispatch(pools, exp, artifacts, runtime, tracker, here),
+            elsewhere=pools.elsewhere,
+        )
     show(outcome, artifacts)
     return outcome
 

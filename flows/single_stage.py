@@ -3,7 +3,7 @@
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.experiment import load, run_in_flow
+from flows.experiment import load, run_in_flow, tag_flow_run
 from noisyir.config import Experiment, Runtime, default_home
 from noisyir.errors import ConfigError
 from noisyir.plan import Choice, Step, execute
@@ -11,6 +11,7 @@ from noisyir.reader_pipelines import pipeline_of
 from noisyir.store import Store
 from noisyir.tracking import open_tracker
 from tasks.dispatch import Dispatched
+from tasks.log_context import log_context
 from tasks.stage_task import through_tasks
 
 
@@ -45,10 +46,11 @@ def single_stage(
     artifacts = Store(store or home / "store", home=home)
     artifacts.check_writable()
     tracker = open_tracker(experiment=exp, home=home, within=dispatched.mlflow_run)
-    tracker.tag("flow_run", str(flow_run.id))
+    tag_flow_run(tracker)
     if step.stage.ready:
         step.stage.ready(step.params)
-    execute(plan, choice, artifacts, through_tasks(store=artifacts, runtime=runtime, observer=tracker))
+    with log_context(run=dispatched.flow_run, mlflow=dispatched.mlflow_run):
+        execute(plan, choice, artifacts, through_tasks(store=artifacts, runtime=runtime, observer=tracker))
 
 
 def _check_same(step: Step, dispatched: Dispatched) -> None:

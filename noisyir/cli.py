@@ -56,7 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"noisyir {__version__}")
     groups = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_run, _audit, _bench, _why, _ls, _show, _verify, _gc, _search, _export, _promote, _trace, _doctor):
+    doing = (_run, _audit, _bench, _promote, _search, _export, _gc)
+    looking = (_status, _why, _ls, _show, _trace, _verify, _doctor)
+    for add in (*doing, *looking):
         add(groups)
     return parser
 
@@ -149,6 +151,14 @@ def _why(groups: _Groups) -> None:
     command.add_argument("query_id", metavar="QUERY_ID")
     command.add_argument("doc_id", nargs="?", metavar="DOC_ID")
     command.add_argument("--run", metavar="EXPERIMENT", help="of this experiment's newest run (default: the newest)")
+    _json(command)
+
+
+def _status(groups: _Groups) -> None:
+    command = _add(
+        groups, "status", "say what ran lately, what failed, and which model is champion", "noisyir status --hours 12"
+    )
+    command.add_argument("--hours", type=float, default=24.0, metavar="N", help="how far to look back (default 24)")
     _json(command)
 
 

@@ -10,6 +10,7 @@ from noisyir.observe import Observer, Several
 from noisyir.plan import RunStep, Step
 from noisyir.stage import Inputs, Result, run_stage
 from noisyir.store import Store
+from tasks.log_context import log_context
 from tasks.observer import PrefectObserver
 
 RETRY_AFTER_SECONDS = 5.0
@@ -32,7 +33,8 @@ def as_task(step: Step, *, store: Store, runtime: Runtime, observer: Observer) -
 
     def call(inputs: Inputs, refresh: bool) -> Result:
         both = Several([observer, PrefectObserver()])
-        return run_stage(step, inputs, store=store, runtime=runtime, observer=both, refresh=refresh)
+        with log_context(step=step.name, key=step.key):
+            return run_stage(step, inputs, store=store, runtime=runtime, observer=both, refresh=refresh)
 
     return task(
         name=step.name,

@@ -4,16 +4,17 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import version as version_installed
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from noisyir.builds import Ref
 from noisyir.errors import StoreError
 from noisyir.tracking.backend import Backend, connect
 from noisyir.tracking.card import Card, Version, usage
-from noisyir.tracking.kinds import Kind
+from noisyir.tracking.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -69,15 +70,32 @@ def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card,
 
 def champion_of(backend: Backend, name: str) -> Version | None:
     """The version that the alias `champion` names; None where the model has none, or is not registered at all."""
+    return aliased(backend, name, CHAMPION)
+
+
+def aliased(backend: Backend, name: str, alias: str) -> Version | None:
+    """The version that an alias names; None where the model does not have it, or is not registered at all."""
     from mlflow.exceptions import MlflowException
 
     try:
-        found = backend.client.get_model_version_by_alias(name, CHAMPION)
+        found = backend.client.get_model_version_by_alias(name, alias)
     except MlflowException as error:  # an alias that is not set, and a model that is not there
         if error.error_code not in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
             raise
         return None
     return Version(str(found.version), found.tags)
+
+
+def standing(home: Path) -> list[dict[str, Any]]:
+    """What the aliases of the registered models name: name, alias, version, experiment, what it is promoted by."""
+    backend, found = connect(home), []
+    for kind, alias in product(KINDS, (CHAMPION, CHALLENGER)):
+        if version := aliased(backend, kind.name, alias):
+            measure = kind.measure.replace("@", "_")
+            measures = {name: float(version.tags[name]) for name in version.tags if name.startswith(measure)}
+            facts = {"version": version.version, "experiment": version.tags.get("experiment", "")}
+            found.append({"name": kind.name, "alias": alias, **facts, "measures": measures})
+    return found
 
 
 def registered(uri: str, home: Path) -> Registered:
@@ -179,4 +197,4 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
 
 def _requirements(kind: Kind) -> list[str]:
     """What the model needs besides MLflow, as installed here; without local labels such as +cpu."""
-    return [f"{name}=={version(name).split('+')[0]}" for name in kind.requirements]
+    return [f"{name}=={version_installed(name).split('+')[0]}" for name in kind.requirements]
