@@ -38,7 +38,12 @@ POOLS = {
 }
 BEATS = 4  # heartbeats that must be missing in a row
 LEAST_BEATS = 3  # with fewer, a run that is merely busy counts as crashed
-ZOMBIES, FAILURES, WEBHOOK = "noisyir: crash silent flow runs", "noisyir: tell of failed flow runs", "noisyir-failures"
+SILENT = "noisyir: crash flow runs that fell silent"
+STUCK = "noisyir: crash flow runs that never start"
+FAILURES = "noisyir: tell of failed flow runs"
+WEBHOOK = "noisyir-failures"
+START_SECONDS = 300  # from a worker's taking a run to its first sign of life
+ANY_RUN = ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]})
 # A heartbeat must be followed by another, or by one of these: an end, or a state in which nobody sends any.
 LAST_WORDS = ("heartbeat", "Completed", "Failed", "Cancelled", "Crashed", "AwaitingRetry", "Paused", "Suspended")
 
@@ -63,9 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with get_client(sync_client=True) as client:
         for pool in POOLS:
             print(f"pool {pool}: {ensure_pool(client, pool, args.type, limits.get(pool))}")
-        print(f"automation '{ZOMBIES}': {ensure_automation(client, zombies(window))}, after {window.seconds} s")
+        automations = [silent(window)]
+        if args.type == "process":  # a Kubernetes job may wait for a node, and its worker watches it
+            automations.append(stuck(timedelta(seconds=START_SECONDS)))
         if url := os.environ.get("NOISYIR_WEBHOOK"):
-            print(f"automation '{FAILURES}': {ensure_automation(client, failures(ensure_webhook(client, url)))}")
+            automations.append(failures(ensure_webhook(client, url)))
+        for automation in automations:
+            print(f"{automation.name}: {ensure_automation(client, automation)}")
     return 0
 
 
@@ -128,25 +137,34 @@ def base_template(pool: str, kind: str) -> dict[str, Any]:
     return ProcessWorker.get_default_base_job_template()
 
 
-def zombies(window: timedelta) -> AutomationCore:
+def silent(window: timedelta) -> AutomationCore:
     """A flow run that sent a heartbeat, and then for `window` neither another nor an end, is crashed."""
+    return _crash(SILENT, "prefect.flow-run.heartbeat", [f"prefect.flow-run.{word}" for word in LAST_WORDS], window)
+
+
+def stuck(window: timedelta) -> AutomationCore:
+    """A flow run that a worker took, and of which nothing was heard for `window`, is crashed.
+
+    Else it stays Pending when its worker is killed before it begins, and holds the slot of its deployment.
+    """
+    return _crash(STUCK, "prefect.flow-run.Pending", ["prefect.flow-run.*"], window)
+
+
+def _crash(name: str, after: str, expect: Sequence[str], window: timedelta) -> AutomationCore:
+    message = f"Nothing was heard of it for {window.seconds} s: its process or its machine died."
     return AutomationCore(
-        name=ZOMBIES,
-        description="Its machine or its process died without a word.",
+        name=name,
+        description="What is crashed for silence frees its slots, and a parent can try it again.",
         trigger=EventTrigger(
-            after={"prefect.flow-run.heartbeat"},
-            expect={f"prefect.flow-run.{word}" for word in LAST_WORDS},
-            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+            after={after},
+            expect=set(expect),
+            match=ANY_RUN,
             for_each={"prefect.resource.id"},
             posture=Posture.Proactive,
             threshold=1,
             within=window,
         ),
-        actions=[
-            ChangeFlowRunState(
-                state=StateType.CRASHED, message=f"No heartbeat for {window.seconds} s: process or machine died."
-            )
-        ],
+        actions=[ChangeFlowRunState(state=StateType.CRASHED, message=message)],
     )
 
 
@@ -158,7 +176,7 @@ def failures(webhook: UUID) -> AutomationCore:
         description="The address is in the block noisyir-failures.",
         trigger=EventTrigger(
             expect={"prefect.flow-run.Failed", "prefect.flow-run.Crashed"},
-            match=ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]}),
+            match=ANY_RUN,
             for_each={"prefect.resource.id"},
             posture=Posture.Reactive,
             threshold=1,

@@ -39,7 +39,7 @@ class Running:
 
     pid: int
     born: int
-    since: float
+    since: float = field(default=0.0, compare=False)
 
     @property
     def alive(self) -> bool:
@@ -114,7 +114,7 @@ def marked(mark: str) -> list[Running]:
             continue
         ticks = born(int(folder.name))
         if ticks is not None and any(item == wanted or item.startswith(wanted + b"/") for item in variables):
-            found.append(Running(int(folder.name), ticks, 0.0))
+            found.append(Running(int(folder.name), ticks))
     return found
 
 

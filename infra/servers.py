@@ -128,6 +128,8 @@ def prefect_server(
         "PREFECT_UI_URL": url,  # of links in notifications
         "PREFECT_SERVER_UI_API_URL": f"{url}/api" if host in LOOPBACK else "/api",  # else the page asks port 4200
         "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+        # Slots of deployments are leased.  Kept in memory, a restart would forget who has them, and free them never.
+        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
         **({"PREFECT_SERVER_DATABASE_CONNECTION_URL": database} if database else {}),
         **({"PREFECT_SERVER_API_AUTH_STRING": login} if login else {}),
     }
