@@ -51,7 +51,7 @@ def run_experiment(
     pipeline: Callable[[Experiment], Plan] = pipeline_of,
     elsewhere: Collection[Pool] = (),
 ) -> Outcome:
-    """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here and now).
+    """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here).
 
     elsewhere: pools whose stages run on other machines, so that what they need is not looked for on this one.
     """

@@ -64,7 +64,7 @@ class Stage:
 class Job(Generic[P]):
     """One execution of a stage: its settings, its declared inputs, and where its results go.
 
-    written: rows by output, None where it is no table.  elsewhere: the engine's way to do work in other processes.
+    written: rows by output, None where it is no table.  spreader: the engine's way to do work in other processes.
     """
 
     step: "Step"
@@ -75,7 +75,7 @@ class Job(Generic[P]):
     observer: Observer
     staging: Path
     work: Path
-    elsewhere: Spread | None = None
+    spreader: Spread | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     written: dict[str, int | None] = field(default_factory=dict)
 
@@ -132,7 +132,7 @@ class Job(Generic[P]):
 
         function: a module's, which leaves its results as files in `work` and yields no more than facts.
         """
-        return self.elsewhere(self, function, items) if self.elsewhere else function(self, items)
+        return self.spreader(self, function, items) if self.spreader else function(self, items)
 
     def portable(self) -> "PortableJob":
         """What another process needs to make this job anew."""
@@ -236,25 +236,25 @@ def run_stage(
     runtime: Runtime,
     observer: Observer | None = None,
     refresh: bool = False,
-    elsewhere: Spread | None = None,
+    spread: Spread | None = None,
 ) -> Result:
     """Check, read, call, check, publish: the one way in which a stage runs.
 
     A build of the step's key from inputs with the same digests is a hit, unless `refresh`.  Two runs of one key
     build once: the second waits.  Whatever the stage raises, the store stays as it was; `work` is kept for a retry.
-    elsewhere: how an engine takes over what a stage spreads.
+    spread: how an engine takes over what a stage spreads.
     """
     observer = observer or Silent()
     if not refresh and (result := reuse(step, inputs, store, observer)):
         return result
-    at_gpu = step.stage.pool == "gpu" and not (step.stage.spreads and elsewhere)
+    at_gpu = step.stage.pool == "gpu" and not (step.stage.spreads and spread)
     with store.lock(step.stage.name, step.key) as waited:
         if (not refresh or waited) and (result := reuse(step, inputs, store, observer)):
             return result
         observer.started(step)
         try:
             with own_device(runtime, store.home) if at_gpu else nullcontext(runtime) as machine:
-                meta = _build(step, inputs, store, machine, observer, elsewhere)
+                meta = _build(step, inputs, store, machine, observer, spread)
         except BaseException as error:
             observer.failed(step, error)
             raise
@@ -271,7 +271,7 @@ def reuse(step: "Step", inputs: Inputs, store: Store, observer: Observer) -> Res
 
 
 def _build(
-    step: "Step", inputs: Inputs, store: Store, runtime: Runtime, observer: Observer, elsewhere: Spread | None
+    step: "Step", inputs: Inputs, store: Store, runtime: Runtime, observer: Observer, spread: Spread | None
 ) -> Meta:
     from noisyir.provenance import git_commit, package_versions
 
@@ -279,7 +279,7 @@ def _build(
     stage, from_inputs = step.stage, recorded(inputs)
     staging = store.staging(stage.name, step.key)
     work = store.work(stage.name, step.key, from_inputs)
-    job = Job(step, step.params, inputs, store, runtime, observer, staging, work, elsewhere)
+    job = Job(step, step.params, inputs, store, runtime, observer, staging, work, spread)
     try:
         stage.run(job)
         meta = store.publish(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, wraps
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from noisyir.builds import Meta, Ref
@@ -50,12 +51,13 @@ def _unless_lost(
             return None
         from mlflow.exceptions import MlflowException
 
-        try:
-            return method(self, *args, **kwargs)
-        except (MlflowException, OSError) as error:
-            self.lost = True
-            log.warning("MLflow is lost, the run goes on untracked: %s", _one_line(error))
-            return None
+        with self._one_at_a_time:
+            try:
+                return method(self, *args, **kwargs)
+            except (MlflowException, OSError) as error:
+                self.lost = True
+                log.warning("MLflow is lost, the run goes on untracked: %s", _one_line(error))
+                return None
 
     return guarded
 
@@ -71,6 +73,7 @@ class MlflowTracker(Tracker):
         self.experiment, self.home = experiment, home
         self._within = within
         self.lost = False
+        self._one_at_a_time = RLock()  # an engine may ask for the run's id while a stage tells
         self._runs: dict[str, str] = {}  # of the stages at work, by step name
         self._points: list[tuple[str, Metric]] = []  # not yet sent, each with its run
         self._sent = time.monotonic()
