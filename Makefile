@@ -7,7 +7,7 @@ CONSTRAINTS ?= --constraint constraints.txt
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-slow lint format ui up down bench clean
+.PHONY: help demo test test-slow e2e lint format ui up down bench clean
 
 help:  ## say what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -20,6 +20,9 @@ test: .venv/.installed  ## run every test that needs neither minutes nor a GPU
 
 test-slow: .venv/.installed  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+e2e: .venv/.installed  ## run what needs servers: pools, schedules, kill -9 of everything
+	$(BIN)/python -m pytest -m e2e tests/e2e
 
 lint: .venv/.installed  ## check style and types
 	$(BIN)/ruff check .
