@@ -93,7 +93,7 @@ def test_a_worker_with_other_code_or_data_refuses(home: Path):
     from flows.single_stage import single_stage
     from tasks.dispatch import Dispatched
 
-    with pytest.raises(ConfigError, match=r"ingest has the key .* on this worker and abc for the flow that sent it"):
+    with pytest.raises(ConfigError, match=r"ingest has the key .* on this worker, and has abc for the flow that sent it"):
         single_stage("demo", "ingest", overrides=settings(home), dispatched=Dispatched(key="abc"))
 
 
