@@ -33,6 +33,7 @@ VARIABLES = {
     "postgres_port": "POSTGRES_PORT",
 }
 SERVERS = ("postgres", "prefect", "mlflow")
+REPORT_SECONDS = 3.0  # for a worker to report that its flow runs ended
 
 
 @dataclass
@@ -226,6 +227,10 @@ def down(record: Record) -> None:
     """End the workers with the flow runs in them, then the servers that those report to, then Postgres."""
     ended = [name for name, process in record.running.items() if process.alive]
     workers = [process for name, process in record.running.items() if name not in SERVERS]
+    runs = [process for process in processes.marked(f"{record.id}/workers") if process not in workers]
+    if runs and any(worker.alive for worker in workers):
+        processes.stop(runs)
+        time.sleep(REPORT_SECONDS)
     processes.stop(workers, find=f"{record.id}/workers")
     pages = [record.running[name] for name in SERVERS[1:] if name in record.running]
     processes.stop(pages, find=f"{record.id}/servers")
