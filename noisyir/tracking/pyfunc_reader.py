@@ -5,6 +5,7 @@ needs the pinned requirements alone and no noisyir.  Nothing is unpickled: the w
 """
 
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from mlflow.pyfunc.model import PythonModel, PythonModelContext
 from pydantic import BaseModel
 
 Span = tuple[float, int, int]
+
+# MLflow warns of answers, whose fields are of several types, at each load
+warnings.filterwarnings("ignore", message=".*Any type hint is inferred", category=UserWarning)
 
 
 class Asked(BaseModel):
