@@ -5,10 +5,9 @@ needs the pinned requirements alone and no noisyir.  Nothing is unpickled: the w
 """
 
 import json
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
@@ -16,15 +15,21 @@ from pydantic import BaseModel
 
 Span = tuple[float, int, int]
 
-# MLflow warns of answers, whose fields are of several types, at each load
-warnings.filterwarnings("ignore", message=".*Any type hint is inferred", category=UserWarning)
-
 
 class Asked(BaseModel):
     """A question, and a passage without its title."""
 
     question: str
     passage: str
+
+
+class Answer(TypedDict):
+    """The best span, its first and last-plus-one character, and its score; "" and no score where there is none."""
+
+    answer: str
+    start: int
+    end: int
+    score: float | None
 
 
 class Reader(PythonModel):
@@ -54,12 +59,12 @@ class Reader(PythonModel):
 
     def predict(
         self, context: PythonModelContext, model_input: list[Asked], params: dict[str, Any] | None = None
-    ) -> list[dict[str, Any]]:
-        """answer, its first and last-plus-one character, and score; of a passage without a word, "" and no score."""
+    ) -> list[Answer]:
+        """The best answer in each passage."""
         settings = {"max_answer_len": 30, "stride": 128, **(params or {})}
         return [self._answer(asked, settings["max_answer_len"], settings["stride"]) for asked in model_input]
 
-    def _answer(self, asked: Asked, max_answer_len: int, stride: int) -> dict[str, Any]:
+    def _answer(self, asked: Asked, max_answer_len: int, stride: int) -> Answer:
         question = self.tokenizer.encode(asked.question, add_special_tokens=False).ids[: self.question_max_len]
         passage = self.tokenizer.encode(asked.passage, add_special_tokens=False)
         room = self.max_len - len(self.before + self.between + self.after) - len(question)
