@@ -217,7 +217,7 @@ def _promote(groups: _Groups) -> None:
     command.add_argument("--measure", metavar="M", help="what is compared (default nDCG@10, of readers the first F1)")
     command.add_argument("--split", choices=("test", "dev", "train"), help="measured on it (default: test, else dev)")
     command.add_argument("--min-gain", type=float, metavar="X", help="the gain must be above X (default 0.01)")
-    command.add_argument("--min-seeds", type=int, metavar="N", help="seeds that must be known (default 1)")
+    command.add_argument("--min-seeds", type=int, metavar="N", help="seeds that must be known (default 0)")
     what = command.add_mutually_exclusive_group()
     what.add_argument("--roll-back", action="store_true", help="make the champion before this one champion again")
     what.add_argument("--log", action="store_true", help="show all decisions, newest first, and decide nothing")
