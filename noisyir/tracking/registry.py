@@ -8,7 +8,6 @@ from importlib.metadata import version as version_installed
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from noisyir.builds import Ref
 from noisyir.errors import StoreError
@@ -129,8 +128,8 @@ def _describe(backend: Backend, kind: Kind, number: str, card: Card, origin: Ori
     """Tags and description of a version; what an earlier evaluation said of it goes."""
     client, path = backend.client, f"#/experiments/{origin.experiment_id}/runs/{origin.run_id}"
     tags = {**card.tags, **origin.tags, "evaluation_run": origin.run_id}
-    if page := _page(backend.uri):
-        tags["mlflow_run_url"] = f"{page}/{path}"
+    if page := backend.page(origin.experiment_id, origin.run_id):
+        tags["mlflow_run_url"] = page
     for name in client.get_model_version(kind.name, number).tags:
         if name not in tags and not name.startswith(_OF_PROMOTION):
             client.delete_model_version_tag(kind.name, number, name)
@@ -142,14 +141,6 @@ def _describe(backend: Backend, kind: Kind, number: str, card: Card, origin: Ori
         links.append(f"- Prefect flow run: [{flow_run}]({url})" if url else f"- Prefect flow run: {flow_run}")
     parts = [card.text, usage(kind, f"models:/{kind.name}/{number}"), "### Links\n\n" + "\n".join(links)]
     client.update_model_version(kind.name, number, description="\n\n".join(parts))
-
-
-def _page(uri: str) -> str | None:
-    """Where a server shows its pages, without a password that the address may hold; None for a database."""
-    parts = urlsplit(uri)
-    if parts.scheme not in ("http", "https"):
-        return None
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
 
 def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, origin: Origin) -> str:
