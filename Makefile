@@ -7,7 +7,7 @@ CONSTRAINTS ?= --constraint constraints.txt
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-slow lint format ui bench clean
+.PHONY: help demo test test-slow e2e lint format ui up down bench clean
 
 help:  ## say what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -21,6 +21,9 @@ test: .venv/.installed  ## run every test that needs neither minutes nor a GPU
 test-slow: .venv/.installed  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
+e2e: .venv/.installed  ## run what needs servers: pools, schedules, kill -9 of everything
+	$(BIN)/python -m pytest -m e2e tests/e2e
+
 lint: .venv/.installed  ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -31,7 +34,13 @@ format: .venv/.installed  ## put the code into the project's format
 	$(BIN)/ruff format .
 
 ui: .venv/.installed  ## open MLflow and Prefect on this machine's loopback
-	$(BIN)/python infra/ui.py
+	$(BIN)/python -m infra.ui
+
+up: .venv/.installed  ## start Postgres, Prefect, MLflow and workers; AUTH=1 with passwords
+	$(BIN)/python -m infra.up up $(if $(filter 1 yes true,$(AUTH)),--auth)
+
+down: .venv/.installed  ## stop what make up started
+	$(BIN)/python -m infra.up down
 
 bench: .venv/.installed  ## run the speed benchmarks
 	$(BIN)/python bench/static_training.py

@@ -4,7 +4,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.artifacts import show
-from flows.experiment import watched, watchers
+from flows.experiment import tag_flow_run, watched, watchers
 from noisyir import experiments
 from noisyir.config import Runtime, Suite, default_home
 from noisyir.observe import Observer, Several, Silent
@@ -15,6 +15,7 @@ from noisyir.runs import Outcome, run_plan
 from noisyir.stage import Result
 from noisyir.store import Store
 from noisyir.tracking import Tracker
+from tasks.log_context import log_context
 from tasks.stage_task import through_cluster, through_tasks
 
 
@@ -50,8 +51,11 @@ def bench_noise(
     tracker, observer = watchers() or (Tracker(), Silent())
     plan, choice = bench_of(chosen), Choice(refresh=refresh)
 
+    tag_flow_run(tracker)
+
     def steps() -> dict[str, Result]:
-        return _execute(plan, choice, artifacts, at_once(runtime, jobs), Several([observer, tracker]))
+        with log_context(run=str(flow_run.id)):
+            return _execute(plan, choice, artifacts, at_once(runtime, jobs), Several([observer, tracker]))
 
     outcome = run_plan(plan, choice, steps, name=chosen.name, settings=chosen, store=artifacts, tracker=tracker)
     show(outcome, artifacts)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 
 from prefect.runtime import flow_run
 
@@ -17,6 +18,8 @@ from noisyir.runs import Outcome
 from noisyir.store import Store
 from noisyir.tracking import Tracker, open_tracker
 from tasks.dispatch import Dispatch, Pools
+from tasks.log_context import log_context
+from tasks.pages import flow_run_page
 from tasks.stage_task import through_tasks
 
 # What a caller in the same process brings along, and no parameter could carry: parameters are JSON.
@@ -39,6 +42,13 @@ def load(experiment: Experiment | str, overrides: tuple[str, ...], task: str | N
     return exp
 
 
+def tag_flow_run(tracker: Tracker) -> None:
+    """Have the tracker say which flow run this is."""
+    tracker.tag("flow_run", str(flow_run.id))
+    if page := flow_run_page(flow_run.id):
+        tracker.tag("flow_run_url", page)
+
+
 def run_in_flow(
     exp: Experiment,
     choice: Choice,
@@ -52,9 +62,12 @@ def run_in_flow(
     artifacts = Store(store or home / "store", home=home)
     artifacts.check_writable()
     tracker, observer = watchers() or (open_tracker(experiment=exp, home=home), Silent())
-    tracker.tag("flow_run", str(flow_run.id))
+    tag_flow_run(tracker)
     both = Several([observer, tracker])
-    with through_tasks(store=artifacts, runtime=runtime, observer=both) as here:
+    with (
+        through_tasks(store=artifacts, runtime=runtime, observer=both) as here,
+        log_context(run=str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)),
+    ):
         outcome = runs.run_experiment(
             exp,
             choice,

@@ -3,14 +3,15 @@
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.experiment import load, run_in_flow
+from flows.experiment import load, run_in_flow, tag_flow_run
 from noisyir.config import Experiment, Runtime, default_home
 from noisyir.errors import ConfigError
-from noisyir.plan import Choice, Step, execute
+from noisyir.plan import Choice, Plan, Step, resolve
 from noisyir.reader_pipelines import pipeline_of
 from noisyir.store import Store
 from noisyir.tracking import open_tracker
 from tasks.dispatch import Dispatched
+from tasks.log_context import log_context
 from tasks.stage_task import through_tasks
 
 
@@ -34,27 +35,34 @@ def single_stage(
     refresh: build it although it is there.  dispatched: filled in by a parent flow run that waits for the stage.
     """
     exp = load(experiment, overrides)
-    choice = Choice(only=stage, refresh=(stage,) if refresh else ())
     if dispatched is None:
+        choice = Choice(only=stage, refresh=(stage,) if refresh else ())
         run_in_flow(exp, choice, store=store, runtime=runtime)
         return
     plan = pipeline_of(exp)
-    (step,) = plan.named(stage)
-    _check_same(step, dispatched)
+    step = _same_as_sent(plan, stage, dispatched.key)
     home = default_home()
     artifacts = Store(store or home / "store", home=home)
     artifacts.check_writable()
     tracker = open_tracker(experiment=exp, home=home, within=dispatched.mlflow_run)
-    tracker.tag("flow_run", str(flow_run.id))
+    tag_flow_run(tracker)
     if step.stage.ready:
         step.stage.ready(step.params)
-    with through_tasks(store=artifacts, runtime=runtime, observer=tracker) as run_step:
-        execute(plan, choice, artifacts, run_step)
+    alone = runtime.model_copy(update={"steps_at_once": 1})  # how many there are at once is the workers' matter
+    with (
+        through_tasks(store=artifacts, runtime=alone, observer=tracker) as run_step,
+        log_context(run=dispatched.flow_run, mlflow=dispatched.mlflow_run),
+    ):
+        run_step(step, resolve(step, plan, artifacts, {}), refresh)
 
 
-def _check_same(step: Step, dispatched: Dispatched) -> None:
-    if step.key != dispatched.key:
+def _same_as_sent(plan: Plan, stage: str, key: str) -> Step:
+    """The plan's step of this very name, which must have the key that the sender knows."""
+    step = next((step for step in plan.steps if step.name == stage), None)
+    if step is None or step.key != key:
+        found = f"has the key {step.key[:12]}" if step else "is not in the plan"
         raise ConfigError(
-            f"{step.name} has the key {step.key[:12]} on this worker and {dispatched.key[:12]} for the flow that sent "
-            "it: the two have other code, other packages or other raw data; bring both to one version"
+            f"{stage} {found} on this worker, and has {key[:12]} for the flow that sent it: the two have other code, "
+            "other packages or other raw data; bring both to one version"
         )
+    return step

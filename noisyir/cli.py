@@ -56,7 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"noisyir {__version__}")
     groups = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for add in (_run, _audit, _bench, _why, _ls, _show, _verify, _gc, _search, _export, _promote, _trace, _doctor):
+    doing = (_run, _audit, _bench, _promote, _search, _export, _gc)
+    looking = (_status, _why, _ls, _show, _trace, _verify, _doctor)
+    for add in (*doing, *looking):
         add(groups)
     return parser
 
@@ -153,6 +155,14 @@ def _why(groups: _Groups) -> None:
     _json(command)
 
 
+def _status(groups: _Groups) -> None:
+    command = _add(
+        groups, "status", "say what ran lately, what failed, and which model is champion", "noisyir status --hours 12"
+    )
+    command.add_argument("--hours", type=float, default=24.0, metavar="N", help="how far to look back (default 24)")
+    _json(command)
+
+
 def _ls(groups: _Groups) -> None:
     command = _add(groups, "ls", "list artifacts or runs", "noisyir ls warm_up")
     command.add_argument("stage", nargs="?", metavar="STAGE", help="only what this stage wrote")
@@ -208,7 +218,7 @@ def _promote(groups: _Groups) -> None:
     command.add_argument("--measure", metavar="M", help="what is compared (default nDCG@10, of readers the first F1)")
     command.add_argument("--split", choices=("test", "dev", "train"), help="measured on it (default: test, else dev)")
     command.add_argument("--min-gain", type=float, metavar="X", help="the gain must be above X (default 0.01)")
-    command.add_argument("--min-seeds", type=int, metavar="N", help="seeds that must be known (default 1)")
+    command.add_argument("--min-seeds", type=int, metavar="N", help="seeds that must be known (default 0)")
     what = command.add_mutually_exclusive_group()
     what.add_argument("--roll-back", action="store_true", help="make the champion before this one champion again")
     what.add_argument("--log", action="store_true", help="show all decisions, newest first, and decide nothing")

@@ -131,6 +131,7 @@ class Choice:
         return {step.name for name in self.refresh for step in plan.named(name)}
 
 
+_IN_STEP = "in step "
 RunStep = Callable[[Step, Inputs, bool], Result]
 
 
@@ -151,13 +152,27 @@ def execute(plan: Plan, choice: Choice, store: Store, run_step: RunStep, at_once
             for step in _ready(waiting, selected, done)[: at_once - len(at_work)]:
                 waiting.remove(step)
                 call = partial(run_step, step, resolve(step, plan, store, done), step.name in refreshed)
-                at_work[begin(call)] = step.name
+                at_work[begin(partial(_naming, step, call))] = step.name
             _collect(at_work, done, FIRST_COMPLETED)
     except Exception:  # an interrupt does not wait
         with suppress(Exception):
             _collect(at_work, done, ALL_COMPLETED)
         raise
     return {step.name: done[step.name] for step in plan.steps if step.name in selected}
+
+
+def failed_step(error: BaseException) -> str | None:
+    """The step in which `execute` met the error; None for one that came from elsewhere."""
+    notes = [note.removeprefix(_IN_STEP) for note in getattr(error, "__notes__", ()) if note.startswith(_IN_STEP)]
+    return notes[0] if notes else None
+
+
+def _naming(step: Step, call: Callable[[], Result]) -> Result:
+    try:
+        return call()
+    except BaseException as error:
+        error.add_note(f"{_IN_STEP}{step.name}")
+        raise
 
 
 def _ready(waiting: list[Step], selected: set[str], done: Mapping[str, Result]) -> list[Step]:

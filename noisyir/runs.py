@@ -1,18 +1,22 @@
 """One run of a pipeline: execute the plan, track and register it, and keep a record that `gc` and `ls --runs` read."""
 
+import socket
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from noisyir.builds import Ref
 from noisyir.config import Experiment, Params, Runtime
 from noisyir.observe import Observer, Several
 from noisyir.parallel import execute_side_by_side
-from noisyir.plan import Choice, Plan, RunStep, execute, forecast
+from noisyir.plan import Choice, Plan, RunStep, Step, execute, failed_step, forecast
 from noisyir.reader_pipelines import pipeline_of
 from noisyir.stage import Pool, Result
 from noisyir.store import Store
 from noisyir.tracking import Tracker
+
+RUN_LOCK = "run"
 
 
 @dataclass(frozen=True)
@@ -75,22 +79,23 @@ def run_plan(
 ) -> Outcome:
     """Check what can be checked, call `steps`, which runs the chosen ones, and keep a record, whatever comes of it."""
     _check_ready(plan, choice, store, elsewhere)
-    record = _Record(store, name, settings, plan, choice)
-    record.write("running", {}, {})
-    try:
-        results = steps()
-    except BaseException as error:
-        record.write("failed", {}, {"error": str(error) or type(error).__name__})
-        tracker.abort(error)
-        raise
-    kept = {
-        name: results[output.step].meta.ref(output.artifact)
-        for name, output in plan.results.items()
-        if output.step in results
-    }
-    nothing_new = all(result.cached for result in results.values())
-    facts = (nothing_new and record.earlier_facts()) or tracker.finish(store, kept)
-    record.write("done", results, facts)
+    record = _Record(store, name, settings, plan, choice, tracker.tags)
+    with store.lock(RUN_LOCK, record.id):  # who finds it free knows that a run that has no end was killed
+        record.write("running", {}, {})
+        try:
+            results = steps()
+        except BaseException as error:
+            record.write("failed", {}, {"error": str(error) or type(error).__name__}, failed_in=failed_step(error))
+            tracker.abort(error)
+            raise
+        kept = {
+            name: results[output.step].meta.ref(output.artifact)
+            for name, output in plan.results.items()
+            if output.step in results
+        }
+        nothing_new = all(result.cached for result in results.values())
+        facts = (nothing_new and record.earlier_facts()) or tracker.finish(store, kept)
+        record.write("done", results, facts)
     return Outcome(name, results, kept, facts)
 
 
@@ -110,31 +115,37 @@ class _Record:
     settings: Params
     plan: Plan
     choice: Choice
+    tags: Mapping[str, str]
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def write(self, status: str, results: Mapping[str, Result], facts: Mapping[str, str]) -> None:
+    @property
+    def id(self) -> str:
+        """The record's name, and the run's in every log line."""
+        return f"{self.began:%Y%m%dT%H%M%S%f}-{self.name}"
+
+    def write(
+        self, status: str, results: Mapping[str, Result], facts: Mapping[str, str], failed_in: str | None = None
+    ) -> None:
         selected = self.choice.selected(self.plan)
-        steps = {
-            step.name: {
-                "stage": step.stage.name,
-                "key": step.key,
-                "build": results[step.name].meta.build if step.name in results else None,
-                "cached": results[step.name].cached if step.name in results else None,
-            }
-            for step in self.plan.steps
-            if step.name in selected
-        }
         self.store.record_run(
-            f"{self.began:%Y%m%dT%H%M%S%f}-{self.name}",
+            self.id,
             {
+                "id": self.id,
                 "experiment": self.name,
                 "settings": self.settings.model_dump(mode="json"),
                 "status": status,
                 "began": self.began.isoformat(),
                 "seconds": round((datetime.now(UTC) - self.began).total_seconds(), 3),
-                "steps": steps,
+                "host": socket.gethostname(),
+                "steps": {
+                    step.name: _described(step, results.get(step.name))
+                    for step in self.plan.steps
+                    if step.name in selected
+                },
+                "failed_in": failed_in,
                 "kept": {name: output.step for name, output in self.plan.results.items()},
                 "facts": dict(facts),
+                "tags": dict(self.tags),
             },
         )
 
@@ -145,3 +156,14 @@ class _Record:
             if run["status"] == "done" and run["facts"] and {s["key"] for s in run["steps"].values()} == keys:
                 return dict(run["facts"])
         return {}
+
+
+def _described(step: Step, result: Result | None) -> dict[str, Any]:
+    """A step in a run's record; `cached` is None, and there are no build and seconds, until the run is done."""
+    return {
+        "stage": step.stage.name,
+        "key": step.key,
+        "build": result.meta.build if result else None,
+        "cached": result.cached if result else None,
+        "seconds": result.meta.seconds if result else None,
+    }

@@ -166,6 +166,20 @@ class Store:
                 fcntl.flock(handle, fcntl.LOCK_EX)
             yield waited
 
+    def is_locked(self, stage: str, key: str) -> bool:
+        """Whether a process of this machine holds the lock."""
+        import fcntl
+
+        path = self._scratch / ".locks" / f"{stage}-{key}"
+        if not path.exists():
+            return False
+        with path.open("a") as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
+
     def staging(self, stage: str, key: str) -> Path:
         """An empty folder for a build in progress; call it under the key's lock."""
         path = self._scratch / ".staging" / f"{stage}-{key}"

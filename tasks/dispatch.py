@@ -15,7 +15,6 @@ from prefect.client.schemas.objects import FlowRun, State, WorkPoolStatus
 from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
-from prefect.settings import PREFECT_API_URL, PREFECT_UI_URL
 from prefect.states import Cancelling
 from pydantic import Field, PositiveFloat
 
@@ -25,6 +24,7 @@ from noisyir.plan import RunStep, Step
 from noisyir.stage import Inputs, Result, recorded
 from noisyir.store import Store
 from noisyir.tracking import Tracker
+from tasks.pages import flow_run_page
 
 FLOW = "single_stage"
 ATTEMPTS = 3
@@ -42,9 +42,10 @@ class Pools(Params):
 
 
 class Dispatched(Params):
-    """What a parent tells the worker besides the stage: the key it expects, and its own run in MLflow."""
+    """What a parent tells the worker besides the stage: the key it expects, its own id, and its run in MLflow."""
 
     key: str
+    flow_run: str | None = None
     mlflow_run: str | None = None
 
 
@@ -76,18 +77,22 @@ class Dispatch:
                 break
             get_run_logger().warning("%s crashed, attempt %d of %d: %s", step.name, attempt, ATTEMPTS, state.message)
         if not state.is_completed():
-            raise NoisyirError(f"{step.name}, on the pool {step.stage.pool}, {_ending(state)}. Its log: {_page(child)}")
+            raise NoisyirError(
+                f"{step.name}, on the pool {step.stage.pool}, {_ending(state)}. Its log: {flow_run_page(child.id)}"
+            )
         found = self.store.find(step.stage.name, step.key, recorded(inputs))
         if found is None:
             raise StoreError(
                 f"{step.name} is done, says the pool {step.stage.pool}, but its artifact is not in {self.store.url}: "
-                f"do its workers share that store? Its log: {_page(child)}"
+                f"do its workers share that store? Its log: {flow_run_page(child.id)}"
             )
         return Result(found, cached=False)
 
     def _start(self, step: Step, refresh: bool) -> FlowRun:
         name = f"{FLOW}/{step.stage.pool}"
-        settings = Dispatched(key=step.key, mlflow_run=self.tracker.run_id())
+        settings = Dispatched(
+            key=step.key, flow_run=self.tracker.tags.get("flow_run"), mlflow_run=self.tracker.run_id()
+        )
         try:
             child: FlowRun = run_deployment(  # type: ignore[assignment]  # it is a coroutine in async code only
                 name,
@@ -107,7 +112,7 @@ class Dispatch:
             raise ConfigError(
                 f"no deployment {name}: prefect --no-prompt deploy --prefect-file infra/prefect.yaml --all"
             ) from error
-        get_run_logger().info("%s sent to the pool %s: %s", step.name, step.stage.pool, _page(child))
+        get_run_logger().info("%s sent to the pool %s: %s", step.name, step.stage.pool, flow_run_page(child.id))
         return child
 
     def _wait(self, child: FlowRun, step: Step) -> "State[object]":
@@ -147,8 +152,3 @@ class Dispatch:
 def _ending(state: "State[object]") -> str:
     name, message = str(state.name).lower(), (state.message or "").removeprefix(_RAISED).strip()
     return f"{name}: {message}" if message else name
-
-
-def _page(run: FlowRun) -> str:
-    base = PREFECT_UI_URL.value() or (PREFECT_API_URL.value() or "").removesuffix("/api")
-    return f"{base}/runs/flow-run/{run.id}"

@@ -16,6 +16,7 @@ from noisyir.plan import RunStep, Step
 from noisyir.stage import Inputs, Result, recorded, run_stage
 from noisyir.store import Store
 from tasks.cluster import Cluster
+from tasks.log_context import log_context
 from tasks.observer import PrefectObserver
 
 RETRY_AFTER_SECONDS = 5.0
@@ -35,7 +36,8 @@ def through_tasks(*, store: Store, runtime: Runtime, observer: Observer) -> Iter
         def run_step(step: Step, inputs: Inputs, refresh: bool) -> Result:
             def call(inputs: Inputs, refresh: bool) -> Result:
                 both = Several([observer, PrefectObserver()])
-                return run(step, inputs, store=store, observer=both, refresh=refresh, spread=spread)
+                with log_context(step=step.name, key=step.key):
+                    return run(step, inputs, store=store, observer=both, refresh=refresh, spread=spread)
 
             return as_task(step, call)(inputs, refresh)
 
@@ -72,7 +74,8 @@ def _on_worker(step: Step, store: Store, runtime: Runtime) -> Call:
 
     def call(inputs: Inputs, refresh: bool) -> Result:
         there = Store(url, home=home)
-        return run_stage(bare, inputs, store=there, runtime=runtime, observer=PrefectObserver(), refresh=refresh)
+        with log_context(step=bare.name, key=bare.key):
+            return run_stage(bare, inputs, store=there, runtime=runtime, observer=PrefectObserver(), refresh=refresh)
 
     return call
 

@@ -32,8 +32,8 @@ class PromoteParams(Params):
     min_gain: NonNegativeFloat = Field(0.01, description="the mean gain must be above this, in the measure's own unit")
     confidence: Fraction = Field(0.95, description="of the bootstrap interval, which must lie above zero")
     resamples: PositiveInt = Field(10000, description="bootstrap resamples of the queries")
-    min_seeds: PositiveInt = Field(
-        1, description="seeds of the same settings that must be known; from 2 on, the seed spread always counts"
+    min_seeds: NonNegativeInt = Field(
+        0, description="seeds of the same settings that must be known; from 2 on, the seed spread always counts"
     )
 
 

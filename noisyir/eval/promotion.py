@@ -2,7 +2,8 @@
 
 Stated error rate: of two models that are equally good over the population of queries, the challenger is promoted with
 probability (1 - confidence) / 2, the tail of the interval that lies above zero: 2.5 % by default.  That is nominal, as
-for any percentile interval, and approached as queries grow.  The other two conditions can only lower it.
+for any percentile interval: fewer than 100 queries exceed it, which the ruling says.  The other two conditions can
+only lower it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,8 @@ from noisyir.config import PromoteParams
 from noisyir.errors import ConfigError
 from noisyir.eval.significance import bootstrap_means, percentile_interval
 from noisyir.experiments import did_you_mean
+
+_FEW = 100  # queries, below which the interval's error rate was seen to exceed its nominal one
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def rule(
         return _refused(reason)
     numbers = compared(challenger.values, champion.values, params, rng, spread=spread, seeds=len(seed_means))
     failed = _failed(numbers, params)
-    return Ruling(not failed, failed or _unknown(numbers), numbers)
+    return Ruling(not failed, failed or _caveats(numbers, params), numbers)
 
 
 def compared(
@@ -152,14 +155,21 @@ def _failed(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
     if found.spread is not None and not found.gain > found.spread:
         reasons.append(f"the gain {found.gain:+.4f} is not above the seed spread {found.spread:.4f}")
     if found.seeds < params.min_seeds:
-        reasons.append(f"{found.seeds} seeds of these settings are known, and min_seeds={params.min_seeds}")
+        reasons.append(f"seeds of these settings that are known: {found.seeds}, and min_seeds={params.min_seeds}")
     return tuple(reasons)
 
 
-def _unknown(found: Numbers) -> tuple[str, ...]:
-    if found.spread is not None:
-        return ()
-    return (f"the seed spread is unknown: {found.seeds} seed of these settings is known, and it takes two",)
+def _caveats(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
+    """What a promotion rests on less firmly than it should."""
+    caveats = []
+    if found.spread is None:
+        caveats.append(f"the seed spread is unknown: it takes two seeds of these settings, and {found.seeds} is known")
+    if found.queries < _FEW:
+        rate = (1 - params.confidence) / 2
+        caveats.append(
+            f"{found.queries} queries are few: the interval errs more often than in the stated {rate:.1%} of cases"
+        )
+    return tuple(caveats)
 
 
 def _refused(reason: str) -> Ruling:

@@ -11,13 +11,20 @@ from noisyir.store import Store
 
 
 class Tracker(Silent):
-    """Observes a pipeline run and keeps what it saw; this one keeps nothing."""
+    """Observes a pipeline run and keeps what it saw; this one keeps nothing but `tags`."""
+
+    def __init__(self) -> None:
+        self.tags: dict[str, str] = {}
 
     def tag(self, name: str, value: str) -> None:
         """Add a fact about the run that only its engine knows, such as a flow run's id."""
+        self.tags[name] = value
 
-    def run_id(self) -> str | None:
-        """What another process needs to put its stages under this run; None where nothing is tracked."""
+    def run_id(self, begin: bool = True) -> str | None:
+        """What another process needs to put its stages under this run; None where nothing is tracked.
+
+        begin: make the run if nothing has made it yet.
+        """
         return None
 
     def abort(self, error: BaseException) -> None:

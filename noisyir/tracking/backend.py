@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from noisyir.errors import ConfigError
 
@@ -44,10 +45,12 @@ class Backend:
             raise
 
     def page(self, experiment_id: str, run_id: str) -> str | None:
-        """Where a browser finds a run; None for a database without a server."""
-        if not self.uri.startswith(("http://", "https://")):
+        """Where a browser finds a run, without a password that the address may hold; None without a server."""
+        parts = urlsplit(self.uri)
+        if parts.scheme not in ("http", "https"):
             return None
-        return f"{self.uri.rstrip('/')}/#/experiments/{experiment_id}/runs/{run_id}"
+        server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+        return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
 
     @contextmanager
     def current(self) -> Iterator[None]:

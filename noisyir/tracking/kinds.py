@@ -8,7 +8,7 @@ from noisyir.errors import ConfigError
 from noisyir.experiments import did_you_mean
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kind:
     """A kind of model.
 
@@ -49,8 +49,8 @@ RETRIEVER = Kind(
     about="Dense retrievers trained by noisyir: texts in, one vector a text out.",
     example=(["how to parse a date"], {"side": "query"}),
     usage="""queries = model.predict(["how to parse a date"])
-passages = model.predict(texts, params={"side": "passage"})  # a document is "title text"
-scores = np.array(queries) @ np.array(passages).T""",
+passages = model.predict(["title text"], params={"side": "passage"})
+# the inner product of a query's vector and a passage's is their score""",
     measure="nDCG@10",
     requirements=("numpy", "safetensors", "sentence-transformers", "tokenizers", "torch", "transformers"),
     limits="Vectors of different versions do not compare: a promoted retriever needs the collection encoded anew.",

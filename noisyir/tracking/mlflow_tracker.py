@@ -69,9 +69,9 @@ class MlflowTracker(Tracker):
     """
 
     def __init__(self, experiment: Experiment, home: Path, within: str | None = None) -> None:
+        super().__init__()
         self.experiment, self.home = experiment, home
         self._within = within
-        self._tags: dict[str, str] = {}
         self.lost = False
         self._one_at_a_time = RLock()  # an engine may ask for the run's id while a stage tells
         self._runs: dict[str, str] = {}  # of the stages at work, by step name
@@ -80,14 +80,10 @@ class MlflowTracker(Tracker):
 
     # Following the stages -----------------------------------------------------------------------------------
 
-    def tag(self, name: str, value: str) -> None:
-        """Keep a tag for the parent run, its nested runs and the registered version."""
-        self._tags[name] = value
-
     @_unless_lost
-    def run_id(self) -> str | None:
-        """The parent run's id."""
-        return self._parent
+    def run_id(self, begin: bool = True) -> str | None:
+        """The parent run's id; None where it was not made and is not to be."""
+        return self._parent if begin or "_parent" in vars(self) else None
 
     @_unless_lost
     def started(self, step: "Step") -> None:
@@ -225,7 +221,7 @@ class MlflowTracker(Tracker):
     @property
     def _common_tags(self) -> dict[str, str]:
         commit = git_commit()
-        return self._tags | ({"git_commit": commit} if commit else {})
+        return self.tags | ({"git_commit": commit} if commit else {})
 
     def _set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
         from mlflow.entities import RunTag

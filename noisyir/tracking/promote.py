@@ -175,9 +175,7 @@ def _judged(
         split=split,
         numbers=ruling.numbers,
         thresholds=params.model_dump(mode="json"),
-        versions={
-            key: value for one in (champion, challenger) if one for key, value in _facts(one.version, one.tags).items()
-        },
+        versions=_facts(*(one for one in (champion, challenger) if one)),
         **line,
     )
 

@@ -7,7 +7,7 @@ needs the pinned requirements alone and no noisyir.  Nothing is unpickled: the w
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from mlflow.models import set_model
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
@@ -21,6 +21,15 @@ class Asked(BaseModel):
 
     question: str
     passage: str
+
+
+class Answer(TypedDict):
+    """The best span, its first and last-plus-one character, and its score; "" and no score where there is none."""
+
+    answer: str
+    start: int
+    end: int
+    score: float | None
 
 
 class Reader(PythonModel):
@@ -50,12 +59,12 @@ class Reader(PythonModel):
 
     def predict(
         self, context: PythonModelContext, model_input: list[Asked], params: dict[str, Any] | None = None
-    ) -> list[dict[str, Any]]:
-        """answer, its first and last-plus-one character, and score; of a passage without a word, "" and no score."""
+    ) -> list[Answer]:
+        """The best answer in each passage."""
         settings = {"max_answer_len": 30, "stride": 128, **(params or {})}
         return [self._answer(asked, settings["max_answer_len"], settings["stride"]) for asked in model_input]
 
-    def _answer(self, asked: Asked, max_answer_len: int, stride: int) -> dict[str, Any]:
+    def _answer(self, asked: Asked, max_answer_len: int, stride: int) -> Answer:
         question = self.tokenizer.encode(asked.question, add_special_tokens=False).ids[: self.question_max_len]
         passage = self.tokenizer.encode(asked.passage, add_special_tokens=False)
         room = self.max_len - len(self.before + self.between + self.after) - len(question)

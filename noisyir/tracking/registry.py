@@ -4,16 +4,16 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib.metadata import version as version_installed
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 from noisyir.builds import Ref
 from noisyir.errors import StoreError
 from noisyir.tracking.backend import Backend, connect
 from noisyir.tracking.card import Card, Version, usage
-from noisyir.tracking.kinds import Kind
+from noisyir.tracking.kinds import KINDS, Kind
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -69,15 +69,32 @@ def register(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card,
 
 def champion_of(backend: Backend, name: str) -> Version | None:
     """The version that the alias `champion` names; None where the model has none, or is not registered at all."""
+    return aliased(backend, name, CHAMPION)
+
+
+def aliased(backend: Backend, name: str, alias: str) -> Version | None:
+    """The version that an alias names; None where the model does not have it, or is not registered at all."""
     from mlflow.exceptions import MlflowException
 
     try:
-        found = backend.client.get_model_version_by_alias(name, CHAMPION)
+        found = backend.client.get_model_version_by_alias(name, alias)
     except MlflowException as error:  # an alias that is not set, and a model that is not there
         if error.error_code not in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
             raise
         return None
     return Version(str(found.version), found.tags)
+
+
+def standing(home: Path) -> list[dict[str, Any]]:
+    """What the aliases of the registered models name: name, alias, version, experiment, what it is promoted by."""
+    backend, found = connect(home), []
+    for kind, alias in product(KINDS, (CHAMPION, CHALLENGER)):
+        if version := aliased(backend, kind.name, alias):
+            measure = kind.measure.replace("@", "_")
+            measures = {name: float(version.tags[name]) for name in version.tags if name.startswith(measure)}
+            facts = {"version": version.version, "experiment": version.tags.get("experiment", "")}
+            found.append({"name": kind.name, "alias": alias, **facts, "measures": measures})
+    return found
 
 
 def registered(uri: str, home: Path) -> Registered:
@@ -111,8 +128,8 @@ def _describe(backend: Backend, kind: Kind, number: str, card: Card, origin: Ori
     """Tags and description of a version; what an earlier evaluation said of it goes."""
     client, path = backend.client, f"#/experiments/{origin.experiment_id}/runs/{origin.run_id}"
     tags = {**card.tags, **origin.tags, "evaluation_run": origin.run_id}
-    if page := _page(backend.uri):
-        tags["mlflow_run_url"] = f"{page}/{path}"
+    if page := backend.page(origin.experiment_id, origin.run_id):
+        tags["mlflow_run_url"] = page
     for name in client.get_model_version(kind.name, number).tags:
         if name not in tags and not name.startswith(_OF_PROMOTION):
             client.delete_model_version_tag(kind.name, number, name)
@@ -124,14 +141,6 @@ def _describe(backend: Backend, kind: Kind, number: str, card: Card, origin: Ori
         links.append(f"- Prefect flow run: [{flow_run}]({url})" if url else f"- Prefect flow run: {flow_run}")
     parts = [card.text, usage(kind, f"models:/{kind.name}/{number}"), "### Links\n\n" + "\n".join(links)]
     client.update_model_version(kind.name, number, description="\n\n".join(parts))
-
-
-def _page(uri: str) -> str | None:
-    """Where a server shows its pages, without a password that the address may hold; None for a database."""
-    parts = urlsplit(uri)
-    if parts.scheme not in ("http", "https"):
-        return None
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
 
 def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, origin: Origin) -> str:
@@ -179,4 +188,4 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
 
 def _requirements(kind: Kind) -> list[str]:
     """What the model needs besides MLflow, as installed here; without local labels such as +cpu."""
-    return [f"{name}=={version(name).split('+')[0]}" for name in kind.requirements]
+    return [f"{name}=={version_installed(name).split('+')[0]}" for name in kind.requirements]

@@ -35,7 +35,7 @@ LAYERS = [
     {"methods"},
     {"pipelines", "reader_pipelines", "tracking"},
     {"runs", "parallel", "lookup", "retention", "costs"},
-    {"why"},
+    {"why", "status"},
     {"console", "commands"},
     {"cli"},
 ]

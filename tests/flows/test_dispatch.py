@@ -85,7 +85,7 @@ def test_a_missing_deployment_is_said(home: Path):
     deploy("cpu")
     with get_client(sync_client=True) as client:
         client.delete_deployment(client.read_deployment_by_name("single_stage/cpu").id)
-    with pytest.raises(ConfigError, match="no deployment single_stage/cpu: prefect .* deploy"):
+    with pytest.raises(ConfigError, match=r"no deployment single_stage/cpu: prefect .* deploy"):
         run(home, "data.max_held_out=6", elsewhere=("cpu",), to="ingest")
 
 
@@ -93,7 +93,9 @@ def test_a_worker_with_other_code_or_data_refuses(home: Path):
     from flows.single_stage import single_stage
     from tasks.dispatch import Dispatched
 
-    with pytest.raises(ConfigError, match="ingest has the key .* on this worker and abc for the flow that sent it"):
+    with pytest.raises(
+        ConfigError, match=r"ingest has the key .* on this worker, and has abc for the flow that sent it"
+    ):
         single_stage("demo", "ingest", overrides=settings(home), dispatched=Dispatched(key="abc"))
 
 

@@ -7,17 +7,20 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from noisyir.errors import StoreError
 from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.runs import Outcome
 from noisyir.store import Store
-from noisyir.tracking import MODEL_NAME
 from noisyir.tracking.backend import connect
-from noisyir.tracking.registry import artifact_key
+from noisyir.tracking.evaluation import PER_QUERY, recipe
+from noisyir.tracking.kinds import RETRIEVER
+from noisyir.tracking.registry import registered as find
 from tests.unit.tracking.conftest import run_tiny
 
+MODEL_NAME = RETRIEVER.name
 CHALLENGER = f"models:/{MODEL_NAME}@challenger"
 TEXTS = ["flour oven word3", "anchor", "the star, the comet"]
 
@@ -45,15 +48,28 @@ def test_the_version_says_where_it_comes_from(tracked):
     for name in ("nDCG_10", "RR_10", "R_100"):
         assert float(tags[name]) == pytest.approx(measures[f"npc.{name}"], abs=1e-6)
     for words in (
-        "Data: beir: 80 corpus",
-        "Noise: 40% of the training pairs",
-        "trained by npc, 2 epochs",
+        "### Data\n\nbeir: 80 corpus",
+        "- 40% of the training pairs were given a wrong document (uniform).",
+        "- Noisy pair correction: at its last detection, after epoch 1, it held",
+        "trained by npc; seed 42",
         "| bm25 | test | ",
         "[0.",
         f"models:/{MODEL_NAME}/1",
     ):
         assert words in version.description
-    assert artifact_key(CHALLENGER, home) == artifact_key(f"models:/{MODEL_NAME}/1", home) == model.key
+    assert find(CHALLENGER, home) == find(f"models:/{MODEL_NAME}/1", home)
+    assert find(CHALLENGER, home).key == model.key
+
+
+def test_every_systems_values_lie_query_by_query_in_the_run(tracked, tmp_path: Path):
+    home, _ = tracked
+    version = challenger(home)
+    table = pq.read_table(connect(home).client.download_artifacts(version.tags["evaluation_run"], PER_QUERY, tmp_path))
+    assert table.column_names == ["system", "measure", "split", "query_id", "value"]
+    assert set(table["system"].to_pylist()) == {"bm25", "zero_shot", "dpr", "npc"}
+    own = [row["value"] for row in table.to_pylist() if (row["system"], row["measure"]) == ("npc", "nDCG@10")]
+    assert len(own) == 12 and np.mean(own) == pytest.approx(float(version.tags["nDCG_10"]), abs=1e-6)
+    assert (version.tags["system"], version.tags["seed"], len(version.tags["recipe"])) == ("npc", "42", 64)
 
 
 def test_the_logged_model_carries_its_own_measures(tracked):
@@ -103,7 +119,7 @@ def test_input_that_is_not_text_is_refused(tracked):
 def test_no_file_of_the_registered_model_is_a_pickle(tracked):
     home, _ = tracked
     files = [path for path in (home / "mlflow-artifacts" / "models").rglob("*") if path.is_file()]
-    assert {"pyfunc_model.py", "model.safetensors", "requirements.txt", "MLmodel"} <= {path.name for path in files}
+    assert {"pyfunc_retriever.py", "model.safetensors", "requirements.txt", "MLmodel"} <= {path.name for path in files}
     assert not [path for path in files if path.suffix in (".pkl", ".pickle", ".pt", ".bin")]
 
 
@@ -122,14 +138,27 @@ def test_the_evaluation_digest_changes_with_what_models_are_measured_by_and_not_
     registered, collection: Path
 ):
     home, _ = registered
-    before = challenger(home).tags["eval_digest"]
+    before = challenger(home).tags
     run_tiny(home, collection, "score.measures=[nDCG@10]")
-    assert challenger(home).tags["eval_digest"] != before
+    after = challenger(home).tags
+    assert after["eval_digest"] != before["eval_digest"] and after["evaluation_run"] != before["evaluation_run"]
+    assert "RR_10" in before and "RR_10" not in after, "what another evaluation measured is gone"
     run_tiny(home, collection, "train.epochs=3")
-    assert challenger(home).tags["eval_digest"] == before
+    assert challenger(home).tags["eval_digest"] == before["eval_digest"]
+
+
+def test_the_recipe_is_all_but_the_seed(tiny, registered):
+    home, outcome = registered
+    store, model = Store(home / "store", home=home), outcome.kept["model"]
+    same = recipe(tiny(), store, model)
+    assert same == challenger(home).tags["recipe"]
+    assert recipe(tiny("seed=7", "report.examples=1", "name=other"), store, model) == same
+    moved = tiny().model_copy(update={"data": tiny().data.model_copy(update={"path": "/elsewhere"})})
+    assert recipe(moved, store, model) == same, "where the data lies is not what it is"
+    assert recipe(tiny("train.epochs=3"), store, model) != same
 
 
 @pytest.mark.parametrize("uri", ["models:/nothing@challenger", f"models:/{MODEL_NAME}/99", "models:/"])
 def test_a_model_that_is_not_registered_is_one_clear_line(tracked, uri: str):
     with pytest.raises(StoreError, match=f"^no registered model {uri} at sqlite:///"):
-        artifact_key(uri, tracked[0])
+        find(uri, tracked[0])

@@ -1,0 +1,100 @@
+"""`noisyir status`: what ran lately, what failed and where to look, and which models stand in the registry."""
+
+import json
+import os
+import socket
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from noisyir.commands import open_store
+from noisyir.config import default_home
+from noisyir.console import stdout_console
+from noisyir.errors import ConfigError
+from noisyir.status import RunState, StageRate, hours_ago, run_states, stage_rates
+
+_COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow"}
+
+
+def run(args: Namespace) -> int:
+    """Print runs, failures, models and stages; always exit code 0, for a failed run is an answer."""
+    if args.hours <= 0:
+        raise ConfigError(f"--hours is a time to look back, above 0, not {args.hours:g}")
+    store, since = open_store(args), hours_ago(args.hours)
+    runs, rates = run_states(store, socket.gethostname(), since), stage_rates(store, since)
+    models = _models()
+    if args.json:
+        print(json.dumps(_as_json(runs, rates, models), indent=2, default=str))
+        return 0
+    out = stdout_console()
+    if not runs:
+        out.print(f"no run began in the last {args.hours:g} hours in {store.url}: noisyir ls --runs shows older ones")
+    else:
+        out.print(_runs_table(runs))
+    for state in runs:
+        if state.state in ("failed", "killed"):
+            out.print(f"\n[red]{state.experiment}[/], {state.began:%H:%M}: {escape(_what_failed(state))}")
+            out.print(f"  look at   {state.page or f'{store.url}/.runs/{state.id}.json'}")
+            out.print("  go on     the same command again: what is built stays, training goes on from its checkpoint")
+    if models:
+        out.print()
+        out.print(_models_table(models))
+    if rates:
+        out.print()
+        out.print(_rates_table(rates))
+    return 0
+
+
+def _models() -> list[dict[str, Any]]:
+    """What the registry's aliases name; nothing, and no database made, where nothing was ever registered."""
+    home = default_home()
+    if not os.environ.get("MLFLOW_TRACKING_URI") and not (home / "mlflow.db").exists():
+        return []
+    from noisyir.tracking.registry import standing
+
+    return standing(home)
+
+
+def _what_failed(state: RunState) -> str:
+    if state.state == "killed":
+        return "its process is gone, killed or out of memory, before the run ended"
+    return f"in {state.failed_in}: {state.error}" if state.failed_in else str(state.error)
+
+
+def _runs_table(runs: Sequence[RunState]) -> Table:
+    table = Table(
+        "began (UTC)", "experiment", "state", "built", "cached", "took", "registered", box=None, pad_edge=False
+    )
+    for state in runs:
+        coloured = f"[{_COLOURS[state.state]}]{state.state}[/]"
+        counts = (str(state.built), str(state.cached), f"{state.seconds:.0f} s") if state.state == "done" else ("",) * 3
+        began = f"{state.began:%Y-%m-%d %H:%M}"
+        table.add_row(began, state.experiment, coloured, *counts, state.facts.get("registered", ""))
+    return table
+
+
+def _models_table(models: Sequence[dict[str, Any]]) -> Table:
+    table = Table("model", "alias", "version", "experiment", "measures", box=None, pad_edge=False)
+    for model in models:
+        found = model["measures"]
+        means = [name for name in found if not name.endswith((".low", ".high"))]
+        measures = ", ".join(f"{n} {found[n]:.3f} [{found[f'{n}.low']:.3f}, {found[f'{n}.high']:.3f}]" for n in means)
+        table.add_row(model["name"], model["alias"], f"v{model['version']}", model["experiment"], measures)
+    return table
+
+
+def _rates_table(rates: Sequence[StageRate]) -> Table:
+    table = Table("stage", "built", "cached", "hit rate", "seconds", "longest", box=None, pad_edge=False)
+    for rate in rates:
+        seconds = (f"{sum(rate.seconds):.1f}", f"{max(rate.seconds):.1f}") if rate.seconds else ("", "")
+        table.add_row(rate.stage, str(rate.built), str(rate.cached), f"{rate.hit_rate:.0%}", *seconds)
+    return table
+
+
+def _as_json(runs: Sequence[RunState], rates: Sequence[StageRate], models: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    stages = [{**asdict(rate), "hit_rate": rate.hit_rate} for rate in rates]
+    return {"runs": [asdict(state) for state in runs], "stages": stages, "models": list(models)}

@@ -1,0 +1,142 @@
+"""One machine's servers and workers, as `make up` starts them, asked over HTTP as any client would."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+ROOT = Path(__file__).parents[2]
+FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+
+
+class Site:
+    """Servers with a home and ports of their own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.ports = {name: _free_port() for name in ("PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "MLFLOW"))}
+        self.environment = inherited | {name: str(port) for name, port in self.ports.items()}
+        self.environment |= {"NOISYIR_HOME": str(home), "NOISYIR_ZOMBIE_SECONDS": "90"}
+        self.api = httpx.Client(base_url=f"http://127.0.0.1:{self.ports['PREFECT_PORT']}/api", timeout=30)
+
+    def up(self) -> None:
+        """Start what does not run."""
+        self._infra("up")
+
+    def down(self) -> None:
+        """Stop everything."""
+        self._infra("down")
+
+    def _infra(self, what: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "-m", "infra.up", what],
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=400,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def pid(self, service: str) -> int:
+        """The process of a server or worker."""
+        running = json.loads((self.home / "servers" / "running.json").read_text())["running"]
+        return int(running[service]["pid"])
+
+    def noisyir(self, *arguments: str) -> str:
+        """What the command line prints, with the servers' addresses in its environment."""
+        servers = {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{self.ports['MLFLOW_PORT']}"}
+        done = subprocess.run(
+            [sys.executable, "-m", "noisyir.cli", *arguments],
+            cwd=ROOT, env=self.environment | servers, capture_output=True, text=True, timeout=200,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    # Prefect ------------------------------------------------------------------------------------------------
+
+    def deployment(self, name: str) -> dict[str, Any]:
+        """A deployment by FLOW/NAME."""
+        found: dict[str, Any] = self.api.get(f"/deployments/name/{name}").raise_for_status().json()
+        return found
+
+    def start(self, name: str, **parameters: Any) -> str:
+        """A flow run's id."""
+        path = f"/deployments/{self.deployment(name)['id']}/create_flow_run"
+        return str(self.api.post(path, json={"parameters": parameters}).raise_for_status().json()["id"])
+
+    def state(self, run: str) -> str:
+        """The type of a flow run's state, such as COMPLETED; UNREACHABLE while the server does not answer."""
+        try:
+            return str(self.api.get(f"/flow_runs/{run}").raise_for_status().json()["state_type"])
+        except httpx.HTTPError:
+            return "UNREACHABLE"
+
+    def message(self, run: str) -> str:
+        """What a flow run's state says."""
+        return str(self.api.get(f"/flow_runs/{run}").raise_for_status().json()["state"]["message"])
+
+    def end(self, run: str, seconds: float = 240) -> str:
+        """The type of a flow run's final state."""
+        return wait_until(lambda: (state := self.state(run)) in FINAL and state, f"the end of {run}", seconds)
+
+    def flow_runs(self, **filters: Any) -> list[dict[str, Any]]:
+        """Flow runs by Prefect's filters, oldest first."""
+        body = {"sort": "EXPECTED_START_TIME_ASC", "limit": 200, **filters}
+        found: list[dict[str, Any]] = self.api.post("/flow_runs/filter", json=body).raise_for_status().json()
+        return found
+
+    def children(self, parent: str) -> list[dict[str, Any]]:
+        """The stages that a flow run sent to the pools."""
+        return self.flow_runs(flow_runs={"parent_flow_run_id": {"any_": [parent]}})
+
+    def built(self, parent: str) -> set[str]:
+        """The stages that a flow run or its children built, by the lines of its log."""
+        runs = [parent, *(child["id"] for child in self.children(parent))]
+        body = {"logs": {"flow_run_id": {"any_": runs}}, "limit": 200, "sort": "TIMESTAMP_ASC"}
+        logs = self.api.post("/logs/filter", json=body).raise_for_status().json()
+        lines = [log["message"] for log in logs if log["message"].startswith("built ")]
+        return {line.partition("step=")[2].split()[0].rstrip("]") for line in lines}
+
+    def log(self, worker: str) -> str:
+        """What a worker wrote."""
+        return (self.home / "servers" / "logs" / f"{worker}.log").read_text(errors="replace")
+
+
+def wait_until(found: Any, what: str, seconds: float = 90) -> Any:
+    """The first true value of `found()`."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if value := found():
+            return value
+        time.sleep(0.3)
+    raise AssertionError(f"{what}: not within {seconds:.0f} s")
+
+
+def process_of(flow_run: str) -> int | None:
+    """The process that executes a flow run on this machine."""
+    wanted = flow_run.replace("-", "").encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            environment = (folder / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        values = [pair.partition(b"=")[2] for pair in environment if pair.startswith(b"PREFECT__FLOW_RUN_ID=")]
+        if any(value.replace(b"-", b"") == wanted for value in values):
+            return int(folder.name)
+    return None
+
+
+def kill(pid: int) -> None:
+    """kill -9."""
+    os.kill(pid, signal.SIGKILL)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

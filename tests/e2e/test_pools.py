@@ -1,0 +1,100 @@
+"""Runs on pools: which worker has which stage, what a re-run does, schedules, two runs at once, a fully cached run."""
+
+import itertools
+import json
+from datetime import datetime
+
+import pytest
+
+from tests.e2e.site import wait_until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+ON_DEMAND = "train_retriever/on-demand"
+
+
+def test_stages_run_on_their_pools_and_again_only_what_changed(site, parameters):
+    everywhere = {"elsewhere": ["cpu", "gpu"]}
+    first = site.start(ON_DEMAND, **parameters(pools=everywhere))
+    assert site.end(first, 400) == "COMPLETED"
+    pools = {child["name"]: child["work_pool_name"] for child in site.children(first)}
+    assert {name for name, pool in pools.items() if pool == "cpu"} >= {"ingest", "bm25_index", "bm25", "corrupt"}
+    assert {name for name, pool in pools.items() if pool == "gpu"} >= {"warm_up@dpr", "encode@dpr", "index@dpr"}
+    for name, pool in pools.items():
+        assert f"Flow run '{name}'" in site.log(pool)
+
+    again = site.start(ON_DEMAND, **parameters(pools=everywhere))
+    assert site.end(again) == "COMPLETED"
+    assert (site.children(again), site.built(again)) == ([], set())
+
+    one = site.start(ON_DEMAND, **parameters(pools=everywhere, refresh=["encode@dpr"]))
+    assert site.end(one) == "COMPLETED"
+    assert site.built(one) == {"encode@dpr"}  # to the same bytes: what follows stays
+
+    lines = site.api.post(
+        "/logs/filter", json={"logs": {"flow_run_id": {"any_": [site.children(one)[0]["id"]]}}, "limit": 50}
+    ).json()
+    said = next(line["message"] for line in lines if line["message"].startswith("built "))
+    assert f"run={one}" in said and "step=encode@dpr" in said and "key=" in said and "mlflow=" in said
+
+
+def test_the_registry_and_status_tell_of_a_run(site, parameters):
+    run = site.start(ON_DEMAND, **parameters())
+    assert site.end(run, 400) == "COMPLETED"
+    told = json.loads(site.noisyir("status", "--json"))
+    assert told["runs"][0]["state"] == "done" and told["runs"][0]["page"].endswith(run)
+    assert {"name": "noisyir-retriever", "alias": "challenger"}.items() <= told["models"][0].items()
+
+    promotion = site.start("promote/on-demand")
+    assert site.end(promotion) == "COMPLETED"
+    assert "champion" in site.noisyir("promote", "noisyir-retriever", "--log")
+    hits = json.loads(site.noisyir("search", "models:/noisyir-retriever@champion", "sail in the harbour", "--json"))
+    assert hits["hits"]
+
+
+def test_two_runs_at_once_build_each_stage_once(site, parameters):
+    given = parameters()
+    both = [site.start(name, **given) for name in (ON_DEMAND, "train_retriever/nightly")]
+    assert [site.end(run, 600) for run in both] == ["COMPLETED", "COMPLETED"]
+    built = [site.built(run) for run in both]
+    assert not built[0] & built[1]
+
+
+def test_a_schedule_fires_on_time_and_one_run_at_a_time(site, parameters):
+    nightly = site.deployment("train_retriever/nightly")["id"]
+    every = 5  # seconds, less than a run takes
+    schedule = {
+        "active": True,
+        "schedule": {"interval": every},
+        "parameters": parameters(to="ingest", refresh=["ingest"]),
+    }
+    body = site.api.post(f"/deployments/{nightly}/schedules", json=[schedule]).raise_for_status().json()
+
+    def runs():
+        found = site.flow_runs(deployments={"id": {"any_": [nightly]}})
+        return [run for run in found if run["auto_scheduled"] and run["start_time"]]
+
+    def ended():
+        return [run for run in runs() if run["end_time"]][:3]
+
+    try:
+        waiting = False
+
+        def three_ended():
+            nonlocal waiting
+            found = site.flow_runs(deployments={"id": {"any_": [nightly]}})
+            waiting = waiting or any(run["state_name"] == "AwaitingConcurrencySlot" for run in found)
+            return len(ended()) == 3
+
+        wait_until(three_ended, "three scheduled runs", 240)
+    finally:
+        site.api.delete(f"/deployments/{nightly}/schedules/{body[0]['id']}").raise_for_status()
+        for run in site.flow_runs(deployments={"id": {"any_": [nightly]}}):
+            if run["state_type"] in ("SCHEDULED", "PENDING"):
+                site.api.delete(f"/flow_runs/{run['id']}")
+    assert waiting, "no run waited for the one before it"
+    times = sorted((_time(run["start_time"]), _time(run["end_time"])) for run in ended())
+    assert all(first[1] <= second[0] for first, second in itertools.pairwise(times))
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))

@@ -1,0 +1,32 @@
+"""The flow that promotes: its decision is the library's, shown as an artifact and as the state's message."""
+
+import pytest
+
+from noisyir.config import PromoteParams
+from noisyir.errors import StoreError
+from noisyir.store import Store
+from noisyir.tracking.backend import connect
+from noisyir.tracking.promote import decisions
+
+pytestmark = pytest.mark.usefixtures("prefect_api")
+
+
+def test_a_refusal_completes_and_says_why_and_a_version_that_is_not_there_fails(tmp_path, monkeypatch):
+    from prefect import get_client
+
+    from flows.promote import promote
+
+    monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
+    with pytest.raises(StoreError, match="no registered model models:/noisyir-reader@challenger"):
+        promote("noisyir-reader")
+    client = connect(tmp_path).client
+    client.create_registered_model("noisyir-retriever")
+    run = client.create_run(client.create_experiment("made")).info.run_id
+    client.create_model_version("noisyir-retriever", f"runs:/{run}/model", run, tags={"artifact_digest": "d"})
+    state = promote(version="1", params=PromoteParams(min_gain=0.1), return_state=True)
+    assert state.is_completed() and state.message.startswith("noisyir-retriever v1 refused; v1 has no values")
+    (line,) = decisions(Store(tmp_path / "store", home=tmp_path))
+    assert line["flow_run"] == str(state.state_details.flow_run_id) and line["thresholds"]["min_gain"] == 0.1
+    with get_client(sync_client=True) as client:
+        (page,) = [found for found in client.read_artifacts() if found.key == "noisyir-retriever"]
+    assert "## noisyir-retriever v1: refused" in page.data and "| threshold: min_gain | 0.1000 |" in page.data

@@ -1,0 +1,342 @@
+"""The servers of one machine, of compose and of Kubernetes: closed by default, no secrets in sight, up and down."""
+
+import base64
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from infra import postgres, processes, servers, up
+from infra.processes import Running, Service
+from infra.servers import Settings
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())
+SECRET_VARIABLES = ("POSTGRES_PASSWORD", "PREFECT_AUTH", "MLFLOW_PASSWORD", "MLFLOW_CSRF_KEY", "S3_PASSWORD")
+
+
+def definitions(settings: Settings, *, uses_postgres: bool = False) -> list[Service]:
+    known = servers.passwords(settings)
+    return [*up._servers(settings, known, uses_postgres), *servers.workers(settings, known)]
+
+
+# One machine
+
+
+def test_servers_listen_on_loopback_unless_told(tmp_path):
+    for service in definitions(Settings(home=tmp_path)):
+        assert service.listens is None or service.listens[0] == "127.0.0.1"
+        if "--host" in service.command:
+            assert service.command[service.command.index("--host") + 1] == "127.0.0.1"
+
+
+def test_other_hosts_need_passwords(tmp_path):
+    with pytest.raises(SystemExit, match="AUTH=1"):
+        Settings(home=tmp_path, host="0.0.0.0")
+    opened = definitions(Settings(home=tmp_path, host="0.0.0.0", auth=True))
+    assert opened[0].environment["PREFECT_SERVER_API_AUTH_STRING"].startswith("noisyir:")
+    assert "basic-auth" in opened[1].command and opened[1].environment["MLFLOW_AUTH_ADMIN_PASSWORD"]
+
+
+@pytest.mark.parametrize("uses_postgres", [False, True])
+def test_no_secret_is_on_a_command_line_and_files_with_secrets_are_private(tmp_path, uses_postgres):
+    settings = Settings(home=tmp_path, auth=True)
+    secrets = servers.passwords(settings).values()
+    services = definitions(settings, uses_postgres=uses_postgres)
+    assert not [word for service in services for word in service.command for secret in secrets if secret in word]
+    holders = [path for path in tmp_path.rglob("*") if path.is_file() and any(s in path.read_text() for s in secrets)]
+    assert holders and all(path.stat().st_mode & 0o777 == 0o600 for path in holders)
+    assert servers.passwords(settings) == servers.passwords(settings)
+
+
+def test_telemetry_is_off_and_the_callers_servers_are_not_inherited(tmp_path, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_KEY", "of somewhere else")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://elsewhere")
+    monkeypatch.setenv("NOISYIR_WEBHOOK", "https://secret")
+    for service in definitions(Settings(home=tmp_path)):
+        assert service.environment.items() >= servers.TELEMETRY_OFF.items()
+        assert {"PREFECT_API_KEY", "NOISYIR_WEBHOOK"}.isdisjoint(service.environment)
+        assert "elsewhere" not in service.environment.get("MLFLOW_TRACKING_URI", "")
+
+
+def test_each_pool_has_a_worker_and_each_gpu_one_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    found = {
+        service.name: service for service in servers.workers(Settings(home=tmp_path), {"prefect": "", "mlflow": ""})
+    }
+    assert list(found) == ["driver", "cpu", "gpu-0", "gpu-1"]
+    assert [found[name].environment["CUDA_VISIBLE_DEVICES"] for name in found] == ["", "", "0", "1"]
+    monkeypatch.setenv("NOISYIR_GPU_WORKERS", "1")
+    assert list(servers.gpu_workers()) == ["gpu"]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert list(servers.gpu_workers()) == ["gpu"]
+
+
+def test_a_taken_port_is_a_clear_error(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        service = definitions(Settings(home=tmp_path, prefect_port=taken.getsockname()[1]))[0]
+        with pytest.raises(SystemExit, match="PREFECT_PORT="):
+            processes.start(service, tmp_path)
+
+
+@pytest.mark.parametrize("value", ["80", "many", "70000"])
+def test_a_port_is_a_port(value, monkeypatch):
+    monkeypatch.setenv("PREFECT_PORT", value)
+    with pytest.raises(SystemExit, match="1024 to 65535"):
+        servers.port("PREFECT_PORT", 4200)
+
+
+def test_a_second_up_takes_the_settings_of_the_first_and_refuses_others(tmp_path, monkeypatch):
+    for variable in up.VARIABLES.values():
+        monkeypatch.delenv(variable, raising=False)
+    ourselves = Running(os.getpid(), processes.born(os.getpid()))
+    record = up.Record(
+        tmp_path / "running.json", settings={"prefect_port": 4321, "auth": True}, running={"x": ourselves}
+    )
+    settings = up.settled(tmp_path, record, auth=False)
+    assert settings.auth and settings.prefect_port == 4321
+    monkeypatch.setenv("PREFECT_PORT", "4322")
+    with pytest.raises(SystemExit, match="make down"):
+        up.settled(tmp_path, record, auth=False)
+
+
+def test_a_process_is_known_by_its_start_and_not_by_its_number_alone(tmp_path):
+    sleeper = subprocess.Popen(["sleep", "60"])
+    try:
+        reused = Running(sleeper.pid, processes.born(sleeper.pid) - 1)
+        assert not reused.alive
+        processes.stop([reused])
+        assert sleeper.poll() is None
+        processes.stop([Running(sleeper.pid, processes.born(sleeper.pid))])
+        assert sleeper.wait(5) == -signal.SIGTERM
+    finally:
+        sleeper.kill()
+
+
+def test_what_a_service_started_in_another_session_is_stopped_with_it(tmp_path):
+    command = [
+        sys.executable,
+        "-c",
+        "import subprocess as s, time; s.Popen(['sleep','60'], start_new_session=True); time.sleep(60)",
+    ]
+    service = Service("parent", command, dict(os.environ), lambda since: True)
+    mark = f"test-{os.getpid()}"
+    parent = processes.start(service, tmp_path, mark=f"{mark}/workers/parent")
+    deadline = time.monotonic() + 10
+    while len(processes.marked(mark)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(processes.marked(mark)) == 2
+    processes.stop([], find=f"{mark}/workers")
+    assert processes.marked(mark) == [] and parent.wait(5) == -signal.SIGTERM
+
+
+# A Prefect server
+
+
+def test_bootstrap_twice_changes_nothing(prefect_api, monkeypatch):
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    from infra import bootstrap
+
+    monkeypatch.setenv("NOISYIR_WEBHOOK", "https://hooks.example.com/secret")
+
+    def state():
+        with get_client(sync_client=True) as client:
+            assert client.read_automations_by_name(bootstrap.SILENT)[0].trigger.within.total_seconds() == 120
+            things = [*client.read_work_pools(), *client.read_automations()]
+            block = client.read_block_document_by_name(bootstrap.WEBHOOK, "webhook", include_secrets=False)
+            assert "secret" not in str(block.data)
+            return sorted((thing.name, str(thing.id), str(getattr(thing, "updated", ""))) for thing in [*things, block])
+
+    with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}):
+        bootstrap.main(["--limit", "gpu=2"])
+        first = state()
+        bootstrap.main([])
+        assert state() == first
+        assert {"driver", "cpu", "gpu", bootstrap.STUCK, bootstrap.FAILURES} <= {name for name, _, _ in first}
+        with get_client(sync_client=True) as client:
+            assert client.read_work_pool("gpu").concurrency_limit == 2
+        with pytest.raises(SystemExit, match="type process"):
+            bootstrap.main(["--type", "kubernetes"])
+
+
+@pytest.mark.parametrize(("heartbeat", "seconds", "message"), [(30, "60", "at least 90"), (0, None, "no heartbeats")])
+def test_a_busy_run_is_not_taken_for_a_dead_one(prefect_api, heartbeat, seconds, message):
+    from infra import bootstrap
+
+    with pytest.raises(SystemExit, match=message):
+        bootstrap._window(heartbeat, seconds)
+
+
+# Compose and Kubernetes
+
+
+def test_compose_asks_for_every_secret_and_the_example_names_every_variable():
+    text = (ROOT / "docker" / "compose.yaml").read_text()
+    example = dict(
+        line.split("=", 1)
+        for line in (ROOT / "docker" / ".env.example").read_text().splitlines()
+        if "=" in line and not line.startswith("#")
+    )
+    used = {word.split("}")[0].split(":")[0] for word in text.split("${")[1:]}
+    assert used | {"COMPOSE_PROFILES"} == set(example)
+    for name in SECRET_VARIABLES:
+        assert f"${{{name}:?" in text and example[name] == ""
+
+
+def test_compose_has_a_worker_for_each_pool_and_pinned_images():
+    services = COMPOSE["services"]
+    commands = " ".join(str(service.get("command")) for service in services.values())
+    assert all(f"--pool {pool} " in commands for pool in ("driver", "cpu", "gpu"))
+    foreign = [service["image"] for service in services.values() if "build" not in service]
+    assert foreign and all(":" in image and not image.endswith(":latest") for image in foreign)
+    assert services["gpu"]["deploy"]["resources"]["reservations"]["devices"][0]["capabilities"] == ["gpu"]
+    assert not [service for service in services.values() if "command" in service and "${" in str(service["command"])
+                and any(name in str(service["command"]) for name in SECRET_VARIABLES)]  # fmt: skip
+
+
+@pytest.mark.parametrize("pool", ["driver", "cpu", "gpu"])
+def test_kubernetes_jobs_are_contained_and_name_their_secrets(prefect_api, pool):
+    import uuid
+
+    from prefect.client.schemas.objects import WorkPool
+
+    template = json.loads((ROOT / "infra" / "k8s" / f"{pool}.json").read_text())
+    WorkPool(
+        id=uuid.uuid4(), name=pool, type="kubernetes", base_job_template=template
+    )  # each placeholder has a variable
+    job = template["job_configuration"]["job_manifest"]["spec"]
+    pod = job["template"]["spec"]
+    container = pod["containers"][0]
+    assert job["backoffLimit"] == 0 and pod["securityContext"]["runAsNonRoot"]
+    assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "{{ shm_size }}"}} in pod["volumes"]
+    by_reference = [item["name"] for item in container["env"] if "secretKeyRef" in item.get("valueFrom", {})]
+    assert by_reference == ["PREFECT_API_AUTH_STRING", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"]
+    assert ("nvidia.com/gpu" in container["resources"]["limits"]) == (pool == "gpu")
+    assert bool(template["variables"]["properties"]["node_selector"]["default"]) == (pool == "gpu")
+
+
+def test_kubernetes_manifests_hold_no_secret_and_a_worker_for_each_pool():
+    folder = ROOT / "infra" / "k8s"
+    named = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    objects = [item for name in named for item in yaml.safe_load_all((folder / name).read_text())]
+    assert "Secret" not in {item["kind"] for item in objects}
+    workers = [item for item in objects if item["metadata"]["name"].startswith("worker-")]
+    assert [item["metadata"]["name"] for item in workers] == ["worker-driver", "worker-cpu", "worker-gpu"]
+    for item in objects:
+        if item["kind"] == "Deployment":
+            for variable in item["spec"]["template"]["spec"]["containers"][0]["env"]:
+                secret = any(word in variable["name"] for word in ("PASSWORD", "AUTH_STRING", "SECRET"))
+                assert not secret or "secretKeyRef" in variable["valueFrom"]
+
+
+# The real thing
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "auth"])
+def test_up_heal_and_down(kind, tmp_path_factory, monkeypatch):
+    home = tmp_path_factory.mktemp(kind)
+    for folder in (home, *home.parents[:2]):
+        folder.chmod(0o755)  # pytest's are private, and Postgres may run as another user
+    if kind == "postgres" and (fault := postgres._missing(Settings(home=home))):
+        pytest.skip(f"no Postgres: {fault}")
+    ports = {name: str(free_port()) for name in ("PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT")}
+    database = "postgres" if kind == "postgres" else "sqlite"
+    environment = {
+        **os.environ,
+        **ports,
+        "NOISYIR_HOME": str(home),
+        "NOISYIR_DATABASE": database,
+        "PYTHONPATH": str(ROOT),
+    }
+    options = ["--auth"] if kind == "auth" else []
+    try:
+        told = call(["up", *options], environment)
+        assert ("Postgres" if kind == "postgres" else "SQLite") in told
+        check_access(home, ports, authenticated=kind == "auth")
+        running = json.loads((home / "servers" / "running.json").read_text())["running"]
+        for name in ("mlflow", "gpu"):
+            os.kill(running[name]["pid"], signal.SIGKILL)
+        assert "started again: mlflow, gpu" in call(["up"], environment)
+        check_no_secret_leaked(home)
+        assert "everything is up already" in call(["up"], environment)
+    finally:
+        told = call(["down"], environment)
+    assert "prefect" in told and "nothing is up" in call(["down"], environment)
+    assert not [port for port in ports.values() if is_open(int(port))]
+
+
+def call(arguments, environment):
+    done = subprocess.run(
+        [sys.executable, "-m", "infra.up", *arguments],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check_access(home, ports, *, authenticated):
+    lines = (home / "servers" / "env").read_text().splitlines()
+    env = dict(line.removeprefix("export ").split("=", 1) for line in lines)
+    assert (home / "servers" / "env").stat().st_mode & 0o777 == 0o600
+    prefect_login = env.get("PREFECT_API_AUTH_STRING")
+    mlflow_login = f"{env['MLFLOW_TRACKING_USERNAME']}:{env['MLFLOW_TRACKING_PASSWORD']}" if authenticated else None
+    pages = [
+        (f"{env['PREFECT_API_URL']}/deployments/filter", b"{}", prefect_login),
+        (f"{env['MLFLOW_TRACKING_URI']}/api/2.0/mlflow/experiments/search?max_results=1", None, mlflow_login),
+    ]
+    for url, body, login in pages:
+        assert status(url, body) == (401 if authenticated else 200)
+        assert status(url, body, login) == 200
+        if authenticated:
+            assert status(url, body, "noisyir:wrong") == 401
+
+
+def status(url, body, login=None):
+    headers = {"Content-Type": "application/json"}
+    if login:
+        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=30) as reply:
+            return reply.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def check_no_secret_leaked(home):
+    secrets = [secret.encode() for secret in json.loads((home / "servers" / "secrets.json").read_text()).values()]
+    for path in [*(home / "servers" / "logs").iterdir(), *Path("/proc").glob("[0-9]*/cmdline")]:
+        try:
+            content = path.read_bytes()
+        except OSError:  # a process that ended meanwhile
+            continue
+        assert not any(secret in content for secret in secrets), path
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def is_open(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

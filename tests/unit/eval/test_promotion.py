@@ -1,0 +1,156 @@
+"""The gate of promotion: its arithmetic, each reason to refuse, and how often it errs."""
+
+import re
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from noisyir.config import PromoteParams
+from noisyir.errors import ConfigError
+from noisyir.eval.promotion import Measured, chosen_measure, rule, seed_spread
+
+QUERIES = [f"q{number:03}" for number in range(100)]
+BASE = np.tile([0.0, 0.25, 0.5, 0.75], 25)
+LOOSE = PromoteParams(min_gain=0.0, resamples=1000)
+
+
+def measured(version, values=BASE, digest="same", queries=QUERIES):
+    return Measured(version, digest, dict(zip(queries, values, strict=True)))
+
+
+def judge(challenger, champion, seeds=(), **params):
+    means = {str(number): mean for number, mean in enumerate(seeds)}
+    return rule(challenger, champion, means, PromoteParams(**{"resamples": 1000, **params}), np.random.default_rng(0))
+
+
+def test_a_gain_above_threshold_zero_and_spread_is_promoted_and_its_numbers_are_the_arithmetic_ones():
+    better = BASE + np.tile([0.1, 0.0], 50)  # the mean of the differences is (50 * 0.1 + 50 * 0) / 100
+    ruling = judge(measured("2", better), measured("1"), seeds=(0.40, 0.42, 0.44), min_gain=0.04)
+    found = ruling.numbers
+    assert ruling.promoted and ruling.reasons == ()
+    assert (found.queries, found.seeds) == (100, 3)
+    assert (found.mean, found.champion_mean) == (pytest.approx(0.375 + 0.05), pytest.approx(0.375))
+    assert found.gain == pytest.approx(0.05) and found.spread == pytest.approx(0.02)  # sqrt((4 + 0 + 4) / 2) / 100
+    # of 100 draws of 0.1 or 0, the mean has a standard error of 0.05 / 10
+    assert found.low == pytest.approx(0.05 - 1.96 * 0.005, abs=0.002)
+    assert found.high == pytest.approx(0.05 + 1.96 * 0.005, abs=0.002)
+
+
+def test_the_order_of_the_queries_is_of_no_account():
+    better = BASE + np.tile([0.1, 0.0], 50)
+    turned = Measured("2", "same", dict(reversed(measured("2", better).values.items())))
+    assert judge(turned, measured("1")) == judge(measured("2", better), measured("1"))
+
+
+@pytest.mark.parametrize(
+    ("gains", "seeds", "params", "reasons"),
+    [
+        ([0.01], (), {"min_gain": 0.02}, ["the gain +0.0100 is not above min_gain=0.02"]),
+        ([0.9, -0.88], (), {}, [r"the 95% interval of the gain, \[-.*\], is not above zero"]),
+        ([0.05], (0.3, 0.5), {}, ["the gain +0.0500 is not above the seed spread 0.1414"]),
+        ([0.05], (0.3,), {"min_seeds": 3}, ["seeds of these settings that are known: 1, and min_seeds=3"]),
+        ([-0.05], (), {}, ["the gain -0.0500 is not above min_gain=0", r"the 95% interval of the gain, .* zero"]),
+        ([0.0], (), {}, ["the gain +0.0000 is not above min_gain=0", r"the 95% interval .*, is not above zero"]),
+        ([float("nan")], (), {}, ["the gain +nan is not above", "the 95% interval"]),
+    ],
+)  # fmt: skip
+def test_every_condition_that_fails_is_a_reason(gains, seeds, params, reasons):
+    challenger = measured("2", BASE + np.resize(gains, 100))
+    ruling = judge(challenger, measured("1"), seeds, **{"min_gain": 0.0, **params})
+    assert not ruling.promoted and len(ruling.reasons) == len(reasons)
+    for said, wanted in zip(ruling.reasons, reasons, strict=True):
+        assert re.match(wanted if "\\" in wanted or ".*" in wanted else re.escape(wanted), said)
+
+
+def test_an_unknown_seed_spread_is_said_and_does_not_refuse():
+    ruling = judge(measured("2", BASE + 0.1), measured("1"), seeds=(0.4,))
+    assert ruling.promoted and ruling.numbers.spread is None
+    assert ruling.reasons == ("the seed spread is unknown: it takes two seeds of these settings, and 1 is known",)
+    assert seed_spread({"0": 0.4}) is None and seed_spread({"0": 0.4, "1": 0.6}) == pytest.approx(0.2 / np.sqrt(2))
+
+
+def test_few_queries_are_said():
+    few = QUERIES[:40]
+    ruling = judge(
+        measured("2", BASE[:40] + 0.1, queries=few), measured("1", BASE[:40], queries=few), seeds=(0.4, 0.41)
+    )
+    assert ruling.promoted
+    assert ruling.reasons == ("40 queries are few: the interval errs more often than in the stated 2.5% of cases",)
+
+
+def test_a_first_version_becomes_champion_unless_it_was_never_measured():
+    ruling = judge(measured("1"), None)
+    assert ruling.promoted and ruling.reasons == ("there was no champion to compare with",)
+    assert ruling.numbers.mean == pytest.approx(0.375) and ruling.numbers.gain is None
+    ruling = judge(Measured("1", None, {}), None)
+    assert not ruling.promoted and "v1 has no values of this measure and split" in ruling.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("champion", "reason"),
+    [
+        (measured("1", digest="other"), r"^v2 and the champion v1 were measured by different data \(same and other\)"),
+        (measured("1", digest=None), r"different data \(same and unknown\)"),
+        (measured("1", queries=[f"p{n}" for n in range(100)]), "^v2 and the champion v1 share no query"),
+        (measured("1", BASE[:60], queries=QUERIES[:60]), "on 100 queries and the champion v1 on 60, .* they share 60"),
+        (Measured("1", "same", {}), "^the champion v1 has no values of this measure and split"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared_is_refused(champion, reason):
+    ruling = judge(measured("2", BASE + 0.2), champion)
+    assert not ruling.promoted and ruling.numbers is None
+    assert re.search(reason, ruling.reasons[0])
+
+
+def reciprocal_ranks(rng, count):
+    """As retrievers have them: many first, some lower, a good part not found at all."""
+    ranks = rng.choice([1, 2, 3, 4, 5, 10, np.inf], count, p=[0.35, 0.15, 0.1, 0.05, 0.05, 0.1, 0.2])
+    return 1.0 / ranks
+
+
+def compared(rng, count, gain=0.0):
+    """Values that differ on a third of the queries: of two that are equally good, or one better by `gain`."""
+    champion, other = reciprocal_ranks(rng, count), reciprocal_ranks(rng, count)
+    challenger = np.where(rng.random(count) < 1 / 3, other, champion)
+    improved = rng.random(count) < gain / (1 - challenger.mean())
+    return np.where(improved, 1.0, challenger), champion
+
+
+def promotions(comparisons, count, gain=0.0):
+    rng, queries = np.random.default_rng(20), [str(number) for number in range(count)]
+    promoted = 0
+    for _ in range(comparisons):
+        values, before = compared(rng, count, gain)
+        ruling = rule(measured("2", values, queries=queries), measured("1", before, queries=queries), {}, LOOSE, rng)
+        promoted += ruling.promoted
+    return promoted
+
+
+def test_of_200_null_comparisons_no_more_are_promoted_than_the_stated_rate_allows():
+    stated = (1 - LOOSE.confidence) / 2
+    promoted = promotions(200, 100)
+    assert promoted <= stats.binom.ppf(0.999, 200, stated)
+    assert promoted > 0, "a gate that never errs at min_gain=0 was not tested"
+
+
+def test_a_truly_better_model_is_promoted():
+    assert promotions(40, 300, gain=0.1) >= 38
+
+
+@pytest.mark.parametrize(
+    ("names", "wanted", "preferred", "chosen"),
+    [
+        (["R@100", "nDCG@10"], None, "nDCG@10", "nDCG@10"),
+        (["EM bm25", "F1 bm25", "F1 given"], None, "F1", "F1 bm25"),
+        (["AnswerMatch@5", "AnswerMatch@20"], None, "nDCG@10", "AnswerMatch@5"),
+        (["R@100", "nDCG@10"], "R@100", "nDCG@10", "R@100"),
+    ],
+)
+def test_the_measure_is_the_one_asked_for_or_the_kinds_own_or_what_there_is(names, wanted, preferred, chosen):
+    assert chosen_measure(names, wanted, preferred) == chosen
+
+
+def test_a_measure_that_was_not_taken_is_refused_by_name():
+    with pytest.raises(ConfigError, match=r"'nDCG@1' was not measured \(did you mean nDCG@10\?\); there are"):
+        chosen_measure(["R@100", "nDCG@10"], "nDCG@1", "nDCG@10")

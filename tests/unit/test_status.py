@@ -1,0 +1,116 @@
+"""What ran lately: states of runs, of which some were killed, and how often stages were reused."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from noisyir.commands.status import run as status_command
+from noisyir.config import Params, Runtime
+from noisyir.errors import DataError
+from noisyir.observe import Silent
+from noisyir.plan import Choice, Plan
+from noisyir.runs import run_experiment
+from noisyir.schemas import REPORT
+from noisyir.stage import Job, Stage
+from noisyir.status import hours_ago, run_states, stage_rates
+from noisyir.store import Store
+from noisyir.tracking import Tracker
+
+ROOT = Path(__file__).parents[2]
+
+HOST = socket.gethostname()
+
+
+def plan_that(fails: bool) -> Plan:
+    def page(job: Job[Params]) -> None:
+        if fails:
+            raise DataError("no pages today")
+        (job.new_folder("report") / "report.html").write_text("done")
+
+    plan = Plan(0)
+    plan.add(Stage("pages", 1 + fails, Params, {}, {"report": REPORT}, page), Params())
+    return plan
+
+
+def run(store: Store, *, fails: bool = False, tags: dict[str, str] | None = None) -> None:
+    from noisyir import experiments
+
+    tracker = Tracker()
+    for name, value in (tags or {}).items():
+        tracker.tag(name, value)
+    run_experiment(
+        experiments.load("demo", []), Choice(),
+        store=store, runtime=Runtime(), tracker=tracker, observer=Silent(), pipeline=lambda _: plan_that(fails),
+    )  # fmt: skip
+
+
+def test_runs_and_how_often_their_stages_were_reused(store: Store):
+    for _ in range(3):
+        run(store)
+    states = run_states(store, HOST, hours_ago(1))
+    assert [(state.state, state.built, state.cached) for state in states] == [("done", 0, 1)] * 2 + [("done", 1, 0)]
+    (rate,) = stage_rates(store, hours_ago(1))
+    assert (rate.stage, rate.built, rate.cached, rate.hit_rate, len(rate.seconds)) == ("pages", 1, 2, 2 / 3, 1)
+    assert run_states(store, HOST, hours_ago(-1)) == []
+
+
+def test_a_failure_says_in_which_step_and_where_to_look(store: Store):
+    with pytest.raises(DataError):
+        run(store, fails=True, tags={"flow_run_url": "http://prefect/runs/flow-run/1"})
+    (state,) = run_states(store, HOST, hours_ago(1))
+    assert (state.state, state.failed_in, state.error) == ("failed", "pages", "no pages today")
+    assert state.page == "http://prefect/runs/flow-run/1"
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+from noisyir.store import Store
+from tests.unit import test_status
+from noisyir.stage import Job
+store = Store(sys.argv[1], home=Path(sys.argv[2]))
+def sleeps(fails):
+    plan = test_status.original(fails)
+    def work(job):
+        print("working", flush=True)
+        time.sleep(600)
+    object.__setattr__(plan.steps[0].stage, "run", work)
+    return plan
+test_status.original, test_status.plan_that = test_status.plan_that, sleeps
+test_status.run(store)
+"""
+
+
+def test_a_killed_run_is_told_from_one_that_works(store: Store):
+    arguments = [sys.executable, "-c", KILLED, store.url, str(store.home)]
+    process = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None and process.stdout.readline() == "working\n"
+    (state,) = run_states(store, HOST, hours_ago(1))
+    assert state.state == "running"
+    assert run_states(store, "elsewhere", hours_ago(1))[0].state == "unknown"
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert run_states(store, HOST, hours_ago(1))[0].state == "killed"
+
+
+def test_the_command(store: Store, capsys, monkeypatch):
+    from argparse import Namespace
+
+    monkeypatch.setenv("NOISYIR_HOME", str(store.home))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    run(store)
+    with pytest.raises(DataError):
+        run(store, fails=True)
+    status_command(Namespace(store=store.url, hours=1.0, json=False))
+    told = capsys.readouterr().out
+    assert "in pages: no pages today" in told and "/.runs/" in told and "hit rate" in told
+    status_command(Namespace(store=store.url, hours=1.0, json=True))
+    told = json.loads(capsys.readouterr().out)
+    assert [one["state"] for one in told["runs"]] == ["failed", "done"] and told["models"] == []
