@@ -37,7 +37,8 @@ class Followed(Tracker):
         self.seen: list[tuple[str, int]] = []
 
     def tag(self, name, value):
-        self.flow_run = UUID(value)
+        if name == "flow_run":
+            self.flow_run = UUID(value)
 
     def progress(self, step, done, total, unit):
         self.seen.append((step.name, done))
