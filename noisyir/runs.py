@@ -47,7 +47,25 @@ def run_experiment(
     pipeline: Callable[[Experiment], Plan] = pipeline_of,
 ) -> Outcome:
     """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here and now)."""
-    plan = pipeline(exp)
+    return run_steps(
+        pipeline(exp), choice, name=exp.name, settings=exp, store=store, runtime=runtime, tracker=tracker,
+        observer=observer, run_step=run_step,
+    )  # fmt: skip
+
+
+def run_steps(
+    plan: Plan,
+    choice: Choice,
+    *,
+    name: str,
+    settings: Params,
+    store: Store,
+    runtime: Runtime,
+    tracker: Tracker,
+    observer: Observer,
+    run_step: RunStep | None = None,
+) -> Outcome:
+    """Run a plan that is there, step after step, as `run_experiment` does; the record calls it `name`."""
     both = Several([observer, tracker])
 
     def here(step: Any, inputs: Inputs, refresh: bool) -> Result:
@@ -56,7 +74,7 @@ def run_experiment(
     def steps() -> dict[str, Result]:
         return execute(plan, choice, store, run_step or here)
 
-    return run_plan(plan, choice, steps, name=exp.name, settings=exp, store=store, tracker=tracker)
+    return run_plan(plan, choice, steps, name=name, settings=settings, store=store, tracker=tracker)
 
 
 def run_plan(

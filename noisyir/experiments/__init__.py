@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import ValidationError
 
-from noisyir.config import Experiment, Params, Runtime, Suite
+from noisyir.config import Experiment, Params, RefreshCorpusParams, Runtime, Suite
 from noisyir.errors import ConfigError
 from noisyir.processes import launched
 
@@ -38,6 +38,11 @@ def from_settings(settings: dict[str, Any], overrides: Sequence[str], source: st
 def load_suite(name_or_path: str, overrides: Sequence[str] = ()) -> Suite:
     """A bench's suite, as `load`; overrides such as `seeds=[0,1]` and `experiment.train.epochs=3`."""
     return _validated(Suite, _with(_read(name_or_path, "suites"), overrides), name_or_path)
+
+
+def load_refresh(settings: dict[str, Any], overrides: Sequence[str]) -> RefreshCorpusParams:
+    """How a corpus is refreshed; overrides such as `data.on_empty=exclude`.  ConfigError as `load`."""
+    return _validated(RefreshCorpusParams, _with(settings, overrides), "refresh")
 
 
 def load_runtime(overrides: Sequence[str]) -> Runtime:

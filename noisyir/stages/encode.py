@@ -18,7 +18,7 @@ def encode(job: Job[EncodeParams]) -> None:
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
-    from noisyir.retrieval.encode import ShardEncoder
+    from noisyir.retrieval.encode import ShardEncoder, passages
     from noisyir.retrieval.texts import of_splits
 
     torch.set_num_threads(job.runtime.cpu_threads)
@@ -32,22 +32,13 @@ def encode(job: Job[EncodeParams]) -> None:
         job.progress(done, total, "texts")
 
     encoder = ShardEncoder(model, job.work, job.params.dtype, model.batch_tokens(job.runtime.batch_tokens))
-    documents = encoder.parts(_passages(job), "passage", DOC_VECTORS, finished)
+    documents = encoder.parts(passages(job.batches("corpus", job.params.shard_rows)), "passage", DOC_VECTORS, finished)
     asked = encoder.parts(_queries(job, queries), "query", QUERY_VECTORS, finished)
     bf16 = job.params.precision == "bf16"
     for name, parts in (("doc_vectors", documents), ("query_vectors", asked)):
         with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16), job.writer(name) as out:
             for part in parts:
                 out.adopt(part)
-
-
-def _passages(job: Job[EncodeParams]) -> "Iterator[Shard]":
-    from noisyir.models.tokens import passage_text
-    from noisyir.retrieval.encode import Shard
-
-    for batch in job.batches("corpus", job.params.shard_rows):
-        texts = map(passage_text, batch["title"].to_pylist(), batch["text"].to_pylist())
-        yield Shard(batch["doc_row"], batch["doc_id"], list(texts))
 
 
 def _queries(job: Job[EncodeParams], queries: "pa.Table") -> "Iterator[Shard]":
