@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.builds import Contents, Meta, Ref, canonical_json, contents_of, input_digests, sha256_file
+from noisyir.config import default_home
 from noisyir.errors import StoreError
 
 META = "_meta.json"
@@ -248,6 +249,12 @@ class Store:
         """Run records, newest first."""
         paths = sorted(self.fs.glob(f"{self.root}/.runs/*.json"), reverse=True)
         return [json.loads(self.fs.cat_file(path)) for path in paths]
+
+
+def open_store(url: str | None) -> Store:
+    """The store at a folder or URL, or the one in noisyir's home."""
+    home = default_home()
+    return Store(url or home / "store", home=home)
 
 
 def _flush_to_disk(path: Path) -> None:
