@@ -9,7 +9,7 @@ from prefect.runtime import flow_run
 from noisyir.audit.apply import Applied
 from noisyir.config import Runtime, default_home
 from noisyir.denoise import Audited, audit, experiment_of, refuse_to_overwrite
-from noisyir.observe import Several, Silent
+from noisyir.observe import Silent
 from noisyir.runs import Outcome
 from noisyir.store import open_store
 from noisyir.tracking import open_tracker
@@ -40,7 +40,7 @@ def denoise(
     refuse_to_overwrite(exp, folder)
     tracker = open_tracker(experiment=exp, home=artifacts.home)
     tracker.tag("flow_run", str(flow_run.id))
-    run_step = through_tasks(store=artifacts, runtime=runtime, observer=Several([tracker]))
+    run_step = through_tasks(store=artifacts, runtime=runtime, observer=tracker)
     found = audit(exp, store=artifacts, runtime=runtime, tracker=tracker, observer=Silent(), run_step=run_step)
     found.write(folder)
     page = (folder / "audit.html").resolve()

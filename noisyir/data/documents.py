@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from noisyir.builds import sha256_file
 from noisyir.config import JoinCorpusParams
 from noisyir.data.pairs import corpus_documents, open_corpus
 from noisyir.data.records import Document
 from noisyir.data.row_files import SUFFIXES, RowFile
 from noisyir.data.text_files import one_of, utf8_lines
 from noisyir.errors import ConfigError, DataError
-from noisyir.provenance import files_digest
 
 _IN_FOLDER = tuple(f"corpus{suffix}" for suffix in SUFFIXES)
 
@@ -34,9 +34,9 @@ class NewDocuments:
         return cls(documents, removals)
 
     def digests(self) -> dict[str, str]:
-        """A hash of each file that there is, by the input's name: what may lie elsewhere counts by its content."""
+        """A hash of the bytes of each file that there is, whatever it is called, by the name of the stage's input."""
         files = {"documents": self.documents and self.documents.path, "removals": self.removals}
-        return {name: files_digest(path.parent, [path]) for name, path in files.items() if path}
+        return {name: sha256_file(path.open("rb")) for name, path in files.items() if path}
 
     def records(self) -> Iterator[Document]:
         """The new documents, in the order of their file."""
