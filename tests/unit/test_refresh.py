@@ -34,10 +34,11 @@ RUNTIME = Runtime(device="cpu", threads=1)
 
 def documents(*numbers: int, seed: int = 0) -> list[dict[str, str]]:
     """Texts of two to nine words; another seed gives other words."""
-    return [
-        {"_id": f"d{n}", "title": WORDS[n % 60], "text": " ".join(np.random.default_rng([seed, n]).choice(WORDS, 2 + n % 8))}
-        for n in numbers
-    ]  # fmt: skip
+
+    def text(n: int) -> str:
+        return " ".join(np.random.default_rng([seed, n]).choice(WORDS, 2 + n % 8))
+
+    return [{"_id": f"d{n}", "title": WORDS[n % 60], "text": text(n)} for n in numbers]
 
 
 def write_jsonl(path: Path, rows: list[dict[str, str]]) -> Path:
