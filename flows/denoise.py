@@ -67,7 +67,7 @@ def _tell(found: Audited, folder: Path, applied: Applied | None) -> None:
         "files": str(folder),
     }
     if applied:
-        changed = f"kept {applied.kept:,}, relabelled {applied.relabelled:,}, dropped {applied.dropped:,}"
-        rows |= {"cleaned pairs": str(applied.pairs), "changes": f"{changed}: {applied.log}"}
+        changes = applied.summary().splitlines()[0]
+        rows |= {"cleaned pairs": str(applied.pairs), "changes": changes, "log of changes": str(applied.log)}
     table = [{"what": what, "found": value} for what, value in rows.items()]
     create_table_artifact(key="denoised", table=table, description=f"{found.exp.name}: wrong training pairs")

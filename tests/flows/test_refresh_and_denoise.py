@@ -104,8 +104,10 @@ def test_bad_documents_fail_the_flow_with_one_clear_line(home: Path, capsys):
     assert {name: task.run_count for name, task in tasks.items()} == {"join_corpus": 1}  # not tried again
     with pytest.raises(StoreError, match="matches no experiment"):
         refresh_corpus("nobody", documents=str(bad))
-    assert main(["refresh", "demo", str(bad)]) == 1 and main(["refresh", "demo", "none.jsonl"]) == 1
-    assert "Traceback" not in capsys.readouterr().err
+    capsys.readouterr()
+    assert main(["refresh", "demo", str(bad)]) == main(["refresh", "demo", "none.jsonl"]) == 1
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("noisyir: ")]
+    assert len(said) == 2 and "has no text" in said[0] and "none.jsonl is not a file" in said[1]
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +129,7 @@ def test_pairs_are_audited_and_cleaned_as_by_the_command(home: Path, pairs: Path
     run, tasks, artifacts = newest_flow_run("denoise")
     assert (run.name, run.state_name) == (f"denoise {pairs}", "Completed")
     assert set(tasks) == set(outcome.results) and {"detect", "audit"} <= set(tasks)
+    assert "mlflow_run" in outcome.facts and "registered" not in outcome.facts
     found = told(artifacts["denoised"])
     page = Path(urlparse(artifacts["audit-page"].data.partition("(")[2].rstrip(")")).path)
     assert page.parent == Path(found["files"]) == home / "audits" / "mine" / str(run.id)
@@ -140,7 +143,7 @@ def test_pairs_are_audited_and_cleaned_as_by_the_command(home: Path, pairs: Path
     assert f"60 training pairs, {found['flagged as wrong']} flagged as wrong" in out
     for path in (home / "by-command").iterdir():
         assert path.read_bytes() == (page.parent / path.name).read_bytes()
-    assert found["changes"].partition(":")[0] in out
+    assert found["changes"] in out
     assert Path(found["cleaned pairs"]).name == "mine.cleaned.jsonl"
 
     with pytest.raises(DataError, match="exists already and is not overwritten"):
