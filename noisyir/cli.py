@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"noisyir {__version__}")
     groups = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    doing = (_run, _audit, _bench, _promote, _search, _export, _gc)
+    doing = (_run, _audit, _bench, _promote, _refresh, _search, _export, _gc)
     looking = (_status, _why, _ls, _show, _trace, _verify, _doctor)
     for add in (*doing, *looking):
         add(groups)
@@ -193,6 +193,23 @@ def _search(groups: _Groups) -> None:
     command.add_argument("model", metavar="MODEL", help="an experiment's name, a model's key, or models:/NAME@ALIAS")
     command.add_argument("query", metavar="QUERY")
     command.add_argument("-k", type=int, default=5, metavar="N", help="documents shown (default 5)")
+    _json(command)
+
+
+def _refresh(groups: _Groups) -> None:
+    command = _add(
+        groups,
+        "refresh",
+        "encode and index new documents for a trained model, and nothing else",
+        "noisyir refresh demo new-documents.jsonl --remove gone.txt",
+    )
+    command.add_argument("model", metavar="MODEL", help="an experiment's name, a model's key, or models:/NAME@ALIAS")
+    command.add_argument(
+        "documents", nargs="?", metavar="DOCUMENTS", help="jsonl, csv, tsv or parquet; known ids get the new text"
+    )
+    command.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="such as data.on_empty=exclude")
+    command.add_argument("--remove", metavar="FILE", help="take documents away: one id a line")
+    command.add_argument("--rebuild", action="store_true", help="build the index anew from all vectors, and train it")
     _json(command)
 
 

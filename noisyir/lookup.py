@@ -1,5 +1,8 @@
 """What a name on the command line stands for: a stage, an experiment, a key or a registered model."""
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 from noisyir.builds import Meta, Ref
 from noisyir.errors import StoreError
 from noisyir.store import Store
@@ -50,16 +53,54 @@ def _registered_model(store: Store, uri: str) -> Ref:
     )
 
 
-def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
-    """(index, corpus) of the newest index over vectors that `model` made.  StoreError when it was not indexed."""
-    for index in reversed(store.all_builds()):
-        if index.stage != "index":
-            continue
-        vectors = store.meta(dict(index.input_refs())["doc_vectors"])
-        sources = dict(vectors.input_refs())
-        if sources["model"].digest == model.digest:
-            return index.ref("index"), sources["corpus"]
+@dataclass(frozen=True)
+class Indexed:
+    """What a model is searched with: an index, the vectors in it, and the corpus that they are of."""
+
+    index: Meta
+    vectors: Meta
+
+    @property
+    def corpus(self) -> Ref:
+        """The corpus whose rows the index counts."""
+        return dict(self.vectors.input_refs())["corpus"]
+
+    @property
+    def model(self) -> Ref:
+        """The model that made the vectors."""
+        return dict(self.vectors.input_refs())["model"]
+
+
+def indexes(builds: Sequence[Meta]) -> Iterator[Indexed]:
+    """Every index of documents among these builds, oldest first, that the builds hold the vectors of; newest first."""
+    by_name = {(meta.stage, meta.key, meta.build): meta for meta in builds}
+    for index in reversed(builds):
+        of = dict(index.input_refs()).get("doc_vectors") if "index" in index.artifacts else None
+        if of and (vectors := by_name.get((of.stage, of.key, of.build))):
+            yield Indexed(index, vectors)
+
+
+def newest_index(store: Store, model: Ref) -> Indexed:
+    """The newest index over vectors that `model` made, refreshed or not.  StoreError when it was not indexed."""
+    found = (indexed for indexed in indexes(store.all_builds()) if indexed.model.digest == model.digest)
+    if (newest := next(found, None)) is not None:
+        return newest
     raise StoreError(f"the model {model.key[:12]} has no index in {store.url}: run its experiment --to index first")
+
+
+def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
+    """(index, corpus) to search with `model`, as `newest_index` finds them."""
+    found = newest_index(store, model)
+    return found.index.ref("index"), found.corpus
+
+
+def experiment_of(store: Store, model: Ref) -> str | None:
+    """The experiment whose newest run kept this model; None where no record tells."""
+    for run in store.runs():
+        step = run["steps"].get(run.get("kept", {}).get("model"))
+        if step and (step["key"], step["build"]) == (model.key, model.build):
+            return str(run["experiment"])
+    return None
 
 
 def _model_of_run(store: Store, experiment: str) -> Ref | None:

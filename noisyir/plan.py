@@ -34,7 +34,7 @@ class Output:
 
 T = TypeVar("T")
 Outputs = Mapping[str, Output]
-PlannedInputs = Mapping[str, str | Output | Mapping[str, Output]]
+PlannedInputs = Mapping[str, str | Ref | Output | Mapping[str, Output]]
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,16 @@ class Plan:
     results: dict[str, Output] = field(default_factory=dict)
 
     def add(
-        self, stage: Stage, params: Params, label: str = "", /, **inputs: str | Output | Mapping[str, Output] | None
+        self,
+        stage: Stage,
+        params: Params,
+        label: str = "",
+        /,
+        **inputs: str | Ref | Output | Mapping[str, Output] | None,
     ) -> Outputs:
         """Add a call of `stage`; None leaves an optional input out.  Returns its outputs by artifact name.
 
+        A Ref is an artifact that is in the store already, such as a model that an earlier run trained.
         A call that the plan has already, under whatever label, is not added again: its outputs come back.
         """
         given = {name: value for name, value in inputs.items() if value is not None}
@@ -261,10 +267,12 @@ def _cached(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> Me
     raise StoreError(f"upstream artifact {step.name} ({step.key[:12]}) is not cached: run with --to {step.name} first")
 
 
-def _map_outputs(value: str | Output | Mapping[str, Output], ref: Callable[[Output], T]) -> str | T | dict[str, T]:
+def _map_outputs(
+    value: str | Ref | Output | Mapping[str, Output], ref: Callable[[Output], T]
+) -> str | Ref | T | dict[str, T]:
     if isinstance(value, Output):
         return ref(value)
-    return value if isinstance(value, str) else {label: ref(output) for label, output in value.items()}
+    return value if isinstance(value, str | Ref) else {label: ref(output) for label, output in value.items()}
 
 
 def _check_inputs(stage: Stage, given: PlannedInputs) -> None:
@@ -286,8 +294,8 @@ def _key(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs) 
     return hashlib.sha256(canonical_json(described).encode()).hexdigest()[:32]
 
 
-def _key_part(value: str | Output | Mapping[str, Output]) -> Any:
-    if isinstance(value, Output):
+def _key_part(value: str | Ref | Output | Mapping[str, Output]) -> Any:
+    if isinstance(value, Ref | Output):
         return [value.key, value.artifact]
     if isinstance(value, str):
         return value

@@ -55,7 +55,26 @@ def run_experiment(
 
     elsewhere: pools whose stages run on other machines, so that what they need is not looked for on this one.
     """
-    plan = pipeline(exp)
+    return run_steps(
+        pipeline(exp), choice, name=exp.name, settings=exp, store=store, runtime=runtime, tracker=tracker,
+        observer=observer, run_step=run_step, elsewhere=elsewhere,
+    )  # fmt: skip
+
+
+def run_steps(
+    plan: Plan,
+    choice: Choice,
+    *,
+    name: str,
+    settings: Params,
+    store: Store,
+    runtime: Runtime,
+    tracker: Tracker,
+    observer: Observer,
+    run_step: RunStep | None = None,
+    elsewhere: Collection[Pool] = (),
+) -> Outcome:
+    """Run a plan that is there as `run_experiment` does; the record calls it `name`."""
     both = Several([observer, tracker])
 
     def steps() -> dict[str, Result]:
@@ -63,7 +82,9 @@ def run_experiment(
             return execute(plan, choice, store, run_step, runtime.steps_at_once)
         return execute_side_by_side(plan, choice, store, runtime, both)
 
-    return run_plan(plan, choice, steps, name=exp.name, settings=exp, store=store, tracker=tracker, elsewhere=elsewhere)
+    return run_plan(
+        plan, choice, steps, name=name, settings=settings, store=store, tracker=tracker, elsewhere=elsewhere
+    )
 
 
 def run_plan(

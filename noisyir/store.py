@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.builds import Contents, Meta, Ref, canonical_json, contents_of, input_digests, sha256_file
+from noisyir.config import default_home
 from noisyir.errors import StoreError
 
 META = "_meta.json"
@@ -282,6 +283,12 @@ class Store:
             except ValueError as error:
                 raise StoreError(f"damaged line of the promotions' log, {path}: {error}") from error
         return decisions
+
+
+def open_store(url: str | None) -> Store:
+    """The store at a folder or URL, or the one in noisyir's home."""
+    home = default_home()
+    return Store(url or home / "store", home=home)
 
 
 def _flush_to_disk(path: Path) -> None:

@@ -1,6 +1,6 @@
 """Parquet parts: written with pinned settings so that equal rows are equal bytes, read as projections and streams."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
@@ -136,6 +136,21 @@ def _groups_from(metadata: pq.FileMetaData, rows: int, skip: int) -> tuple[list[
             start, passed = group, begins // rows
         begins += metadata.row_group(group).num_rows
     return list(range(start, metadata.num_row_groups)), passed
+
+
+def regrouped(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of `rows` rows, but for the last; never an empty one."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        while count >= rows:
+            whole = pa.concat_tables(waiting)
+            yield whole.slice(0, rows)
+            waiting, count = [whole.slice(rows)], count - rows
+    if count:
+        yield pa.concat_tables(waiting)
 
 
 def _open(fs: object, path: str) -> pq.ParquetFile:

@@ -6,15 +6,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from noisyir.config import default_home
+from noisyir import store
 from noisyir.errors import ConfigError
 from noisyir.store import Store
 
 
 def open_store(args: Namespace) -> Store:
     """The store named on the command line, or the one in noisyir's home."""
-    home = default_home()
-    return Store(args.store or home / "store", home=home)
+    return store.open_store(args.store)
 
 
 def prefect_engine(flow: str) -> Any:

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from noisyir.config.base import HELD_OUT, Fraction, Params, Split
+from noisyir.config.base import HELD_OUT, Fraction, Location, Params, Split
 
 
 class Bm25IndexParams(Params):
@@ -47,9 +47,33 @@ class IndexParams(Params):
         return self
 
 
+class ExtendIndexParams(IndexParams):
+    """An index that takes in a refreshed corpus."""
+
+    rebuild: bool = Field(False, description="build it anew, and train what is trained, from all vectors")
+
+
 class SearchParams(Params):
     """Dense search."""
 
     top_k: PositiveInt = Field(100, description="documents kept a query")
     probes: PositiveInt = Field(32, description="IVF: lists visited a query")
     breadth: PositiveInt = Field(128, description="HNSW: candidates kept while searching")
+
+
+class JoinCorpusParams(Params):
+    """New documents, put behind or in place of those of an indexed corpus."""
+
+    path: Location = Field(None, description="their file (jsonl, csv, tsv, parquet), or a folder with corpus.jsonl")
+    remove: Location = Field(None, description="file of the ids of documents to take away, one a line")
+    on_empty: Literal["error", "exclude"] = Field(
+        "error", description="a document without title and text: refuse, or leave out"
+    )
+
+
+class RefreshCorpusParams(Params):
+    """How an index takes in new documents."""
+
+    model: str = Field(description="an experiment's name, a model's key, or models:/NAME@ALIAS")
+    data: JoinCorpusParams = JoinCorpusParams()
+    rebuild: bool = Field(False, description="build the index anew, and train what is trained, from all vectors")

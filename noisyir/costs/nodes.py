@@ -7,7 +7,7 @@ from typing import Protocol
 import pyarrow.compute as pc
 from pydantic import ValidationError
 
-from noisyir.builds import Meta
+from noisyir.builds import Meta, Ref
 from noisyir.config import ExpectedParams, Params
 from noisyir.plan import Forecast, Output, Step
 from noisyir.stage import Stage
@@ -90,7 +90,7 @@ class Planned:
     def made_from(self) -> Iterator[tuple[str, Node]]:
         """As `Node` has it."""
         for name, value in self.step.inputs.items():
-            outputs = [value] if isinstance(value, Output) else [] if isinstance(value, str) else value.values()
+            outputs = [value] if isinstance(value, Output) else [] if isinstance(value, str | Ref) else value.values()
             yield from ((name, self.nodes[output.step]) for output in outputs)
 
     def sizes(self) -> Sizes | None:

@@ -68,6 +68,22 @@ def _encode(of: Scene) -> Work:
     return Work(documents + asked, "texts", amount, flops, vectors=vectors, ram=2 * shard, disk=vectors)
 
 
+def _join_corpus(of: Scene) -> Work:
+    """At most as many new documents as there are."""
+    documents = 2 * of.sizes.documents
+    text = of.length * TEXT
+    return Work(documents, "documents", documents, ram=documents * (_IDS + text / 2), disk=documents * text)
+
+
+def _encode_new(of: Scene) -> Work:
+    """At most as `encode` has it, without queries."""
+    documents = of.sizes.documents
+    size = documents * (2 if of.params.dtype == "float16" else FLOAT) * of.tower.hidden
+    amount, flops = of.read(0, documents)
+    shard = min(of.params.shard_rows, documents) * (of.vector + of.length * TEXT)
+    return Work(documents, "texts", amount, flops, vectors=size, ram=2 * shard, disk=size)
+
+
 def _index(of: Scene) -> Work:
     documents = of.sizes.documents
     size = documents * index_bytes(of.params.factory, of.tower.hidden)
@@ -226,6 +242,9 @@ WORK: Mapping[str, Callable[[Scene], Work]] = {
     "random_run": _random_run,
     "encode": _encode,
     "index": _index,
+    "join_corpus": _join_corpus,
+    "encode_new": _encode_new,
+    "extend_index": _index,
     "search": _search,
     "candidates": _candidates,
     "mine": _mine,

@@ -87,9 +87,7 @@ class PairsFile:
         names = {column: known for column, known in _NAMES.items() if column not in _OF_CORPUS}
         columns = choose_columns(pairs, mapping, names)
         _need(pairs, columns, ("query", "doc_id"), _NAMES)
-        documents = RowFile.open(corpus, "data.corpus")
-        _need(documents, choose_columns(documents, {}, _CORPUS_NAMES), ("doc_id", "document"), _CORPUS_NAMES)
-        return cls(_name(pairs.path), pairs, columns, documents)
+        return cls(_name(pairs.path), pairs, columns, open_corpus(corpus, "data.corpus"))
 
     def digest(self) -> str:
         """A hash of the bytes and names of the pairs file and of the corpus file, wherever the two lie."""
@@ -99,7 +97,7 @@ class PairsFile:
     def documents(self) -> Iterator[Document]:
         """The corpus file's documents, or the distinct ones that the pairs hold, in the order of the file."""
         if self.corpus:
-            yield from _corpus_documents(self.corpus)
+            yield from corpus_documents(self.corpus)
             return
         met = _Met("doc_id", self.pairs.place)
         for pair in self.pairs_in_order():
@@ -199,7 +197,15 @@ def _name(path: Path) -> str:
     return path.name.split(".")[0]
 
 
-def _corpus_documents(file: RowFile) -> Iterator[Document]:
+def open_corpus(path: str, setting: str) -> RowFile:
+    """A file of documents.  DataError, naming `setting`, when it is missing, or lacks their ids or texts."""
+    file = RowFile.open(path, setting)
+    _need(file, choose_columns(file, {}, _CORPUS_NAMES), ("doc_id", "document"), _CORPUS_NAMES)
+    return file
+
+
+def corpus_documents(file: RowFile) -> Iterator[Document]:
+    """The documents of such a file, in its order."""
     columns = choose_columns(file, {}, _CORPUS_NAMES)
     for number, row in file.rows(list(columns.values())):
         values = {column: row[name] for column, name in columns.items()}

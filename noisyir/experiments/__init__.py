@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import ValidationError
 
-from noisyir.config import Experiment, Params, Runtime, Suite
+from noisyir.config import Experiment, Params, RefreshCorpusParams, Runtime, Suite
 from noisyir.errors import ConfigError
 from noisyir.processes import launched
 
@@ -47,6 +47,11 @@ def with_seeds(suite: Suite, count: int | None) -> Suite:
     if count < 1:
         raise ConfigError("--seeds wants a number of seeds, at least 1")
     return suite.model_copy(update={"seeds": tuple(range(count))})
+
+
+def load_refresh(settings: dict[str, Any], overrides: Sequence[str]) -> RefreshCorpusParams:
+    """How a corpus is refreshed; overrides such as `data.on_empty=exclude`.  ConfigError as `load`."""
+    return _validated(RefreshCorpusParams, _with(settings, overrides), "refresh")
 
 
 def load_runtime(overrides: Sequence[str]) -> Runtime:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from noisyir.errors import DataError
-from noisyir.models.tokens import Side, Tokens, token_batches
+from noisyir.models.tokens import Side, Tokens, passage_text, token_batches
 from noisyir.schemas import Artifact
 from noisyir.tables import conform, write_part
 
@@ -37,6 +37,13 @@ class Shard:
     keys: pa.Array
     names: pa.Array
     texts: list[str]
+
+
+def passages(documents: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Shard]:
+    """A shard of each batch of CORPUS (doc_id, doc_row, title, text)."""
+    for batch in documents:
+        texts = map(passage_text, batch["title"].to_pylist(), batch["text"].to_pylist())
+        yield Shard(batch["doc_row"], batch["doc_id"], list(texts))
 
 
 @dataclass(frozen=True)

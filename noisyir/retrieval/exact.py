@@ -46,22 +46,34 @@ class ExactIndex:
         return torch.from_numpy(np.array(self.vectors[first : first + _ROWS_AT_ONCE])).to(self.device)
 
 
-def build_exact(batches: Iterable[pa.RecordBatch], rows: int, folder: Path) -> None:
-    """Write `rows` vectors, given as batches (doc_row, vector) from the first row on; equal ones give equal bytes."""
-    vectors: npt.NDArray[np.float32] | None = None
+def build_exact(batches: Iterable[pa.RecordBatch], rows: int, folder: Path, earlier: Path | None = None) -> None:
+    """Write `rows` vectors, given as batches (doc_row, vector) from the first row on; equal ones give equal bytes.
+
+    earlier: a saved index whose vectors come first; the batches begin behind them.
+    """
+    before = np.load(earlier / _FILE, mmap_mode="r", allow_pickle=False) if earlier else None
+    vectors: npt.NDArray[np.float32] | None = None if before is None else _file(folder, rows, before.shape[1])
     first = 0
+    if vectors is not None and before is not None:
+        first = len(before)
+        vectors[:first] = before
     for batch in batches:
         check_rows(batch, first)
         some = vectors_of(batch)
-        if vectors is None:
-            shape = (rows, some.shape[1])
-            vectors = np.lib.format.open_memmap(folder / _FILE, mode="w+", dtype=np.float32, shape=shape)
+        vectors = _file(folder, rows, some.shape[1]) if vectors is None else vectors
         vectors[first : first + len(some)] = some
         first += len(some)
     assert isinstance(vectors, np.memmap) and first == rows, "a collection has at least one document"
     vectors.flush()
     about = {"dim": vectors.shape[1], "engine": "torch", "metric": "inner_product", "rows": rows}
     (folder / _ABOUT).write_text(json.dumps(about))
+
+
+def _file(folder: Path, rows: int, dim: int) -> npt.NDArray[np.float32]:
+    file: npt.NDArray[np.float32] = np.lib.format.open_memmap(
+        folder / _FILE, mode="w+", dtype=np.float32, shape=(rows, dim)
+    )
+    return file
 
 
 def open_exact(folder: Path, device: str) -> ExactIndex:

@@ -37,13 +37,31 @@ def build_index(
         if not index.is_trained:
             index = _to_gpu(index, device)
             index.train(_sample(stream, rows, dim, train_rows, rng))
-        if "HNSW" in factory:
-            faiss.omp_set_num_threads(1)  # with more, the graph depends on which thread comes first
-        _reserve(index, rows)
-        for batch in stream():
-            check_rows(batch, index.ntotal)
-            index.add(vectors_of(batch))
+        _add(index, stream(), rows, factory)
     return _to_cpu(index)
+
+
+def extend_index(
+    earlier: Path, batches: Iterable[pa.RecordBatch], rows: int, factory: str, *, threads: int
+) -> faiss.Index:
+    """A saved index with the vectors of further rows, `rows` in all; what it learnt from the earlier ones stays.
+
+    batches: (doc_row, vector) from the first new row on.
+    """
+    faiss.omp_set_num_threads(threads)
+    index = faiss.read_index(str(earlier / _FILE))
+    with _faiss_errors(factory, rows, index.d):
+        _add(index, batches, rows, factory)
+    return index
+
+
+def _add(index: faiss.Index, batches: Iterable[pa.RecordBatch], rows: int, factory: str) -> None:
+    if "HNSW" in factory:
+        faiss.omp_set_num_threads(1)  # with more, the graph depends on which thread comes first
+    _reserve(index, rows)
+    for batch in batches:
+        check_rows(batch, index.ntotal)
+        index.add(vectors_of(batch))
 
 
 def save_index(index: faiss.Index, factory: str, folder: Path) -> None:
@@ -83,12 +101,13 @@ def _sample(stream: Stream, rows: int, dim: int, train_rows: int, rng: np.random
 def _reserve(index: faiss.Index, rows: int) -> None:
     """Take the memory of an index that keeps its codes in one array at once: growing, it would take up to three times.
 
-    The array has no `reserve`, but it keeps its capacity when it is emptied.
+    The array has no `reserve`, but it keeps its capacity when it is cut to what it holds.
     """
     storage = faiss.downcast_index(getattr(index, "storage", index))
     if isinstance(storage, faiss.IndexFlatCodes):
+        held = storage.codes.size()
         storage.codes.resize(rows * storage.code_size)
-        storage.codes.resize(0)
+        storage.codes.resize(held)
 
 
 @contextmanager

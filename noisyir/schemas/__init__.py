@@ -51,6 +51,7 @@ from noisyir.schemas.retrieval import (
     QUERY_VECTORS,
     RANDOM_RUN,
     RERANKED_RUN,
+    ROW_ORIGINS,
 )
 from noisyir.schemas.training import (
     AR2_STATE,
@@ -116,6 +117,7 @@ __all__ = [
     "REPORT",
     "RERANKED_RUN",
     "RIVALS",
+    "ROW_ORIGINS",
     "SPANS",
     "TREC",
     "VERDICTS",

@@ -13,3 +13,5 @@ RERANKED_RUN = Artifact("reranked_run", 1, RUN, PAIR_KEY)
 DOC_VECTORS = Artifact("doc_vectors", 1, {"doc_row": I32, "vector": pa.list_(pa.float32())}, ("doc_row",))
 QUERY_VECTORS = Artifact("query_vectors", 1, {"query_id": STRING, "vector": pa.list_(pa.float32())}, ("query_id",))
 INDEX = Artifact("index", 1)
+# Where a refreshed corpus' rows were before; null where the text is new.
+ROW_ORIGINS = Artifact("row_origins", 1, {"doc_row": I32, "earlier_row": I32}, ("doc_row",), nullable=("earlier_row",))

@@ -64,12 +64,9 @@ def _model(folder: Path, device: str, batch_tokens: int | Literal["auto"]) -> "t
 
 
 def _passages(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
-    from noisyir.models.tokens import passage_text
-    from noisyir.retrieval.encode import Shard
+    from noisyir.retrieval.encode import passages
 
-    for batch in job.batches("corpus", job.params.shard_rows, first):
-        texts = map(passage_text, batch["title"].to_pylist(), batch["text"].to_pylist())
-        yield Shard(batch["doc_row"], batch["doc_id"], list(texts))
+    return passages(job.batches("corpus", job.params.shard_rows, first))
 
 
 def _asked(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":

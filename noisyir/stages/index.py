@@ -1,23 +1,27 @@
 """index: the documents' vectors as an index, FAISS's or our own."""
 
+from typing import TypeVar
+
 from noisyir import schemas
 from noisyir.config import IndexParams
 from noisyir.stage import Job, Stage
 
-_VECTORS_AT_ONCE = 16384
+VECTORS_AT_ONCE = 16384
+
+P = TypeVar("P", bound=IndexParams)
 
 
-def build(job: Job[IndexParams]) -> None:
+def build(job: Job[P]) -> None:
     """Build the index that the settings describe, from a stream of vectors."""
     if job.params.engine == "torch":
         from noisyir.retrieval.exact import build_exact
 
-        batches = job.batches("doc_vectors", _VECTORS_AT_ONCE)
+        batches = job.batches("doc_vectors", VECTORS_AT_ONCE)
         return build_exact(batches, job.rows("doc_vectors"), job.new_folder("index"))
     from noisyir.retrieval.index import build_index, save_index
 
     index = build_index(
-        lambda: job.batches("doc_vectors", _VECTORS_AT_ONCE),
+        lambda: job.batches("doc_vectors", VECTORS_AT_ONCE),
         job.rows("doc_vectors"),
         job.params.factory,
         train_rows=job.params.train_rows,

@@ -116,8 +116,11 @@ def explain(store: Store, query_id: str, doc_id: str | None = None, experiment: 
 
 
 def newest_run(store: Store, experiment: str | None) -> Mapping[str, Any]:
-    """The record of the newest run that came to its end.  StoreError when there is none."""
-    done = [run for run in store.runs() if run["status"] == "done"]
+    """The record of the newest run that came to its end; a refreshed corpus is none, for it decides about no query.
+
+    StoreError when there is none.
+    """
+    done = [run for run in store.runs() if run["status"] == "done" and "join_corpus" not in run["steps"]]
     if not done:
         raise StoreError(f"no run in {store.url} has come to its end yet: noisyir run demo")
     for run in done:

@@ -34,7 +34,7 @@ LAYERS = [
     {"stages"},
     {"methods"},
     {"pipelines", "reader_pipelines", "tracking"},
-    {"runs", "parallel", "lookup", "retention", "costs"},
+    {"runs", "parallel", "lookup", "retention", "costs", "refresh", "denoise"},
     {"why", "status"},
     {"console", "commands"},
     {"cli"},
@@ -122,7 +122,9 @@ def test_every_table_has_one_writer_and_stages_are_unique():
             writers.setdefault(artifact.name, set()).add(stage.name)
     trainers = {"warm_up", "npc", "co_teach"}  # one loop, with different objectives
     several = {
-        "corpus": {"ingest", "hide"},  # the data as they are, or with relevant documents that no pair names
+        "corpus": {"ingest", "hide", "join_corpus"},  # as it is, with edited copies, or with new documents
+        "doc_vectors": {"encode", "encode_new"},
+        "index": {"index", "extend_index"},
         "pairs": {"ingest", "hide"},
         "model": {"init_model", *trainers, "ar2"},
         "ranker": {"init_ranker", "warm_up_ranker", "ar2"},

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -248,10 +249,8 @@ def test_kubernetes_manifests_hold_no_secret_and_a_worker_for_each_pool():
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "auth"])
-def test_up_heal_and_down(kind, tmp_path_factory, monkeypatch):
-    home = tmp_path_factory.mktemp(kind)
-    for folder in (home, *home.parents[:2]):
-        folder.chmod(0o755)  # pytest's are private, and Postgres may run as another user
+def test_up_heal_and_down(kind, open_folder):
+    home = open_folder
     if kind == "postgres" and (fault := postgres._missing(Settings(home=home))):
         pytest.skip(f"no Postgres: {fault}")
     ports = {name: str(free_port()) for name in ("PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT")}
@@ -278,6 +277,14 @@ def test_up_heal_and_down(kind, tmp_path_factory, monkeypatch):
         told = call(["down"], environment)
     assert "prefect" in told and "nothing is up" in call(["down"], environment)
     assert not [port for port in ports.values() if is_open(int(port))]
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that Postgres can enter, who may be another user; pytest's own are private."""
+    with tempfile.TemporaryDirectory(prefix="noisyir-servers-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def call(arguments, environment):

@@ -106,7 +106,7 @@ def test_a_fresh_process_without_noisyir_ranks_and_reads_as_we_do(versions, home
                 "query_id": ["0", "1", "2"], "text": [question for question, _ in ASKED], "split": ["test"] * 3
             }),
             "corpus": pa.table({
-                "doc_id": ["0", "1", "2"], "doc_row": pa.array([0, 1, 2], pa.int64()), "title": [""] * 3,
+                "doc_id": ["0", "1", "2"], "doc_row": pa.array([0, 1, 2], pa.int32()), "title": [""] * 3,
                 "text": [passage for _, passage in ASKED],
             }),
         },

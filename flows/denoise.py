@@ -1,0 +1,73 @@
+"""Detect wrong pairs, audit and clean them as a Prefect flow: what `noisyir audit` does, each stage a task."""
+
+from functools import partial
+from pathlib import Path
+
+from prefect import flow
+from prefect.artifacts import create_link_artifact, create_table_artifact
+from prefect.runtime import flow_run
+
+from flows.experiment import tag_flow_run
+from noisyir.audit.apply import Applied
+from noisyir.config import Runtime, default_home
+from noisyir.denoise import Audited, audit, experiment_of, refuse_to_overwrite
+from noisyir.observe import Silent
+from noisyir.runs import Outcome
+from noisyir.store import open_store
+from noisyir.tracking import open_tracker
+from tasks.log_context import log_context
+from tasks.stage_task import through_tasks
+
+
+@flow(name="denoise", flow_run_name="denoise {data}", persist_result=False)
+def denoise(
+    data: str,
+    overrides: tuple[str, ...] = (),
+    corpus: str | None = None,
+    out: str | None = None,
+    model: str | None = None,
+    apply: bool = False,
+    store: str | None = None,
+    runtime: Runtime = Runtime(),  # noqa: B008 - frozen
+) -> Outcome:
+    """Say which training pairs are wrong, and why; if asked, write cleaned pairs and a log of what was changed.
+
+    data: an experiment, a data set's folder, or a file of pairs, whose documents may lie in the file `corpus`.
+    overrides: such as detect.threshold=0.8.  out: the folder for the files (default: one for this flow run under
+    noisyir's home).  model: judges instead of small ones trained on the data.  store: of the artifacts.
+    """
+    exp = experiment_of(data, overrides, corpus=corpus, model=model)
+    artifacts = open_store(store)
+    artifacts.check_writable()
+    folder = Path(out) if out else default_home() / "audits" / exp.name / str(flow_run.id)
+    refuse_to_overwrite(exp, folder)
+    tracker = open_tracker(experiment=exp, home=artifacts.home)
+    tag_flow_run(tracker)
+    with (
+        log_context(run=str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)),
+        through_tasks(store=artifacts, runtime=runtime, observer=tracker) as run_step,
+    ):
+        found = audit(exp, store=artifacts, runtime=runtime, tracker=tracker, observer=Silent(), run_step=run_step)
+    found.write(folder)
+    page = (folder / "audit.html").resolve()
+    create_link_artifact(
+        key="audit-page", link=page.as_uri(), link_text=f"{exp.name}: the audit", description=str(page)
+    )
+    _tell(found, folder, found.apply(folder) if apply else None)
+    return found.outcome
+
+
+def _tell(found: Audited, folder: Path, applied: Applied | None) -> None:
+    """A table of what was found and written."""
+    rate, low, high = (f"{value:.1%}" for value in found.noise)
+    rows = {
+        "pairs judged": f"{found.table.num_rows:,}",
+        "flagged as wrong": f"{found.wrong:,}",
+        f"noise rate, {found.exp.detect.confidence:.0%} interval": f"{rate} [{low}, {high}]",
+        "files": str(folder),
+    }
+    if applied:
+        changes = applied.summary().splitlines()[0]
+        rows |= {"cleaned pairs": str(applied.pairs), "changes": changes, "log of changes": str(applied.log)}
+    table = [{"what": what, "found": value} for what, value in rows.items()]
+    create_table_artifact(key="denoised", table=table, description=f"{found.exp.name}: wrong training pairs")

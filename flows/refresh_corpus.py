@@ -1,0 +1,47 @@
+"""New documents for a trained model as a Prefect flow: what `noisyir refresh` does, each stage a task."""
+
+from prefect import flow
+from prefect.artifacts import create_table_artifact
+from prefect.runtime import flow_run
+
+from noisyir import experiments
+from noisyir.config import Runtime
+from noisyir.observe import Silent
+from noisyir.refresh import refresh_corpus as refresh
+from noisyir.runs import Outcome
+from noisyir.store import open_store
+from tasks.log_context import log_context
+from tasks.stage_task import through_tasks
+
+
+@flow(name="refresh_corpus", flow_run_name="refresh {model}", persist_result=False)
+def refresh_corpus(
+    model: str,
+    documents: str | None = None,
+    remove: str | None = None,
+    overrides: tuple[str, ...] = (),
+    rebuild: bool = False,
+    store: str | None = None,
+    runtime: Runtime = Runtime(),  # noqa: B008 - frozen
+) -> Outcome:
+    """Encode and index what is new in these documents, and leave the rest of the model's newest index as it is.
+
+    model: an experiment's name, a model's key, or models:/NAME@ALIAS.  documents: a jsonl, csv, tsv or parquet file
+    that the workers can read, or a folder with corpus.jsonl; remove: a file of document ids, one a line.
+    rebuild: build the index anew from all vectors.  store: folder or fsspec URL of the artifacts.
+    """
+    given = {"model": model, "data": {"path": documents, "remove": remove}, "rebuild": rebuild}
+    settings = experiments.load_refresh(given, overrides)
+    artifacts = open_store(store)
+    artifacts.check_writable()
+    with (
+        log_context(run=str(flow_run.id)),
+        through_tasks(store=artifacts, runtime=runtime, observer=Silent()) as run_step,
+    ):
+        done = refresh(settings, store=artifacts, runtime=runtime, observer=Silent(), run_step=run_step)
+    create_table_artifact(
+        key="refreshed",
+        table=[{"what": what, "found": line} for what, line in done.lines().items()],
+        description=f"{model}: {done.outcome.executed} stages run, {done.outcome.cached} cached",
+    )
+    return done.outcome
