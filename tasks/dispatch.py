@@ -117,17 +117,17 @@ class Dispatch:
 
     def _wait(self, child: FlowRun, step: Step) -> "State[object]":
         """The child's final state.  NoisyirError when no worker takes it."""
-        waited_since, lost_since = time.monotonic(), 0.0
+        waited_since, lost_since = time.monotonic(), None
         with get_client(sync_client=True) as client:
             while True:
+                time.sleep(POLL_SECONDS)
                 try:
                     state = client.read_flow_run(child.id).state
-                    lost_since = 0.0
-                except httpx.TransportError:
+                    lost_since = None
+                except httpx.HTTPError as error:
                     lost_since = lost_since or time.monotonic()
-                    if time.monotonic() - lost_since > self.pools.patience_seconds:
+                    if not _is_away(error) or time.monotonic() - lost_since > self.pools.patience_seconds:
                         raise
-                    time.sleep(POLL_SECONDS)
                     continue
                 if state is not None and state.is_final():
                     return state
@@ -135,7 +135,6 @@ class Dispatch:
                     waited_since = time.monotonic()
                 elif time.monotonic() - waited_since > self.pools.patience_seconds:
                     self._give_up_without_worker(client, child, step)
-                time.sleep(POLL_SECONDS)
 
     def _give_up_without_worker(self, client: SyncPrefectClient, child: FlowRun, step: Step) -> None:
         """Cancel the child if its pool has nobody who could take it; a pool that is only busy is waited for."""
@@ -147,6 +146,11 @@ class Dispatch:
             f"{step.name} waited {self.pools.patience_seconds:.0f} s for a worker, and the pool {pool} has none: "
             f"prefect worker start --pool {pool}"
         )
+
+
+def _is_away(error: httpx.HTTPError) -> bool:
+    """Whether Prefect's server, or its database, is down for now, as while it is started again."""
+    return not isinstance(error, httpx.HTTPStatusError) or error.response.is_server_error
 
 
 def _ending(state: "State[object]") -> str:
