@@ -2,15 +2,14 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import copy_context
-from threading import Lock
 from typing import Any
 
 from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture
-from prefect.server.api.server import SubprocessASGIServer
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import TaskRunner
 
@@ -30,7 +29,7 @@ class Cluster:
         self.fan_out: FanOut = runtime.fan_out
         self.runtime = _of_a_worker(runtime)
         self._open = ExitStack()
-        self._lock = Lock()
+        self._owner = ThreadPoolExecutor(1)  # which outlives the steps' threads: Ray ends with the one that began it
         self._flow = copy_context()  # of the flow run: that of a task run does not travel, for its task does not
         self._runner: TaskRunner[Any] | None = None
 
@@ -38,12 +37,12 @@ class Cluster:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._open.close()
+        with self._owner as owner:
+            owner.submit(self._open.close).result()
 
     def submit(self, work: Task[..., Any], pool: str, **parameters: Any) -> PrefectFuture[Any]:
         """Send a task; its results and parameters travel, so they are small."""
-        with self._lock:
-            return self._flow.run(self._send, work, pool, parameters)
+        return self._owner.submit(self._flow.run, self._send, work, pool, parameters).result()
 
     def _send(self, work: Task[..., Any], pool: str, parameters: dict[str, Any]) -> PrefectFuture[Any]:
         if self._runner is None:
@@ -55,12 +54,12 @@ class Cluster:
     def spread(self, job: Job[Any], function: Piecewise[Any], items: Sequence[Any]) -> Iterator[Any]:
         """What `noisyir.stage.Job.spread` does on the cluster: a task for some consecutive items each."""
         _check_shared(job)
-        size = -(-len(items) // (PIECES_A_WORKER * self.fan_out.workers))
+        size = max(1, -(-len(items) // (PIECES_A_WORKER * self.fan_out.workers)))
         portable, futures = job.portable(), []
         for first in range(0, len(items), size):
             piece = _piece(portable, function, items[first : first + size], self.runtime)
             name = f"{job.step.name}[{first}:{min(first + size, len(items))}]"
-            sent = task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False, retries=1)(piece)
+            sent = task(name=name, task_run_name=name, cache_policy=NO_CACHE, persist_result=False)(piece)
             futures.append(self.submit(sent, job.step.stage.pool))
         try:
             for future in futures:
@@ -111,6 +110,8 @@ def _server_is_named() -> Iterator[None]:
     if PREFECT_API_URL.value():
         yield
         return
+    from prefect.server.api.server import SubprocessASGIServer  # slow to import, and workers import this module
+
     with temporary_settings({PREFECT_API_URL: SubprocessASGIServer().api_url}):
         yield
 
@@ -126,13 +127,15 @@ def _start_dask(fan_out: FanOut, opened: ExitStack) -> TaskRunner[Any]:
     given: Mapping[str, Any] = {"address": fan_out.address} if fan_out.address else {"cluster_kwargs": local}
     opened.enter_context(dask.config.set({"distributed.worker.daemon": False}))  # stages begin processes of their own
     dask_runner = opened.enter_context(DaskTaskRunner(**given))
-    assert dask_runner.client  # begins here, and not in two threads at once
+    assert dask_runner.client  # the cluster starts
     runner: TaskRunner[Any] = dask_runner
     return runner
 
 
 def _start_ray(fan_out: FanOut, opened: ExitStack) -> TaskRunner[Any]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    if not fan_out.address:  # a cluster of this machine alone listens on loopback; ray reads this while it is imported
+        os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
     try:
         from prefect_ray.task_runners import RayTaskRunner
     except ModuleNotFoundError as error:
@@ -143,7 +146,6 @@ def _start_ray(fan_out: FanOut, opened: ExitStack) -> TaskRunner[Any]:
         "include_dashboard": False,
         "log_to_driver": False,
         "configure_logging": False,
-        "_node_ip_address": "127.0.0.1",
     }
     runner: TaskRunner[Any] = opened.enter_context(RayTaskRunner(fan_out.address, {} if fan_out.address else local))
     return runner

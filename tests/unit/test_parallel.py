@@ -11,7 +11,7 @@ import pytest
 from noisyir.config import Params, Runtime
 from noisyir.errors import ConfigError, DataError, NoisyirError, StoreError
 from noisyir.observe import Silent
-from noisyir.parallel import execute_side_by_side
+from noisyir.parallel import at_once, execute_side_by_side
 from noisyir.plan import Choice, Plan, execute
 from noisyir.schemas import Artifact
 from noisyir.stage import Job, Stage, run_stage
@@ -87,7 +87,7 @@ def plan_of(**faults: str) -> Plan:
 
 def in_processes(plan, store, choice=None, jobs=2):
     observer = Watched()
-    runtime = Runtime(threads=4).model_copy(update={"steps_at_once": jobs})
+    runtime = at_once(Runtime(threads=4), jobs)
     results = execute_side_by_side(plan, choice or Choice(), store, runtime, observer)
     return results, observer.finished_steps
 
