@@ -177,6 +177,14 @@ def test_replaced_and_removed_documents_build_the_index_anew_from_reused_vectors
     check_equal(world, rows, "encode.shard_rows=7")
 
 
+@pytest.mark.parametrize("gone", [3, 19])
+def test_documents_can_be_removed_alone(world: World, gone: int):
+    world.index(documents(*range(20)))
+    done = world.refresh([], remove=f"d{gone}\n")
+    assert done.counts["index"]["built_anew"] == "1 of 20 earlier documents were replaced or removed"
+    check_equal(world, [row for row in documents(*range(20)) if row["_id"] != f"d{gone}"])
+
+
 def test_a_second_refresh_starts_from_the_first(world: World):
     world.index(documents(*range(20)))
     world.refresh(documents(20, 21))
