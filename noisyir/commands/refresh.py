@@ -3,6 +3,7 @@
 import json
 import sys
 from argparse import Namespace
+from pathlib import Path
 
 from noisyir import experiments
 from noisyir.commands import open_store
@@ -12,15 +13,14 @@ from noisyir.refresh import refresh_corpus
 
 def run(args: Namespace) -> int:
     """Refresh the model's newest index, and say what was new."""
+    documents, given = args.documents, list(args.overrides)
+    if documents and "=" in documents and not Path(documents).exists():  # a setting behind MODEL: only --remove
+        documents, given = None, [documents, *given]
     settings = experiments.load_refresh(
-        {
-            "model": args.model,
-            "data": {"path": args.documents, "remove": args.remove},
-            "rebuild": args.rebuild,
-        },
-        [text for text in args.overrides if not experiments.is_runtime(text)],
+        {"model": args.model, "data": {"path": documents, "remove": args.remove}, "rebuild": args.rebuild},
+        [text for text in given if not experiments.is_runtime(text)],
     )
-    runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
+    runtime = experiments.load_runtime([text for text in given if experiments.is_runtime(text)])
     store = open_store(args)
     store.check_writable()
     with observer_for(sys.stderr) as observer:

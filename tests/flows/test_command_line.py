@@ -188,5 +188,5 @@ def test_what_was_built_can_be_shown_traced_searched_and_exported(finished, tmp_
 
 
 def test_help_is_quick_and_shows_an_example(tmp_path: Path):
-    for verb in ("run", "ls", "show", "verify", "gc", "search", "export", "trace", "doctor"):
+    for verb in ("run", "ls", "show", "verify", "gc", "search", "refresh", "export", "trace", "doctor"):
         assert "example: noisyir" in noisyir(tmp_path, verb, "--help").stdout

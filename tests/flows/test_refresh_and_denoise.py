@@ -84,7 +84,7 @@ def test_new_documents_are_searched_after_the_flow(home: Path, capsys):
     assert main(["refresh", "demo", str(new), "--json"]) == 0  # the command finds what the flow made
     assert json.loads(capsys.readouterr().out)["run"] == 0
     (home / "gone.txt").write_text("n1\n")
-    assert main(["refresh", "demo", "--remove", "gone.txt"]) == 0
+    assert main(["refresh", "demo", "--remove", "gone.txt", "runtime.threads=1"]) == 0
     said = capsys.readouterr().out
     assert "0 added, 0 replaced, 1 removed, 80 kept" in said and "noisyir search demo" in said
     assert main(["trace", "demo"]) == main(["trace", "extend_index"]) == 0

@@ -164,16 +164,25 @@ def test_with_a_transformer_vectors_are_equal_to_1e_6(world: World):
 
 def test_replaced_and_removed_documents_build_the_index_anew_from_reused_vectors(world: World):
     world.index(documents(*range(30)), "encode.shard_rows=7")
-    done = world.refresh(documents(4, 20, 30, seed=1), remove="d0\nd9\n\nnobody\n")
+    renamed = {**documents(20)[0], "title": "w0"}
+    done = world.refresh([*documents(4, 30, seed=1), renamed], remove="d0\nd9\n\nnobody\n")
     assert done.counts == {
         "documents": {"added": 1, "replaced": 2, "removed": 2, "kept": 26, "unknown_removals": 1},
         "vectors": {"encoded": 3, "reused": 26},
         "index": {"added": 0, "kept": 0, "built_anew": "4 of 30 earlier documents were replaced or removed"},
     }
     assert done.lines()["documents"].endswith("26 kept, 1 of --remove not in the corpus")
-    new = {row["_id"]: row for row in documents(4, 20, 30, seed=1)}
+    new = {row["_id"]: row for row in [*documents(4, 30, seed=1), renamed]}
     rows = [new.get(row["_id"], row) for row in documents(*range(31)) if row["_id"] not in ("d0", "d9")]
     check_equal(world, rows, "encode.shard_rows=7")
+
+
+@pytest.mark.parametrize("gone", [3, 19])
+def test_documents_can_be_removed_alone(world: World, gone: int):
+    world.index(documents(*range(20)))
+    done = world.refresh([], remove=f"d{gone}\n")
+    assert done.counts["index"]["built_anew"] == "1 of 20 earlier documents were replaced or removed"
+    check_equal(world, [row for row in documents(*range(20)) if row["_id"] != f"d{gone}"])
 
 
 def test_a_second_refresh_starts_from_the_first(world: World):
