@@ -6,14 +6,14 @@ from prefect.runtime import flow_run
 from flows.artifacts import show
 from flows.experiment import tag_flow_run, watched, watchers
 from noisyir import experiments
-from noisyir.config import Runtime, Suite, default_home
+from noisyir.config import Runtime, Suite
 from noisyir.observe import Observer, Several, Silent
 from noisyir.parallel import at_once
 from noisyir.plan import Choice, Plan, execute
 from noisyir.reader_pipelines import bench_of
 from noisyir.runs import Outcome, run_plan
 from noisyir.stage import Result
-from noisyir.store import Store
+from noisyir.store import Store, open_store
 from noisyir.tracking import Tracker
 from tasks.log_context import log_context
 from tasks.stage_task import through_cluster, through_tasks
@@ -45,8 +45,7 @@ def bench_noise(
     """
     chosen = experiments.load_suite(suite, overrides) if isinstance(suite, str) else suite
     chosen = experiments.with_seeds(chosen, seeds)
-    home = default_home()
-    artifacts = Store(store or home / "store", home=home)
+    artifacts = open_store(store)
     artifacts.check_writable()
     tracker, observer = watchers() or (Tracker(), Silent())
     plan, choice = bench_of(chosen), Choice(refresh=refresh)

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from prefect import get_client
 from prefect.settings import (
@@ -25,11 +26,12 @@ def embedded() -> Iterator[None]:
     ConfigError when no server answers.  Prefect stays off the terminal from here on; a run's lines still reach its
     API, by handlers of their own.
     """
-    settings = {
+    settings: dict[Any, Any] = {
         PREFECT_SERVER_ALLOW_EPHEMERAL_MODE: True,
         PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: STARTUP_SECONDS,
-        PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None,  # its thread is joined in steps of a second at the end of a flow
     }
+    if not PREFECT_API_URL.value():  # nobody there misses a beat, and the thread is joined in steps of a second
+        settings[PREFECT_FLOWS_HEARTBEAT_FREQUENCY] = None
     logging.getLogger("prefect").propagate = False  # for good: the last lines come when the process ends
     with temporary_settings(settings):
         _check_server()

@@ -10,12 +10,12 @@ from prefect.runtime import flow_run
 from flows.artifacts import show
 from flows.embedded import embedded
 from noisyir import experiments, runs
-from noisyir.config import Experiment, Runtime, default_home
+from noisyir.config import Experiment, Runtime
 from noisyir.errors import ConfigError
 from noisyir.observe import Observer, Several, Silent
 from noisyir.plan import Choice
 from noisyir.runs import Outcome
-from noisyir.store import Store
+from noisyir.store import Store, open_store
 from noisyir.tracking import Tracker, open_tracker
 from tasks.dispatch import Dispatch, Pools
 from tasks.log_context import log_context
@@ -58,10 +58,9 @@ def run_in_flow(
     pools: Pools = Pools(),  # noqa: B008 - frozen
 ) -> Outcome:
     """The body of a flow: the experiment's pipeline, its stages as tasks, or as flow runs of the pools' workers."""
-    home = default_home()
-    artifacts = Store(store or home / "store", home=home)
+    artifacts = open_store(store)
     artifacts.check_writable()
-    tracker, observer = watchers() or (open_tracker(experiment=exp, home=home), Silent())
+    tracker, observer = watchers() or (open_tracker(experiment=exp, home=artifacts.home), Silent())
     tag_flow_run(tracker)
     both = Several([observer, tracker])
     with (

@@ -7,8 +7,8 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from noisyir.config import PromoteParams, default_home
-from noisyir.store import Store
+from noisyir.config import PromoteParams
+from noisyir.store import open_store
 from noisyir.tracking import promote as registry
 
 
@@ -27,8 +27,7 @@ def promote(
     roll_back: make the champion before the present one champion again instead.
     store: folder or fsspec URL of the artifacts, which holds the log.
     """
-    home, run = default_home(), str(flow_run.id)
-    artifacts = Store(store or home / "store", home=home)
+    artifacts, run = open_store(store), str(flow_run.id)
     if roll_back:
         decision = registry.roll_back(model, store=artifacts, flow_run=run)
     else:

@@ -4,11 +4,11 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.experiment import load, run_in_flow, tag_flow_run
-from noisyir.config import Experiment, Runtime, default_home
+from noisyir.config import Experiment, Runtime
 from noisyir.errors import ConfigError
 from noisyir.plan import Choice, Plan, Step, resolve
 from noisyir.reader_pipelines import pipeline_of
-from noisyir.store import Store
+from noisyir.store import open_store
 from noisyir.tracking import open_tracker
 from tasks.dispatch import Dispatched
 from tasks.log_context import log_context
@@ -41,10 +41,10 @@ def single_stage(
         return
     plan = pipeline_of(exp)
     step = _same_as_sent(plan, stage, dispatched.key)
-    home = default_home()
-    artifacts = Store(store or home / "store", home=home)
+    artifacts = open_store(store)
     artifacts.check_writable()
-    tracker = open_tracker(experiment=exp, home=home, within=dispatched.mlflow_run)
+    tracked = dispatched.mlflow_run is not None  # else a run of this stage's own would never end
+    tracker = open_tracker(experiment=exp, home=artifacts.home, enabled=tracked, within=dispatched.mlflow_run)
     tag_flow_run(tracker)
     if step.stage.ready:
         step.stage.ready(step.params)

@@ -16,6 +16,7 @@ from typing import Any
 
 START_SECONDS = 180  # a first start migrates a new database
 STOP_SECONDS = 20
+PORT_SECONDS = 5  # a process that was killed gives its port back a moment later
 MARK = "NOISYIR_SERVER"  # in the environment of whatever a service starts, in whichever session that is
 
 
@@ -76,18 +77,21 @@ def start(service: Service, logs: Path, *, mark: str = "") -> "subprocess.Popen[
 
 def refuse_taken_port(service: Service) -> None:
     """SystemExit when somebody else listens where `service` is to listen."""
-    if service.listens is None:
-        return
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(service.listens)
-        except OSError as error:
-            host, port = service.listens
-            raise SystemExit(
-                f"{service.name} cannot listen on {host}:{port}: {error.strerror}. "
-                f"Free it, or choose another: {service.port_variable}={port + 10}"
-            ) from error
+    deadline = time.monotonic() + PORT_SECONDS
+    while service.listens is not None:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(service.listens)
+                return
+            except OSError as error:
+                host, port = service.listens
+                if time.monotonic() > deadline:
+                    raise SystemExit(
+                        f"{service.name} cannot listen on {host}:{port}: {error.strerror}. "
+                        f"Free it, or choose another: {service.port_variable}={port + 10}"
+                    ) from error
+        time.sleep(0.2)
 
 
 def wait_until_healthy(service: Service, alive: Callable[[], bool], since: float, log: Path) -> None:

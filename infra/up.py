@@ -128,8 +128,7 @@ def up(record: Record, settings: Settings) -> None:
     webhook = {name: os.environ[name] for name in ("NOISYIR_WEBHOOK",) if name in os.environ}
     limit = f"gpu={len(servers.gpu_workers())}"
     _call("bootstrap", ["-m", "infra.bootstrap", "--limit", limit], {**environment, **webhook}, settings)
-    deploy = ["-m", "prefect", "--no-prompt", "deploy", "--prefect-file", "infra/prefect.yaml", "--all"]
-    _call("deploy", deploy, environment, settings)
+    _call("deploy", ["-m", "infra.deploy"], environment, settings)
     started += _run(servers.workers(settings, known), record, settings)
     path = settings.folder / "env"
     exports = {**servers.TELEMETRY_OFF, **servers.client_environment(settings, known)}

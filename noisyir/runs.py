@@ -99,23 +99,23 @@ def run_plan(
     elsewhere: Collection[Pool] = (),
 ) -> Outcome:
     """Check what can be checked, call `steps`, which runs the chosen ones, and keep a record, whatever comes of it."""
-    _check_ready(plan, choice, store, elsewhere)
     record = _Record(store, name, settings, plan, choice, tracker.tags)
     with store.lock(RUN_LOCK, record.id):  # who finds it free knows that a run that has no end was killed
         record.write("running", {}, {})
         try:
+            _check_ready(plan, choice, store, elsewhere)
             results = steps()
+            kept = {
+                name: results[output.step].meta.ref(output.artifact)
+                for name, output in plan.results.items()
+                if output.step in results
+            }
+            nothing_new = all(result.cached for result in results.values()) and not tracker.run_id(begin=False)
+            facts = (nothing_new and record.earlier_facts()) or tracker.finish(store, kept)
         except BaseException as error:
             record.write("failed", {}, {"error": str(error) or type(error).__name__}, failed_in=failed_step(error))
             tracker.abort(error)
             raise
-        kept = {
-            name: results[output.step].meta.ref(output.artifact)
-            for name, output in plan.results.items()
-            if output.step in results
-        }
-        nothing_new = all(result.cached for result in results.values())
-        facts = (nothing_new and record.earlier_facts()) or tracker.finish(store, kept)
         record.write("done", results, facts)
     return Outcome(name, results, kept, facts)
 

@@ -5,8 +5,11 @@ flow runs, of which the second finds what the first has built.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from datetime import UTC, datetime
+from typing import Literal, TypeVar
+from uuid import uuid4
 
 import httpx
 from prefect import get_client
@@ -29,6 +32,8 @@ from tasks.pages import flow_run_page
 FLOW = "single_stage"
 ATTEMPTS = 3
 POLL_SECONDS = 1.0
+LATE_SECONDS = 30.0  # an answer that took longer came after a restart of the server
+T = TypeVar("T")
 _RAISED = "Flow run encountered an exception: "
 
 
@@ -70,82 +75,87 @@ class Dispatch:
             return self.here(step, inputs, refresh)
         if not refresh and self.store.find(step.stage.name, step.key, recorded(inputs)):
             return self.here(step, inputs, refresh)
+        sent = datetime.now(UTC)
         for attempt in range(1, ATTEMPTS + 1):
             child = self._start(step, refresh)
+            get_run_logger().info("%s sent to the pool %s: %s", step.name, step.stage.pool, flow_run_page(child.id))
             state = self._wait(child, step)
             if not state.is_crashed():
                 break
             get_run_logger().warning("%s crashed, attempt %d of %d: %s", step.name, attempt, ATTEMPTS, state.message)
+        log = f"Its log: {flow_run_page(child.id)}"
         if not state.is_completed():
-            raise NoisyirError(
-                f"{step.name}, on the pool {step.stage.pool}, {_ending(state)}. Its log: {flow_run_page(child.id)}"
-            )
+            raise NoisyirError(f"{step.name}, on the pool {step.stage.pool}, {_ending(state)}. {log}")
         found = self.store.find(step.stage.name, step.key, recorded(inputs))
         if found is None:
             raise StoreError(
                 f"{step.name} is done, says the pool {step.stage.pool}, but its artifact is not in {self.store.url}: "
-                f"do its workers share that store? Its log: {flow_run_page(child.id)}"
+                f"do its workers share that store? {log}"
             )
-        return Result(found, cached=False)
+        another_runs = datetime.fromisoformat(found.created) < sent  # whose child was faster
+        return Result(found, cached=another_runs)
 
     def _start(self, step: Step, refresh: bool) -> FlowRun:
-        name = f"{FLOW}/{step.stage.pool}"
+        name, request = f"{FLOW}/{step.stage.pool}", str(uuid4())  # asked twice, Prefect makes one run of it
         settings = Dispatched(
             key=step.key, flow_run=self.tracker.tags.get("flow_run"), mlflow_run=self.tracker.run_id()
         )
+        parameters = {
+            "experiment": self.experiment.model_dump(mode="json"),
+            "stage": step.name,
+            "refresh": refresh,
+            "store": self.store.url,
+            "runtime": self.runtime.model_dump(mode="json"),
+            "dispatched": settings.model_dump(mode="json"),
+        }
+
+        def send() -> FlowRun:
+            return run_deployment(  # type: ignore[return-value]  # it is a coroutine in async code only
+                name, parameters=parameters, flow_run_name=step.name, tags=[step.stage.pool],
+                idempotency_key=request, timeout=0,
+            )  # fmt: skip
+
         try:
-            child: FlowRun = run_deployment(  # type: ignore[assignment]  # it is a coroutine in async code only
-                name,
-                parameters={
-                    "experiment": self.experiment.model_dump(mode="json"),
-                    "stage": step.name,
-                    "refresh": refresh,
-                    "store": self.store.url,
-                    "runtime": self.runtime.model_dump(mode="json"),
-                    "dispatched": settings.model_dump(mode="json"),
-                },
-                flow_run_name=step.name,
-                tags=[step.stage.pool],
-                timeout=0,
-            )
+            return self._patiently(send)
         except ObjectNotFound as error:
-            raise ConfigError(
-                f"no deployment {name}: prefect --no-prompt deploy --prefect-file infra/prefect.yaml --all"
-            ) from error
-        get_run_logger().info("%s sent to the pool %s: %s", step.name, step.stage.pool, flow_run_page(child.id))
-        return child
+            raise ConfigError(f"no deployment {name}: python -m infra.deploy") from error
 
     def _wait(self, child: FlowRun, step: Step) -> "State[object]":
         """The child's final state.  NoisyirError when no worker takes it."""
-        waited_since, lost_since = time.monotonic(), None
+        waits_since = time.monotonic()
         with get_client(sync_client=True) as client:
             while True:
                 time.sleep(POLL_SECONDS)
-                try:
-                    state = client.read_flow_run(child.id).state
-                    lost_since = None
-                except httpx.HTTPError as error:
-                    lost_since = lost_since or time.monotonic()
-                    if not _is_away(error) or time.monotonic() - lost_since > self.pools.patience_seconds:
-                        raise
-                    continue
+                asked = time.monotonic()
+                state = self._patiently(lambda: client.read_flow_run(child.id).state)
                 if state is not None and state.is_final():
                     return state
-                if state is None or not state.is_scheduled():
-                    waited_since = time.monotonic()
-                elif time.monotonic() - waited_since > self.pools.patience_seconds:
+                if state is None or not state.is_scheduled() or time.monotonic() - asked > LATE_SECONDS:
+                    waits_since = time.monotonic()  # it is at work, or nobody could have taken it meanwhile
+                elif time.monotonic() - waits_since > self.pools.patience_seconds:
                     self._give_up_without_worker(client, child, step)
 
     def _give_up_without_worker(self, client: SyncPrefectClient, child: FlowRun, step: Step) -> None:
         """Cancel the child if its pool has nobody who could take it; a pool that is only busy is waited for."""
         pool = child.work_pool_name or step.stage.pool
-        if client.read_work_pool(pool).status is WorkPoolStatus.READY:
+        if self._patiently(lambda: client.read_work_pool(pool)).status is WorkPoolStatus.READY:
             return
         client.set_flow_run_state(child.id, Cancelling(message="no worker took it"))
         raise NoisyirError(
             f"{step.name} waited {self.pools.patience_seconds:.0f} s for a worker, and the pool {pool} has none: "
             f"prefect worker start --pool {pool}"
         )
+
+    def _patiently(self, call: Callable[[], T]) -> T:
+        """What Prefect's server answers, asked again while it is down; its error when that takes too long."""
+        began = time.monotonic()
+        while True:
+            try:
+                return call()
+            except httpx.HTTPError as error:
+                if not _is_away(error) or time.monotonic() - began > self.pools.patience_seconds:
+                    raise
+                time.sleep(POLL_SECONDS)
 
 
 def _is_away(error: httpx.HTTPError) -> bool:

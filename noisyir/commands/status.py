@@ -14,7 +14,7 @@ from rich.table import Table
 from noisyir.commands import open_store
 from noisyir.config import default_home
 from noisyir.console import stdout_console
-from noisyir.errors import ConfigError
+from noisyir.errors import ConfigError, NoisyirError
 from noisyir.status import RunState, StageRate, hours_ago, run_states, stage_rates
 
 _COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow"}
@@ -26,37 +26,35 @@ def run(args: Namespace) -> int:
         raise ConfigError(f"--hours is a time to look back, above 0, not {args.hours:g}")
     store, since = open_store(args), hours_ago(args.hours)
     runs, rates = run_states(store, socket.gethostname(), since), stage_rates(store, since)
-    models = _models()
+    models, unknown = _models()
     if args.json:
         print(json.dumps(_as_json(runs, rates, models), indent=2, default=str))
         return 0
     out = stdout_console()
-    if not runs:
-        out.print(f"no run began in the last {args.hours:g} hours in {store.url}: noisyir ls --runs shows older ones")
-    else:
-        out.print(_runs_table(runs))
+    older = f"no run began in the last {args.hours:g} hours in {store.url}: noisyir ls --runs shows older ones"
+    out.print(_runs_table(runs) if runs else older)
     for state in runs:
         if state.state in ("failed", "killed"):
             out.print(f"\n[red]{state.experiment}[/], {state.began:%H:%M}: {escape(_what_failed(state))}")
             out.print(f"  look at   {state.page or f'{store.url}/.runs/{state.id}.json'}")
             out.print("  go on     the same command again: what is built stays, training goes on from its checkpoint")
-    if models:
-        out.print()
-        out.print(_models_table(models))
-    if rates:
-        out.print()
-        out.print(_rates_table(rates))
+    for table in (_models_table(models) if models else unknown, _rates_table(rates) if rates else None):
+        if table is not None:
+            out.print("\n", table, sep="")
     return 0
 
 
-def _models() -> list[dict[str, Any]]:
-    """What the registry's aliases name; nothing, and no database made, where nothing was ever registered."""
+def _models() -> tuple[list[dict[str, Any]], str | None]:
+    """What the registry's aliases name, or why that is not known; no database is made where there is none."""
     home = default_home()
     if not os.environ.get("MLFLOW_TRACKING_URI") and not (home / "mlflow.db").exists():
-        return []
+        return [], None
     from noisyir.tracking.registry import standing
 
-    return standing(home)
+    try:
+        return standing(home), None
+    except NoisyirError as error:
+        return [], escape(f"registry  {error}")
 
 
 def _what_failed(state: RunState) -> str:

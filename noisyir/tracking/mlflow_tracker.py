@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from noisyir.builds import Meta, Ref
 from noisyir.config import Experiment
+from noisyir.errors import ConfigError
 from noisyir.provenance import git_commit
 from noisyir.store import Store
 from noisyir.tracking import Tracker
@@ -54,7 +55,9 @@ def _unless_lost(
         with self._one_at_a_time:
             try:
                 return method(self, *args, **kwargs)
-            except (MlflowException, OSError) as error:
+            except (MlflowException, OSError, ConfigError) as error:
+                if isinstance(error, ConfigError) and self._within is None:
+                    raise  # the run has not begun
                 self.lost = True
                 log.warning("MLflow is lost, the run goes on untracked: %s", _one_line(error))
                 return None
@@ -65,7 +68,8 @@ def _unless_lost(
 class MlflowTracker(Tracker):
     """Tracks one pipeline run.
 
-    ConfigError when MLflow cannot be opened; when it is lost later, the run goes on without it.
+    ConfigError when MLflow cannot be opened; when it is lost later, the run goes on without it.  A tracker within
+    another process's run is never the first to open it.
     """
 
     def __init__(self, experiment: Experiment, home: Path, within: str | None = None) -> None:

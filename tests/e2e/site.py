@@ -65,9 +65,14 @@ class Site:
         return found
 
     def start(self, name: str, **parameters: Any) -> str:
-        """A flow run's id."""
-        path = f"/deployments/{self.deployment(name)['id']}/create_flow_run"
-        return str(self.api.post(path, json={"parameters": parameters}).raise_for_status().json()["id"])
+        """A flow run's id.  A server that is only just up again may answer 503 for a moment."""
+
+        def created() -> str | None:
+            path = f"/deployments/{self.deployment(name)['id']}/create_flow_run"
+            answer = self.api.post(path, json={"parameters": parameters})
+            return None if answer.status_code == 503 else str(answer.raise_for_status().json()["id"])
+
+        return str(wait_until(created, f"a flow run of {name}", 30))
 
     def state(self, run: str) -> str:
         """The type of a flow run's state, such as COMPLETED; UNREACHABLE while the server does not answer."""

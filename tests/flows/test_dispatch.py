@@ -85,7 +85,7 @@ def test_a_missing_deployment_is_said(home: Path):
     deploy("cpu")
     with get_client(sync_client=True) as client:
         client.delete_deployment(client.read_deployment_by_name("single_stage/cpu").id)
-    with pytest.raises(ConfigError, match=r"no deployment single_stage/cpu: prefect .* deploy"):
+    with pytest.raises(ConfigError, match=r"no deployment single_stage/cpu: python -m infra.deploy"):
         run(home, "data.max_held_out=6", elsewhere=("cpu",), to="ingest")
 
 

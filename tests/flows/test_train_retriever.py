@@ -173,7 +173,8 @@ def test_a_users_error_arrives_as_it_is_and_is_not_retried(first, exp: Experimen
     from flows.train_retriever import run_experiment
 
     tracker = Watched()
-    with pytest.raises(StoreError, match=r"^damaged artifact pairs .*part-00000.parquet is missing.*--refresh ingest"):
+    message = r"^damaged artifact pairs .*part-00000.parquet is missing.*--refresh ingest\nin step corrupt$"
+    with pytest.raises(StoreError, match=message):
         run_experiment(exp, Choice(to="corrupt"), store=damaged, runtime=Runtime(), tracker=tracker, observer=Silent())
     assert read_flow_run(tracker.flow_run).state_name == "Failed"
     assert [(run.name, run.state_name, run.run_count) for run in task_runs(tracker.flow_run)] == [
