@@ -1,5 +1,6 @@
 """A Dask or Ray cluster that takes work as Prefect tasks: one that is there, or one started here for the run."""
 
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -123,7 +124,13 @@ def _start_dask(fan_out: FanOut, opened: ExitStack) -> TaskRunner[Any]:
     except ModuleNotFoundError as error:
         raise _missing("dask", error) from error
 
-    local = {"n_workers": fan_out.workers, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 0}
+    logging.getLogger("distributed").setLevel(logging.WARNING)
+    local = {
+        "n_workers": fan_out.workers,
+        "threads_per_worker": 1,
+        "memory_limit": 0,  # the machine's is the limit, as without Dask
+        "dashboard_address": "127.0.0.1:0",
+    }
     given: Mapping[str, Any] = {"address": fan_out.address} if fan_out.address else {"cluster_kwargs": local}
     opened.enter_context(dask.config.set({"distributed.worker.daemon": False}))  # stages begin processes of their own
     dask_runner = opened.enter_context(DaskTaskRunner(**given))
