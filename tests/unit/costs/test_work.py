@@ -119,7 +119,7 @@ def test_limits_of_questions_and_instances_count_and_ds_top_reads_its_best_passa
                       "reader.ensemble=[]", "reader.train.instances=8")  # fmt: skip
     at_once = {name: found[f"train_reader@{name}"].work.amount for name in ("ds_top", "cds_no_denoise", "cds_pa")}
     alone = found["train_reader@supervised"].work
-    assert alone.rows == 3 * 2000 and found["given_run"].work.rows == 87_599 + 10_570
+    assert alone.rows == 3 * 2500 and found["given_run"].work.rows == 87_599 + 10_570
     assert [amount / alone.amount for amount in at_once.values()] == pytest.approx([5, 8, 8 * 1.4])
     assert all(line.time for line in found.values())
 
