@@ -10,6 +10,7 @@ The root is a folder or any fsspec URL.  On an object store a build is made loca
 
 import hashlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -18,10 +19,13 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from noisyir.builds import Contents, Meta, Ref, canonical_json, contents_of, input_digests, sha256_file
 from noisyir.config import default_home
 from noisyir.errors import StoreError
+
+log = logging.getLogger("noisyir")
 
 META = "_meta.json"
 
@@ -256,23 +260,26 @@ class Store:
 
     def record_run(self, name: str, record: Mapping[str, Any]) -> None:
         """Keep what one pipeline run used and made; `gc` and `ls --runs` read it."""
-        path = f"{self.root}/.runs/{name}.json"
-        self.fs.makedirs(f"{self.root}/.runs", exist_ok=True)
-        self.fs.pipe_file(path, json.dumps(record, indent=2, sort_keys=True).encode())
+        self._write_record(f"{self.root}/.runs", name, record, replace=True)
 
     def runs(self) -> list[dict[str, Any]]:
-        """Run records, newest first."""
-        paths = sorted(self.fs.glob(f"{self.root}/.runs/*.json"), reverse=True)
-        return [json.loads(self.fs.cat_file(path)) for path in paths]
+        """Run records, newest first, without those that cannot be read, which are told of."""
+        records = []
+        for path in sorted(self.fs.glob(f"{self.root}/.runs/*.json"), reverse=True):
+            try:
+                records.append(json.loads(self.fs.cat_file(path)))
+            except (ValueError, OSError) as error:
+                log.warning("the run record %s cannot be read and is left out: %s", path, error)
+        return records
 
     def record_promotion(self, name: str, record: Mapping[str, Any]) -> None:
         """Add a decision on a registered model to the log, of which nothing is ever changed: one file each."""
-        path = f"{self.root}/.promotions/{name}.json"
         try:
-            self.fs.makedirs(f"{self.root}/.promotions", exist_ok=True)
-            self.fs.pipe_file(path, json.dumps(record, indent=2, sort_keys=True).encode(), mode="create")
+            self._write_record(f"{self.root}/.promotions", name, record, replace=False)
         except FileExistsError as error:
-            raise StoreError(f"{path} is there already, and no decision is ever overwritten") from error
+            raise StoreError(
+                f"{self.root}/.promotions/{name}.json is there already, and no decision is ever overwritten"
+            ) from error
 
     def promotions(self) -> list[dict[str, Any]]:
         """The log of decisions on registered models, newest first.  StoreError for a damaged line."""
@@ -283,6 +290,21 @@ class Store:
             except ValueError as error:
                 raise StoreError(f"damaged line of the promotions' log, {path}: {error}") from error
         return decisions
+
+    def _write_record(self, folder: str, name: str, record: Mapping[str, Any], *, replace: bool) -> None:
+        """Whole or not at all, for others read it at any time.  FileExistsError unless it may be replaced."""
+        data, path = json.dumps(record, indent=2, sort_keys=True).encode(), f"{folder}/{name}.json"
+        self.fs.makedirs(folder, exist_ok=True)
+        if not self.is_local:
+            self.fs.pipe_file(path, data, mode="overwrite" if replace else "create")
+            return
+        arriving = Path(f"{path}.{uuid4().hex}")
+        try:
+            arriving.write_bytes(data)
+            _flush_to_disk(arriving)
+            (os.replace if replace else os.link)(arriving, path)
+        finally:
+            arriving.unlink(missing_ok=True)
 
 
 def open_store(url: str | None) -> Store:

@@ -235,3 +235,27 @@ def test_refs_outlive_a_round_trip_through_json(store: Store):
     meta = run(two_steps(), store)["upper"].meta
     assert type(meta).from_json(meta.to_json()) == meta
     assert [(name, type(ref)) for name, ref in meta.input_refs()] == [("queries", Ref)]
+
+
+def test_a_run_record_is_never_seen_half_written_and_a_torn_one_is_left_out(store: Store, caplog):
+    store.record_run("1", {"at": "start"})
+    store.record_run("1", {"at": "end"})
+    store.record_run("2", {"at": "start"})
+    folder = Path(store.root) / ".runs"
+    assert sorted(path.name for path in folder.iterdir()) == ["1.json", "2.json"]
+    with pytest.raises(TypeError):
+        store.record_run("2", {"at": object()})
+    (folder / "3.json.ab12").write_text('{"at"')  # of a process that died while it wrote
+    assert store.runs() == [{"at": "start"}, {"at": "end"}] and not caplog.records
+    (folder / "2.json").write_text('{"at"')
+    assert store.runs() == [{"at": "end"}]
+    (warning,) = caplog.records
+    assert warning.name == "noisyir" and "2.json cannot be read" in warning.message
+
+
+def test_a_decision_is_written_whole_and_once(store: Store):
+    store.record_promotion("1", {"verdict": "promoted"})
+    with pytest.raises(StoreError, match=r"1\.json is there already"):
+        store.record_promotion("1", {"verdict": "refused"})
+    assert [path.name for path in (Path(store.root) / ".promotions").iterdir()] == ["1.json"]
+    assert store.promotions() == [{"verdict": "promoted"}]
