@@ -88,14 +88,16 @@ def before(log: Sequence[Mapping[str, Any]], champion: str) -> str | None:
     """The version that was champion before this champion, by a log, newest first; None where it knows none.
 
     The log is played from its beginning.  What it says was champion before each line counts more than what the line
-    before said comes after: a process may die between its line and the alias, and people set aliases by hand.
+    before said comes after: a process may die between its line and the alias, and people set aliases by hand.  So a
+    roll-back is left out whose champion was still champion afterwards.
     """
     stack: list[str] = []
-    for line in reversed([line for line in log if line["verdict"] in ("promoted", "rolled back")]):
+    lines = [line for line in reversed(log) if line["verdict"] in ("promoted", "rolled back")]
+    for line, found_next in zip(lines, [*(line["champion_before"] for line in lines[1:]), champion], strict=True):
         _make_top(stack, line["champion_before"])
         if line["verdict"] == "promoted":
             stack.append(line["champion_after"])
-        else:
+        elif found_next != line["champion_before"]:
             stack.pop()
             _make_top(stack, line["champion_after"])
     _make_top(stack, champion)
