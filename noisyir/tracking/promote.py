@@ -15,7 +15,7 @@ from noisyir.errors import StoreError
 from noisyir.eval.promotion import Measured, chosen_measure, rule
 from noisyir.schemas import METRICS
 from noisyir.store import Store
-from noisyir.tracking.backend import Backend, connect, exclusive
+from noisyir.tracking.backend import Backend, connect, exclusive, without_password
 from noisyir.tracking.card import Version
 from noisyir.tracking.decision import Decision
 from noisyir.tracking.evaluation import PER_QUERY
@@ -128,7 +128,7 @@ def _registry(store: Store) -> Iterator[Backend]:
         with exclusive(store.home), backend.current():
             yield backend
     except MlflowException as error:
-        raise StoreError(f"MLflow at {backend.uri}: {str(error).splitlines()[0]}") from error
+        raise StoreError(without_password(f"MLflow at {backend.uri}: {str(error).splitlines()[0]}")) from error
 
 
 def _rolled_back(store: Store, kind: Kind, challenger: Version) -> str | None:
