@@ -13,8 +13,8 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from uuid import uuid4
 from noisyir.builds import Contents, Meta, Ref, canonical_json, contents_of, input_digests, sha256_file
 from noisyir.config import default_home
 from noisyir.errors import StoreError
+from noisyir.locks import held, held_if_free, is_held
 
 log = logging.getLogger("noisyir")
 
@@ -35,11 +36,14 @@ class Store:
 
     def __init__(self, root: str | Path, *, home: Path) -> None:
         import fsspec
+        from fsspec.asyn import AsyncFileSystem
 
         self.url = str(root)
         self.home = home
         try:
             self.fs, self.root = fsspec.core.url_to_fs(self.url, **({"auto_mkdir": False} if _is_local(root) else {}))
+            if isinstance(self.fs, AsyncFileSystem):  # those of clouds, which keep listings; others publish here, too
+                self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
         except (ImportError, ValueError) as error:
             raise StoreError(f"cannot open the store {self.url}: {error}") from error
 
@@ -152,38 +156,16 @@ class Store:
 
     # Writing ------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def lock(self, stage: str, key: str) -> Iterator[bool]:
-        """Hold the build of a key on this machine; yields whether another process had to be waited for.
-
-        flock: the kernel frees it however the holder dies.
-        """
-        import fcntl
-
-        path = self._scratch / ".locks" / f"{stage}-{key}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w") as handle:
-            waited = False
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waited = True
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            yield waited
+    def lock(self, stage: str, key: str) -> AbstractContextManager[bool]:
+        """Hold the build of a key on this machine; yields whether another process had to be waited for."""
+        return held(self._lock_file(stage, key))
 
     def is_locked(self, stage: str, key: str) -> bool:
         """Whether a process of this machine holds the lock."""
-        import fcntl
+        return is_held(self._lock_file(stage, key))
 
-        path = self._scratch / ".locks" / f"{stage}-{key}"
-        if not path.exists():
-            return False
-        with path.open("a") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+    def _lock_file(self, stage: str, key: str) -> Path:
+        return self._scratch / ".locks" / f"{stage}-{key}"
 
     def staging(self, stage: str, key: str) -> Path:
         """An empty folder for a build in progress; call it under the key's lock."""
@@ -241,19 +223,18 @@ class Store:
         self.fs.rm(base, recursive=True)
 
     def remove_leftovers(self) -> list[Path]:
-        """Delete checkpoints and half builds of keys that nobody is building now."""
-        import fcntl
-
+        """Delete checkpoints and half builds of keys that nobody is building now, and locks of runs that have ended."""
         removed = []
         for folder in [*self._scratch.glob(".staging/*"), *self._scratch.glob(".work/*")]:
             stage, key = folder.name.split("-")[:2]
-            with (self._scratch / ".locks" / f"{stage}-{key}").open("a") as handle:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
-                shutil.rmtree(folder)
-                removed.append(folder)
+            with held_if_free(self._lock_file(stage, key)) as free:
+                if free:
+                    shutil.rmtree(folder)
+                    removed.append(folder)
+        for path in self._scratch.glob(".locks/run-*"):  # of a run, whose id is never locked again
+            with held_if_free(path) as free:
+                if free:
+                    path.unlink(missing_ok=True)
         return removed
 
     # Run records --------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from threading import Thread
 
 import pyarrow as pa
 import pytest
@@ -229,6 +230,27 @@ def test_leftovers_of_dead_builds_are_removed_but_not_of_living_ones(store: Stor
         living = store.work("busy", "k2", {})
         assert store.remove_leftovers() == [dead]
         assert living.exists() and not dead.exists()
+
+
+def test_locks_of_runs_that_have_ended_are_removed_and_whoever_waits_for_one_gets_it_anew(store: Store):
+    with store.lock("run", "dead"):
+        pass
+    with store.lock("run", "living"):
+        store.remove_leftovers()
+        assert [path.name for path in (Path(store.root) / ".locks").iterdir()] == ["run-living"]
+        assert store.is_locked("run", "living") and not store.is_locked("run", "dead")
+        waiting = Thread(target=lambda: taken.append(_is_locked_inside(store)))
+        taken: list[bool] = []
+        waiting.start()
+        time.sleep(0.2)
+        (Path(store.root) / ".locks" / "run-living").unlink()
+    waiting.join()
+    assert taken == [True]
+
+
+def _is_locked_inside(store: Store) -> bool:
+    with store.lock("run", "living"):
+        return store.is_locked("run", "living")
 
 
 def test_refs_outlive_a_round_trip_through_json(store: Store):
