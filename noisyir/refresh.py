@@ -66,15 +66,17 @@ def refresh_corpus(
 ) -> Refreshed:
     """Bring the newest index of a model up to date; `run_step` as in `noisyir.runs`.
 
-    The same documents again, on top of what they were joined with, are cached and change nothing.
+    The same documents again, on top of what they were joined with, are cached and change nothing.  Two refreshes of a
+    model on one machine run one after the other, so that the second builds upon the first.
     """
     model = find_model(store, settings.model)
-    plan = plan_of(settings, store, newest_index(store, model))
     name = f"refresh-{experiment_of(store, model) or model.key[:12]}"
-    outcome = run_steps(
-        plan, Choice(), name=name, settings=settings, store=store, runtime=runtime, tracker=Tracker(),
-        observer=observer, run_step=run_step,
-    )  # fmt: skip
+    with store.lock("refresh", model.key):
+        plan = plan_of(settings, store, newest_index(store, model))
+        outcome = run_steps(
+            plan, Choice(), name=name, settings=settings, store=store, runtime=runtime, tracker=Tracker(),
+            observer=observer, run_step=run_step,
+        )  # fmt: skip
     return Refreshed(outcome)
 
 

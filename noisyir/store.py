@@ -10,18 +10,23 @@ The root is a folder or any fsspec URL.  On an object store a build is made loca
 
 import hashlib
 import json
+import logging
 import os
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from noisyir.builds import Contents, Meta, Ref, canonical_json, contents_of, input_digests, sha256_file
 from noisyir.config import default_home
 from noisyir.errors import StoreError
+from noisyir.locks import held, held_if_free, is_held
+
+log = logging.getLogger("noisyir")
 
 META = "_meta.json"
 
@@ -31,11 +36,14 @@ class Store:
 
     def __init__(self, root: str | Path, *, home: Path) -> None:
         import fsspec
+        from fsspec.asyn import AsyncFileSystem
 
         self.url = str(root)
         self.home = home
         try:
             self.fs, self.root = fsspec.core.url_to_fs(self.url, **({"auto_mkdir": False} if _is_local(root) else {}))
+            if isinstance(self.fs, AsyncFileSystem):  # those of clouds, which keep listings; others publish here, too
+                self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
         except (ImportError, ValueError) as error:
             raise StoreError(f"cannot open the store {self.url}: {error}") from error
 
@@ -148,38 +156,16 @@ class Store:
 
     # Writing ------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def lock(self, stage: str, key: str) -> Iterator[bool]:
-        """Hold the build of a key on this machine; yields whether another process had to be waited for.
-
-        flock: the kernel frees it however the holder dies.
-        """
-        import fcntl
-
-        path = self._scratch / ".locks" / f"{stage}-{key}"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w") as handle:
-            waited = False
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                waited = True
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            yield waited
+    def lock(self, stage: str, key: str) -> AbstractContextManager[bool]:
+        """Hold the build of a key on this machine; yields whether another process had to be waited for."""
+        return held(self._lock_file(stage, key))
 
     def is_locked(self, stage: str, key: str) -> bool:
         """Whether a process of this machine holds the lock."""
-        import fcntl
+        return is_held(self._lock_file(stage, key))
 
-        path = self._scratch / ".locks" / f"{stage}-{key}"
-        if not path.exists():
-            return False
-        with path.open("a") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+    def _lock_file(self, stage: str, key: str) -> Path:
+        return self._scratch / ".locks" / f"{stage}-{key}"
 
     def staging(self, stage: str, key: str) -> Path:
         """An empty folder for a build in progress; call it under the key's lock."""
@@ -237,42 +223,44 @@ class Store:
         self.fs.rm(base, recursive=True)
 
     def remove_leftovers(self) -> list[Path]:
-        """Delete checkpoints and half builds of keys that nobody is building now."""
-        import fcntl
-
+        """Delete checkpoints and half builds of keys that nobody is building now, and locks of runs that have ended."""
         removed = []
         for folder in [*self._scratch.glob(".staging/*"), *self._scratch.glob(".work/*")]:
             stage, key = folder.name.split("-")[:2]
-            with (self._scratch / ".locks" / f"{stage}-{key}").open("a") as handle:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    continue
-                shutil.rmtree(folder)
-                removed.append(folder)
+            with held_if_free(self._lock_file(stage, key)) as free:
+                if free:
+                    shutil.rmtree(folder)
+                    removed.append(folder)
+        for path in self._scratch.glob(".locks/run-*"):  # of a run, whose id is never locked again
+            with held_if_free(path) as free:
+                if free:
+                    path.unlink(missing_ok=True)
         return removed
 
     # Run records --------------------------------------------------------------------------------------------
 
     def record_run(self, name: str, record: Mapping[str, Any]) -> None:
         """Keep what one pipeline run used and made; `gc` and `ls --runs` read it."""
-        path = f"{self.root}/.runs/{name}.json"
-        self.fs.makedirs(f"{self.root}/.runs", exist_ok=True)
-        self.fs.pipe_file(path, json.dumps(record, indent=2, sort_keys=True).encode())
+        self._write_record(f"{self.root}/.runs", name, record, replace=True)
 
     def runs(self) -> list[dict[str, Any]]:
-        """Run records, newest first."""
-        paths = sorted(self.fs.glob(f"{self.root}/.runs/*.json"), reverse=True)
-        return [json.loads(self.fs.cat_file(path)) for path in paths]
+        """Run records, newest first, without those that cannot be read, which are told of."""
+        records = []
+        for path in sorted(self.fs.glob(f"{self.root}/.runs/*.json"), reverse=True):
+            try:
+                records.append(json.loads(self.fs.cat_file(path)))
+            except (ValueError, OSError) as error:
+                log.warning("the run record %s cannot be read and is left out: %s", path, error)
+        return records
 
     def record_promotion(self, name: str, record: Mapping[str, Any]) -> None:
         """Add a decision on a registered model to the log, of which nothing is ever changed: one file each."""
-        path = f"{self.root}/.promotions/{name}.json"
         try:
-            self.fs.makedirs(f"{self.root}/.promotions", exist_ok=True)
-            self.fs.pipe_file(path, json.dumps(record, indent=2, sort_keys=True).encode(), mode="create")
+            self._write_record(f"{self.root}/.promotions", name, record, replace=False)
         except FileExistsError as error:
-            raise StoreError(f"{path} is there already, and no decision is ever overwritten") from error
+            raise StoreError(
+                f"{self.root}/.promotions/{name}.json is there already, and no decision is ever overwritten"
+            ) from error
 
     def promotions(self) -> list[dict[str, Any]]:
         """The log of decisions on registered models, newest first.  StoreError for a damaged line."""
@@ -283,6 +271,21 @@ class Store:
             except ValueError as error:
                 raise StoreError(f"damaged line of the promotions' log, {path}: {error}") from error
         return decisions
+
+    def _write_record(self, folder: str, name: str, record: Mapping[str, Any], *, replace: bool) -> None:
+        """Whole or not at all, for others read it at any time.  FileExistsError unless it may be replaced."""
+        data, path = json.dumps(record, indent=2, sort_keys=True).encode(), f"{folder}/{name}.json"
+        self.fs.makedirs(folder, exist_ok=True)
+        if not self.is_local:
+            self.fs.pipe_file(path, data, mode="overwrite" if replace else "create")
+            return
+        arriving = Path(f"{path}.{uuid4().hex}")
+        try:
+            arriving.write_bytes(data)
+            _flush_to_disk(arriving)
+            (os.replace if replace else os.link)(arriving, path)
+        finally:
+            arriving.unlink(missing_ok=True)
 
 
 def open_store(url: str | None) -> Store:

@@ -19,6 +19,8 @@ from noisyir.devices import own_device
 from noisyir.errors import ConfigError
 from noisyir.observe import Silent
 from noisyir.stage import Job, Piecewise, PortableJob
+from noisyir.stages.encode import release_gpu
+from tasks.log_context import current_facts, log_context
 
 PIECES_A_WORKER = 4  # of a spread stage: more and smaller ones even out, fewer load the model less often
 
@@ -65,9 +67,10 @@ class Cluster:
         try:
             for future in futures:
                 yield from future.result()
-        finally:
+        except Exception:
             for future in futures:
-                future.wait()  # after an error, too: nothing goes on behind the stage's back
+                future.wait()  # nothing goes on behind the stage's back; who interrupts or cancels it does not wait
+            raise
 
     def _a_gpu(self, pool: str) -> AbstractContextManager[Any]:
         """Ray shows a task no more GPUs than it asks for."""
@@ -83,9 +86,14 @@ class Cluster:
 def _piece(
     portable: PortableJob, function: Piecewise[Any], items: Sequence[Any], runtime: Runtime
 ) -> Callable[[], list[Any]]:
+    facts = current_facts()
+
     def encode_some() -> list[Any]:
-        with own_device(runtime, portable.home) as machine:
-            return list(function(portable.open(machine, Silent()), items))
+        with log_context(**facts), own_device(runtime, portable.home) as machine:
+            try:
+                return list(function(portable.open(machine, Silent()), items))
+            finally:
+                release_gpu()
 
     return encode_some
 

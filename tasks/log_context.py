@@ -17,8 +17,7 @@ _facts: ContextVar[Mapping[str, Fact]] = ContextVar("log_context", default=Mappi
 
 class _Adding(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
-        known = {name: fact() if callable(fact) else fact for name, fact in _facts.get().items()}
-        facts = {name: value for name, value in known.items() if value is not None}
+        facts = current_facts()
         if facts and not hasattr(record, "noisyir"):
             record.noisyir = facts
             record.msg = f"{record.getMessage()}  [{' '.join(f'{name}={value}' for name, value in facts.items())}]"
@@ -34,6 +33,12 @@ def log_context(**facts: Fact) -> Iterator[None]:
         yield
     finally:
         _facts.reset(token)
+
+
+def current_facts() -> dict[str, str]:
+    """The facts as they are now, for work that another process does: it opens a `log_context` with them."""
+    known = {name: fact() if callable(fact) else fact for name, fact in _facts.get().items()}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 for _name in _LOGGERS:

@@ -16,7 +16,7 @@ from noisyir.plan import RunStep, Step
 from noisyir.stage import Inputs, Result, recorded, run_stage
 from noisyir.store import Store
 from tasks.cluster import Cluster
-from tasks.log_context import log_context
+from tasks.log_context import current_facts, log_context
 from tasks.observer import PrefectObserver
 
 RETRY_AFTER_SECONDS = 5.0
@@ -70,11 +70,11 @@ def through_cluster(*, store: Store, runtime: Runtime, observer: Observer) -> It
 
 def _on_worker(step: Step, store: Store, runtime: Runtime) -> Call:
     bare = replace(step, inputs={})  # what is planned does not travel; what is resolved does
-    url, home = store.url, store.home
+    url, home, facts = store.url, store.home, current_facts() | {"step": step.name, "key": step.key}
 
     def call(inputs: Inputs, refresh: bool) -> Result:
         there = Store(url, home=home)
-        with log_context(step=bare.name, key=bare.key):
+        with log_context(**facts):
             return run_stage(bare, inputs, store=there, runtime=runtime, observer=PrefectObserver(), refresh=refresh)
 
     return call

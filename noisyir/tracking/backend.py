@@ -1,6 +1,7 @@
 """MLflow's tracking store and registry: where they are, opened without noise."""
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,10 +47,10 @@ class Backend:
 
     def page(self, experiment_id: str, run_id: str) -> str | None:
         """Where a browser finds a run, without a password that the address may hold; None without a server."""
-        parts = urlsplit(self.uri)
+        parts = urlsplit(without_password(self.uri))
         if parts.scheme not in ("http", "https"):
             return None
-        server = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+        server = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         return f"{server}/#/experiments/{experiment_id}/runs/{run_id}"
 
     @contextmanager
@@ -78,9 +79,14 @@ def connect(home: Path) -> Backend:
             client = MlflowClient(uri, os.environ.get("MLFLOW_REGISTRY_URI") or uri)
             client.search_experiments(max_results=1)
     except (MlflowException, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(f"cannot open MLflow at {uri}: {reason}. Check MLFLOW_TRACKING_URI, or --no-track") from error
+        what = without_password(f"{uri}: {str(error).splitlines()[0]}")
+        raise ConfigError(f"cannot open MLflow at {what}. Check MLFLOW_TRACKING_URI, or --no-track") from error
     return Backend(client, uri, None if served else (home / "mlflow-artifacts").as_uri())
+
+
+def without_password(text: str) -> str:
+    """The text, less the user and password of every address in it: for messages and links."""
+    return re.sub(r"(\w://)[^/\s]*@", r"\1", text)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from noisyir.errors import StoreError
 from noisyir.eval.promotion import Measured, chosen_measure, rule
 from noisyir.schemas import METRICS
 from noisyir.store import Store
-from noisyir.tracking.backend import Backend, connect, exclusive
+from noisyir.tracking.backend import Backend, connect, exclusive, without_password
 from noisyir.tracking.card import Version
 from noisyir.tracking.decision import Decision
 from noisyir.tracking.evaluation import PER_QUERY
@@ -88,14 +88,16 @@ def before(log: Sequence[Mapping[str, Any]], champion: str) -> str | None:
     """The version that was champion before this champion, by a log, newest first; None where it knows none.
 
     The log is played from its beginning.  What it says was champion before each line counts more than what the line
-    before said comes after: a process may die between its line and the alias, and people set aliases by hand.
+    before said comes after: a process may die between its line and the alias, and people set aliases by hand.  So a
+    roll-back is left out whose champion was still champion afterwards.
     """
     stack: list[str] = []
-    for line in reversed([line for line in log if line["verdict"] in ("promoted", "rolled back")]):
+    lines = [line for line in reversed(log) if line["verdict"] in ("promoted", "rolled back")]
+    for line, found_next in zip(lines, [*(line["champion_before"] for line in lines[1:]), champion], strict=True):
         _make_top(stack, line["champion_before"])
         if line["verdict"] == "promoted":
             stack.append(line["champion_after"])
-        else:
+        elif found_next != line["champion_before"]:
             stack.pop()
             _make_top(stack, line["champion_after"])
     _make_top(stack, champion)
@@ -126,7 +128,7 @@ def _registry(store: Store) -> Iterator[Backend]:
         with exclusive(store.home), backend.current():
             yield backend
     except MlflowException as error:
-        raise StoreError(f"MLflow at {backend.uri}: {str(error).splitlines()[0]}") from error
+        raise StoreError(without_password(f"MLflow at {backend.uri}: {str(error).splitlines()[0]}")) from error
 
 
 def _rolled_back(store: Store, kind: Kind, challenger: Version) -> str | None:

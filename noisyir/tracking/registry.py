@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from noisyir.builds import Ref
 from noisyir.errors import StoreError
-from noisyir.tracking.backend import Backend, connect
+from noisyir.tracking.backend import Backend, connect, without_password
 from noisyir.tracking.card import Card, Version, usage
 from noisyir.tracking.kinds import KINDS, Kind
 
@@ -118,7 +118,8 @@ def find_version(backend: Backend, uri: str) -> "ModelVersion":
             name, _, number = path.rpartition("/")
             found = backend.client.get_model_version(name, number)
     except MlflowException as error:
-        raise StoreError(f"no registered model {uri} at {backend.uri}: {str(error).splitlines()[0]}") from error
+        where = without_password(f"{backend.uri}: {str(error).splitlines()[0]}")
+        raise StoreError(f"no registered model {uri} at {where}") from error
     if "artifact_digest" not in found.tags:
         raise StoreError(f"{uri} has no tag artifact_digest: noisyir did not register it, or not to the end")
     return found

@@ -24,7 +24,7 @@ MAY_NOT_IMPORT = {
 LAYERS = [
     {"errors", "__init__"},
     {"config", "schemas"},
-    {"builds"},
+    {"builds", "locks"},
     {"store", "tables", "provenance", "observe", "experiments", "processes", "devices"},
     {"stage", "plan"},
     {"losses", "models"},

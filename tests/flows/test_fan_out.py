@@ -1,5 +1,6 @@
 """Steps side by side under Prefect, and the shards of a corpus and a whole bench on local clusters of two workers."""
 
+import logging
 from uuid import UUID
 
 import pytest
@@ -163,3 +164,45 @@ def test_a_store_that_workers_cannot_share_is_said_before_anything_is_sent(tmp_p
 
     with pytest.raises(ConfigError, match=r"fan_out\.engine=none, or a store in a folder"):
         _check_shared(Job())
+
+
+def test_facts_travel_as_text_and_are_added_to_the_lines_of_a_piece(store, caplog):
+    from tasks.cluster import _piece
+    from tasks.log_context import log_context
+
+    class Portable:
+        home = store.home
+
+        def open(self, machine, observer):
+            return machine
+
+    def logged(job, items):
+        logging.getLogger("noisyir").warning("at work")
+        yield from items
+
+    with log_context(run="r1", mlflow=lambda: "m1", step="encode", nothing=lambda: None):
+        piece = _piece(Portable(), logged, [1, 2], Runtime(device="cpu"))
+    assert piece() == [1, 2]
+    assert caplog.messages == ["at work  [run=r1 mlflow=m1 step=encode]"]
+
+
+@pytest.mark.parametrize(("error", "waits"), [(DataError("x"), 2), (KeyboardInterrupt(), 0)])
+def test_an_error_waits_for_the_other_pieces_and_an_interrupt_does_not(error, waits, store, monkeypatch):
+    from tasks.cluster import Cluster
+
+    waited = []
+
+    class Future:
+        def result(self):
+            raise error
+
+        def wait(self):
+            waited.append(self)
+
+    job = type("Job", (), {"store": store, "portable": lambda self: None})()
+    job.step = plan_of().steps[0]
+    cluster = Cluster(Runtime(fan_out=FanOut(engine="dask", workers=1)))
+    monkeypatch.setattr(cluster, "submit", lambda *_: Future())
+    with pytest.raises(type(error)):
+        list(cluster.spread(job, print, [1, 2]))
+    assert len(waited) == waits

@@ -1,6 +1,7 @@
 """A refreshed index is the one that all documents together would have given, with only the new ones encoded."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import faiss
@@ -277,6 +278,19 @@ def test_what_cannot_be_read_or_makes_no_sense_is_refused(world: World, tmp_path
             store=world.store, runtime=RUNTIME, observer=Silent(),
         )  # fmt: skip
     assert {meta.stage for meta in world.store.all_builds()} == {"ingest", "init_model", "encode", "index"}
+
+
+def test_of_two_refreshes_at_once_both_add_their_documents(world: World):
+    world.index(documents(*range(5)))
+    files = [write_jsonl(world.folder / f"at-once-{n}.jsonl", documents(n)) for n in (5, 6)]
+
+    def refresh(path: Path) -> None:
+        params = RefreshCorpusParams(model="tiny", data={"path": str(path)})
+        refresh_corpus(params, store=Store(world.store.root, home=world.folder), runtime=RUNTIME, observer=Silent())
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(refresh, files))
+    assert {row["_id"] for row in world.corpus()} == {f"d{n}" for n in range(7)}
 
 
 def test_a_model_without_an_index_is_an_error_that_says_what_to_run(world: World):

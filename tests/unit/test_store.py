@@ -3,6 +3,7 @@ import os
 import signal
 import time
 from pathlib import Path
+from threading import Thread
 
 import pyarrow as pa
 import pytest
@@ -231,7 +232,52 @@ def test_leftovers_of_dead_builds_are_removed_but_not_of_living_ones(store: Stor
         assert living.exists() and not dead.exists()
 
 
+def test_locks_of_runs_that_have_ended_are_removed_and_whoever_waits_for_one_gets_it_anew(store: Store):
+    with store.lock("run", "dead"):
+        pass
+    with store.lock("run", "living"):
+        store.remove_leftovers()
+        assert [path.name for path in (Path(store.root) / ".locks").iterdir()] == ["run-living"]
+        assert store.is_locked("run", "living") and not store.is_locked("run", "dead")
+        waiting = Thread(target=lambda: taken.append(_is_locked_inside(store)))
+        taken: list[bool] = []
+        waiting.start()
+        time.sleep(0.2)
+        (Path(store.root) / ".locks" / "run-living").unlink()
+    waiting.join()
+    assert taken == [True]
+
+
+def _is_locked_inside(store: Store) -> bool:
+    with store.lock("run", "living"):
+        return store.is_locked("run", "living")
+
+
 def test_refs_outlive_a_round_trip_through_json(store: Store):
     meta = run(two_steps(), store)["upper"].meta
     assert type(meta).from_json(meta.to_json()) == meta
     assert [(name, type(ref)) for name, ref in meta.input_refs()] == [("queries", Ref)]
+
+
+def test_a_run_record_is_never_seen_half_written_and_a_torn_one_is_left_out(store: Store, caplog):
+    store.record_run("1", {"at": "start"})
+    store.record_run("1", {"at": "end"})
+    store.record_run("2", {"at": "start"})
+    folder = Path(store.root) / ".runs"
+    assert sorted(path.name for path in folder.iterdir()) == ["1.json", "2.json"]
+    with pytest.raises(TypeError):
+        store.record_run("2", {"at": object()})
+    (folder / "3.json.ab12").write_text('{"at"')  # of a process that died while it wrote
+    assert store.runs() == [{"at": "start"}, {"at": "end"}] and not caplog.records
+    (folder / "2.json").write_text('{"at"')
+    assert store.runs() == [{"at": "end"}]
+    (warning,) = caplog.records
+    assert warning.name == "noisyir" and "2.json cannot be read" in warning.message
+
+
+def test_a_decision_is_written_whole_and_once(store: Store):
+    store.record_promotion("1", {"verdict": "promoted"})
+    with pytest.raises(StoreError, match=r"1\.json is there already"):
+        store.record_promotion("1", {"verdict": "refused"})
+    assert [path.name for path in (Path(store.root) / ".promotions").iterdir()] == ["1.json"]
+    assert store.promotions() == [{"verdict": "promoted"}]

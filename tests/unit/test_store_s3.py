@@ -12,7 +12,7 @@ from .test_store import cached, run, two_steps
 
 
 @pytest.fixture
-def bucket(monkeypatch) -> Iterator[str]:
+def bucket(monkeypatch, tmp_path: Path) -> Iterator[str]:
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -28,8 +28,8 @@ def bucket(monkeypatch) -> Iterator[str]:
     import s3fs
 
     s3fs.S3FileSystem.clear_instance_cache()
-    s3fs.S3FileSystem().mkdir("bucket")
-    yield "s3://bucket/store"
+    s3fs.S3FileSystem().makedirs("bucket", exist_ok=True)  # the server is new, what it holds is the process's
+    yield f"s3://bucket/{tmp_path.name}"
     s3fs.S3FileSystem.clear_instance_cache()
     server.stop()
 
@@ -53,3 +53,19 @@ def test_builds_on_s3_are_found_read_copied_verified_and_removed(bucket: str, tm
     assert elsewhere.runs() == [{"facts": {}}]
     elsewhere.remove(results["upper"].meta)
     assert [meta.stage for meta in elsewhere.all_builds()] == ["make"]
+
+
+def test_a_store_that_was_asked_before_sees_what_another_process_publishes(bucket: str, tmp_path: Path):
+    import s3fs
+
+    parent = Store(bucket, home=tmp_path / "parent")
+    key = two_steps().steps[0].key
+    assert parent.builds("make", key) == [] and parent.runs() == []
+    s3fs.S3FileSystem.clear_instance_cache()  # a worker's own instance, which tells the parent's nothing
+    worker = Store(bucket, home=tmp_path / "worker")
+    assert worker.fs is not parent.fs
+    made = run(two_steps(), worker)["make"].meta
+    worker.record_run("r1", {"facts": {}})
+    assert parent.builds("make", key) == [made] and parent.runs() == [{"facts": {}}]
+    worker.remove(made)
+    assert parent.builds("make", key) == worker.builds("make", key) == []

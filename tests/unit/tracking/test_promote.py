@@ -145,6 +145,9 @@ def line(verdict: str, was: str | None, becomes: str) -> dict:
     return {"verdict": verdict, "champion_before": was, "champion_after": becomes}
 
 
+UP_TO_3 = [line("promoted", None, "1"), line("promoted", "1", "2"), line("promoted", "2", "3")]
+
+
 @pytest.mark.parametrize(
     ("log", "now", "expected"),
     [
@@ -156,6 +159,9 @@ def line(verdict: str, was: str | None, becomes: str) -> dict:
         ([line("promoted", "7", "8")], "8", "7"),  # 7 was set by hand
         ([line("promoted", None, "1"), line("promoted", "1", "2"), line("rolled back", "2", "1")], "1", None),
         ([line("promoted", None, "1"), line("refused", "1", "1")], "1", None),
+        ([line("promoted", None, "1"), line("promoted", "1", "2"), line("rolled back", "2", "1")], "2", "1"),  # in vain
+        ([*UP_TO_3, line("rolled back", "3", "2"), line("rolled back", "3", "2")], "2", "1"),  # in vain, then not
+        ([*UP_TO_3, line("rolled back", "3", "2"), line("promoted", "3", "4")], "4", "3"),
     ],
 )  # fmt: skip
 def test_who_was_champion_before_is_in_the_log(log, now, expected):

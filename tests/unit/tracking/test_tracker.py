@@ -17,7 +17,7 @@ from noisyir.runs import Outcome
 from noisyir.store import Store
 from noisyir.tables import read_parts
 from noisyir.tracking import Tracker, open_tracker
-from noisyir.tracking.backend import Backend, connect
+from noisyir.tracking.backend import Backend, connect, without_password
 
 
 @pytest.fixture(scope="module")
@@ -184,6 +184,26 @@ def test_a_server_that_is_not_there_is_one_clear_line(tracker: Tracker, step: St
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(ConfigError, match=r"cannot open MLflow at http://127.0.0.1:9: .* or --no-track$"):
         tracker.started(step)
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("http://ann:s3cret@host:5000/x: no", "http://host:5000/x: no"),
+        ("postgresql+psycopg2://ann:p@ss@db/mlflow", "postgresql+psycopg2://db/mlflow"),
+        ("models:/noisyir-retriever@champion at sqlite:////a/b@c.db", None),
+    ],
+)
+def test_messages_keep_passwords_back(said: str, shown: str | None):
+    assert without_password(said) == (shown or said)
+
+
+def test_a_password_in_the_address_is_not_told(tracker: Tracker, step: Step, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://ann:s3cret@127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(ConfigError, match=r"cannot open MLflow at http://127\.0\.0\.1:9: ") as caught:
+        tracker.started(step)
+    assert "s3cret" not in str(caught.value)
 
 
 def test_no_tracking_keeps_nothing(tiny: Callable[..., Experiment], tmp_path: Path):
