@@ -1,6 +1,7 @@
 """The servers, once for all tests of this folder, and runs on a tiny collection."""
 
 import itertools
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,17 @@ _seeds = itertools.count(100)  # every test has a seed of its own, so that none 
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """What `make up` starts."""
-    site = Site(tmp_path_factory.mktemp("site"))
-    write_beir(site.home / "beir")
-    site.up()
-    try:
-        yield site
-    finally:
-        site.down()
+def site() -> Iterator[Site]:
+    """What `make up` starts, in a folder that Postgres can enter, who may be another user; pytest's own are private."""
+    with tempfile.TemporaryDirectory(prefix="noisyir-e2e-") as name:
+        Path(name).chmod(0o755)
+        site = Site(Path(name))
+        write_beir(site.home / "beir")
+        site.up()
+        try:
+            yield site
+        finally:
+            site.down()
 
 
 @pytest.fixture
