@@ -78,3 +78,12 @@ def test_a_server(site, training, server):
     site.up()
     assert site.end(run, 300) in ("COMPLETED", "FAILED", "CRASHED")
     completes(site, given)
+
+
+def test_cancelling_the_parent_cancels_the_child(site, training):
+    run, child, given = training
+    body = {"state": {"type": "CANCELLING"}, "force": False}
+    site.api.post(f"/flow_runs/{run}/set_state", json=body).raise_for_status()
+    assert (site.end(run, 120), site.end(child, 120)) == ("CANCELLED", "CANCELLED")
+    wait_until(lambda: process_of(child) is None, "the end of the child's process", 60)
+    completes(site, given)
