@@ -20,7 +20,7 @@ from noisyir.errors import ConfigError
 from noisyir.provenance import git_commit
 from noisyir.store import Store
 from noisyir.tracking import Tracker
-from noisyir.tracking.backend import Backend, connect, exclusive
+from noisyir.tracking.backend import Backend, connect, exclusive, without_password
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -59,7 +59,7 @@ def _unless_lost(
                 if isinstance(error, ConfigError) and self._within is None:
                     raise  # the run has not begun
                 self.lost = True
-                log.warning("MLflow is lost, the run goes on untracked: %s", _one_line(error))
+                log.warning("MLflow is lost, the run goes on untracked: %s", without_password(_one_line(error)))
                 return None
 
     return guarded
