@@ -8,7 +8,7 @@ import torch
 
 from noisyir.errors import DataError
 from noisyir.models.tokens import Tokens
-from noisyir.retrieval.encode import Shard, ShardEncoder
+from noisyir.retrieval.encode import Shard, ShardEncoder, part_of
 from noisyir.schemas import DOC_VECTORS, QUERY_VECTORS
 
 
@@ -41,8 +41,10 @@ def vectors(parts):
     return np.array(table["vector"].to_pylist()), table["doc_row"].to_pylist()
 
 
-def ignore(texts):
-    pass
+def encode(encoder, shards, side="passage", artifact=DOC_VECTORS):
+    """The parts, and how many texts each has."""
+    told = list(encoder.encode(enumerate(shards), side, artifact))
+    return [part_of(encoder.folder, artifact, number) for number in range(len(told))], told
 
 
 @pytest.fixture
@@ -53,7 +55,7 @@ def texts():
 
 def test_vectors_are_in_the_order_of_the_texts_and_batches_keep_the_budget(tmp_path, texts):
     model = LetterModel()
-    parts = ShardEncoder(model, tmp_path, "float32", 64).parts(shards(texts, 30), "passage", DOC_VECTORS, ignore)
+    parts, _ = encode(ShardEncoder(model, tmp_path, "float32", 64), shards(texts, 30))
     found, rows = vectors(parts)
     assert found.tolist() == [[text.count(letter) for letter in "abcd"] for text in texts]
     assert rows == list(range(100))
@@ -63,9 +65,7 @@ def test_vectors_are_in_the_order_of_the_texts_and_batches_keep_the_budget(tmp_p
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_parts_hold_fixed_size_vectors_of_the_asked_precision(tmp_path, texts, dtype):
-    (part, *_) = ShardEncoder(LetterModel(), tmp_path, dtype, 64).parts(
-        shards(texts, 50), "passage", DOC_VECTORS, ignore
-    )
+    (part, *_), _ = encode(ShardEncoder(LetterModel(), tmp_path, dtype, 64), shards(texts, 50))
     kind = pa.float16() if dtype == "float16" else pa.float32()
     assert pq.read_schema(part).field("vector").type == pa.list_(kind, 4)
 
@@ -80,15 +80,13 @@ def test_a_second_start_skips_finished_shards_and_ends_in_the_same_bytes(tmp_pat
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     whole.mkdir()
     resumed.mkdir()
-    expected = ShardEncoder(LetterModel(), whole, "float32", 64).parts(
-        shards(texts, 30), "passage", DOC_VECTORS, ignore
-    )
+    expected, _ = encode(ShardEncoder(LetterModel(), whole, "float32", 64), shards(texts, 30))
     with pytest.raises(KeyboardInterrupt):
-        ShardEncoder(Dies(), resumed, "float32", 64).parts(shards(texts, 30), "passage", DOC_VECTORS, ignore)
+        encode(ShardEncoder(Dies(), resumed, "float32", 64), shards(texts, 30))
     finished = [path.name for path in sorted(resumed.glob("*.parquet"))]
     assert finished and len(finished) < 4
-    model, told = LetterModel(), []
-    parts = ShardEncoder(model, resumed, "float32", 64).parts(shards(texts, 30), "passage", DOC_VECTORS, told.append)
+    model = LetterModel()
+    parts, told = encode(ShardEncoder(model, resumed, "float32", 64), shards(texts, 30))
     assert model.tokenized == texts[30 * len(finished) :]
     assert told == [30, 30, 30, 10]
     assert [part.read_bytes() for part in parts] == [part.read_bytes() for part in expected]
@@ -103,7 +101,7 @@ def test_vectors_that_are_not_finite_are_an_error_that_names_the_documents(tmp_p
 
     texts = ["a", *["aa"] * 7, "b"]
     with pytest.raises(DataError) as caught:
-        ShardEncoder(Broken(), tmp_path, "float32", 64).parts(shards(texts, 30), "passage", DOC_VECTORS, ignore)
+        encode(ShardEncoder(Broken(), tmp_path, "float32", 64), shards(texts, 30))
     assert "d1, d2, d3, d4, d5 and 2 more" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -115,4 +113,4 @@ def test_vectors_too_large_for_half_precision_are_an_error_that_says_so(tmp_path
 
     shard = Shard(pa.array(["q7"]), pa.array(["q7"]), ["a"])
     with pytest.raises(DataError, match=r"float16 vectors for the query ids q7.*encode\.dtype=float32"):
-        ShardEncoder(Large(), tmp_path, "float16", 64).parts([shard], "query", QUERY_VECTORS, ignore)
+        encode(ShardEncoder(Large(), tmp_path, "float16", 64), [shard], "query", QUERY_VECTORS)
