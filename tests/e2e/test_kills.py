@@ -8,7 +8,7 @@ from tests.e2e.site import kill, process_of, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1200)]
 ON_DEMAND = "train_retriever/on-demand"
-LONG = ("train.epochs=4000", "train.patience=null")  # half a minute of training, in which things are killed
+LONG = ("train.epochs=1500", "train.patience=null")  # half a minute of training, in which things are killed
 
 
 @pytest.fixture
