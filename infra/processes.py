@@ -137,6 +137,13 @@ def stop(processes: Iterable[Running], signum: signal.Signals = signal.SIGTERM, 
         time.sleep(0.1)
 
 
+def wait_until_buried(process: Running) -> None:
+    """Wait while a process that has ended keeps its number: Postgres takes that for life, and refuses to start."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while Path(f"/proc/{process.pid}").exists() and not process.alive and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
 def _send(process: Running, signum: signal.Signals) -> None:
     try:
         if process.alive:

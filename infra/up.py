@@ -173,6 +173,8 @@ def _run(services: Iterable[Service], record: Record, settings: Settings) -> lis
         mark = f"{record.id}/{'servers' if service.name in SERVERS else 'workers'}/{service.name}"
         if service.name in SERVERS:  # what a server that was killed left behind holds its port
             processes.stop([], find=mark)
+            if service.name in record.running:
+                processes.wait_until_buried(record.running[service.name])
         process = processes.start(service, settings.logs, mark=mark)
         record.running[service.name] = Running(process.pid, processes.born(process.pid) or -1, time.time())
         record.write()
