@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -53,13 +52,3 @@ def worker(pool: str, log: Path) -> Iterator["subprocess.Popen[bytes]"]:
             finally:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
-
-
-def wait_until(happened, seconds: float = 60.0):
-    """The first true value of `happened()`."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := happened():
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"{happened.__name__} did not happen within {seconds} s")
