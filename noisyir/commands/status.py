@@ -40,7 +40,8 @@ def run(args: Namespace) -> int:
             out.print("  go on     the same command again: what is built stays, training goes on from its checkpoint")
     for table in (_models_table(models) if models else unknown, _rates_table(rates) if rates else None):
         if table is not None:
-            out.print("\n", table, sep="")
+            out.print()
+            out.print(table)
     return 0
 
 
