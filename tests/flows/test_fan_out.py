@@ -12,8 +12,8 @@ from noisyir.observe import Silent
 from noisyir.plan import Choice, execute
 from noisyir.store import Store
 from noisyir.tracking import Tracker
+from tests.flows.recorded import read_flow_run, task_runs
 from tests.flows.test_bench_command import SUITE
-from tests.flows.test_train_retriever import read_flow_run, task_runs
 from tests.tiny import SETTINGS, write_beir
 from tests.unit.test_parallel import Watched, plan_of, text_of
 
@@ -82,7 +82,7 @@ def test_steps_side_by_side_are_task_runs_of_one_flow_run(store):
     observer = Watched()
     flow, runs = side_by_side(plan_of(), store, observer, Runtime(steps_at_once=2, threads=2))
     flow()
-    found = {run.name: run for run in task_runs(runs[0])}
+    found = {run.name: run for run in task_runs(runs[0], 4)}
     assert set(found) == {"say@a", "say@b", "say@c", "say@d"}
     assert {run.state_name for run in found.values()} == {"Completed"}
     b, c = found["say@b"], found["say@c"]
@@ -96,7 +96,7 @@ def test_the_first_failure_of_steps_side_by_side_fails_the_flow_run(store):
     with pytest.raises(DataError) as caught:
         flow()
     assert str(caught.value) == "b is bad"
-    assert {run.name: run.state_name for run in task_runs(runs[0])} == {
+    assert {run.name: run.state_name for run in task_runs(runs[0], 3)} == {
         "say@a": "Completed", "say@b": "Failed", "say@c": "Completed",
     }  # fmt: skip
     assert read_flow_run(runs[0]).state_name == "Failed"
@@ -123,7 +123,7 @@ def test_shards_encoded_on_a_cluster_are_those_encoded_here(engine, beir, tmp_pa
         exp, Choice(to=encode), store=there, runtime=on(engine), tracker=tracker, observer=Silent()
     )
     assert digests(outcome) == digests(expected)
-    shards = [run for run in task_runs(tracker.flow_run) if run.name.startswith(f"{encode}[")]
+    shards = [run for run in task_runs(tracker.flow_run, len(outcome.results) + 8) if run.name.startswith(f"{encode}[")]
     assert len(shards) == 8 and {run.state_name for run in shards} == {"Completed"}  # 12 + 4 shards, by twos
     seen = [done for name, done in tracker.seen if name == encode]
     assert len(seen) == 16 and seen[-1] == 104  # 80 documents and 24 queries
@@ -141,7 +141,7 @@ def test_a_bench_on_a_cluster_is_that_of_this_machine(engine, beir, tmp_path, mo
     tracker, observer = Followed(), Watched()
     store = Store(tmp_path / "there", home=tmp_path)
     outcome = run_suite(suite, Choice(), store=store, runtime=on(engine), tracker=tracker, observer=observer)
-    found = task_runs(tracker.flow_run)
+    found = task_runs(tracker.flow_run, len(outcome.results))
     assert {run.name for run in found} == set(outcome.results)
     assert {run.state_name for run in found} == {"Completed"}
     assert {name for name, cached in observer.finished_steps if not cached} == set(outcome.results)

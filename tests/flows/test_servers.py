@@ -3,14 +3,19 @@
 import base64
 import json
 import os
+import queue
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -151,7 +156,7 @@ def test_bootstrap_twice_changes_nothing(prefect_api, monkeypatch):
 
     from infra import bootstrap
 
-    monkeypatch.setenv("NOISYIR_WEBHOOK", "https://hooks.example.com/secret")
+    monkeypatch.setenv("NOISYIR_WEBHOOK", "http://127.0.0.1:9/secret")
 
     def state():
         with get_client(sync_client=True) as client:
@@ -171,6 +176,67 @@ def test_bootstrap_twice_changes_nothing(prefect_api, monkeypatch):
             assert client.read_work_pool("gpu").concurrency_limit == 2
         with pytest.raises(SystemExit, match="type process"):
             bootstrap.main(["--type", "kubernetes"])
+
+
+def test_a_failed_run_is_told_to_the_webhook(prefect_api, monkeypatch):
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    from infra import bootstrap
+
+    told: queue.Queue[dict[str, str]] = queue.Queue()
+
+    class Channel(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    @flow(name="nightly", flow_run_name="of tonight")
+    def fails() -> None:
+        raise ValueError("no disk left")
+
+    with HTTPServer(("127.0.0.1", 0), Channel) as channel, get_client(sync_client=True) as client:
+        threading.Thread(target=channel.serve_forever, daemon=True).start()
+        monkeypatch.setenv("NOISYIR_WEBHOOK", f"http://127.0.0.1:{channel.server_port}/secret")
+        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}):
+            bootstrap.main([])
+        try:
+            text = ""
+            for _ in range(10):  # the server learns of a new automation a little later
+                with pytest.raises(ValueError, match="no disk left"):
+                    fails()
+                with suppress(queue.Empty):
+                    text = told.get(timeout=3)["text"]
+                    break
+        finally:
+            channel.shutdown()
+            client.delete_automation(client.read_automations_by_name(bootstrap.FAILURES)[0].id)
+    assert text.startswith("nightly/of tonight is Failed: ")
+
+
+def test_a_run_that_never_begins_is_crashed(prefect_api):
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.states import Pending
+
+    from infra import bootstrap
+
+    with get_client(sync_client=True) as client:
+        bootstrap.ensure_automation(client, bootstrap.stuck(timedelta(seconds=10)))
+        begun, crashed = [], []
+        end = time.monotonic() + 60
+        try:
+            while not crashed and time.monotonic() < end:  # the server learns of a new automation a little later
+                begun.append(client.create_flow_run(flow(lambda: None, name="taken by a worker"), state=Pending()).id)
+                time.sleep(3)
+                crashed = [run.state for run in map(client.read_flow_run, begun) if run.state.is_crashed()]
+        finally:
+            client.delete_automation(client.read_automations_by_name(bootstrap.STUCK)[0].id)
+    assert crashed[0].message == "Nothing was heard of it for 10 s: its process or its machine died."
 
 
 @pytest.mark.parametrize(("heartbeat", "seconds", "message"), [(30, "60", "at least 90"), (0, None, "no heartbeats")])

@@ -6,7 +6,6 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
@@ -24,6 +23,7 @@ from noisyir.stage import Job, Stage
 from noisyir.store import Store
 from noisyir.tracking import Tracker
 from noisyir.tracking.backend import connect
+from tests.flows.recorded import read_flow_run, task_runs
 from tests.tiny import SETTINGS, write_beir
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
@@ -85,22 +85,6 @@ def flow_run(exp: Experiment, store: Store, choice: Choice | None = None) -> tup
     return outcome, tracker
 
 
-def task_runs(flow_run_id: UUID) -> list[Any]:
-    from prefect import get_client
-    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-
-    with get_client(sync_client=True) as client:
-        chosen = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run_id]))
-        return sorted(client.read_task_runs(flow_run_filter=chosen), key=lambda run: run.start_time)
-
-
-def read_flow_run(flow_run_id: UUID) -> Any:
-    from prefect import get_client
-
-    with get_client(sync_client=True) as client:
-        return client.read_flow_run(flow_run_id)
-
-
 @pytest.fixture(scope="module")
 def first(prefect_api, exp: Experiment, artifacts: Store) -> tuple[Outcome, Watched]:
     """The first run: every stage executes."""
@@ -110,7 +94,7 @@ def first(prefect_api, exp: Experiment, artifacts: Store) -> tuple[Outcome, Watc
 def test_every_step_is_a_completed_task_run_of_its_name(first, exp: Experiment):
     outcome, tracker = first
     steps = plan_of(exp).steps
-    found = task_runs(tracker.flow_run)
+    found = task_runs(tracker.flow_run, len(steps))
     assert [run.name for run in found] == [step.name for step in steps] == list(outcome.results)
     assert {run.state_name for run in found} == {"Completed"}
     assert [run.tags for run in found] == [[step.stage.pool] for step in steps]
@@ -161,7 +145,7 @@ def test_a_deleted_artifact_is_rebuilt_and_nothing_else(first, exp: Experiment, 
 
 def test_part_of_the_pipeline_can_be_chosen(first, exp: Experiment, artifacts: Store):
     outcome, tracker = flow_run(exp, artifacts, Choice(only="compare", refresh=("compare",)))
-    assert [run.name for run in task_runs(tracker.flow_run)] == ["compare"] == list(outcome.results)
+    assert [run.name for run in task_runs(tracker.flow_run, 1)] == ["compare"] == list(outcome.results)
     assert outcome.executed == 1
 
 
@@ -177,7 +161,7 @@ def test_a_users_error_arrives_as_it_is_and_is_not_retried(first, exp: Experimen
     with pytest.raises(StoreError, match=message):
         run_experiment(exp, Choice(to="corrupt"), store=damaged, runtime=Runtime(), tracker=tracker, observer=Silent())
     assert read_flow_run(tracker.flow_run).state_name == "Failed"
-    assert [(run.name, run.state_name, run.run_count) for run in task_runs(tracker.flow_run)] == [
+    assert [(run.name, run.state_name, run.run_count) for run in task_runs(tracker.flow_run, 2)] == [
         ("ingest", "Completed", 1),
         ("corrupt", "Failed", 1),
     ]
