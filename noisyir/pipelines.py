@@ -2,7 +2,6 @@
 
 from itertools import product
 
-from noisyir.audit.judge import judgements_digest
 from noisyir.config import (
     AuditParams,
     Experiment,
@@ -11,7 +10,6 @@ from noisyir.config import (
     ScoreLossGroupsParams,
     Suite,
 )
-from noisyir.data.sources import source_digest
 from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell, compared
 from noisyir.experiments import did_you_mean
@@ -19,7 +17,6 @@ from noisyir.methods import METHODS, Method
 from noisyir.methods.mining import Mined
 from noisyir.methods.scene import Scene
 from noisyir.methods.searching import encoded, searched
-from noisyir.models.weights import weights_digest
 from noisyir.plan import Output, Outputs, Plan
 from noisyir.stages.audit import AUDIT
 from noisyir.stages.audit_negatives import AUDIT_NEGATIVES
@@ -127,7 +124,7 @@ def _bench_mining(scene: Scene, mined: Mined, label: str, arm: str) -> dict[tupl
 
 def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
     """What ingest wrote, some of the relevant documents hidden where the experiment wants that."""
-    data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
+    data = plan.add(INGEST, exp.data)
     if exp.hide.rate == 0:
         return data
     hidden = plan.add(HIDE, exp.hide, label, **_pick(data, "corpus", "pairs", "qrels"))
@@ -138,7 +135,7 @@ def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
 
 def scene_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Scene:
     """The experiment's pairs with noise put in, and the untrained model."""
-    start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
+    start = plan.add(INIT_MODEL, exp.model)["model"]
     vectors = None
     if exp.noise.mechanism == "neighbour":
         vectors = encoded(plan, exp.encode, data, start, f"{label}:zero_shot" if label else "zero_shot")
@@ -181,7 +178,6 @@ def _audit(scene: Scene) -> None:
     written = scene.plan.add(
         AUDIT,
         params,
-        judgements=judgements_digest(params.judgements),
         pairs=scene.noisy["noisy_pairs"],
         flags=flags["noise_flags"],
         estimate=flags["noise_estimate"],

@@ -81,7 +81,7 @@ class Plan:
         A Ref is an artifact that is in the store already, such as a model that an earlier run trained.
         A call that the plan has already, under whatever label, is not added again: its outputs come back.
         """
-        given = {name: value for name, value in inputs.items() if value is not None}
+        given = {name: value for name, value in inputs.items() if value is not None} | stage.digests(params)
         _check_inputs(stage, given)
         name = f"{stage.name}@{label}" if label else stage.name
         seed = self.seed if stage.seeded else None
@@ -276,8 +276,8 @@ def _map_outputs(
 
 
 def _check_inputs(stage: Stage, given: PlannedInputs) -> None:
-    known = {*stage.reads, *stage.raw, *stage.raw_or_none}
-    required = {name for name, read in stage.reads.items() if not read.optional} | set(stage.raw)
+    known = {*stage.reads, *stage.raw}
+    required = {name for name, read in stage.reads.items() if not read.optional}
     if set(given) - known or required - set(given):
         raise AssertionError(f"{stage.name}: unknown inputs {set(given) - known}, missing {required - set(given)}")
 

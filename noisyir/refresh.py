@@ -8,7 +8,6 @@ from pydantic import ValidationError
 
 from noisyir.builds import Meta
 from noisyir.config import EncodeParams, ExtendIndexParams, IndexParams, Params, RefreshCorpusParams, Runtime
-from noisyir.data.documents import NewDocuments
 from noisyir.errors import StoreError
 from noisyir.lookup import Indexed, experiment_of, find_model, newest_index
 from noisyir.observe import Observer
@@ -82,12 +81,11 @@ def refresh_corpus(
 
 def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Plan:
     """Join, encode what is new, and index it, with the settings that the earlier vectors and index were made with."""
-    raw = NewDocuments.open(settings.data).digests()
-    earlier = _before(store, newest, raw)
+    earlier = _before(store, newest, JOIN_CORPUS.digests(settings.data))
     encode = _settings_of(earlier.vectors, EncodeParams, ENCODE, ENCODE_NEW)
     index = _settings_of(earlier.index, IndexParams, INDEX, EXTEND_INDEX)
     plan = Plan(earlier.index.seed or 0)
-    joined = plan.add(JOIN_CORPUS, settings.data, corpus=earlier.corpus, **raw)
+    joined = plan.add(JOIN_CORPUS, settings.data, corpus=earlier.corpus)
     vectors = plan.add(ENCODE_NEW, encode, model=earlier.model, earlier=earlier.vectors.ref("doc_vectors"), **joined)
     extended = plan.add(
         EXTEND_INDEX,

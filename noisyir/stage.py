@@ -14,7 +14,7 @@ import pyarrow as pa
 from noisyir.builds import Meta, Ref
 from noisyir.config import Params, Runtime
 from noisyir.devices import own_device
-from noisyir.errors import MissingPackageError, StoreError
+from noisyir.errors import DataError, MissingPackageError, StoreError
 from noisyir.observe import Observer, Silent
 from noisyir.schemas import Artifact, Read
 from noisyir.store import Store
@@ -40,7 +40,7 @@ class Stage:
     """What a stage is called, reads, writes and does.  Bump `version` when its results change.
 
     seeded: whether it makes random choices; the experiment's seed enters the key of such a stage only.
-    raw, raw_or_none: names of inputs from outside the store, which arrive as content digests; the latter may be absent.
+    raw: inputs from outside the store, by name: what digests their content for the key; None where there is none.
     pool: where the stage belongs when there are several kinds of workers: `driver` for what takes seconds.
     spreads: whether it hands its work out by `Job.spread`, and does little itself where an engine takes it.
     ready: raises what would make the stage fail later for want of something on this machine; cheap.
@@ -53,11 +53,15 @@ class Stage:
     writes: Mapping[str, Artifact]
     run: Callable[["Job[Any]"], None]
     seeded: bool = False
-    raw: tuple[str, ...] = ()
-    raw_or_none: tuple[str, ...] = ()
+    raw: Mapping[str, Callable[[Any], str | None]] = field(default_factory=dict)
     pool: Pool = "cpu"
     spreads: bool = False
     ready: Callable[[Any], None] | None = None
+
+    def digests(self, params: Params) -> dict[str, str]:
+        """What stands for the raw inputs as they are now.  DataError where one is missing or of another kind."""
+        found = {name: digest(params) for name, digest in self.raw.items()}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 @dataclass
@@ -281,6 +285,7 @@ def _build(
     work = store.work(stage.name, step.key, from_inputs)
     job = Job(step, step.params, inputs, store, runtime, observer, staging, work, spread)
     try:
+        _check_raw(step, inputs)
         stage.run(job)
         meta = store.publish(
             staging,
@@ -306,6 +311,16 @@ def _build(
         shutil.rmtree(staging, ignore_errors=True)
     shutil.rmtree(work, ignore_errors=True)
     return meta
+
+
+def _check_raw(step: "Step", inputs: Inputs) -> None:
+    """DataError when raw inputs are not those in the key: changed since it was made, or others on this machine."""
+    found = step.stage.digests(step.params)
+    if wrong := [name for name in step.stage.raw if found.get(name) != inputs.get(name)]:
+        raise DataError(
+            f"{step.name}: the raw input {' and '.join(wrong)} is not what this run was planned with: it has changed "
+            "since, or this machine has another; run it again"
+        )
 
 
 def recorded(inputs: Inputs) -> dict[str, Any]:

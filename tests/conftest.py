@@ -24,7 +24,7 @@ from noisyir.tables import read_parts
 hypothesis.settings.register_profile("noisyir", deadline=None, derandomize="CI" in os.environ)
 hypothesis.settings.load_profile("noisyir")
 
-Given = pa.Table | Path | str
+Given = pa.Table | Path
 Outputs = dict[str, pa.Table | Path]
 
 
@@ -42,7 +42,7 @@ def store(tmp_path: Path) -> Store:
 def run_stage_on(store: Store) -> Callable[..., Outputs]:
     """`run_stage_on(stage, params, tables, seed=0, runtime=...)`: outputs by artifact name, tables as tables.
 
-    `tables` maps the stage's input names to a table, a folder, a raw digest, or {label: table or folder}.
+    `tables` maps the stage's input names to a table, a folder, or {label: table or folder}.
     """
 
     def run(
@@ -67,8 +67,6 @@ def run_stage_on(store: Store) -> Callable[..., Outputs]:
 
 def _given(plan: Plan, stage: Stage, name: str, value: Given | Mapping[str, Given]) -> Any:
     """Plan a source stage that publishes `value` as the artifact that `stage` reads under `name`."""
-    if isinstance(value, str):
-        return value
     artifact = stage.reads[name].artifact
     if isinstance(value, Mapping):
         return {label: _source(plan, f"given_{name}_{label}", artifact, item) for label, item in value.items()}
@@ -82,8 +80,9 @@ def _source(plan: Plan, name: str, artifact: Artifact, value: Given) -> Any:
         else:
             job.write(artifact.name, value)
 
-    source = Stage(name, 1, NoParams, {}, {artifact.name: artifact}, publish, raw=("content",))
-    return plan.add(source, NoParams(), content=_digest(value))[artifact.name]
+    digest = _digest(value)
+    source = Stage(name, 1, NoParams, {}, {artifact.name: artifact}, publish, raw={"content": lambda _: digest})
+    return plan.add(source, NoParams())[artifact.name]
 
 
 def _digest(value: Given) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from noisyir.builds import sha256_file
 from noisyir.config import JoinCorpusParams
 from noisyir.data.pairs import corpus_documents, open_corpus
 from noisyir.data.records import Document
@@ -32,11 +31,6 @@ class NewDocuments:
         if removals and not removals.is_file():
             raise DataError(f"{removals} is not a file: --remove names a text file with one document id a line")
         return cls(documents, removals)
-
-    def digests(self) -> dict[str, str]:
-        """A hash of the bytes of each file that there is, whatever it is called, by the name of the stage's input."""
-        files = {"documents": self.documents and self.documents.path, "removals": self.removals}
-        return {name: sha256_file(path.open("rb")) for name, path in files.items() if path}
 
     def records(self) -> Iterator[Document]:
         """The new documents, in the order of their file."""

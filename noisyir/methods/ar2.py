@@ -3,7 +3,6 @@
 from noisyir.config import Experiment, Flagged, TrainAr2Params
 from noisyir.errors import ConfigError
 from noisyir.methods.scene import Scene
-from noisyir.models.weights import encoder_digest
 from noisyir.plan import Output, Outputs
 from noisyir.stages.ar2 import AR2
 from noisyir.stages.init_ranker import INIT_RANKER
@@ -75,9 +74,7 @@ def _given(scene: Scene, flagged: Flagged) -> Outputs:
 
 def initial_ranker(scene: Scene) -> Output:
     """The ranker before any training."""
-    params = scene.exp.ranker.init
-    weights = encoder_digest(params.weights, "ranker.init.weights")
-    return scene.plan.add(INIT_RANKER, params, scene.label, weights=weights)["ranker"]
+    return scene.plan.add(INIT_RANKER, scene.exp.ranker.init, scene.label)["ranker"]
 
 
 def _negatives(scene: Scene, model: Output, label: str, mining: Experiment) -> Output:

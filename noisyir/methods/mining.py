@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from noisyir.config import CandidatesParams, Experiment, Judge, RandomRunParams
 from noisyir.errors import ConfigError
 from noisyir.methods.searching import encoded, searched
-from noisyir.models.weights import classifier_digest
 from noisyir.plan import Output, Outputs, Plan
 from noisyir.stages.bm25 import BM25
 from noisyir.stages.bm25_index import BM25_INDEX
@@ -109,8 +108,7 @@ def _judged(
             return plan.add(SIEVE, exp.judges.sieve, label, candidates=found, **given)
         case "cross_encoder":
             params = exp.judges.cross_encoder
-            weights = classifier_digest(params.weights, "judges.cross_encoder.weights")
-            return plan.add(CROSS_JUDGE, params, label, weights=weights, candidates=found, **_texts(data))
+            return plan.add(CROSS_JUDGE, params, label, candidates=found, **_texts(data))
         case "ranker":
             raise ConfigError(
                 "mine.judges: ranker needs no naming, a method that trains one hears it (rocketqa): drop it"

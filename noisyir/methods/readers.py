@@ -16,7 +16,6 @@ from noisyir.config import (
 from noisyir.errors import ConfigError
 from noisyir.experiments import did_you_mean
 from noisyir.methods.searching import encoded, searched
-from noisyir.models.weights import encoder_digest
 from noisyir.plan import Output, Outputs, Plan
 from noisyir.stages.bm25 import BM25
 from noisyir.stages.bm25_index import BM25_INDEX
@@ -115,9 +114,7 @@ class Reading:
 
     def start(self) -> Output:
         """The reader before training."""
-        params = self.exp.reader.init
-        weights = encoder_digest(params.weights, "reader.init.weights")
-        return self.plan.add(INIT_READER, params, self.label, weights=weights)["reader"]
+        return self.plan.add(INIT_READER, self.exp.reader.init, self.label)["reader"]
 
     def confusing(self) -> Output:
         """The confusing passages of the distantly labelled ones."""

@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 from noisyir.config import Bm25IndexParams, Experiment, Params, ScorePairsParams
 from noisyir.methods.mining import Mined, TrainedJudge, mine
-from noisyir.models.weights import classifier_digest
 from noisyir.plan import Output, Outputs, Plan
 from noisyir.stage import Stage
 from noisyir.stages.bm25_index import BM25_INDEX
@@ -70,9 +69,7 @@ class Scene:
 
     def scores(self, detector: str, params: ScorePairsParams) -> Outputs:
         """The noisy pairs scored by one detector, starting from the untrained model."""
-        index = weights = None
-        if params.detector == "cross_encoder":
-            weights = classifier_digest(params.weights, f"detectors.{detector}.weights")
+        index = None
         if params.detector == "bm25_margin":
             engine = Bm25IndexParams(engine="bm25s")
             index = self.plan.add(BM25_INDEX, engine, self.name("for_pairs"), corpus=self.data["corpus"])[
@@ -82,7 +79,6 @@ class Scene:
             SCORE_PAIRS,
             params,
             self.name(detector),
-            weights=weights,
             model=self.start,
             pairs=self.noisy["noisy_pairs"],
             lexical_index=index,

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.audit.judge import MOST_SUSPECT_FIRST, read_judgements, recalibrated
+from noisyir.audit.judge import MOST_SUSPECT_FIRST, judgements_digest, read_judgements, recalibrated
 from noisyir.builds import Ref
 from noisyir.config import AuditParams, DetectParams
 from noisyir.errors import ConfigError, DataError
@@ -238,6 +238,10 @@ def _making(job: Job[AuditParams]) -> "Making":
     )
 
 
+def _judgements_digest(params: AuditParams) -> str | None:
+    return judgements_digest(params.judgements)
+
+
 AUDIT = Stage(
     name="audit",
     version=3,
@@ -255,5 +259,5 @@ AUDIT = Stage(
     writes={"audit": ROWS, "audit_files": AUDIT_FILES},
     run=audit,
     seeded=True,
-    raw_or_none=("judgements",),
+    raw={"judgements": _judgements_digest},
 )

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from noisyir.config import CrossJudgeParams, RankerJudgeParams
 from noisyir.errors import DataError
+from noisyir.models.weights import classifier_digest, locate_classifier
 from noisyir.schemas import CANDIDATES, CORPUS, QUERIES, VERDICTS
 from noisyir.stage import Job, Stage
 
@@ -29,7 +30,6 @@ def cross_judge(job: Job[CrossJudgeParams]) -> None:
     import torch
 
     from noisyir.models.cross_encoder import load_cross_encoder
-    from noisyir.models.weights import locate_classifier
 
     torch.set_num_threads(job.runtime.cpu_threads)
     folder = locate_classifier(job.params.weights, _SETTING)
@@ -118,6 +118,11 @@ READ_BY_CROSS_ENCODERS = {
     "corpus": CORPUS["doc_id", "title", "text"],
 }
 
+
+def _weights_digest(params: CrossJudgeParams) -> str:
+    return classifier_digest(params.weights, _SETTING)
+
+
 CROSS_JUDGE = Stage(
     name="cross_judge",
     version=1,
@@ -125,6 +130,6 @@ CROSS_JUDGE = Stage(
     reads=READ_BY_CROSS_ENCODERS,
     writes={"verdicts": VERDICTS},
     run=cross_judge,
-    raw=("weights",),
+    raw={"weights": _weights_digest},
     pool="gpu",
 )

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.config import HELD_OUT, IngestParams
-from noisyir.data.sources import open_source
+from noisyir.data.sources import open_source, source_digest
 from noisyir.data.validate import Validator
 from noisyir.schemas import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.stage import Job, Stage
@@ -53,5 +53,5 @@ INGEST = Stage(
         "excluded": EXCLUDED,
     },
     run=ingest,
-    raw=("source",),
+    raw={"source": source_digest},
 )

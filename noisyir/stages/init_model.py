@@ -1,6 +1,7 @@
 """The bi-encoder that training starts from: existing weights in the experiment's shape."""
 
 from noisyir.config import InitModelParams
+from noisyir.models.weights import MINILM, check_minilm, locate_weights, weights_digest
 from noisyir.schemas import MODEL
 from noisyir.stage import Job, Stage
 
@@ -8,7 +9,6 @@ from noisyir.stage import Job, Stage
 def init_model(job: Job[InitModelParams]) -> None:
     """Build the model, save it, and note what it is.  DataError when the weights cannot give that shape."""
     from noisyir.models.initial import initial_bi_encoder
-    from noisyir.models.weights import MINILM, check_minilm, locate_weights
 
     folder = locate_weights(job.params.weights)
     if job.params.weights == MINILM:
@@ -26,6 +26,6 @@ INIT_MODEL = Stage(
     reads={},
     writes={"model": MODEL},
     run=init_model,
-    raw=("weights",),
+    raw={"weights": weights_digest},
     pool="driver",
 )

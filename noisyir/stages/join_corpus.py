@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.builds import sha256_file
 from noisyir.config import IngestParams, JoinCorpusParams
 from noisyir.data.documents import NewDocuments
 from noisyir.data.validate import PART_DOCUMENTS, Validator
@@ -80,6 +81,16 @@ def _refuse_contradiction(fresh: pa.Table, removals: pa.Array) -> None:
         )
 
 
+def _documents_digest(params: JoinCorpusParams) -> str | None:
+    documents = NewDocuments.open(params).documents
+    return sha256_file(documents.path.open("rb")) if documents else None
+
+
+def _removals_digest(params: JoinCorpusParams) -> str | None:
+    removals = NewDocuments.open(params).removals
+    return sha256_file(removals.open("rb")) if removals else None
+
+
 JOIN_CORPUS = Stage(
     name="join_corpus",
     version=1,
@@ -87,5 +98,5 @@ JOIN_CORPUS = Stage(
     reads={"corpus": CORPUS.all()},
     writes={"corpus": CORPUS, "row_origins": ROW_ORIGINS},
     run=join_corpus,
-    raw_or_none=("documents", "removals"),
+    raw={"documents": _documents_digest, "removals": _removals_digest},
 )

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from noisyir.config import ScorePairsParams, WarmUpParams
 from noisyir.errors import ConfigError
+from noisyir.models.weights import classifier_digest, locate_classifier
 from noisyir.schemas import CORPUS, LEXICAL_INDEX, MODEL, NEGATIVES, NOISY_PAIRS, PAIR_SCORES, QUERIES, RIVALS
 from noisyir.stage import Job, Stage
 from noisyir.training.launch import in_processes
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from noisyir.training.batches import TrainingPairs
     from noisyir.training.examples import Documents
 
+_SETTING = "detectors.*.weights"
 _KEPT = 5  # rivals written a pair
 
 
@@ -125,7 +127,6 @@ def _read_together(
     """(score, null score, near score) by a cross-encoder."""
     from noisyir.models.cross_encoder import Texts, load_cross_encoder
     from noisyir.models.tokens import passage_text
-    from noisyir.models.weights import locate_classifier
     from noisyir.noise.cross_encoder import score_together
 
     params, runtime = job.params, job.runtime
@@ -133,7 +134,7 @@ def _read_together(
         raise ConfigError(
             f"score_pairs.folds={params.folds} trains bi-encoders; with detector=cross_encoder set it to 0"
         )
-    judge = load_cross_encoder(locate_classifier(params.weights, "score_pairs.weights"), params.max_len, runtime.device)
+    judge = load_cross_encoder(locate_classifier(params.weights, _SETTING), params.max_len, runtime.device)
     read: list[str] = []
     for batch in job.batches("corpus"):  # the rows of `documents`, which are in the corpus's order
         some = batch.filter(pc.is_in(batch["doc_id"], value_set=documents.numbering.ids))
@@ -209,6 +210,11 @@ def _rivals_table(ids: pa.Table, documents: "Documents", rivals: "Rivals") -> pa
     )
 
 
+def _weights_digest(params: ScorePairsParams) -> str | None:
+    judge = params.detector == "cross_encoder"
+    return classifier_digest(params.weights, _SETTING) if judge else None
+
+
 SCORE_PAIRS = Stage(
     name="score_pairs",
     version=2,
@@ -224,6 +230,6 @@ SCORE_PAIRS = Stage(
     writes={"pair_scores": PAIR_SCORES, "rivals": RIVALS},
     run=score_pairs,
     seeded=True,
-    raw_or_none=("weights",),
+    raw={"weights": _weights_digest},
     pool="gpu",
 )

@@ -17,14 +17,17 @@ class Numbers(Params):
 def nothing(job: Job[Numbers]) -> None: ...
 
 
-SOURCE = Stage("source", 1, Numbers, {}, {"queries": QUERIES}, nothing, raw=("digest",))
+def source(digest: str = "d", version: int = 1) -> Stage:
+    return Stage("source", version, Numbers, {}, {"queries": QUERIES}, nothing, raw={"digest": lambda _: digest})
+
+
 SEEDED = Stage("seeded", 1, Numbers, {"queries": QUERIES.all()}, {"model": MODEL}, nothing, seeded=True)
 LAST = Stage("last", 1, Numbers, {"model": MODEL.all()}, {"model": MODEL}, nothing)
 
 
 def chain(a: int = 0, b: float = 0.0, seed: int = 0, digest: str = "d") -> list[str]:
     plan = Plan(seed)
-    queries = plan.add(SOURCE, Numbers(a=a), digest=digest)["queries"]
+    queries = plan.add(source(digest), Numbers(a=a))["queries"]
     model = plan.add(SEEDED, Numbers(b=b), queries=queries)["model"]
     plan.add(LAST, Numbers(), model=model)
     return [step.key for step in plan.steps]
@@ -46,13 +49,13 @@ def test_a_change_moves_the_keys_of_what_depends_on_it_and_no_other(a, seed):
 
 def test_a_bumped_version_moves_the_key():
     plan = Plan(0)
-    plan.add(Stage("source", 2, Numbers, {}, {"queries": QUERIES}, nothing, raw=("digest",)), Numbers(), digest="d")
+    plan.add(source(version=2), Numbers())
     assert plan.steps[0].key != chain()[0]
 
 
 def test_to_selects_exactly_the_ancestors():
     plan = Plan(0)
-    queries = plan.add(SOURCE, Numbers(), digest="d")["queries"]
+    queries = plan.add(source(), Numbers())["queries"]
     one = plan.add(SEEDED, Numbers(), "one", queries=queries)["model"]
     plan.add(SEEDED, Numbers(b=1.0), "two", queries=queries)
     plan.add(LAST, Numbers(), model=one)
@@ -63,7 +66,7 @@ def test_to_selects_exactly_the_ancestors():
 
 def test_an_unknown_stage_is_refused_with_a_suggestion():
     plan = Plan(0)
-    plan.add(SOURCE, Numbers(), digest="d")
+    plan.add(source(), Numbers())
     with pytest.raises(ConfigError, match=r"no stage 'sourc' in this pipeline \(did you mean source\?\)"):
         Choice(to="sourc").selected(plan)
     with pytest.raises(ConfigError, match="exclude each other"):
@@ -71,17 +74,19 @@ def test_an_unknown_stage_is_refused_with_a_suggestion():
 
 
 def test_a_pipeline_that_wires_a_stage_wrongly_fails_at_once():
-    with pytest.raises(AssertionError, match=r"missing \{'digest'\}"):
-        Plan(0).add(SOURCE, Numbers())
+    with pytest.raises(AssertionError, match=r"missing \{'queries'\}"):
+        Plan(0).add(SEEDED, Numbers())
+    with pytest.raises(AssertionError, match=r"unknown inputs \{'model'\}"):
+        Plan(0).add(source(), Numbers(), model="m")
     plan = Plan(0)
-    plan.add(SOURCE, Numbers(), digest="d")
+    plan.add(source(), Numbers())
     with pytest.raises(AssertionError, match="give it a label"):
-        plan.add(SOURCE, Numbers(), digest="e")
+        plan.add(source("e"), Numbers())
 
 
 def test_an_equal_call_is_one_step_under_whatever_label():
     plan = Plan(0)
-    queries = plan.add(SOURCE, Numbers(), digest="d")["queries"]
+    queries = plan.add(source(), Numbers())["queries"]
     first = plan.add(SEEDED, Numbers(), "one", queries=queries)
     assert plan.add(SEEDED, Numbers(), "two", queries=queries) == plan.add(SEEDED, Numbers(), queries=queries) == first
     assert [step.name for step in plan.steps] == ["source", "seeded@one"]

@@ -14,7 +14,6 @@ from noisyir.commands.search import answer
 from noisyir.config import Experiment, JoinCorpusParams, RefreshCorpusParams, Runtime
 from noisyir.errors import ConfigError, DataError, StoreError
 from noisyir.lookup import find_model, newest_index, search_inputs
-from noisyir.models.weights import weights_digest
 from noisyir.observe import Silent
 from noisyir.pipelines import data_of
 from noisyir.plan import Choice, Plan
@@ -109,7 +108,7 @@ class World:
 def indexed(exp: Experiment) -> Plan:
     plan = Plan(exp.seed)
     data = data_of(plan, exp)
-    model = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
+    model = plan.add(INIT_MODEL, exp.model)["model"]
     vectors = plan.add(ENCODE, exp.encode, model=model, corpus=data["corpus"], queries=data["queries"])
     plan.add(INDEX, exp.index, doc_vectors=vectors["doc_vectors"])
     plan.keep(model=model)

@@ -2,6 +2,7 @@ import multiprocessing
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -10,7 +11,7 @@ import pytest
 
 from noisyir.builds import Ref
 from noisyir.config import Params, Runtime
-from noisyir.errors import SchemaError, StoreError
+from noisyir.errors import DataError, SchemaError, StoreError
 from noisyir.plan import Choice, Plan, execute, forecast
 from noisyir.schemas import BM25_RUN, MODEL, QUERIES
 from noisyir.stage import Job, Stage, run_stage
@@ -33,13 +34,13 @@ def upper_case(job: Job[Params]) -> None:
     (job.new_folder("model") / "weights.txt").write_text("\n".join(texts))
 
 
-MAKE = Stage("make", 1, MakeParams, reads={}, writes={"queries": QUERIES}, run=make_queries, raw=("source",))
+MAKE = Stage("make", 1, MakeParams, reads={}, writes={"queries": QUERIES}, run=make_queries)
 UPPER = Stage("upper", 1, Params, reads={"queries": QUERIES["text"]}, writes={"model": MODEL}, run=upper_case)
 
 
 def two_steps(count: int = 3, source: str = "aa") -> Plan:
     plan = Plan(seed=1)
-    made = plan.add(MAKE, MakeParams(count=count), source=source)
+    made = plan.add(replace(MAKE, raw={"source": lambda _: source}), MakeParams(count=count))
     plan.add(UPPER, Params(), queries=made["queries"])
     return plan
 
@@ -69,6 +70,18 @@ def test_a_changed_setting_or_raw_input_builds_under_another_key(store: Store):
     assert cached(run(two_steps(source="bb"), store))["make"] is False
 
 
+def test_raw_input_that_changes_after_planning_is_not_built_under_the_old_key(store: Store):
+    now = ["aa"]
+    plan = Plan(seed=1)
+    plan.add(replace(MAKE, raw={"source": lambda _: now[0]}), MakeParams())
+    now[0] = "bb"
+    with pytest.raises(DataError, match="make: the raw input source is not what this run was planned with"):
+        run(plan, store)
+    assert store.all_builds() == []
+    now[0] = "aa"
+    assert cached(run(plan, store)) == {"make": False}
+
+
 def test_refreshing_to_equal_bytes_leaves_what_follows_cached(store: Store):
     run(two_steps(), store)
     again = run(two_steps(), store, Choice(refresh=("make",)))
@@ -83,8 +96,7 @@ def test_refreshing_to_other_bytes_rebuilds_what_follows_and_keeps_the_old_build
         job.write("queries", pa.table({"query_id": ["x"], "text": ["other"], "split": ["train"]}))
 
     plan = two_steps()
-    changed = Stage("make", 1, MakeParams, reads={}, writes={"queries": QUERIES}, run=other, raw=("source",))
-    object.__setattr__(plan.steps[0], "stage", changed)
+    object.__setattr__(plan.steps[0], "stage", replace(plan.steps[0].stage, run=other))
     assert cached(run(plan, store, Choice(refresh=("make",)))) == {"make": False, "upper": False}
     old = first["upper"].meta.ref("model")
     assert (store.folder(old) / "weights.txt").read_text() == "TEXT Q0\nTEXT Q1\nTEXT Q2"

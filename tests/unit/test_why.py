@@ -29,9 +29,7 @@ from noisyir.config import (
     ScoreParams,
     SearchParams,
 )
-from noisyir.data.sources import source_digest
 from noisyir.errors import DataError, StoreError
-from noisyir.models.weights import weights_digest
 from noisyir.observe import Silent
 from noisyir.plan import Choice, Plan
 from noisyir.runs import run_experiment
@@ -92,7 +90,7 @@ REFEREE = Stage(
 def plan_of(exp: Experiment) -> Plan:
     """Every stage that decides about pairs, and one that `why` knows nothing of."""
     plan = Plan(exp.seed)
-    data = plan.add(INGEST, exp.data, source=source_digest(exp.data))
+    data = plan.add(INGEST, exp.data)
     texts = {name: data[name] for name in ("corpus", "queries")}
     plan.add(OPINE, Params(), pairs=data["pairs"])
     known = {name: data[name] for name in ("qrels", "corpus", "answers")}
@@ -105,7 +103,7 @@ def plan_of(exp: Experiment) -> Plan:
     judged = plan.add(REFEREE, Params(), **found)
     plan.add(AUDIT_NEGATIVES, AuditParams().suspects(), pairs=noisy, verdicts={"referee": judged["verdicts"]},
              **found, **mined, **texts)  # fmt: skip
-    start = plan.add(INIT_MODEL, exp.model, weights=weights_digest(exp.model))["model"]
+    start = plan.add(INIT_MODEL, exp.model)["model"]
     vectors = plan.add(ENCODE, EncodeParams(), "start", model=start, **texts)
     index = plan.add(INDEX, IndexParams(), "start", doc_vectors=vectors["doc_vectors"])
     run = plan.add(SEARCH, SearchParams(top_k=10), "start", query_vectors=vectors["query_vectors"],

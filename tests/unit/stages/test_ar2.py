@@ -6,7 +6,6 @@ import pytest
 
 from noisyir.config import InitModelParams, InitRankerParams, Runtime, TrainAr2Params, WarmUpRankerParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.models.weights import weights_digest
 from noisyir.schemas import NEGATIVES
 from noisyir.stages.ar2 import AR2
 from noisyir.stages.init_model import INIT_MODEL
@@ -33,13 +32,13 @@ def bert(tmp_path_factory):
 @pytest.fixture
 def ranker(run_stage_on, bert):
     params = InitRankerParams(weights=str(bert), layers=1, max_len=32)
-    return run_stage_on(INIT_RANKER, params, {"weights": "digest"})["ranker"]
+    return run_stage_on(INIT_RANKER, params, {})["ranker"]
 
 
 @pytest.fixture
 def model(run_stage_on, bert):
     params = InitModelParams(weights=str(bert), passage_max_len=32)
-    return run_stage_on(INIT_MODEL, params, {"weights": weights_digest(params)})["model"]
+    return run_stage_on(INIT_MODEL, params, {})["model"]
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ def shuffled(tables):
 
 def test_the_seed_decides_the_new_head(run_stage_on, bert, ranker):
     params = InitRankerParams(weights=str(bert), layers=1, max_len=32)
-    other = run_stage_on(INIT_RANKER, params, {"weights": "digest"}, seed=1)["ranker"]
+    other = run_stage_on(INIT_RANKER, params, {}, seed=1)["ranker"]
     assert files(other)["model.safetensors"] != files(ranker)["model.safetensors"]
     assert files(other).keys() == files(ranker).keys() >= {"ranker.json", "tokenizer.json", "config.json"}
 

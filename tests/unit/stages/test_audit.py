@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from noisyir.audit.judge import judgements_digest
 from noisyir.config import AuditParams
 from noisyir.errors import DataError
 from noisyir.report.audit_csv import unguard
@@ -132,7 +131,7 @@ def test_a_sample_filled_in_by_hand_is_taken_back(run, tmp_path, store):
     said = {row["query_id"]: "wrong" if int(row["query_id"][1:]) % 3 == 0 else "clean" for row in sample[:50]}
     said["q1"], said["q4"] = "wrong", "unclear"  # q1 against all evidence
     path = judged_as(tmp_path / "judgements.csv", [(*pair, said.get(pair[0], "")) for pair in pairs_of(tables)])
-    out = run(tables | {"judgements": judgements_digest(path)}, judgements=path)
+    out = run(tables, judgements=path)
 
     rows = out["audit"].to_pylist()
     keys = [(row["p_clean"], -row["score"]) for row in rows]
@@ -173,7 +172,7 @@ def pairs_of(tables):
 def test_judgements_of_other_pairs_are_refused(run, tmp_path):
     path = judged_as(tmp_path / "judgements.csv", [("q0", "d1", "wrong"), ("q0", "d0", "clean")])
     with pytest.raises(DataError, match=r"1 judged pairs are not in this audit: 'q0' with 'd0' \(3\)"):
-        run(audit_tables(9) | {"judgements": judgements_digest(path)}, judgements=path)
+        run(audit_tables(9), judgements=path)
 
 
 @pytest.mark.parametrize("count", [1, 5])

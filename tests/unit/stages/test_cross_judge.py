@@ -8,7 +8,6 @@ import pytest
 from noisyir.config import CrossJudgeParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
-from noisyir.models.weights import classifier_digest
 from noisyir.schemas import CANDIDATES, CORPUS, QUERIES
 from noisyir.stages import cross_judge as module
 from noisyir.stages.cross_judge import CROSS_JUDGE
@@ -34,8 +33,7 @@ def judge(run_stage_on, classifier):
 
     def run(tables, **params):
         params = {"weights": str(classifier), "max_len": MAX_LEN} | params
-        given = tables | {"weights": classifier_digest(str(classifier), "weights")}
-        return run_stage_on(CROSS_JUDGE, CrossJudgeParams(**params), given)["verdicts"]
+        return run_stage_on(CROSS_JUDGE, CrossJudgeParams(**params), tables)["verdicts"]
 
     return run
 

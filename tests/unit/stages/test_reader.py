@@ -27,7 +27,7 @@ def bert(tmp_path_factory):
 @pytest.fixture
 def start(run_stage_on, bert):
     params = InitReaderParams(weights=str(bert), layers=1, max_len=32, question_max_len=4)
-    return run_stage_on(INIT_READER, params, {"weights": "digest"})["reader"]
+    return run_stage_on(INIT_READER, params, {})["reader"]
 
 
 @pytest.fixture
