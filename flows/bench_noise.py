@@ -1,21 +1,22 @@
-"""The noise bench as a Prefect flow: its steps side by side, in processes here or on a Dask or Ray cluster."""
+"""The noise bench as a Prefect flow: its steps side by side, in processes here, on the pools, or on a cluster."""
+
+from functools import partial
 
 from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.artifacts import show
-from flows.experiment import tag_flow_run, watched, watchers
+from flows.experiment import stages_as_tasks, watched, watchers, writable_store
 from noisyir import experiments
 from noisyir.config import Runtime, Suite
-from noisyir.observe import Observer, Several, Silent
+from noisyir.observe import Observer, Silent
 from noisyir.parallel import at_once
-from noisyir.plan import Choice, Plan, execute
+from noisyir.plan import Choice, execute
 from noisyir.reader_pipelines import bench_of
 from noisyir.runs import Outcome, run_plan
-from noisyir.stage import Result
-from noisyir.store import Store, open_store
+from noisyir.store import Store
 from noisyir.tracking import Tracker
-from tasks.log_context import log_context
+from tasks.dispatch import Pools
 from tasks.stage_task import through_cluster, through_tasks
 
 
@@ -35,37 +36,33 @@ def bench_noise(
     refresh: tuple[str, ...] = (),
     store: str | None = None,
     runtime: Runtime = Runtime(),  # noqa: B008 - frozen
+    pools: Pools = Pools(),  # noqa: B008 - frozen
 ) -> Outcome:
     """Compare denoisers on every kind of noise.
 
     suite: a name that ships with noisyir, a .yaml file, or all settings; overrides: such as methods=[dpr,npc].
-    seeds: 0 to N - 1 instead of the suite's.  jobs: steps at a time on this machine (default: one a core).
+    seeds: 0 to N - 1 instead of the suite's.  jobs: steps at a time, here and on the pools (default: one a core).
     refresh: stages to rebuild.  store: folder or fsspec URL of the artifacts.
+    pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
     runtime.fan_out: a Dask or Ray cluster that runs the steps instead, as many at a time as it says workers.
     """
     chosen = experiments.load_suite(suite, overrides) if isinstance(suite, str) else suite
     chosen = experiments.with_seeds(chosen, seeds)
-    artifacts = open_store(store)
-    artifacts.check_writable()
+    artifacts = writable_store(store)
     tracker, observer = watchers() or (Tracker(), Silent())
-    plan, choice = bench_of(chosen), Choice(refresh=refresh)
+    plan, choice, machine = bench_of(chosen), Choice(refresh=refresh), at_once(runtime, jobs)
+    here = machine.fan_out.engine == "none"
+    through, at_a_time = (through_tasks, machine.steps_at_once) if here else (through_cluster, machine.fan_out.workers)
 
-    tag_flow_run(tracker)
-
-    def steps() -> dict[str, Result]:
-        with log_context(run=str(flow_run.id)):
-            return _execute(plan, choice, artifacts, at_once(runtime, jobs), Several([observer, tracker]))
-
-    outcome = run_plan(plan, choice, steps, name=chosen.name, settings=chosen, store=artifacts, tracker=tracker)
+    with stages_as_tasks(
+        store=artifacts, runtime=machine, tracker=tracker, observer=observer, pools=pools, through=through
+    ) as run_step:
+        outcome = run_plan(
+            plan, choice, partial(execute, plan, choice, artifacts, run_step, at_a_time), name=chosen.name,
+            settings=chosen, store=artifacts, tracker=tracker, elsewhere=pools.elsewhere,
+        )  # fmt: skip
     show(outcome, artifacts)
     return outcome
-
-
-def _execute(plan: Plan, choice: Choice, store: Store, runtime: Runtime, observer: Observer) -> dict[str, Result]:
-    here = runtime.fan_out.engine == "none"
-    through, at_a_time = (through_tasks, runtime.steps_at_once) if here else (through_cluster, runtime.fan_out.workers)
-    with through(store=store, runtime=runtime, observer=observer) as run_step:
-        return execute(plan, choice, store, run_step, at_a_time)
 
 
 def run_suite(

@@ -1,22 +1,19 @@
 """Detect wrong pairs, audit and clean them as a Prefect flow: what `noisyir audit` does, each stage a task."""
 
-from functools import partial
 from pathlib import Path
 
 from prefect import flow
 from prefect.artifacts import create_link_artifact, create_table_artifact
 from prefect.runtime import flow_run
 
-from flows.experiment import tag_flow_run
+from flows.experiment import stages_as_tasks, writable_store
 from noisyir.audit.apply import Applied
 from noisyir.config import Runtime, default_home
 from noisyir.denoise import Audited, audit, experiment_of, refuse_to_overwrite
 from noisyir.observe import Silent
 from noisyir.runs import Outcome
-from noisyir.store import open_store
 from noisyir.tracking import open_tracker
-from tasks.log_context import log_context
-from tasks.stage_task import through_tasks
+from tasks.dispatch import Pools
 
 
 @flow(name="denoise", flow_run_name="denoise {data}", persist_result=False)
@@ -29,25 +26,25 @@ def denoise(
     apply: bool = False,
     store: str | None = None,
     runtime: Runtime = Runtime(),  # noqa: B008 - frozen
+    pools: Pools = Pools(),  # noqa: B008 - frozen
 ) -> Outcome:
     """Say which training pairs are wrong, and why; if asked, write cleaned pairs and a log of what was changed.
 
     data: an experiment, a data set's folder, or a file of pairs, whose documents may lie in the file `corpus`.
     overrides: such as detect.threshold=0.8.  out: the folder for the files (default: one for this flow run under
     noisyir's home).  model: judges instead of small ones trained on the data.  store: of the artifacts.
+    pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
     """
     exp = experiment_of(data, overrides, corpus=corpus, model=model)
-    artifacts = open_store(store)
-    artifacts.check_writable()
+    artifacts = writable_store(store)
     folder = Path(out) if out else default_home() / "audits" / exp.name / str(flow_run.id)
     refuse_to_overwrite(exp, folder)
     tracker = open_tracker(experiment=exp, home=artifacts.home)
-    tag_flow_run(tracker)
-    with (
-        log_context(run=str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)),
-        through_tasks(store=artifacts, runtime=runtime, observer=tracker) as run_step,
-    ):
-        found = audit(exp, store=artifacts, runtime=runtime, tracker=tracker, observer=Silent(), run_step=run_step)
+    with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, pools=pools) as run_step:
+        found = audit(
+            exp, store=artifacts, runtime=runtime, tracker=tracker, observer=Silent(), run_step=run_step,
+            elsewhere=pools.elsewhere,
+        )  # fmt: skip
     found.write(folder)
     page = (folder / "audit.html").resolve()
     create_link_artifact(

@@ -13,14 +13,14 @@ from noisyir import experiments, runs
 from noisyir.config import Experiment, Runtime
 from noisyir.errors import ConfigError
 from noisyir.observe import Observer, Several, Silent
-from noisyir.plan import Choice
+from noisyir.plan import Choice, RunStep
 from noisyir.runs import Outcome
 from noisyir.store import Store, open_store
 from noisyir.tracking import Tracker, open_tracker
 from tasks.dispatch import Dispatch, Pools
 from tasks.log_context import log_context
 from tasks.pages import flow_run_page
-from tasks.stage_task import through_tasks
+from tasks.stage_task import Through, through_tasks
 
 # What a caller in the same process brings along, and no parameter could carry: parameters are JSON.
 _watchers: ContextVar[tuple[Tracker, Observer] | None] = ContextVar("watchers", default=None)
@@ -49,6 +49,36 @@ def tag_flow_run(tracker: Tracker) -> None:
         tracker.tag("flow_run_url", page)
 
 
+def writable_store(url: str | None) -> Store:
+    """The store of a flow's parameters.  StoreError when nothing can be written there."""
+    artifacts = open_store(url)
+    artifacts.check_writable()
+    return artifacts
+
+
+@contextmanager
+def stages_as_tasks(
+    *,
+    store: Store,
+    runtime: Runtime,
+    tracker: Tracker,
+    observer: Observer = Silent(),  # noqa: B008 - keeps nothing
+    pools: Pools = Pools(),  # noqa: B008 - frozen
+    parent: str | None = None,
+    through: Through = through_tasks,
+) -> Iterator[RunStep]:
+    """How a flow runs its steps: as tasks of its own, or as flow runs of the pools that its parameters name.
+
+    parent: the flow run that sent this one, whose log lines these belong to.
+    """
+    tag_flow_run(tracker)
+    with (
+        through(store=store, runtime=runtime, observer=Several([observer, tracker])) as here,
+        log_context(run=parent or str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)),
+    ):
+        yield Dispatch(pools, store, runtime, tracker, here)
+
+
 def run_in_flow(
     exp: Experiment,
     choice: Choice,
@@ -58,15 +88,11 @@ def run_in_flow(
     pools: Pools = Pools(),  # noqa: B008 - frozen
 ) -> Outcome:
     """The body of a flow: the experiment's pipeline, its stages as tasks, or as flow runs of the pools' workers."""
-    artifacts = open_store(store)
-    artifacts.check_writable()
+    artifacts = writable_store(store)
     tracker, observer = watchers() or (open_tracker(experiment=exp, home=artifacts.home), Silent())
-    tag_flow_run(tracker)
-    both = Several([observer, tracker])
-    with (
-        through_tasks(store=artifacts, runtime=runtime, observer=both) as here,
-        log_context(run=str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)),
-    ):
+    with stages_as_tasks(
+        store=artifacts, runtime=runtime, tracker=tracker, observer=observer, pools=pools
+    ) as run_step:  # fmt: skip
         outcome = runs.run_experiment(
             exp,
             choice,
@@ -74,7 +100,7 @@ def run_in_flow(
             runtime=runtime,
             tracker=tracker,
             observer=observer,
-            run_step=Dispatch(pools, exp, artifacts, runtime, tracker, here),
+            run_step=run_step,
             elsewhere=pools.elsewhere,
         )
     show(outcome, artifacts)

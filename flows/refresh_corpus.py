@@ -2,16 +2,15 @@
 
 from prefect import flow
 from prefect.artifacts import create_table_artifact
-from prefect.runtime import flow_run
 
+from flows.experiment import stages_as_tasks, writable_store
 from noisyir import experiments
 from noisyir.config import Runtime
 from noisyir.observe import Silent
 from noisyir.refresh import refresh_corpus as refresh
 from noisyir.runs import Outcome
-from noisyir.store import open_store
-from tasks.log_context import log_context
-from tasks.stage_task import through_tasks
+from noisyir.tracking import Tracker
+from tasks.dispatch import Pools
 
 
 @flow(name="refresh_corpus", flow_run_name="refresh {model}", persist_result=False)
@@ -23,22 +22,23 @@ def refresh_corpus(
     rebuild: bool = False,
     store: str | None = None,
     runtime: Runtime = Runtime(),  # noqa: B008 - frozen
+    pools: Pools = Pools(),  # noqa: B008 - frozen
 ) -> Outcome:
     """Encode and index what is new in these documents, and leave the rest of the model's newest index as it is.
 
     model: an experiment's name, a model's key, or models:/NAME@ALIAS.  documents: a jsonl, csv, tsv or parquet file
     that the workers can read, or a folder with corpus.jsonl; remove: a file of document ids, one a line.
     rebuild: build the index anew from all vectors.  store: folder or fsspec URL of the artifacts.
+    pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
     """
     given = {"model": model, "data": {"path": documents, "remove": remove}, "rebuild": rebuild}
     settings = experiments.load_refresh(given, overrides)
-    artifacts = open_store(store)
-    artifacts.check_writable()
-    with (
-        log_context(run=str(flow_run.id)),
-        through_tasks(store=artifacts, runtime=runtime, observer=Silent()) as run_step,
-    ):
-        done = refresh(settings, store=artifacts, runtime=runtime, observer=Silent(), run_step=run_step)
+    artifacts, tracker = writable_store(store), Tracker()
+    with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, pools=pools) as run_step:
+        done = refresh(
+            settings, store=artifacts, runtime=runtime, tracker=tracker, observer=Silent(), run_step=run_step,
+            elsewhere=pools.elsewhere,
+        )  # fmt: skip
     create_table_artifact(
         key="refreshed",
         table=[{"what": what, "found": line} for what, line in done.lines().items()],

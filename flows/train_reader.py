@@ -26,7 +26,7 @@ def train_reader(
 
     experiment: a name that ships with noisyir, a .yaml file, or all settings; overrides: such as reader.train.epochs=1.
     to, only, refresh: which stages to run, as on the command line.  store: folder or fsspec URL of the artifacts.
-    pools: which stages are sent to the workers of other pools, as flow runs of single_stage.
+    pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
     """
     exp = load(experiment, overrides, task="reader")
     choice = Choice(to=to, only=only, refresh=refresh)

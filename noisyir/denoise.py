@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +24,7 @@ from noisyir.observe import Observer
 from noisyir.pipelines import audit as pipeline
 from noisyir.plan import Choice, RunStep
 from noisyir.runs import Outcome, run_experiment
+from noisyir.stage import Pool
 from noisyir.store import Store
 from noisyir.tables import read_parts, stream_parts
 from noisyir.tracking import Tracker
@@ -125,11 +126,12 @@ def audit(
     tracker: Tracker,
     observer: Observer,
     run_step: RunStep | None = None,
+    elsewhere: Collection[Pool] = (),
 ) -> Audited:
-    """Judge the experiment's training pairs; `run_step` as in `noisyir.runs`."""
+    """Judge the experiment's training pairs; `run_step` and `elsewhere` as in `noisyir.runs`."""
     outcome = run_experiment(
         exp, Choice(), store=store, runtime=runtime, tracker=tracker, observer=observer, run_step=run_step,
-        pipeline=pipeline,
+        pipeline=pipeline, elsewhere=elsewhere,
     )  # fmt: skip
     return Audited(exp, store, outcome)
 

@@ -85,7 +85,7 @@ class Plan:
         _check_inputs(stage, given)
         name = f"{stage.name}@{label}" if label else stage.name
         seed = self.seed if stage.seeded else None
-        key = _key(stage, params, seed, given)
+        key = key_of(stage, params, seed, given)
         if (same := next((step for step in self.steps if step.key == key), None)) is not None:
             name = same.name
         elif any(step.name == name for step in self.steps):
@@ -282,8 +282,8 @@ def _check_inputs(stage: Stage, given: PlannedInputs) -> None:
         raise AssertionError(f"{stage.name}: unknown inputs {set(given) - known}, missing {required - set(given)}")
 
 
-def _key(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs) -> str:
-    """32 hex digits: a pure hash of what decides the step's result."""
+def key_of(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs | Inputs) -> str:
+    """32 hex digits: a pure hash of what decides the step's result, the same for planned and for resolved inputs."""
     described = {
         "stage": stage.name,
         "version": stage.version,
@@ -294,10 +294,10 @@ def _key(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs) 
     return hashlib.sha256(canonical_json(described).encode()).hexdigest()[:32]
 
 
-def _key_part(value: str | Ref | Output | Mapping[str, Output]) -> Any:
+def _key_part(value: str | Ref | Output | Mapping[str, Output] | Mapping[str, Ref]) -> Any:
     if isinstance(value, Ref | Output):
         return [value.key, value.artifact]
     if isinstance(value, str):
         return value
     # a list, for the order of labels has a meaning: a comparison's first system is its baseline
-    return [[label, output.key, output.artifact] for label, output in value.items()]
+    return [[label, made.key, made.artifact] for label, made in value.items()]

@@ -1,6 +1,6 @@
 """New documents for a trained model: only what is new is encoded and indexed."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from noisyir.lookup import Indexed, experiment_of, find_model, newest_index
 from noisyir.observe import Observer
 from noisyir.plan import Choice, Plan, RunStep
 from noisyir.runs import Outcome, run_steps
-from noisyir.stage import Stage
+from noisyir.stage import Pool, Stage
 from noisyir.stages.encode import ENCODE
 from noisyir.stages.encode_new import ENCODE_NEW
 from noisyir.stages.extend_index import EXTEND_INDEX
@@ -60,10 +60,12 @@ def refresh_corpus(
     *,
     store: Store,
     runtime: Runtime,
+    tracker: Tracker,
     observer: Observer,
     run_step: RunStep | None = None,
+    elsewhere: Collection[Pool] = (),
 ) -> Refreshed:
-    """Bring the newest index of a model up to date; `run_step` as in `noisyir.runs`.
+    """Bring the newest index of a model up to date; `run_step` and `elsewhere` as in `noisyir.runs`.
 
     The same documents again, on top of what they were joined with, are cached and change nothing.  Two refreshes of a
     model on one machine run one after the other, so that the second builds upon the first.
@@ -73,8 +75,8 @@ def refresh_corpus(
     with store.lock("refresh", model.key):
         plan = plan_of(settings, store, newest_index(store, model))
         outcome = run_steps(
-            plan, Choice(), name=name, settings=settings, store=store, runtime=runtime, tracker=Tracker(),
-            observer=observer, run_step=run_step,
+            plan, Choice(), name=name, settings=settings, store=store, runtime=runtime, tracker=tracker,
+            observer=observer, run_step=run_step, elsewhere=elsewhere,
         )  # fmt: skip
     return Refreshed(outcome)
 

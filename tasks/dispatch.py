@@ -1,4 +1,4 @@
-"""Stages that run on another pool's workers: each a flow run of `single_stage`, its result read from the store.
+"""Stages that run on another pool's workers: each a flow run of `dispatched_step`, its result read from the store.
 
 The parent waits without holding anything: no lock, no slot but its own.  So two parents that want one stage make two
 flow runs, of which the second finds what the first has built.
@@ -21,15 +21,16 @@ from prefect.logging import get_run_logger
 from prefect.states import Cancelling
 from pydantic import Field, PositiveFloat
 
-from noisyir.config import Experiment, Params, Runtime
+from noisyir.config import Params, Runtime
 from noisyir.errors import ConfigError, NoisyirError, StoreError
 from noisyir.plan import RunStep, Step
+from noisyir.sent import SentStep
 from noisyir.stage import Inputs, Result, recorded
 from noisyir.store import Store
 from noisyir.tracking import Tracker
 from tasks.pages import flow_run_page
 
-FLOW = "single_stage"
+FLOW = "dispatched_step"
 ATTEMPTS = 3
 POLL_SECONDS = 1.0
 LATE_SECONDS = 30.0  # an answer that took longer came after a restart of the server
@@ -46,14 +47,6 @@ class Pools(Params):
     )
 
 
-class Dispatched(Params):
-    """What a parent tells the worker besides the stage: the key it expects, its own id, and its run in MLflow."""
-
-    key: str
-    flow_run: str | None = None
-    mlflow_run: str | None = None
-
-
 @dataclass(frozen=True)
 class Dispatch:
     """How `noisyir.plan.execute` calls a step where some pools' stages run elsewhere; `here` calls the others.
@@ -63,7 +56,6 @@ class Dispatch:
     """
 
     pools: Pools
-    experiment: Experiment
     store: Store
     runtime: Runtime
     tracker: Tracker
@@ -77,7 +69,7 @@ class Dispatch:
             return self.here(step, inputs, refresh)
         sent = datetime.now(UTC)
         for attempt in range(1, ATTEMPTS + 1):
-            child = self._start(step, refresh)
+            child = self._start(step, inputs, refresh)
             get_run_logger().info("%s sent to the pool %s: %s", step.name, step.stage.pool, flow_run_page(child.id))
             state = self._wait(child, step)
             if not state.is_crashed():
@@ -95,18 +87,16 @@ class Dispatch:
         another_runs = datetime.fromisoformat(found.created) < sent  # whose child was faster
         return Result(found, cached=another_runs)
 
-    def _start(self, step: Step, refresh: bool) -> FlowRun:
+    def _start(self, step: Step, inputs: Inputs, refresh: bool) -> FlowRun:
         name, request = f"{FLOW}/{step.stage.pool}", str(uuid4())  # asked twice, Prefect makes one run of it
-        settings = Dispatched(
-            key=step.key, flow_run=self.tracker.tags.get("flow_run"), mlflow_run=self.tracker.run_id()
-        )
+        alone = self.runtime.model_copy(update={"steps_at_once": 1})  # how many run at once is its pool's matter
         parameters = {
-            "experiment": self.experiment.model_dump(mode="json"),
-            "stage": step.name,
+            "step": SentStep.of(step, inputs).model_dump(mode="json"),
             "refresh": refresh,
             "store": self.store.url,
-            "runtime": self.runtime.model_dump(mode="json"),
-            "dispatched": settings.model_dump(mode="json"),
+            "runtime": alone.model_dump(mode="json"),
+            "parent": self.tracker.tags.get("flow_run"),
+            "mlflow_run": self.tracker.run_id(),
         }
 
         def send() -> FlowRun:

@@ -1,7 +1,7 @@
 """One generic task: a plan's step, run under Prefect.  The store, not Prefect, decides whether work is reused."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
 from prefect import Task, task
@@ -22,6 +22,7 @@ from tasks.observer import PrefectObserver
 RETRY_AFTER_SECONDS = 5.0
 
 Call = Callable[[Inputs, bool], Result]
+Through = Callable[..., AbstractContextManager[RunStep]]  # through_tasks, through_cluster
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from noisyir import experiments
 from noisyir.commands import open_store
 from noisyir.console import observer_for, stdout_console
 from noisyir.refresh import refresh_corpus
+from noisyir.tracking import Tracker
 
 
 def run(args: Namespace) -> int:
@@ -24,7 +25,7 @@ def run(args: Namespace) -> int:
     store = open_store(args)
     store.check_writable()
     with observer_for(sys.stderr) as observer:
-        done = refresh_corpus(settings, store=store, runtime=runtime, observer=observer)
+        done = refresh_corpus(settings, store=store, runtime=runtime, tracker=Tracker(), observer=observer)
     if args.json:
         outcome = done.outcome
         print(json.dumps({"run": outcome.executed, "cached": outcome.cached, **done.counts}, indent=2))

@@ -1,1 +1,22 @@
 """One file per stage: its declaration, and the few lines that join tables to maths."""
+
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+
+from noisyir.errors import ConfigError
+from noisyir.stage import Stage
+
+
+@cache
+def _stages() -> dict[str, Stage]:
+    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    return {value.name: value for module in modules for value in vars(module).values() if isinstance(value, Stage)}
+
+
+def stage_named(name: str) -> Stage:
+    """The stage of this name.  ConfigError when this version of noisyir has none."""
+    try:
+        return _stages()[name]
+    except KeyError as error:
+        raise ConfigError(f"this version of noisyir has no stage {name!r}") from error

@@ -38,13 +38,19 @@ class Tracker(Silent):
         return {}
 
 
-def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True, within: str | None = None) -> Tracker:
-    """MLflow where it is installed and wanted, else a tracker that keeps nothing.
-
-    within: the `run_id` of another process's tracker, under whose run the stages of this one go.
-    """
+def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True) -> Tracker:
+    """MLflow where it is installed and wanted, else a tracker that keeps nothing."""
     if not enabled or find_spec("mlflow") is None:
         return Tracker()
     from noisyir.tracking.mlflow_tracker import MlflowTracker
 
-    return MlflowTracker(experiment, home, within)
+    return MlflowTracker(experiment, home)
+
+
+def join_tracker(run_id: str | None, *, home: Path) -> Tracker:
+    """A tracker for stages that go under a run of another process's tracker; None: that one keeps nothing."""
+    if run_id is None or find_spec("mlflow") is None:
+        return Tracker()
+    from noisyir.tracking.stage_runs import JoinedRun
+
+    return JoinedRun(home, run_id)

@@ -15,7 +15,8 @@ def test_every_deployment_is_of_a_flow_that_takes_its_parameters(prefect_api, de
 
     flow = load_flow_from_entrypoint(deployment["entrypoint"])
     assert flow.name == deployment["entrypoint"].rpartition(".")[2]
-    flow.validate_parameters(flow_parameters(flow, deployment["parameters"]))
+    if given := deployment.get("parameters"):  # none: a parent run fills them in
+        flow.validate_parameters(flow_parameters(flow, given))
 
 
 def flow_parameters(flow, given):

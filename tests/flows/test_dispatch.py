@@ -5,11 +5,11 @@ from uuid import UUID
 
 import pytest
 
-from noisyir import experiments
-from noisyir.config import Experiment
 from noisyir.errors import ConfigError, NoisyirError
+from noisyir.stages import stage_named
 from noisyir.store import Store
 from noisyir.tracking.backend import connect
+from tests.flows.test_bench_command import SUITE
 from tests.flows.workers import deploy, worker
 from tests.tiny import SETTINGS, write_beir
 
@@ -72,6 +72,32 @@ def test_the_pools_worker_builds_and_the_parent_reads_the_store(home: Path, tmp_
     assert UUID(built[0].data.tags["flow_run"]) == child.id
 
 
+def test_the_stages_of_an_audit_and_of_a_bench_go_to_their_pool(home: Path, tmp_path: Path, monkeypatch):
+    from flows.bench_noise import bench_noise
+    from flows.denoise import denoise
+    from tasks.dispatch import Pools
+
+    monkeypatch.setenv("NOISYIR_HOME", str(home))
+    deploy("gpu")
+    before = {child.id for child in stage_runs("gpu")}
+    how = {"store": str(tmp_path / "store"), "pools": Pools(elsewhere=("gpu",), patience_seconds=60)}
+    suite = tmp_path / "tiny.yaml"
+    suite.write_text(SUITE.format(path=home / "beir"))
+    with worker("gpu", tmp_path / "worker.log"):
+        audited = denoise("demo", overrides=settings(home, "detect.resamples=100"), **how)
+        benched = bench_noise(str(suite), overrides=("detect=false",), seeds=1, jobs=2, **how)
+    children = [child for child in stage_runs("gpu") if child.id not in before]
+    built = {
+        (name, result.meta.stage)
+        for outcome in (audited, benched)
+        for name, result in outcome.results.items()
+        if not result.cached
+    }
+    assert {child.state_name for child in children} == {"Completed"}
+    assert {child.name for child in children} == {name for name, stage in built if stage_named(stage).pool == "gpu"}
+    assert {stage for _, stage in built} >= {"ingest", "score_pairs", "warm_up", "encode", "noise_table"}
+
+
 def test_a_pool_without_workers_is_said_and_its_run_does_not_stay_behind(home: Path):
     deploy("cpu")
     with pytest.raises(NoisyirError, match="the pool cpu has none: prefect worker start --pool cpu"):
@@ -84,19 +110,9 @@ def test_a_missing_deployment_is_said(home: Path):
 
     deploy("cpu")
     with get_client(sync_client=True) as client:
-        client.delete_deployment(client.read_deployment_by_name("single_stage/cpu").id)
-    with pytest.raises(ConfigError, match=r"no deployment single_stage/cpu: python -m infra.deploy"):
+        client.delete_deployment(client.read_deployment_by_name("dispatched_step/cpu").id)
+    with pytest.raises(ConfigError, match=r"no deployment dispatched_step/cpu: python -m infra.deploy"):
         run(home, "data.max_held_out=6", elsewhere=("cpu",), to="ingest")
-
-
-def test_a_worker_with_other_code_or_data_refuses(home: Path):
-    from flows.single_stage import single_stage
-    from tasks.dispatch import Dispatched
-
-    with pytest.raises(
-        ConfigError, match=r"ingest has the key .* on this worker, and has abc for the flow that sent it"
-    ):
-        single_stage("demo", "ingest", overrides=settings(home), dispatched=Dispatched(key="abc"))
 
 
 def test_a_person_runs_one_stage_again(home: Path, tmp_path: Path, monkeypatch):
@@ -107,8 +123,3 @@ def test_a_person_runs_one_stage_again(home: Path, tmp_path: Path, monkeypatch):
     single_stage("demo", "ingest", overrides=settings(home), store=store.url)
     single_stage("demo", "corrupt", overrides=settings(home), store=store.url, refresh=True)
     assert [list(one["steps"]) for one in store.runs()] == [["corrupt"], ["ingest"]]
-
-
-def test_an_experiment_travels_whole(home: Path):
-    exp = experiments.load("demo", settings(home))
-    assert Experiment.model_validate(exp.model_dump(mode="json")) == exp

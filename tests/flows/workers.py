@@ -12,12 +12,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def deploy(pool: str) -> None:
-    """Make the pool and the deployment single_stage/POOL."""
+    """Make the pool and the deployment dispatched_step/POOL."""
     from prefect import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.exceptions import ObjectAlreadyExists
 
-    from flows.single_stage import single_stage
+    from flows.dispatched_step import dispatched_step
 
     with get_client(sync_client=True) as client:
         try:
@@ -26,10 +26,10 @@ def deploy(pool: str) -> None:
             pass
         pull = [{"prefect.deployments.steps.set_working_directory": {"directory": str(ROOT)}}]
         client.create_deployment(
-            client.create_flow(single_stage),
+            client.create_flow(dispatched_step),
             pool,
             work_pool_name=pool,
-            entrypoint="flows.single_stage.single_stage",
+            entrypoint="flows.dispatched_step.dispatched_step",
             pull_steps=pull,
         )
 

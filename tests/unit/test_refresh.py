@@ -79,7 +79,7 @@ class World:
             path=str(write_jsonl(new, rows)) if rows else None, remove=str(gone) if remove else None
         )
         params = RefreshCorpusParams(model=model, data=data, **settings)
-        return refresh_corpus(params, store=self.store, runtime=RUNTIME, observer=Silent())
+        return refresh_corpus(params, store=self.store, runtime=RUNTIME, tracker=Tracker(), observer=Silent())
 
     def newest(self, model: str = "tiny"):
         return newest_index(self.store, find_model(self.store, model))
@@ -267,14 +267,14 @@ def test_what_cannot_be_read_or_makes_no_sense_is_refused(world: World, tmp_path
         with pytest.raises(DataError, match=said):
             refresh_corpus(
                 RefreshCorpusParams(model="tiny", data={"path": str(path)}),
-                store=world.store, runtime=RUNTIME, observer=Silent(),
+                store=world.store, runtime=RUNTIME, tracker=Tracker(), observer=Silent(),
             )  # fmt: skip
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"_id": "x", "text": "w1"}\n{"_id": ')
     with pytest.raises(DataError, match=r"broken.jsonl line 2: invalid JSON"):
         refresh_corpus(
             RefreshCorpusParams(model="tiny", data={"path": str(broken)}),
-            store=world.store, runtime=RUNTIME, observer=Silent(),
+            store=world.store, runtime=RUNTIME, tracker=Tracker(), observer=Silent(),
         )  # fmt: skip
     assert {meta.stage for meta in world.store.all_builds()} == {"ingest", "init_model", "encode", "index"}
 
@@ -285,7 +285,13 @@ def test_of_two_refreshes_at_once_both_add_their_documents(world: World):
 
     def refresh(path: Path) -> None:
         params = RefreshCorpusParams(model="tiny", data={"path": str(path)})
-        refresh_corpus(params, store=Store(world.store.root, home=world.folder), runtime=RUNTIME, observer=Silent())
+        refresh_corpus(
+            params,
+            store=Store(world.store.root, home=world.folder),
+            runtime=RUNTIME,
+            tracker=Tracker(),
+            observer=Silent(),
+        )
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(refresh, files))
@@ -312,7 +318,7 @@ def test_empty_documents_can_be_left_out(world: World):
     world.index(documents(*range(5)))
     data = {"path": str(write_jsonl(world.folder / "some.jsonl", [*documents(5), {"_id": "x", "text": ""}]))}
     params = RefreshCorpusParams(model="tiny", data={**data, "on_empty": "exclude"})
-    done = refresh_corpus(params, store=world.store, runtime=RUNTIME, observer=Silent())
+    done = refresh_corpus(params, store=world.store, runtime=RUNTIME, tracker=Tracker(), observer=Silent())
     assert done.counts["documents"]["added"] == 1
     assert done.outcome.results["join_corpus"].meta.notes["excluded"] == {"document: no text": 1}
 
@@ -324,7 +330,7 @@ def test_a_table_of_documents_and_a_folder_are_read_too(world: World):
     (folder / "corpus.tsv").write_text("id\ttitle\ttext\nd5\tw5\tw7 w8\n")
     for path in (folder / "corpus.tsv", folder):
         params = RefreshCorpusParams(model="tiny", data={"path": str(path)})
-        done = refresh_corpus(params, store=world.store, runtime=RUNTIME, observer=Silent())
+        done = refresh_corpus(params, store=world.store, runtime=RUNTIME, tracker=Tracker(), observer=Silent())
         assert done.counts["documents"]["added"] == 1
     assert world.corpus()[-1] == {"_id": "d5", "title": "w5", "text": "w7 w8"}
     origins = done.outcome.results["join_corpus"].meta.ref("row_origins")

@@ -1,0 +1,67 @@
+"""Steps that travel: what arrives on another machine is what was planned, or is refused."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from noisyir import experiments
+from noisyir.builds import Ref
+from noisyir.errors import ConfigError
+from noisyir.pipelines import audit
+from noisyir.plan import Output, Plan, Step
+from noisyir.provenance import without_inputs
+from noisyir.reader_pipelines import bench_of, pipeline_of
+from noisyir.sent import SentStep
+from noisyir.stage import Inputs
+
+
+def resolved(step: Step) -> Inputs:
+    """The step's inputs as if all of them had been built."""
+
+    def ref(output: Output) -> Ref:
+        return Ref(output.artifact, output.stage, output.key, "build", "digest")
+
+    return {
+        name: ref(value) if isinstance(value, Output) else
+        value if isinstance(value, str | Ref) else {label: ref(made) for label, made in value.items()}
+        for name, value in step.inputs.items()
+    }  # fmt: skip
+
+
+def travelled(sent: SentStep) -> SentStep:
+    """As a database hands it over, which sorts the names of objects."""
+    return SentStep.model_validate(json.loads(json.dumps(sent.model_dump(mode="json"), sort_keys=True)))
+
+
+def plans() -> dict[str, Plan]:
+    with without_inputs():
+        found = {name: pipeline_of(experiments.load(name, [])) for name in experiments.names()}
+        found |= {f"suite {name}": bench_of(experiments.load_suite(name, [])) for name in experiments.names("suites")}
+        found["audit"] = audit(experiments.load("demo", []))
+    return found
+
+
+PLANS = plans()
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_step_that_noisyir_plans_arrives_as_it_was_sent(name):
+    for step in PLANS[name].steps:
+        inputs = resolved(step)
+        there, found = travelled(SentStep.of(step, inputs)).open()
+        assert there == replace(step, inputs={})
+        assert found == inputs
+        labels = {name: list(value) for name, value in inputs.items() if isinstance(value, dict)}
+        assert {name: list(found[name]) for name in labels} == labels  # the order of labels has a meaning
+
+
+def test_a_worker_with_another_version_refuses():
+    step = PLANS["demo"].steps[-1]
+    sent = SentStep.of(step, resolved(step))
+    with pytest.raises(ConfigError, match=r"has the key .* other versions of noisyir; bring both to one"):
+        sent.model_copy(update={"key": "abc"}).open()
+    with pytest.raises(ConfigError, match="has no stage 'wash'"):
+        sent.model_copy(update={"stage": "wash"}).open()
+    with pytest.raises(ConfigError, match=r"has a bad setting nobody; this worker and the sender have other"):
+        sent.model_copy(update={"params": {**sent.params, "nobody": 1}}).open()
