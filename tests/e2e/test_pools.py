@@ -7,6 +7,7 @@ from datetime import datetime
 import pytest
 
 from tests.e2e.site import wait_until
+from tests.flows.test_bench_command import SUITE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 ON_DEMAND = "train_retriever/on-demand"
@@ -36,6 +37,27 @@ def test_stages_run_on_their_pools_and_again_only_what_changed(site, parameters)
     ).json()
     said = next(line["message"] for line in lines if line["message"].startswith("built "))
     assert f"run={one}" in said and "step=encode@dpr" in said and "key=" in said and "mlflow=" in said
+
+
+def test_audits_benches_and_single_stages_use_the_pools_too(site, parameters):
+    given = parameters("train.epochs=1", "detect.resamples=100", pools={"elsewhere": ["cpu", "gpu"]})
+    suite = site.home / "tiny.yaml"
+    suite.write_text(SUITE.format(path=site.home / "beir"))
+    runs = [
+        site.start("denoise/on-demand", data="demo", overrides=given["overrides"], apply=True),
+        site.start("bench_noise/weekly", suite=str(suite), seeds=1, jobs=2, overrides=["methods=[dpr]"]),
+    ]
+    assert [site.end(run, 600) for run in runs] == ["COMPLETED", "COMPLETED"]
+    for run, on_gpu in zip(runs, ({"score_pairs"}, {"warm_up", "encode", "search"}), strict=True):
+        pools = {child["name"].partition("@")[0]: child["work_pool_name"] for child in site.children(run)}
+        assert {name for name, pool in pools.items() if pool == "gpu"} >= on_gpu
+        assert pools["ingest"] == "cpu"
+    assert list((site.home / "audits" / "demo" / runs[0]).glob("*.cleaned.*"))
+
+    one = site.start("single_stage/on-demand", **{**given, "stage": "ingest", "refresh": True})
+    assert site.end(one, 200) == "COMPLETED"
+    assert [(child["name"], child["work_pool_name"]) for child in site.children(one)] == [("ingest", "cpu")]
+    assert site.built(one) == {"ingest"}
 
 
 def test_the_registry_and_status_tell_of_a_run(site, parameters):
