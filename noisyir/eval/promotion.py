@@ -1,9 +1,8 @@
 """The gate of promotion: better than the champion by more than chance, seeds and a threshold explain.
 
-Stated error rate: of two models that are equally good over the population of queries, the challenger is promoted with
-probability (1 - confidence) / 2, the tail of the interval that lies above zero: 2.5 % by default.  That is nominal, as
-for any percentile interval: fewer than 100 queries exceed it, which the ruling says.  The other two conditions can
-only lower it.
+Stated error rate: of two models that are equally good, so that either's value of a query might as well be the other's,
+the challenger is promoted with a probability of (1 - confidence) / 2 at most, 2.5 % by default.  The randomisation test
+guarantees it at any number of queries; the other conditions can only lower it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +12,8 @@ import numpy as np
 
 from noisyir.config import PromoteParams
 from noisyir.errors import ConfigError
-from noisyir.eval.significance import bootstrap_means, percentile_interval
+from noisyir.eval.significance import bootstrap_means, percentile_interval, randomisation_test
 from noisyir.experiments import did_you_mean
-
-_FEW = 100  # queries, below which the interval's error rate was seen to exceed its nominal one
 
 
 @dataclass(frozen=True)
@@ -33,8 +30,8 @@ class Numbers:
     """What the gate looked at, in the measure's own unit.
 
     gain: the mean of the paired differences, challenger minus champion, between `low` and `high`; spread: the standard
-    deviation of the means of `seeds` seeds, None where fewer than two are known.  The champion's and the gain's are
-    None where there was no champion to compare with.
+    deviation of the means of `seeds` seeds, None where fewer than two are known; p_value: that the gain is chance,
+    one-sided.  The champion's and the gain's are None where there was no champion to compare with.
     """
 
     queries: int
@@ -45,6 +42,7 @@ class Numbers:
     high: float | None
     spread: float | None
     seeds: int
+    p_value: float | None = None
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ def rule(
     params: PromoteParams,
     rng: np.random.Generator,
 ) -> Ruling:
-    """Apply the gate: gain > min_gain, low > 0, and gain > seed spread where that is known.
+    """Apply the gate: gain > min_gain, low > 0, p within the error rate, and gain > seed spread where that is known.
 
     seed_means: the measure's mean by seed, of versions that differ from the challenger in nothing but their seed; the
     challenger's own included.  A first champion needs nothing but to have been measured.
@@ -80,7 +78,7 @@ def rule(
         return _refused(reason)
     numbers = compared(challenger.values, champion.values, params, rng, spread=spread, seeds=len(seed_means))
     failed = _failed(numbers, params)
-    return Ruling(not failed, failed or _caveats(numbers, params), numbers)
+    return Ruling(not failed, failed or _caveats(numbers), numbers)
 
 
 def compared(
@@ -92,7 +90,7 @@ def compared(
     spread: float | None,
     seeds: int,
 ) -> Numbers:
-    """Means, gain and its interval by the paired percentile bootstrap over the queries, which both must have."""
+    """Means, gain, its paired percentile bootstrap interval and p-value over the queries, which both must have."""
     query_ids = sorted(challenger)
     values = np.array([[of[query_id] for query_id in query_ids] for of in (challenger, champion)], float)
     differences = values[0] - values[1]
@@ -100,7 +98,13 @@ def compared(
     low, high = percentile_interval(drawn, params.confidence)[:, 0].tolist()
     mean, champion_mean = values.mean(axis=1).tolist()
     gain = float(differences.mean())
-    return Numbers(len(query_ids), mean, champion_mean, gain, low, high, spread, seeds)
+    p_value = randomisation_test(differences, params.resamples, rng)
+    return Numbers(len(query_ids), mean, champion_mean, gain, low, high, spread, seeds, p_value)
+
+
+def error_rate(params: PromoteParams) -> float:
+    """The chance at most of promoting one of two models that are equally good."""
+    return (1 - params.confidence) / 2
 
 
 def seed_spread(means: Mapping[str, float]) -> float | None:
@@ -145,13 +149,15 @@ def _incomparable(challenger: Measured, champion: Measured) -> str | None:
 
 def _failed(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
     """The conditions that do not hold; a NaN holds none."""
-    assert found.gain is not None and found.low is not None
-    reasons = []
+    assert found.gain is not None and found.low is not None and found.p_value is not None
+    rate, reasons = error_rate(params), []
     if not found.gain > params.min_gain:
         reasons.append(f"the gain {found.gain:+.4f} is not above min_gain={params.min_gain:g}")
     if not found.low > 0:
         interval = f"[{found.low:+.4f}, {found.high:+.4f}]"
         reasons.append(f"the {params.confidence:.0%} interval of the gain, {interval}, is not above zero")
+    if not found.p_value <= rate:
+        reasons.append(f"the gain may be chance: p {found.p_value:.3g} is not within {rate:.1%}")
     if found.spread is not None and not found.gain > found.spread:
         reasons.append(f"the gain {found.gain:+.4f} is not above the seed spread {found.spread:.4f}")
     if found.seeds < params.min_seeds:
@@ -159,17 +165,11 @@ def _failed(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _caveats(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
+def _caveats(found: Numbers) -> tuple[str, ...]:
     """What a promotion rests on less firmly than it should."""
-    caveats = []
-    if found.spread is None:
-        caveats.append(f"the seed spread is unknown: it takes two seeds of these settings, and {found.seeds} is known")
-    if found.queries < _FEW:
-        rate = (1 - params.confidence) / 2
-        caveats.append(
-            f"{found.queries} queries are few: the interval errs more often than in the stated {rate:.1%} of cases"
-        )
-    return tuple(caveats)
+    if found.spread is not None:
+        return ()
+    return (f"the seed spread is unknown: it takes two seeds of these settings, and {found.seeds} is known",)
 
 
 def _refused(reason: str) -> Ruling:

@@ -48,7 +48,7 @@ def test_audits_benches_and_single_stages_use_the_pools_too(site, parameters):
         site.start("bench_noise/weekly", suite=str(suite), seeds=1, jobs=2, overrides=["methods=[dpr]"]),
     ]
     assert [site.end(run, 600) for run in runs] == ["COMPLETED", "COMPLETED"]
-    for run, on_gpu in zip(runs, ({"score_pairs"}, {"warm_up", "encode", "search"}), strict=True):
+    for run, on_gpu in zip(runs, ({"score_pairs"}, {"warm_up", "encode", "index"}), strict=True):
         pools = {child["name"].partition("@")[0]: child["work_pool_name"] for child in site.children(run)}
         assert {name for name, pool in pools.items() if pool == "gpu"} >= on_gpu
         assert pools["ingest"] == "cpu"

@@ -8,7 +8,7 @@ from scipy import stats
 
 from noisyir.config import PromoteParams
 from noisyir.errors import ConfigError
-from noisyir.eval.promotion import Measured, chosen_measure, rule, seed_spread
+from noisyir.eval.promotion import Measured, chosen_measure, error_rate, rule, seed_spread
 
 QUERIES = [f"q{number:03}" for number in range(100)]
 BASE = np.tile([0.0, 0.25, 0.5, 0.75], 25)
@@ -43,16 +43,19 @@ def test_the_order_of_the_queries_is_of_no_account():
     assert judge(turned, measured("1")) == judge(measured("2", better), measured("1"))
 
 
+INTERVAL, CHANCE = "the 95% interval of the gain, ", "the gain may be chance: p "
+
+
 @pytest.mark.parametrize(
     ("gains", "seeds", "params", "reasons"),
     [
         ([0.01], (), {"min_gain": 0.02}, ["the gain +0.0100 is not above min_gain=0.02"]),
-        ([0.9, -0.88], (), {}, [r"the 95% interval of the gain, \[-.*\], is not above zero"]),
+        ([0.9, -0.88], (), {}, [INTERVAL, CHANCE]),
         ([0.05], (0.3, 0.5), {}, ["the gain +0.0500 is not above the seed spread 0.1414"]),
         ([0.05], (0.3,), {"min_seeds": 3}, ["seeds of these settings that are known: 1, and min_seeds=3"]),
-        ([-0.05], (), {}, ["the gain -0.0500 is not above min_gain=0", r"the 95% interval of the gain, .* zero"]),
-        ([0.0], (), {}, ["the gain +0.0000 is not above min_gain=0", r"the 95% interval .*, is not above zero"]),
-        ([float("nan")], (), {}, ["the gain +nan is not above", "the 95% interval"]),
+        ([-0.05], (), {}, ["the gain -0.0500 is not above min_gain=0", INTERVAL, f"{CHANCE}1 is not within 2.5%"]),
+        ([0.0], (), {}, ["the gain +0.0000 is not above min_gain=0", INTERVAL, f"{CHANCE}1 is not within 2.5%"]),
+        ([float("nan")], (), {}, ["the gain +nan is not above", INTERVAL, f"{CHANCE}1 "]),
     ],
 )  # fmt: skip
 def test_every_condition_that_fails_is_a_reason(gains, seeds, params, reasons):
@@ -60,7 +63,7 @@ def test_every_condition_that_fails_is_a_reason(gains, seeds, params, reasons):
     ruling = judge(challenger, measured("1"), seeds, **{"min_gain": 0.0, **params})
     assert not ruling.promoted and len(ruling.reasons) == len(reasons)
     for said, wanted in zip(ruling.reasons, reasons, strict=True):
-        assert re.match(wanted if "\\" in wanted or ".*" in wanted else re.escape(wanted), said)
+        assert said.startswith(wanted)
 
 
 def test_an_unknown_seed_spread_is_said_and_does_not_refuse():
@@ -70,13 +73,11 @@ def test_an_unknown_seed_spread_is_said_and_does_not_refuse():
     assert seed_spread({"0": 0.4}) is None and seed_spread({"0": 0.4, "1": 0.6}) == pytest.approx(0.2 / np.sqrt(2))
 
 
-def test_few_queries_are_said():
-    few = QUERIES[:40]
-    ruling = judge(
-        measured("2", BASE[:40] + 0.1, queries=few), measured("1", BASE[:40], queries=few), seeds=(0.4, 0.41)
-    )
-    assert ruling.promoted
-    assert ruling.reasons == ("40 queries are few: the interval errs more often than in the stated 2.5% of cases",)
+def test_an_interval_above_zero_is_not_enough_where_few_queries_differ():
+    one_sided = np.array([0.3, 0.3, 0.3, 0.3, 0.3] + [0.0] * 95)  # by chance in 1 of 2^5 cases
+    ruling = judge(measured("2", BASE + one_sided), measured("1"), seeds=(0.4, 0.401), min_gain=0.0)
+    assert ruling.numbers.low > 0 and ruling.numbers.p_value == pytest.approx(1 / 32, abs=0.02)
+    assert not ruling.promoted and re.match("the gain may be chance: p 0.0", ruling.reasons[0])
 
 
 def test_a_first_version_becomes_champion_unless_it_was_never_measured():
@@ -127,10 +128,10 @@ def promotions(comparisons, count, gain=0.0):
     return promoted
 
 
-def test_of_200_null_comparisons_no_more_are_promoted_than_the_stated_rate_allows():
-    stated = (1 - LOOSE.confidence) / 2
-    promoted = promotions(200, 100)
-    assert promoted <= stats.binom.ppf(0.999, 200, stated)
+@pytest.mark.parametrize("queries", [30, 100])
+def test_of_200_null_comparisons_no_more_are_promoted_than_the_stated_rate(queries):
+    promoted = promotions(200, queries)
+    assert promoted <= stats.binom.ppf(0.999, 200, error_rate(LOOSE))
     assert promoted > 0, "a gate that never errs at min_gain=0 was not tested"
 
 

@@ -80,7 +80,7 @@ def test_the_first_becomes_champion_a_better_one_follows_and_a_worse_one_does_no
     assert second.numbers.gain == pytest.approx(0.1, abs=0.02)
     add(0.45)
     third = promote(NAME, None, PARAMS, store=store)
-    assert third.verdict == "refused" and third.champion_after == "2" and len(third.reasons) == 2
+    assert third.verdict == "refused" and third.champion_after == "2" and len(third.reasons) == 3
     assert champion(backend) == "2"
     assert promote(NAME, "2", PARAMS, store=store).verdict == "already champion"
     lines = decisions(store, NAME)
