@@ -5,7 +5,6 @@ usage: python -m infra.up up [--auth]
 """
 
 import argparse
-import fcntl
 import json
 import os
 import shlex
@@ -14,8 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -24,6 +22,7 @@ from typing import Any
 from infra import postgres, processes, servers
 from infra.processes import Running, Service
 from infra.servers import Settings
+from noisyir.locks import held
 
 VARIABLES = {
     "host": "NOISYIR_HOST",
@@ -82,21 +81,13 @@ def main() -> int:
     if args.what == "down" and not (folder / "running.json").exists():
         print("nothing is up")
         return 0
-    with _alone(folder):
+    with held(folder / ".lock"):
         record = Record.read(folder / "running.json")
         if args.what == "down":
             down(record)
         else:
             up(record, settled(home, record, auth=args.auth))
     return 0
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def settled(home: Path, record: Record, *, auth: bool) -> Settings:

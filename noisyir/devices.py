@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO
 
 from noisyir.config import Runtime
+from noisyir.locks import held_if_free
 
 log = logging.getLogger("noisyir")
 
@@ -27,10 +27,11 @@ def own_device(runtime: Runtime, home: Path) -> Iterator[Runtime]:
     if not names:
         yield runtime
     elif runtime.processes > 1 or number:
-        wanted = [int(number)] if number else range(runtime.processes)
+        first = int(number) if number else 0
         with ExitStack() as stack:
-            for index in wanted:  # in order, so that two who want several do not wait for each other
-                stack.enter_context(free_device(home, names[index : index + 1]))
+            # in order, so that two who want several do not wait for each other; one that is not there fails later
+            for name in names[first : first + runtime.processes]:
+                stack.enter_context(free_device(home, [name]))
             yield runtime
     else:
         with free_device(home, names) as index:
@@ -39,34 +40,19 @@ def own_device(runtime: Runtime, home: Path) -> Iterator[Runtime]:
 
 @contextmanager
 def free_device(home: Path, names: Sequence[str]) -> Iterator[int]:
-    """Hold the first of these devices that nobody holds, waiting for one; yields its place among them.
-
-    flock on a file in `home` for each: the kernel frees it however the holder dies.  No devices: 0, and none is held.
-    """
-    folder = home / "devices"
-    folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        files = [stack.enter_context((folder / f"{socket.gethostname()}-{name}").open("a")) for name in names]
-        told = False
-        while (index := _first_locked(files)) is None:
-            if not told:
-                log.info("waiting for a GPU: others are at work on %s", ", ".join(names))
-            told = True
-            time.sleep(_ASK_AGAIN_SECONDS)
-        yield index
-
-
-def _first_locked(files: Sequence[IO[str]]) -> int | None:
-    """Lock the first file that can be; its place, or None.  0 for no files."""
-    import fcntl
-
-    for index, file in enumerate(files):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        return index
-    return None if files else 0
+    """Hold the first of these devices that nobody holds, waiting for one; yields its place among them."""
+    locks = [home / "devices" / f"{socket.gethostname()}-{name}" for name in names]
+    told = False
+    while True:
+        for index, lock in enumerate(locks):
+            with held_if_free(lock) as mine:
+                if mine:
+                    yield index
+                    return
+        if not told:
+            log.info("waiting for a GPU: others are at work on %s", ", ".join(names))
+        told = True
+        time.sleep(_ASK_AGAIN_SECONDS)
 
 
 def _gpus() -> list[str]:

@@ -3,13 +3,14 @@
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from noisyir.errors import ConfigError
+from noisyir.locks import held
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -89,11 +90,6 @@ def without_password(text: str) -> str:
     return re.sub(r"(\w://)[^/\s]*@", r"\1", text)
 
 
-@contextmanager
-def exclusive(home: Path) -> Iterator[None]:
+def exclusive(home: Path) -> AbstractContextManager[bool]:
     """Hold the embedded store and the registry against other processes of this machine; freed by any death."""
-    import fcntl
-
-    with (home / ".mlflow.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    return held(home / ".mlflow.lock")
