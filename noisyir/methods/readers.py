@@ -52,6 +52,9 @@ READERS: Mapping[str, Method] = {
     "cds_sw": Method({"objective": "cds", "confidence": "soft"}),
     "cds_hm": Method({"objective": "cds", "confidence": "hard_max"}),
     "cds_pa": Method({"objective": "cds", "confidence": "positive_average"}),
+    "cds_slow": Method(
+        {"objective": "cds", "confidence": "positive_average", "confidence_decay": 0.97, "updates_per_epoch": 1}
+    ),
     "cds_no_debias": Method({"objective": "cds", "alpha": 0.0}),
     "cds_no_denoise": Method({"objective": "cds", "beta": 0.0}),
     "cds_no_confidence": Method({"objective": "cds", "confidence": "none"}),
