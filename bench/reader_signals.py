@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import torch
 
 from noisyir import experiments
-from noisyir.errors import StoreError
+from noisyir.errors import NoisyirError, StoreError
 from noisyir.eval.confidence import within_questions
 from noisyir.eval.significance import paired_t_test
 from noisyir.models.compiling import attend_plainly
@@ -47,9 +47,11 @@ def main() -> None:
     parser.add_argument("overrides", nargs="*", help="its settings")
     parser.add_argument("--store", help="of the artifacts")
     asked = parser.parse_args()
-    plan, store = bench_of(experiments.load_suite(asked.suite, asked.overrides)), open_store(asked.store)
-    (given,) = plan.named("given_run")
-    relevant = _table(store, plan, given, "given_run")
+    try:
+        plan, store = bench_of(experiments.load_suite(asked.suite, asked.overrides)), open_store(asked.store)
+        relevant = _relevant(plan, store)
+    except NoisyirError as error:
+        raise SystemExit(str(error)) from error
     for step in plan.named("train_reader"):
         if step.params.model_dump()["objective"] == "cds":
             try:
@@ -119,11 +121,13 @@ def _standard(values: np.ndarray, question: np.ndarray) -> np.ndarray:
     return np.asarray(centred / centred.std())
 
 
-def _table(store: Store, plan: Plan, step: Step, artifact: str) -> pa.Table:
-    made = store.find(step.stage.name, step.key, recorded(resolve(step, plan, store, {})))
+def _relevant(plan: Plan, store: Store) -> pa.Table:
+    """The passages that are right.  StoreError when the bench has not run."""
+    (given,) = plan.named("given_run")
+    made = store.find(given.stage.name, given.key, recorded(resolve(given, plan, store, {})))
     if made is None:
-        raise SystemExit("the bench has not run: no given_run in the store")
-    return read_parts(store.fs, store.parts(made.ref(artifact)))
+        raise StoreError("given_run is not in the store: run the bench first")
+    return read_parts(store.fs, store.parts(made.ref("given_run")))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def bench_noise(
     seeds: 0 to N - 1 instead of the suite's.  jobs: steps at a time, here and on the pools (default: one a core).
     refresh: stages to rebuild.  store: folder or fsspec URL of the artifacts.
     pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
-    runtime.fan_out: a Dask or Ray cluster that runs the steps instead, as many at a time as it says workers.
+    runtime.fan_out: a Dask or Ray cluster that runs all steps instead, as many at a time as it says workers.
     """
     chosen = experiments.load_suite(suite, overrides) if isinstance(suite, str) else suite
     chosen = experiments.with_seeds(chosen, seeds)
@@ -55,7 +55,12 @@ def bench_noise(
     through, at_a_time = (through_tasks, machine.steps_at_once) if here else (through_cluster, machine.fan_out.workers)
 
     with stages_as_tasks(
-        store=artifacts, runtime=machine, tracker=tracker, observer=observer, pools=pools, through=through
+        store=artifacts,
+        runtime=machine,
+        tracker=tracker,
+        observer=observer,
+        through=through,
+        pools=pools if here else Pools(),
     ) as run_step:
         outcome = run_plan(
             plan, choice, partial(execute, plan, choice, artifacts, run_step, at_a_time), name=chosen.name,

@@ -90,9 +90,7 @@ def run_in_flow(
     """The body of a flow: the experiment's pipeline, its stages as tasks, or as flow runs of the pools' workers."""
     artifacts = writable_store(store)
     tracker, observer = watchers() or (open_tracker(experiment=exp, home=artifacts.home), Silent())
-    with stages_as_tasks(
-        store=artifacts, runtime=runtime, tracker=tracker, observer=observer, pools=pools
-    ) as run_step:  # fmt: skip
+    with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, observer=observer, pools=pools) as run_step:
         outcome = runs.run_experiment(
             exp,
             choice,

@@ -27,10 +27,10 @@ def own_device(runtime: Runtime, home: Path) -> Iterator[Runtime]:
     if not names:
         yield runtime
     elif runtime.processes > 1 or number:
-        first = int(number) if number else 0
+        wanted = slice(int(number), int(number) + 1) if number else slice(runtime.processes)
         with ExitStack() as stack:
             # in order, so that two who want several do not wait for each other; one that is not there fails later
-            for name in names[first : first + runtime.processes]:
+            for name in names[wanted]:
                 stack.enter_context(free_device(home, [name]))
             yield runtime
     else:

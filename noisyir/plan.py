@@ -81,8 +81,9 @@ class Plan:
         A Ref is an artifact that is in the store already, such as a model that an earlier run trained.
         A call that the plan has already, under whatever label, is not added again: its outputs come back.
         """
-        given = {name: value for name, value in inputs.items() if value is not None} | stage.digests(params)
+        given = {name: value for name, value in inputs.items() if value is not None}
         _check_inputs(stage, given)
+        given |= stage.digests(params)
         name = f"{stage.name}@{label}" if label else stage.name
         seed = self.seed if stage.seeded else None
         key = key_of(stage, params, seed, given)
@@ -276,10 +277,10 @@ def _map_outputs(
 
 
 def _check_inputs(stage: Stage, given: PlannedInputs) -> None:
-    known = {*stage.reads, *stage.raw}
     required = {name for name, read in stage.reads.items() if not read.optional}
-    if set(given) - known or required - set(given):
-        raise AssertionError(f"{stage.name}: unknown inputs {set(given) - known}, missing {required - set(given)}")
+    if set(given) - set(stage.reads) or required - set(given):
+        unknown, missing = set(given) - set(stage.reads), required - set(given)
+        raise AssertionError(f"{stage.name}: unknown inputs {unknown}, missing {missing}")
 
 
 def key_of(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs | Inputs) -> str:

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from noisyir.builds import Meta
 from noisyir.config import EncodeParams, ExtendIndexParams, IndexParams, Params, RefreshCorpusParams, Runtime
-from noisyir.errors import StoreError
+from noisyir.errors import DataError, StoreError
 from noisyir.lookup import Indexed, experiment_of, find_model, newest_index
 from noisyir.observe import Observer
 from noisyir.plan import Choice, Plan, RunStep
@@ -83,11 +83,14 @@ def refresh_corpus(
 
 def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Plan:
     """Join, encode what is new, and index it, with the settings that the earlier vectors and index were made with."""
-    earlier = _before(store, newest, JOIN_CORPUS.digests(settings.data))
+    raw = JOIN_CORPUS.digests(settings.data)
+    earlier = _before(store, newest, raw)
     encode = _settings_of(earlier.vectors, EncodeParams, ENCODE, ENCODE_NEW)
     index = _settings_of(earlier.index, IndexParams, INDEX, EXTEND_INDEX)
     plan = Plan(earlier.index.seed or 0)
     joined = plan.add(JOIN_CORPUS, settings.data, corpus=earlier.corpus)
+    if not raw.items() <= plan.steps[-1].inputs.items():
+        raise DataError("the new documents changed while they were read: refresh again")
     vectors = plan.add(ENCODE_NEW, encode, model=earlier.model, earlier=earlier.vectors.ref("doc_vectors"), **joined)
     extended = plan.add(
         EXTEND_INDEX,

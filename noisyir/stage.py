@@ -59,7 +59,7 @@ class Stage:
     ready: Callable[[Any], None] | None = None
 
     def digests(self, params: Params) -> dict[str, str]:
-        """What stands for the raw inputs as they are now.  DataError where one is missing or of another kind."""
+        """What stands for the raw inputs as they are now.  NoisyirError where one is missing or of another kind."""
         found = {name: digest(params) for name, digest in self.raw.items()}
         return {name: value for name, value in found.items() if value is not None}
 
@@ -279,13 +279,13 @@ def _build(
 ) -> Meta:
     from noisyir.provenance import git_commit, package_versions
 
+    _check_raw(step, inputs)
     began = time.monotonic()
     stage, from_inputs = step.stage, recorded(inputs)
     staging = store.staging(stage.name, step.key)
     work = store.work(stage.name, step.key, from_inputs)
     job = Job(step, step.params, inputs, store, runtime, observer, staging, work, spread)
     try:
-        _check_raw(step, inputs)
         stage.run(job)
         meta = store.publish(
             staging,

@@ -1,7 +1,7 @@
 """Stages that run on another pool's workers: each a flow run of `dispatched_step`, its result read from the store.
 
-The parent waits without holding anything: no lock, no slot but its own.  So two parents that want one stage make two
-flow runs, of which the second finds what the first has built.
+The parent waits without a lock that a child wants, and with no slot but its own.  So two parents that want one stage
+make two flow runs, of which the second finds what the first has built.
 """
 
 import time

@@ -1,8 +1,9 @@
 """Settings of measuring and reporting."""
 
-from typing import Any, Literal
+import math
+from typing import Any, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, model_validator
 
 from noisyir.config.base import Fraction, Params, Split
 
@@ -30,11 +31,25 @@ class PromoteParams(Params):
     measure: str | None = Field(None, description="what is compared; null: nDCG@10, of readers the first F1")
     split: Split | None = Field(None, description="the split that it was measured on; null: test, else dev")
     min_gain: NonNegativeFloat = Field(0.01, description="the mean gain must be above this, in the measure's own unit")
-    confidence: Fraction = Field(0.95, description="of the bootstrap interval, which must lie above zero")
-    resamples: PositiveInt = Field(10000, description="bootstrap resamples of the queries")
+    confidence: Fraction = Field(
+        0.95,
+        description="of the bootstrap interval, which must lie above zero; the p-value is within its tail",
+    )
+    resamples: PositiveInt = Field(10000, description="of the queries for the interval, of signs for the p-value")
     min_seeds: NonNegativeInt = Field(
         0, description="seeds of the same settings that must be known; from 2 on, the seed spread always counts"
     )
+
+    @property
+    def error_rate(self) -> float:
+        """The chance at most of promoting one of two models that are equally good."""
+        return (1 - self.confidence) / 2
+
+    @model_validator(mode="after")
+    def _enough_resamples(self) -> Self:
+        if (needed := math.ceil(round(1 / self.error_rate, 6)) - 1) > self.resamples:
+            raise ValueError(f"resamples: confidence={self.confidence:g} takes at least {needed:,} for its p-value")
+        return self
 
 
 class NoiseTableParams(Params):

@@ -102,11 +102,6 @@ def compared(
     return Numbers(len(query_ids), mean, champion_mean, gain, low, high, spread, seeds, p_value)
 
 
-def error_rate(params: PromoteParams) -> float:
-    """The chance at most of promoting one of two models that are equally good."""
-    return (1 - params.confidence) / 2
-
-
 def seed_spread(means: Mapping[str, float]) -> float | None:
     """The standard deviation (n - 1) of the means by seed; None for fewer than two."""
     return float(np.std(list(means.values()), ddof=1)) if len(means) > 1 else None
@@ -150,14 +145,14 @@ def _incomparable(challenger: Measured, champion: Measured) -> str | None:
 def _failed(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
     """The conditions that do not hold; a NaN holds none."""
     assert found.gain is not None and found.low is not None and found.p_value is not None
-    rate, reasons = error_rate(params), []
+    reasons = []
     if not found.gain > params.min_gain:
         reasons.append(f"the gain {found.gain:+.4f} is not above min_gain={params.min_gain:g}")
     if not found.low > 0:
         interval = f"[{found.low:+.4f}, {found.high:+.4f}]"
         reasons.append(f"the {params.confidence:.0%} interval of the gain, {interval}, is not above zero")
-    if not found.p_value <= rate:
-        reasons.append(f"the gain may be chance: p {found.p_value:.3g} is not within {rate:.1%}")
+    if not found.p_value <= params.error_rate:
+        reasons.append(f"the gain may be chance: p {found.p_value:.3g} is above {params.error_rate:.3g}")
     if found.spread is not None and not found.gain > found.spread:
         reasons.append(f"the gain {found.gain:+.4f} is not above the seed spread {found.spread:.4f}")
     if found.seeds < params.min_seeds:

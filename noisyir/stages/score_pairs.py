@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from noisyir.training.batches import TrainingPairs
     from noisyir.training.examples import Documents
 
-_SETTING = "detectors.*.weights"
+_SETTING = "detectors.NAME.weights"
 _KEPT = 5  # rivals written a pair
 
 

@@ -7,7 +7,7 @@ MLflow's active run is thread-local, and an engine may call stages in other thre
 import json
 import logging
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, wraps
 from pathlib import Path
@@ -61,7 +61,7 @@ def unless_lost(
     return guarded
 
 
-class StageRuns(Tracker):
+class StageRuns(Tracker, ABC):
     """Tracks stages under a parent run.  When MLflow is lost, the stages go on without it.
 
     opens: whether this is who first opens MLflow, and so raises ConfigError where that fails.

@@ -40,12 +40,14 @@ def test_stages_run_on_their_pools_and_again_only_what_changed(site, parameters)
 
 
 def test_audits_benches_and_single_stages_use_the_pools_too(site, parameters):
-    given = parameters("train.epochs=1", "detect.resamples=100", pools={"elsewhere": ["cpu", "gpu"]})
+    # collections of their own, as above
+    given = parameters("data.max_held_out=10", "detect.resamples=100", pools={"elsewhere": ["cpu", "gpu"]})
+    bench = ["methods=[dpr]", "experiment.data.max_held_out=9"]
     suite = site.home / "tiny.yaml"
     suite.write_text(SUITE.format(path=site.home / "beir"))
     runs = [
         site.start("denoise/on-demand", data="demo", overrides=given["overrides"], apply=True),
-        site.start("bench_noise/weekly", suite=str(suite), seeds=1, jobs=2, overrides=["methods=[dpr]"]),
+        site.start("bench_noise/weekly", suite=str(suite), seeds=1, jobs=2, overrides=bench),
     ]
     assert [site.end(run, 600) for run in runs] == ["COMPLETED", "COMPLETED"]
     for run, on_gpu in zip(runs, ({"score_pairs"}, {"warm_up", "encode", "index"}), strict=True):

@@ -210,7 +210,8 @@ def test_a_failed_run_is_told_to_the_webhook(prefect_api, monkeypatch):
                 with pytest.raises(ValueError, match="no disk left"):
                     fails()
                 with suppress(queue.Empty):
-                    text = told.get(timeout=3)["text"]
+                    while not text.startswith("nightly/"):  # other tests' runs fail, too
+                        text = told.get(timeout=3)["text"]
                     break
         finally:
             channel.shutdown()
@@ -236,6 +237,7 @@ def test_a_run_that_never_begins_is_crashed(prefect_api):
                 crashed = [run.state for run in map(client.read_flow_run, begun) if run.state.is_crashed()]
         finally:
             client.delete_automation(client.read_automations_by_name(bootstrap.STUCK)[0].id)
+    assert crashed
     assert crashed[0].message == "Nothing was heard of it for 10 s: its process or its machine died."
 
 

@@ -197,7 +197,7 @@ def test_a_cross_encoder_scores_each_pair_and_its_made_up_ones_by_minus_its_logi
 def test_a_cross_encoder_is_not_trained(score):
     with pytest.raises(ConfigError, match=r"folds=2 trains bi-encoders; with detector=cross_encoder set it to 0"):
         score(pair_tables(5), detector="cross_encoder", folds=2)
-    with pytest.raises(ConfigError, match=r"needs a sequence classifier: set detectors\.\*\.weights to its folder"):
+    with pytest.raises(ConfigError, match=r"needs a sequence classifier: set detectors\.NAME\.weights to its folder"):
         score(pair_tables(5), detector="cross_encoder", weights=None)
 
 
@@ -223,12 +223,12 @@ def test_the_bytes_of_a_cross_encoder_and_not_its_place_decide_the_key(tmp_path)
     (copy / "model.safetensors").write_bytes((other / "model.safetensors").read_bytes())
     assert step(detector="cross_encoder", weights=str(copy)).key == changed.key
     assert "weights" in first.inputs and "weights" not in step(detector="margin").inputs
-    with pytest.raises(ConfigError, match=r"needs a sequence classifier: set detectors\.\*\.weights"):
+    with pytest.raises(ConfigError, match=r"needs a sequence classifier: set detectors\.NAME\.weights"):
         step(detector="cross_encoder")
-    with pytest.raises(DataError, match=r"detectors\.\*\.weights=nobody/nothing .*hf download nobody/nothing"):
+    with pytest.raises(DataError, match=r"detectors\.NAME\.weights=nobody/nothing .*hf download nobody/nothing"):
         step(detector="cross_encoder", weights="nobody/nothing")
     (one / "model.safetensors").unlink()
-    with pytest.raises(DataError, match=r"detectors\.\*\.weights=.*/one is not a model: it holds no \.safetensors"):
+    with pytest.raises(DataError, match=r"detectors\.NAME\.weights=.*/one is not a model: it holds no \.safetensors"):
         step(detector="cross_encoder", weights=str(one))
     with pytest.raises(DataError, match=r"/beir is not a model: it has no config\.json"):
         step(detector="cross_encoder", weights=str(collection))
