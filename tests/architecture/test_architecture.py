@@ -32,7 +32,7 @@ LAYERS = [
     {"report"},
     {"audit"},
     {"stages"},
-    {"methods"},
+    {"methods", "sent"},
     {"pipelines", "reader_pipelines", "tracking"},
     {"runs", "parallel", "lookup", "retention", "costs", "refresh", "denoise"},
     {"why", "status"},

@@ -50,7 +50,7 @@ def write(folder: Path, **changes: object) -> Path:
 def ingest(run_stage_on):
     def run(folder, **settings):
         params = IngestParams(dataset="beir", path=str(folder), **settings)
-        return run_stage_on(INGEST, params, {"source": source_digest(params)})
+        return run_stage_on(INGEST, params, {})
 
     return run
 

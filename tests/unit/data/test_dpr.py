@@ -58,7 +58,7 @@ def write(folder: Path, changes: dict[str, str | bytes | None] | None = None) ->
 def ingest(run_stage_on):
     def run(folder, **settings):
         params = IngestParams(**{"dataset": "dpr", "path": str(folder), "on_unknown": "exclude", **settings})
-        return run_stage_on(INGEST, params, {"source": source_digest(params)})
+        return run_stage_on(INGEST, params, {})
 
     return run
 
