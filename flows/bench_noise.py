@@ -53,14 +53,10 @@ def bench_noise(
     plan, choice, machine = bench_of(chosen), Choice(refresh=refresh), at_once(runtime, jobs)
     here = machine.fan_out.engine == "none"
     through, at_a_time = (through_tasks, machine.steps_at_once) if here else (through_cluster, machine.fan_out.workers)
+    pools = pools if here else Pools()
 
     with stages_as_tasks(
-        store=artifacts,
-        runtime=machine,
-        tracker=tracker,
-        observer=observer,
-        through=through,
-        pools=pools if here else Pools(),
+        store=artifacts, runtime=machine, tracker=tracker, observer=observer, through=through, pools=pools
     ) as run_step:
         outcome = run_plan(
             plan, choice, partial(execute, plan, choice, artifacts, run_step, at_a_time), name=chosen.name,
