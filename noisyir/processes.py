@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -168,11 +169,16 @@ def end_with_parent() -> None:
 def _work(target: Callable[..., None], rank: int, pipe: Connection, arguments: Sequence[Any]) -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-c reaches the parent, too, which ends this process
+    code = 0
     try:
         target(rank, pipe.send, *arguments)
     except Exception as error:
         pipe.send(_Failed(_portable(error)))
-        os._exit(1)  # what an orderly end would wait for may never come
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # No orderly end: what it waits for may never come, and threads of torch's backends may crash as Python goes away.
+    os._exit(code)
 
 
 def _serve(pipe: Connection) -> None:

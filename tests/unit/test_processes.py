@@ -1,5 +1,6 @@
 """Processes that work as one: what they tell, and how each kind of failure ends them all."""
 
+import atexit
 import os
 import signal
 import subprocess
@@ -56,6 +57,12 @@ def lose_peer_then_die(rank, tell):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def crash_when_python_goes_away(rank, tell):
+    """What threads of a library do that still run then."""
+    atexit.register(os.abort)
+    tell(rank)
+
+
 def is_running(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z"
@@ -67,6 +74,12 @@ def test_what_is_told_arrives_in_the_order_of_each_process():
     heard = []
     run_together(tell_all, 3, (["a", "b", "c"],), heard.append)
     assert sorted(heard, key=lambda told: told[0]) == [(rank, word) for rank in range(3) for word in "abc"]
+
+
+def test_work_that_is_done_is_not_lost_to_a_crash_when_python_goes_away():
+    heard = []
+    run_together(crash_when_python_goes_away, 2, (), heard.append)
+    assert sorted(heard) == [0, 1]
 
 
 @pytest.mark.parametrize(
