@@ -214,10 +214,14 @@ def _refresh(groups: _Groups) -> None:
 
 
 def _export(groups: _Groups) -> None:
-    command = _add(groups, "export", "copy a trained model out of the store", "noisyir export demo --to my-model")
-    command.add_argument("model", metavar="MODEL", help="an experiment's name, a model's key, or models:/NAME@ALIAS")
-    command.add_argument("--format", choices=("sentence-transformers",), default="sentence-transformers")
-    command.add_argument("--to", required=True, metavar="DIR", help="a folder that does not exist yet")
+    summary = "copy a model, or the pairs that a reader believes in, out of the store"
+    command = _add(groups, "export", summary, "noisyir export demo --to my-model")
+    command.add_argument("model", metavar="MODEL", help="an experiment's name, a build's key, or models:/NAME@ALIAS")
+    command.add_argument(
+        "--format", choices=("sentence-transformers", "pairs"), default="sentence-transformers",
+        help="a retriever's folder, or, of a reader, each question with the passage of most confidence (jsonl)",
+    )  # fmt: skip
+    command.add_argument("--to", required=True, metavar="PATH", help="a folder or file that does not exist yet")
 
 
 def _promote(groups: _Groups) -> None:

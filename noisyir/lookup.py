@@ -16,8 +16,8 @@ def find_build(store: Store, name: str) -> Meta:
     builds = store.all_builds()
     if of_stage := [meta for meta in builds if meta.stage == name]:
         return of_stage[-1]
-    if (model := _model_of_run(store, name)) is not None:
-        return store.meta(model)
+    if (kept := _kept_by_run(store, name, "model")) is not None:
+        return kept
     with_key = {meta.key: meta for meta in builds if meta.key.startswith(name.split("/")[-1])}
     if len(with_key) == 1:
         return next(iter(with_key.values()))
@@ -33,6 +33,21 @@ def find_model(store: Store, name: str) -> Ref:
     if "model" not in meta.artifacts:
         raise StoreError(f"{name!r} is a build of {meta.stage}, which holds no model; list the builds: noisyir ls")
     return meta.ref("model")
+
+
+def find_confidences(store: Store, name: str) -> Meta:
+    """The trained reader that `name` means: the one that an experiment's run kept, or a build as `find_build` knows it.
+
+    StoreError where it has no confidences.
+    """
+    kept = _kept_by_run(store, name, "reader")
+    meta = find_build(store, name) if kept is None else kept
+    if "confidences" not in meta.artifacts or not meta.artifacts["confidences"].rows:
+        raise StoreError(
+            f"{name!r} is a build of {meta.stage} without confidences, which only readers of CDS methods have: let "
+            "one be the last of reader.methods, or name its build's key: noisyir ls"
+        )
+    return meta
 
 
 def _registered_model(store: Store, uri: str) -> Ref:
@@ -103,13 +118,12 @@ def experiment_of(store: Store, model: Ref) -> str | None:
     return None
 
 
-def _model_of_run(store: Store, experiment: str) -> Ref | None:
+def _kept_by_run(store: Store, experiment: str, result: str) -> Meta | None:
+    """The build that the experiment's newest finished run with this result kept; None where there is none."""
     for run in store.runs():
         if run["experiment"] == experiment and run["status"] == "done":
             kept = run.get("kept", {"model": "warm_up"})  # what a run kept before its record said so
-            step = run["steps"].get(kept.get("model"))
+            step = run["steps"].get(kept.get(result))
             if step and step["build"]:
-                return next(
-                    m.ref("model") for m in store.builds(step["stage"], step["key"]) if m.build == step["build"]
-                )
+                return next(meta for meta in store.builds(step["stage"], step["key"]) if meta.build == step["build"])
     return None

@@ -134,7 +134,7 @@ def _suspects(job: Job[AuditParams]) -> "Suspects | None":
 
 
 def _write_suspects(job: Job[AuditParams], suspects: "Suspects", texts: "Texts", folder: Path) -> None:
-    from noisyir.audit.promote import write_extra_positives
+    from noisyir.audit.pairs_file import write_pairs
     from noisyir.report.audit_csv import write_csv
 
     rows = suspects.rows
@@ -142,7 +142,7 @@ def _write_suspects(job: Job[AuditParams], suspects: "Suspects", texts: "Texts",
     write_csv([_cut(rows, job.params.text_chars)], folder / "negatives.csv")
     sure = suspects.sure(job.params.promote)
     if sure.num_rows:
-        write_extra_positives(sure, texts, folder / "extra_positives.jsonl")
+        write_pairs(sure.select([*_PAIR, "query"]), texts, folder / "extra_positives.jsonl")
     job.note("suspects", {"shown": rows.num_rows, "extra_positives": sure.num_rows})
 
 

@@ -1,17 +1,22 @@
 """The readers' pipeline and bench, planned and run to the end on a tiny SQuAD."""
 
+import json
 import re
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 
-from noisyir import experiments
+from noisyir import cli, experiments
 from noisyir.config import Runtime
-from noisyir.errors import ConfigError
+from noisyir.data.pairs import PairsFile
+from noisyir.errors import ConfigError, StoreError
+from noisyir.lookup import find_confidences
 from noisyir.methods.readers import READERS
 from noisyir.observe import Silent
 from noisyir.plan import Choice, execute
 from noisyir.reader_pipelines import bench_of, pipeline_of
+from noisyir.reading.positives import most_believed
 from noisyir.runs import run_experiment
 from noisyir.stage import run_stage
 from noisyir.tables import read_parts
@@ -72,6 +77,42 @@ def test_readers_are_trained_read_scored_and_shown_and_a_second_run_is_cached(wo
     assert "Distant labels" in page and "AUROC by question" in page and re.search(r"<mark>w\d+</mark>", page)
     said = [one.says for one in explain(store, "train0", "train-train-0").decided if one.artifact == "confidences"]
     assert said and "confidence" in said[-1][0]
+
+
+def test_the_pairs_that_a_reader_believes_in_are_exported_as_pairs_to_audit(world, store, tmp_path, capsys):
+    run(experiment(world, "reader.methods=[ds_all,cds_sw]", "reader.ensemble=[]"), store)
+    target = tmp_path / "pairs.jsonl"
+    export = ["export", "tiny", "--format", "pairs", "--store", store.url, "--to", str(target)]
+    assert cli.main(export) == 0 and capsys.readouterr().out.startswith(f"{target}: 10 pairs\n")
+    meta = find_confidences(store, "tiny")
+    assert meta.params["confidence"] == "soft"  # the last method, which is kept
+    sums = Counter()
+    for row in read_parts(store.fs, store.parts(meta.ref("confidences"))).to_pylist():
+        if row["update"] == 4:
+            sums[row["query_id"], row["doc_id"]] += row["value"]
+    file = PairsFile.open(str(target), None, {})
+    for pair, row in zip(file.pairs_in_order(), map(json.loads, target.open()), strict=True):
+        assert (pair.query_id, pair.doc_id, pair.split) == (row["query_id"], row["doc_id"], "train")
+        assert pair.query.startswith("w") and "w" in pair.document
+        most = max(value for (query_id, _), value in sums.items() if query_id == pair.query_id)
+        assert row["confidence"] == pytest.approx(sums[pair.query_id, pair.doc_id]) == pytest.approx(most)
+    assert cli.main(export) == 1 and "exists already" in capsys.readouterr().err
+    with pytest.raises(StoreError, match=r"'ingest' is a build of ingest without confidences, which only readers"):
+        find_confidences(store, "ingest")
+
+
+def test_among_equally_believed_passages_the_start_decides_and_then_the_id():
+    rows = [
+        ("q1", "b", 0, 0.2), ("q1", "a", 0, 0.8), ("q1", "b", 1, 0.5), ("q1", "a", 1, 0.5),
+        ("q0", "y", 0, 0.25), ("q0", "y", 0, 0.25), ("q0", "x", 0, 0.5),
+        ("q0", "y", 1, 0.25), ("q0", "y", 1, 0.25), ("q0", "x", 1, 0.5),
+    ]  # fmt: skip
+    names = ("query_id", "doc_id", "update", "value")
+    found = most_believed(pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows]))
+    assert found.to_pylist() == [
+        {"query_id": "q0", "doc_id": "x", "confidence": 0.5, "confidence_at_start": 0.5},
+        {"query_id": "q1", "doc_id": "a", "confidence": 0.5, "confidence_at_start": 0.8},
+    ]
 
 
 def test_the_papers_experiment_runs_on_the_layout_of_dpr_s_release(world, store, tmp_path):
