@@ -4,7 +4,7 @@ import time
 from typing import Any
 from uuid import UUID
 
-_PATIENCE_SECONDS = 30.0
+_PATIENCE_SECONDS = 120.0
 
 
 def read_flow_run(flow_run_id: UUID) -> Any:
@@ -18,7 +18,7 @@ def task_runs(flow_run_id: UUID, count: int) -> list[Any]:
     """The task runs, the first started first.
 
     Their states travel as events and are written in batches after the flow has returned, so this asks until count of
-    them have ended, and gives what there is after half a minute.
+    them have ended, and gives what there is after two minutes.
     """
     from prefect import get_client
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId

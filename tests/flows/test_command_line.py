@@ -90,15 +90,10 @@ def kill_once(home: Path, args: list[str], trace: str, count: int) -> None:
     process.wait()
 
 
-def test_a_run_killed_four_times_ends_with_the_same_measures(finished, collection: Path, tmp_path: Path):
+def test_a_run_killed_twice_ends_with_the_same_measures(finished, collection: Path, tmp_path: Path):
     args = run_args(collection)
     # a lock's file appears when its build begins, and stays: the first ones are those of the untrained model's builds
-    for stage, trace, count in [
-        ("warm_up", ".work/warm_up-*/*", 1),
-        ("encode", ".locks/encode-*", 2),
-        ("npc", ".work/npc-*/*", 1),
-        ("index", ".locks/index-*", 3),
-    ]:
+    for stage, trace, count in [("warm_up", ".work/warm_up-*/*", 1), ("index", ".locks/index-*", 3)]:
         kill_once(tmp_path, args, trace, count)
         listed = json.loads(noisyir(tmp_path, "ls", "--json").stdout)["builds"]
         assert "report" not in {build["stage"] for build in listed}, f"killed too late to disturb {stage}"
@@ -112,7 +107,11 @@ def test_two_runs_at_once_build_each_stage_once(finished, collection: Path, tmp_
         subprocess.Popen(command(tmp_path, *args), env=environment(tmp_path), stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    reports = [json.loads(process.communicate(timeout=240)[0]) for process in both]
+    try:
+        reports = [json.loads(process.communicate(timeout=240)[0]) for process in both]
+    finally:
+        for process in both:
+            process.kill()
     ran = [step["name"] for report in reports for step in report["steps"] if not step["cached"]]
     assert sorted(ran) == sorted(step["name"] for step in reports[0]["steps"])  # together: every step exactly once
     assert reports[0]["comparison"] == reports[1]["comparison"] == finished[1]

@@ -33,7 +33,7 @@ def run(home: Path, *more: str, **parameters):
     from flows.train_retriever import train_retriever
     from tasks.dispatch import Pools
 
-    pools = Pools(elsewhere=parameters.pop("elsewhere", ("gpu",)), patience_seconds=parameters.pop("patience", 60))
+    pools = Pools(elsewhere=parameters.pop("elsewhere", ("gpu",)), patience_seconds=parameters.pop("patience", 240))
     store = str(home / "store")
     return train_retriever("demo", overrides=settings(home, *more), store=store, pools=pools, **parameters)
 
@@ -46,6 +46,7 @@ def stage_runs(pool: str) -> list:
         return client.read_flow_runs(work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[pool])))
 
 
+@pytest.mark.timeout(600)
 def test_the_pools_worker_builds_and_the_parent_reads_the_store(home: Path, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("NOISYIR_HOME", str(home))
     deploy("gpu")
@@ -72,6 +73,8 @@ def test_the_pools_worker_builds_and_the_parent_reads_the_store(home: Path, tmp_
     assert UUID(built[0].data.tags["flow_run"]) == child.id
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_stages_of_an_audit_and_of_a_bench_go_to_their_pool(home: Path, tmp_path: Path, monkeypatch):
     from flows.bench_noise import bench_noise
     from flows.denoise import denoise
@@ -80,7 +83,7 @@ def test_the_stages_of_an_audit_and_of_a_bench_go_to_their_pool(home: Path, tmp_
     monkeypatch.setenv("NOISYIR_HOME", str(home))
     deploy("gpu")
     before = {child.id for child in stage_runs("gpu")}
-    how = {"store": str(tmp_path / "store"), "pools": Pools(elsewhere=("gpu",), patience_seconds=60)}
+    how = {"store": str(tmp_path / "store"), "pools": Pools(elsewhere=("gpu",), patience_seconds=240)}
     suite = tmp_path / "tiny.yaml"
     suite.write_text(SUITE.format(path=home / "beir"))
     with worker("gpu", tmp_path / "worker.log"):
@@ -101,7 +104,7 @@ def test_the_stages_of_an_audit_and_of_a_bench_go_to_their_pool(home: Path, tmp_
 def test_a_pool_without_workers_is_said_and_its_run_does_not_stay_behind(home: Path):
     deploy("cpu")
     with pytest.raises(NoisyirError, match="the pool cpu has none: prefect worker start --pool cpu"):
-        run(home, "data.max_held_out=5", elsewhere=("cpu",), patience=1, to="ingest")
+        run(home, "data.max_held_out=5", elsewhere=("cpu",), patience=5, to="ingest")
     assert {child.state_name for child in stage_runs("cpu")} <= {"Cancelled", "Cancelling"}
 
 

@@ -80,7 +80,7 @@ def side_by_side(plan, store, observer, runtime):
 
 def test_steps_side_by_side_are_task_runs_of_one_flow_run(store):
     observer = Watched()
-    flow, runs = side_by_side(plan_of(), store, observer, Runtime(steps_at_once=2, threads=2))
+    flow, runs = side_by_side(plan_of(seconds=2.0), store, observer, Runtime(steps_at_once=2, threads=2))
     flow()
     found = {run.name: run for run in task_runs(runs[0], 4)}
     assert set(found) == {"say@a", "say@b", "say@c", "say@d"}

@@ -70,8 +70,8 @@ class Watched(Silent):
         self.events.append(("finished", step.name))
 
 
-def plan_of(**faults: str) -> Plan:
-    """Two branches from one step, and one that joins them."""
+def plan_of(*, seconds: float = 0.2, **faults: str) -> Plan:
+    """Two branches of some seconds from one step, and one that joins them."""
     plan = Plan(0)
 
     def add(name: str, seconds: float = 0.0, **before) -> None:
@@ -79,8 +79,8 @@ def plan_of(**faults: str) -> Plan:
         plan.keep(**{name: plan.add(SAY, params, name, before={n: plan.results[o] for n, o in before.items()})["note"]})
 
     add("a")
-    add("b", 0.2, one="a")
-    add("c", 0.2, one="a")
+    add("b", seconds, one="a")
+    add("c", seconds, one="a")
     add("d", one="b", two="c")
     return plan
 
@@ -176,7 +176,7 @@ def test_threads_keep_to_the_number_of_steps_and_to_the_callers_context(store):
 
     plan = Plan(0)
     for name in "abcdef":
-        plan.add(SAY, Says(text=name, seconds=0.05), name, before={})
+        plan.add(SAY, Says(text=name, seconds=0.5), name, before={})
     results = execute(plan, Choice(), store, run_step, at_once=3)
     assert list(results) == [step.name for step in plan.steps] and set(seen) == {"the flow"}
     assert most == 3 and caller.get() == "the flow"

@@ -49,10 +49,12 @@ def fail_in_rank_1(rank, tell, how, folder):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def lose_peer_then_die(rank, tell):
+def lose_peer_then_die(rank, tell, folder):
     """What a kill looks like where the survivor is the first to speak."""
     if rank == 0:
+        _read(folder / "pid1")
         raise PeerLostError("rank 0 is alone")
+    leave_pid(rank, folder)
     time.sleep(1)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -66,7 +68,7 @@ def crash_when_python_goes_away(rank, tell):
 def is_running(pid):
     try:
         return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
@@ -104,9 +106,9 @@ def test_the_first_failure_ends_them_all_and_is_raised_here(tmp_path, how, error
         assert "fail_in_rank_1" in raised.value.__notes__[0]
 
 
-def test_a_lost_peer_is_not_taken_for_the_cause():
+def test_a_lost_peer_is_not_taken_for_the_cause(tmp_path):
     with pytest.raises(NoisyirError, match="rank 1 was killed by SIGKILL"):
-        run_together(lose_peer_then_die, 2, (), print)
+        run_together(lose_peer_then_die, 2, (tmp_path,), print)
 
 
 def test_they_end_with_the_process_that_began_them(tmp_path):

@@ -89,7 +89,11 @@ def test_a_fresh_process_without_noisyir_gets_our_vectors(tracked):
     )
     done = subprocess.run(
         [sys.executable, "-c", code, CHALLENGER, *TEXTS],
-        env={"MLFLOW_TRACKING_URI": f"sqlite:///{home}/mlflow.db", "HF_HUB_OFFLINE": "1"},
+        env={
+            "MLFLOW_TRACKING_URI": f"sqlite:///{home}/mlflow.db",
+            "HF_HUB_OFFLINE": "1",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+        },
         cwd=home,
         capture_output=True,
         text=True,

@@ -83,7 +83,11 @@ def test_a_fresh_process_without_noisyir_ranks_and_reads_as_we_do(versions, home
     asked = [{"question": question, "passage": passage} for question, passage in ASKED]
     done = subprocess.run(
         [sys.executable, "-c", code, json.dumps(pairs), json.dumps(asked)],
-        env={"MLFLOW_TRACKING_URI": f"sqlite:///{home}/mlflow.db", "HF_HUB_OFFLINE": "1"},
+        env={
+            "MLFLOW_TRACKING_URI": f"sqlite:///{home}/mlflow.db",
+            "HF_HUB_OFFLINE": "1",
+            "MLFLOW_DISABLE_TELEMETRY": "true",
+        },
         cwd=home, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
