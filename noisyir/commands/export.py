@@ -38,9 +38,10 @@ def _pairs(store: Store, name: str, target: Path) -> str:
 
     meta = find_confidences(store, name)
     given = dict(meta.input_refs())
-    pairs = most_believed(read_parts(store.fs, store.parts(meta.ref("confidences"))))
-    queries = read_parts(store.fs, store.parts(given["queries"]))
-    pairs = pairs.join(queries.select(["query_id", "text"]).rename_columns(["query_id", "query"]), "query_id")
+    believed = ("query_id", "doc_id", "update", "value")
+    pairs = most_believed(read_parts(store.fs, store.parts(meta.ref("confidences")), believed))
+    queries = read_parts(store.fs, store.parts(given["queries"]), ("query_id", "text"))
+    pairs = pairs.join(queries.rename_columns(["query_id", "query"]), "query_id")
     corpus = stream_parts(store.fs, store.parts(given["corpus"]), ("doc_id", "title", "text"), 65536)
     texts = read_texts(corpus, pairs["doc_id"].unique(), ())
     write_pairs(pairs.sort_by("query_id"), texts, target)

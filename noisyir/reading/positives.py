@@ -7,9 +7,9 @@ import pyarrow.compute as pc
 def most_believed(confidences: pa.Table) -> pa.Table:
     """The passage whose places have most confidence together, of each question, by query_id.
 
-    confidences: rows of CONFIDENCES.  Gives query_id, doc_id, `confidence` at the last update and
-    `confidence_at_start`, shares of the question's between 0 and 1.  Among equals the first at the start wins, then the
-    smaller id.
+    confidences: CONFIDENCES (query_id, doc_id, update, value).  Gives query_id, doc_id, `confidence` at the last update
+    and `confidence_at_start`, shares of the question's between 0 and 1.  Among equals the first at the start wins, then
+    the smaller id.
     """
     last = pc.max(confidences["update"])
     now, start = (
