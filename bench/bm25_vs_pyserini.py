@@ -21,15 +21,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.config import Bm25IndexParams, Bm25Params, Params, Runtime
-from noisyir.plan import Plan, Step
+from noisyir.engine.plan import Plan, Step
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Stage, run_stage
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
 from noisyir.retrieval.java import java_class
-from noisyir.schemas import CORPUS, QUERIES
-from noisyir.stage import Job, Stage, run_stage
-from noisyir.stages.bm25 import BM25
-from noisyir.stages.bm25_index import BM25_INDEX
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
+from noisyir.schemas.data import CORPUS, QUERIES
+from noisyir.settings import Params
+from noisyir.stages.retrieval.bm25 import BM25
+from noisyir.stages.retrieval.bm25_index import BM25_INDEX
 
 TOP_K, RUNTIME = 100, Runtime()
 

@@ -13,11 +13,11 @@ import hashlib
 import numpy as np
 import pyarrow.compute as pc
 
-from noisyir.config import default_home
+from noisyir.app.lookup import find_build
+from noisyir.engine.runtime import default_home
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
 from noisyir.eval.significance import bootstrap_means, paired_t_test, percentile_interval
-from noisyir.lookup import find_build
-from noisyir.store import Store
-from noisyir.tables import read_parts
 
 PLAIN = "beta_0"
 

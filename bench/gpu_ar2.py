@@ -32,16 +32,17 @@ try:
     import pyarrow.compute as pc
     import torch
 
-    from noisyir.config import Runtime, Suite
+    from noisyir.engine.observe import Silent
+    from noisyir.engine.plan import Choice, Plan, Step, forecast, resolve
+    from noisyir.engine.provenance import git_commit
+    from noisyir.engine.runtime import Runtime
+    from noisyir.engine.stage import Result, recorded, run_stage
+    from noisyir.engine.store import Store
+    from noisyir.engine.tables import read_parts
     from noisyir.eval.significance import bootstrap_means, holm, paired_t_test, percentile_interval
-    from noisyir.methods import METHODS
-    from noisyir.observe import Silent
-    from noisyir.pipelines import noise_bench
-    from noisyir.plan import Choice, Plan, Step, forecast, resolve
-    from noisyir.provenance import git_commit
-    from noisyir.stage import Result, recorded, run_stage
-    from noisyir.store import Store
-    from noisyir.tables import read_parts
+    from noisyir.pipelines.methods import METHODS
+    from noisyir.pipelines.retrievers import noise_bench
+    from noisyir.pipelines.suite import Suite
 except ModuleNotFoundError as error:
     raise SystemExit(f"the package {error.name} is missing; and PYTHONPATH must name the checkout") from error
 

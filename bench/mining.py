@@ -34,27 +34,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir import schemas
-from noisyir.config import (
-    EncodeParams,
-    IndexParams,
-    InitModelParams,
-    MineParams,
-    Params,
-    Runtime,
-    SearchParams,
-)
+from noisyir.engine.plan import Plan, resolve
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Result, Stage, run_stage
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.negatives import negatives
-from noisyir.plan import Plan, resolve
-from noisyir.schemas import ANSWERS, CORPUS, MODEL, PAIRS, QRELS, QUERIES
-from noisyir.stage import Job, Result, Stage, run_stage
-from noisyir.stages.candidates import CANDIDATES
-from noisyir.stages.encode import ENCODE
-from noisyir.stages.index import INDEX
-from noisyir.stages.mine import MINE
-from noisyir.stages.search import SEARCH
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.mining.settings import MineParams
+from noisyir.models.settings import InitModelParams
+from noisyir.retrieval.settings import EncodeParams, IndexParams, SearchParams
+from noisyir.schemas.data import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
+from noisyir.schemas.training import MODEL
+from noisyir.settings import Params
+from noisyir.stages.mining.candidates import CANDIDATES
+from noisyir.stages.mining.mine import MINE
+from noisyir.stages.retrieval.encode import ENCODE
+from noisyir.stages.retrieval.index import INDEX
+from noisyir.stages.retrieval.search import SEARCH
 
 RUNTIME = Runtime()
 SIDES = ("noisyir", "torch", "faiss")

@@ -18,10 +18,11 @@ import numpy as np
 import torch
 from static_training import read_pairs, tokenised
 
-from noisyir.config import InitModelParams, NpcParams, TrainNpcParams
 from noisyir.models.initial import initial_bi_encoder
+from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import locate_weights
-from noisyir.training.npc import NoisyPairCorrection
+from noisyir.noise.npc_objective import NoisyPairCorrection
+from noisyir.noise.settings import NpcParams, TrainNpcParams
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import Surroundings, TrainingRun
 

@@ -18,14 +18,15 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from noisyir.config import InitReaderParams, TrainReaderParams
 from noisyir.data.squad import SquadFolder
 from noisyir.models.reader import initial_reader
+from noisyir.models.settings import InitReaderParams
 from noisyir.models.weights import locate_weights
 from noisyir.reading.matching import places
 from noisyir.training.instances import Instances, training_instances
 from noisyir.training.reader import ReaderLearner
 from noisyir.training.run import Surroundings
+from noisyir.training.settings import TrainReaderParams
 
 _PASSAGES, _CONFUSING = 20, 5
 

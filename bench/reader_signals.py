@@ -23,18 +23,18 @@ import pyarrow.compute as pc
 import torch
 
 from noisyir import experiments
+from noisyir.engine.plan import Plan, Step, resolve
+from noisyir.engine.stage import recorded
+from noisyir.engine.store import Store, open_store
+from noisyir.engine.tables import among, read_parts
 from noisyir.errors import NoisyirError, StoreError
 from noisyir.eval.confidence import within_questions
 from noisyir.eval.significance import paired_t_test
 from noisyir.models.compiling import attend_plainly
 from noisyir.models.reader import load_reader
-from noisyir.plan import Plan, Step, resolve
-from noisyir.reader_pipelines import bench_of
+from noisyir.pipelines.readers import bench_of
 from noisyir.retrieval.texts import texts_of
-from noisyir.schemas import CONFUSING
-from noisyir.stage import recorded
-from noisyir.store import Store, open_store
-from noisyir.tables import among, read_parts
+from noisyir.schemas.reading import CONFUSING
 from noisyir.training.instances import Instances, training_instances, windows_and_spans
 
 _QUESTIONS_AT_ONCE = 8

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from noisyir import experiments
-from noisyir.config import Runtime
+from noisyir.app.runs import run_experiment
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
 from noisyir.eval.detection import detection_quality
-from noisyir.observe import Silent
-from noisyir.pipelines import audit
-from noisyir.plan import Choice
-from noisyir.runs import run_experiment
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.pipelines.retrievers import audit
 from noisyir.tracking import open_tracker
 
 COLUMNS = {"query": "title", "document": "code", "query_id": "qid", "doc_id": "id", "split": None}

@@ -24,15 +24,17 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from noisyir.config import IngestParams, InitModelParams, WarmUpParams
+from noisyir.data.settings import IngestParams
 from noisyir.data.sources import open_source
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.initial import initial_bi_encoder
+from noisyir.models.settings import InitModelParams
 from noisyir.models.tokens import passage_text
 from noisyir.models.weights import locate_weights
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import Surroundings, train
+from noisyir.training.settings import WarmUpParams
 
 Texts = list[tuple[str, str]]
 

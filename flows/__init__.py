@@ -7,7 +7,7 @@ imports it.
 import os
 from pathlib import Path
 
-from noisyir.config import default_home
+from noisyir.engine.runtime import default_home
 
 for _name, _value in {
     "PREFECT_HOME": str(default_home() / "prefect"),

@@ -2,10 +2,10 @@
 
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 
+from noisyir.app.runs import Outcome
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
 from noisyir.report.summary import markdown_table, summary_rows
-from noisyir.runs import Outcome
-from noisyir.store import Store
-from noisyir.tables import read_parts
 
 
 def show(outcome: Outcome, store: Store) -> None:

@@ -8,13 +8,14 @@ from prefect.runtime import flow_run
 from flows.artifacts import show
 from flows.experiment import stages_as_tasks, watched, watchers, writable_store
 from noisyir import experiments
-from noisyir.config import Runtime, Suite
-from noisyir.observe import Observer, Silent
-from noisyir.parallel import at_once
-from noisyir.plan import Choice, execute
-from noisyir.reader_pipelines import bench_of
-from noisyir.runs import Outcome, run_plan
-from noisyir.store import Store
+from noisyir.app.runs import Outcome, run_plan
+from noisyir.engine.observe import Observer, Silent
+from noisyir.engine.parallel import at_once
+from noisyir.engine.plan import Choice, execute
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store
+from noisyir.pipelines.readers import bench_of
+from noisyir.pipelines.suite import Suite
 from noisyir.tracking import Tracker
 from tasks.dispatch import Pools
 from tasks.stage_task import through_cluster, through_tasks

@@ -7,12 +7,12 @@ from prefect.artifacts import create_link_artifact, create_table_artifact
 from prefect.runtime import flow_run
 
 from flows.experiment import stages_as_tasks, writable_store
-from noisyir.audit.apply import Applied
-from noisyir.config import Runtime, default_home
-from noisyir.denoise import Audited, audit, experiment_of, refuse_to_overwrite
-from noisyir.observe import Silent
-from noisyir.runs import Outcome
+from noisyir.app.audits import Audited, audit, experiment_of, refuse_to_overwrite
+from noisyir.app.runs import Outcome
+from noisyir.engine.observe import Silent
+from noisyir.engine.runtime import Runtime, default_home
 from noisyir.tracking import open_tracker
+from noisyir.verdicts.apply import Applied
 from tasks.dispatch import Pools
 
 

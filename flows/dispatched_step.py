@@ -4,8 +4,8 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.experiment import stages_as_tasks, writable_store
-from noisyir.config import Runtime
-from noisyir.sent import SentStep
+from noisyir.app.serialized_step import SentStep
+from noisyir.engine.runtime import Runtime
 from noisyir.tracking import join_tracker
 
 

@@ -9,13 +9,15 @@ from prefect.runtime import flow_run
 
 from flows.artifacts import show
 from flows.embedded import embedded
-from noisyir import experiments, runs
-from noisyir.config import Experiment, Runtime
+from noisyir import experiments
+from noisyir.app import runs
+from noisyir.app.runs import Outcome
+from noisyir.engine.observe import Observer, Several, Silent
+from noisyir.engine.plan import Choice, RunStep
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store, open_store
 from noisyir.errors import ConfigError
-from noisyir.observe import Observer, Several, Silent
-from noisyir.plan import Choice, RunStep
-from noisyir.runs import Outcome
-from noisyir.store import Store, open_store
+from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking import Tracker, open_tracker
 from tasks.dispatch import Dispatch, Pools
 from tasks.log_context import log_context
@@ -117,7 +119,7 @@ def run_watched(
 ) -> Outcome:
     """Run a flow here and now, against `PREFECT_API_URL` or else a server that lives as long as the flow.
 
-    The caller's tracker and observer follow it; errors are the stages' own, as with `noisyir.runs.run_experiment`.
+    The caller's tracker and observer follow it; errors are the stages' own, as with `noisyir.app.runs.run_experiment`.
     """
     with watched(tracker, observer):
         return flow(

@@ -7,8 +7,8 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
-from noisyir.config import PromoteParams
-from noisyir.store import open_store
+from noisyir.engine.store import open_store
+from noisyir.eval.settings import PromoteParams
 from noisyir.tracking import promote as registry
 
 

@@ -5,10 +5,10 @@ from prefect.artifacts import create_table_artifact
 
 from flows.experiment import stages_as_tasks, writable_store
 from noisyir import experiments
-from noisyir.config import Runtime
-from noisyir.observe import Silent
-from noisyir.refresh import refresh_corpus as refresh
-from noisyir.runs import Outcome
+from noisyir.app.refresh import refresh_corpus as refresh
+from noisyir.app.runs import Outcome
+from noisyir.engine.observe import Silent
+from noisyir.engine.runtime import Runtime
 from noisyir.tracking import Tracker
 from tasks.dispatch import Pools
 

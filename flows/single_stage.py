@@ -4,9 +4,10 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.experiment import load, run_in_flow
-from noisyir.config import Experiment, Runtime
-from noisyir.plan import Choice
-from noisyir.runs import Outcome
+from noisyir.app.runs import Outcome
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import Runtime
+from noisyir.pipelines.experiment import Experiment
 from tasks.dispatch import Pools
 
 

@@ -5,9 +5,10 @@ from functools import partial
 from prefect import flow
 
 from flows.experiment import load, run_in_flow, run_name, run_watched
-from noisyir.config import Experiment, Runtime
-from noisyir.plan import Choice
-from noisyir.runs import Outcome
+from noisyir.app.runs import Outcome
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import Runtime
+from noisyir.pipelines.experiment import Experiment
 from tasks.dispatch import Pools
 
 

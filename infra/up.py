@@ -22,7 +22,7 @@ from typing import Any
 from infra import postgres, processes, servers
 from infra.processes import Running, Service
 from infra.servers import Settings
-from noisyir.locks import held
+from noisyir.engine.locks import held
 
 VARIABLES = {
     "host": "NOISYIR_HOST",

@@ -14,8 +14,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parse(argv)
     from importlib import import_module
 
+    from noisyir.engine.processes import launched
     from noisyir.errors import NoisyirError
-    from noisyir.processes import launched
 
     try:
         if (begun := launched()) and begun[0] > 0:

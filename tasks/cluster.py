@@ -14,12 +14,12 @@ from prefect.futures import PrefectFuture
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import TaskRunner
 
-from noisyir.config import FanOut, Runtime
-from noisyir.devices import own_device
+from noisyir.engine.devices import own_device
+from noisyir.engine.observe import Silent
+from noisyir.engine.runtime import FanOut, Runtime
+from noisyir.engine.stage import Job, Piecewise, PortableJob
 from noisyir.errors import ConfigError
-from noisyir.observe import Silent
-from noisyir.stage import Job, Piecewise, PortableJob
-from noisyir.stages.encode import release_gpu
+from noisyir.stages.retrieval.encode import release_gpu
 from tasks.log_context import current_facts, log_context
 
 PIECES_A_WORKER = 4  # of a spread stage: more and smaller ones even out, fewer load the model less often
@@ -55,7 +55,7 @@ class Cluster:
         return sent
 
     def spread(self, job: Job[Any], function: Piecewise[Any], items: Sequence[Any]) -> Iterator[Any]:
-        """What `noisyir.stage.Job.spread` does on the cluster: a task for some consecutive items each."""
+        """What `noisyir.engine.stage.Job.spread` does on the cluster: a task for some consecutive items each."""
         _check_shared(job)
         size = max(1, -(-len(items) // (PIECES_A_WORKER * self.fan_out.workers)))
         portable, futures = job.portable(), []

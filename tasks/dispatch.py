@@ -21,12 +21,13 @@ from prefect.logging import get_run_logger
 from prefect.states import Cancelling
 from pydantic import Field, PositiveFloat
 
-from noisyir.config import Params, Runtime
+from noisyir.app.serialized_step import SentStep
+from noisyir.engine.plan import RunStep, Step
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Inputs, Result, recorded
+from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, NoisyirError, StoreError
-from noisyir.plan import RunStep, Step
-from noisyir.sent import SentStep
-from noisyir.stage import Inputs, Result, recorded
-from noisyir.store import Store
+from noisyir.settings import Params
 from noisyir.tracking import Tracker
 from tasks.pages import flow_run_page
 
@@ -49,7 +50,7 @@ class Pools(Params):
 
 @dataclass(frozen=True)
 class Dispatch:
-    """How `noisyir.plan.execute` calls a step where some pools' stages run elsewhere; `here` calls the others.
+    """How `noisyir.engine.plan.execute` calls a step where some pools' stages run elsewhere; `here` calls the others.
 
     Cached steps are not sent anywhere.  A child that crashed, as one does that was killed or ran out of memory, is
     started again, `ATTEMPTS` times in all: stages go on from their checkpoints.  NoisyirError for what a child raises.

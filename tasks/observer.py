@@ -6,9 +6,9 @@ import time
 from prefect.artifacts import create_table_artifact
 from prefect.logging import get_run_logger
 
-from noisyir.builds import Meta
-from noisyir.observe import Silent
-from noisyir.plan import Step
+from noisyir.engine.builds import Meta
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Step
 
 PROGRESS_EVERY_SECONDS = 15.0
 

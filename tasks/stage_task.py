@@ -8,13 +8,13 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
-from noisyir.config import Runtime
+from noisyir.engine.observe import Observer, Several
+from noisyir.engine.parallel import stage_runner
+from noisyir.engine.plan import RunStep, Step
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Inputs, Result, recorded, run_stage
+from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError
-from noisyir.observe import Observer, Several
-from noisyir.parallel import stage_runner
-from noisyir.plan import RunStep, Step
-from noisyir.stage import Inputs, Result, recorded, run_stage
-from noisyir.store import Store
 from tasks.cluster import Cluster
 from tasks.log_context import current_facts, log_context
 from tasks.observer import PrefectObserver
@@ -27,7 +27,7 @@ Through = Callable[..., AbstractContextManager[RunStep]]  # through_tasks, throu
 
 @contextmanager
 def through_tasks(*, store: Store, runtime: Runtime, observer: Observer) -> Iterator[RunStep]:
-    """How `noisyir.plan.execute` calls a step when Prefect is the engine: as a task, in this process or one beside it.
+    """How `engine.plan.execute` calls a step when Prefect is the engine: as a task, in this process or one beside it.
 
     What a stage spreads goes to the cluster of `runtime.fan_out`.  Processes and cluster end with the block.
     """

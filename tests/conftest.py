@@ -11,14 +11,15 @@ import hypothesis
 import pyarrow as pa
 import pytest
 
-from noisyir.builds import Meta, Ref
-from noisyir.config import Params, Runtime
-from noisyir.plan import Plan, Step
-from noisyir.provenance import files_digest
-from noisyir.schemas import Artifact
-from noisyir.stage import Job, Stage, run_stage
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.plan import Plan, Step
+from noisyir.engine.provenance import files_digest
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Stage, run_stage
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
+from noisyir.schemas.artifact import Artifact
+from noisyir.settings import Params
 
 # A deadline would time the first call's imports; on a shared runner the examples are the same each time.
 hypothesis.settings.register_profile("noisyir", deadline=None, derandomize="CI" in os.environ)

@@ -6,9 +6,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from noisyir import store
+from noisyir.engine import store
+from noisyir.engine.store import Store
 from noisyir.errors import ConfigError
-from noisyir.store import Store
 
 
 def open_store(args: Namespace) -> Store:

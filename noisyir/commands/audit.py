@@ -5,9 +5,9 @@ from argparse import Namespace
 from pathlib import Path
 
 from noisyir import experiments
+from noisyir.app.audits import audit, experiment_of, refuse_to_overwrite
+from noisyir.app.console import observer_for, stdout_console
 from noisyir.commands import open_store
-from noisyir.console import observer_for, stdout_console
-from noisyir.denoise import audit, experiment_of, refuse_to_overwrite
 from noisyir.tracking import open_tracker
 
 

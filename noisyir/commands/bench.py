@@ -6,17 +6,18 @@ from argparse import Namespace
 from pathlib import Path
 
 from noisyir import experiments
+from noisyir.app.console import observer_for, print_forecast, stdout_console
+from noisyir.app.runs import Outcome, run_plan
 from noisyir.commands import open_store, prefect_engine
-from noisyir.config import Runtime, Suite
-from noisyir.console import observer_for, print_forecast, stdout_console
+from noisyir.engine.observe import Observer
+from noisyir.engine.parallel import at_once, execute_side_by_side
+from noisyir.engine.plan import Choice, forecast
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Result
+from noisyir.engine.store import Store
 from noisyir.errors import StoreError
-from noisyir.observe import Observer
-from noisyir.parallel import at_once, execute_side_by_side
-from noisyir.plan import Choice, forecast
-from noisyir.reader_pipelines import bench_of
-from noisyir.runs import Outcome, run_plan
-from noisyir.stage import Result
-from noisyir.store import Store
+from noisyir.pipelines.readers import bench_of
+from noisyir.pipelines.suite import Suite
 from noisyir.tracking import Tracker, open_tracker
 
 

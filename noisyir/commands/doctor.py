@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from rich.table import Table
 
+from noisyir.app.console import stdout_console
 from noisyir.commands import open_store
 from noisyir.commands.ls import human_bytes
-from noisyir.console import stdout_console
+from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError
-from noisyir.store import Store
 
 
 class Finding(NamedTuple):

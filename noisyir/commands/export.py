@@ -4,10 +4,10 @@ import shutil
 from argparse import Namespace
 from pathlib import Path
 
+from noisyir.app.lookup import find_confidences, find_model
 from noisyir.commands import open_store
+from noisyir.engine.store import Store
 from noisyir.errors import StoreError
-from noisyir.lookup import find_confidences, find_model
-from noisyir.store import Store
 
 
 def run(args: Namespace) -> int:
@@ -31,10 +31,10 @@ def _model(store: Store, name: str, target: Path) -> str:
 
 def _pairs(store: Store, name: str, target: Path) -> str:
     """Each question with the passage that a reader's confidences favour, as a file of pairs."""
-    from noisyir.audit.pairs_file import write_pairs
+    from noisyir.engine.tables import read_parts, stream_parts
     from noisyir.reading.positives import most_believed
-    from noisyir.report.audit_words import read_texts
-    from noisyir.tables import read_parts, stream_parts
+    from noisyir.verdicts.pairs_file import write_pairs
+    from noisyir.verdicts.words import read_texts
 
     meta = find_confidences(store, name)
     given = dict(meta.input_refs())

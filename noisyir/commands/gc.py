@@ -2,9 +2,9 @@
 
 from argparse import Namespace
 
+from noisyir.app.retention import unneeded
 from noisyir.commands import open_store
 from noisyir.commands.ls import human_bytes
-from noisyir.retention import unneeded
 
 
 def run(args: Namespace) -> int:

@@ -5,10 +5,10 @@ from argparse import Namespace
 
 from rich.table import Table
 
-from noisyir.builds import Meta
+from noisyir.app.console import stdout_console
 from noisyir.commands import open_store
-from noisyir.console import stdout_console
-from noisyir.store import Store
+from noisyir.engine.builds import Meta
+from noisyir.engine.store import Store
 
 
 def run(args: Namespace) -> int:

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pydantic import ValidationError
 
 from noisyir.commands import open_store
-from noisyir.config import PromoteParams
 from noisyir.errors import ConfigError
+from noisyir.eval.settings import PromoteParams
 
 
 def run(args: Namespace) -> int:

@@ -6,9 +6,9 @@ from argparse import Namespace
 from pathlib import Path
 
 from noisyir import experiments
+from noisyir.app.console import observer_for, stdout_console
+from noisyir.app.refresh import refresh_corpus
 from noisyir.commands import open_store
-from noisyir.console import observer_for, stdout_console
-from noisyir.refresh import refresh_corpus
 from noisyir.tracking import Tracker
 
 

@@ -7,18 +7,18 @@ from dataclasses import asdict
 from typing import Any
 
 from noisyir import experiments
+from noisyir.app.console import observer_for, print_absences, print_costs, print_outcome
+from noisyir.app.runs import Outcome, run_experiment
 from noisyir.commands import open_store, prefect_engine
-from noisyir.config import Experiment
-from noisyir.console import observer_for, print_absences, print_costs, print_outcome
 from noisyir.costs.forecast import lines_of, totals
 from noisyir.costs.rates import Machine
 from noisyir.costs.table import forecast_json
-from noisyir.plan import Choice, forecast
-from noisyir.provenance import without_inputs
-from noisyir.reader_pipelines import pipeline_of
-from noisyir.runs import Outcome, run_experiment
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.engine.plan import Choice, forecast
+from noisyir.engine.provenance import without_inputs
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
+from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.readers import pipeline_of
 from noisyir.tracking import open_tracker
 
 

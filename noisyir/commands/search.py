@@ -8,14 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from rich.markup import escape
 
-from noisyir.builds import Ref
+from noisyir.app.console import stdout_console
+from noisyir.app.lookup import find_model, search_inputs
 from noisyir.commands import open_store
-from noisyir.config import Runtime, SearchParams
-from noisyir.console import stdout_console
+from noisyir.engine.builds import Ref
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError
-from noisyir.lookup import find_model, search_inputs
-from noisyir.store import Store
-from noisyir.tables import read_parts, stream_parts
+from noisyir.retrieval.settings import SearchParams
 
 SNIPPET = 300  # characters of a document that a terminal shows
 

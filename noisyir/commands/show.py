@@ -7,13 +7,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from noisyir.builds import Meta
+from noisyir.app.console import stdout_console
+from noisyir.app.lookup import find_build
 from noisyir.commands import open_store
 from noisyir.commands.ls import human_bytes
-from noisyir.console import stdout_console
-from noisyir.lookup import find_build
-from noisyir.store import Store
-from noisyir.tables import stream_parts
+from noisyir.engine.builds import Meta
+from noisyir.engine.store import Store
+from noisyir.engine.tables import stream_parts
 
 CELL = 60  # characters of a value that a terminal's table shows
 

@@ -11,11 +11,11 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from noisyir.app.console import stdout_console
+from noisyir.app.status import RunState, StageRate, hours_ago, run_states, stage_rates
 from noisyir.commands import open_store
-from noisyir.config import default_home
-from noisyir.console import stdout_console
+from noisyir.engine.runtime import default_home
 from noisyir.errors import ConfigError, NoisyirError
-from noisyir.status import RunState, StageRate, hours_ago, run_states, stage_rates
 
 _COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow"}
 

@@ -5,12 +5,12 @@ from argparse import Namespace
 
 from rich.tree import Tree
 
-from noisyir.builds import Meta
+from noisyir.app.console import stdout_console
+from noisyir.app.lookup import find_build
 from noisyir.commands import open_store
-from noisyir.console import stdout_console
-from noisyir.lookup import find_build
-from noisyir.provenance import lineage
-from noisyir.store import Store
+from noisyir.engine.builds import Meta
+from noisyir.engine.provenance import lineage
+from noisyir.engine.store import Store
 
 
 def run(args: Namespace) -> int:

@@ -2,9 +2,9 @@
 
 from argparse import Namespace
 
+from noisyir.app.lookup import find_build
 from noisyir.commands import open_store
 from noisyir.errors import StoreError
-from noisyir.lookup import find_build
 
 
 def run(args: Namespace) -> int:

@@ -7,9 +7,9 @@ from itertools import groupby
 from rich.console import Console
 from rich.text import Text
 
+from noisyir.app.console import stdout_console
 from noisyir.commands import open_store
-from noisyir.console import stdout_console
-from noisyir.why.account import Account, Decided, cut, explain
+from noisyir.verdicts.account import Account, Decided, cut, explain
 
 ROWS = 5  # of a table whose meaning is not known
 

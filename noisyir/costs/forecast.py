@@ -4,14 +4,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from noisyir.config import ExpectedParams
 from noisyir.costs.nodes import Builds, Planned, Sizes
 from noisyir.costs.rates import Machine, Time, measured, time_of
 from noisyir.costs.scene import Work
 from noisyir.costs.work import work_of
-from noisyir.plan import Forecast, Step
-from noisyir.provenance import ABSENT
-from noisyir.store import Store
+from noisyir.data.settings import ExpectedParams
+from noisyir.engine.plan import Forecast, Step
+from noisyir.engine.provenance import ABSENT
+from noisyir.engine.store import Store
 
 _READABLE = 60  # steps of a plan that are listed one by one
 

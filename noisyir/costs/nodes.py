@@ -7,12 +7,13 @@ from typing import Protocol
 import pyarrow.compute as pc
 from pydantic import ValidationError
 
-from noisyir.builds import Meta, Ref
-from noisyir.config import ExpectedParams, Params
-from noisyir.plan import Forecast, Output, Step
-from noisyir.stage import Stage
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.data.settings import ExpectedParams
+from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.plan import Forecast, Output, Step
+from noisyir.engine.stage import Stage
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
+from noisyir.settings import Params
 
 
 class Node(Protocol):

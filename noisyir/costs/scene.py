@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from noisyir.config import InitModelParams
 from noisyir.costs.nodes import Node, Sizes, ancestor
 from noisyir.costs.shapes import TRAINING, Shape, encoder_shape, retriever_shape
+from noisyir.models.settings import InitModelParams
 
 FLOAT = 4  # bytes
 TEXT = 5  # bytes of text a token stands for, as English has it

@@ -3,8 +3,8 @@
 import json
 from dataclasses import dataclass
 
-from noisyir.config import InitModelParams
 from noisyir.errors import NoisyirError
+from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import locate_weights
 
 _BERT_BASE = 12, 768, 3072, 30522  # layers, width, inner width, vocabulary

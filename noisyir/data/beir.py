@@ -6,11 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
-from noisyir.config import Split
 from noisyir.data.records import Document, Judgement, Query, relevance_of
 from noisyir.data.text_files import folder_with, json_lines, text_of, utf8_lines
+from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
-from noisyir.provenance import files_digest
+from noisyir.settings import Split
 
 _HEADER = ["query-id", "corpus-id", "score"]
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from noisyir.config import JoinCorpusParams
 from noisyir.data.pairs import corpus_documents, open_corpus
 from noisyir.data.records import Document
 from noisyir.data.row_files import SUFFIXES, RowFile
+from noisyir.data.settings import JoinCorpusParams
 from noisyir.data.text_files import one_of, utf8_lines
 from noisyir.errors import ConfigError, DataError
 

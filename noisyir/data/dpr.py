@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from noisyir.config import Split
 from noisyir.data.json_arrays import json_array
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.data.text_files import folder_with, list_of, one_of, text_of, utf8_lines
+from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
-from noisyir.provenance import files_digest
+from noisyir.settings import Split
 
 _COLLECTION = ("psgs_w100.tsv",)
 _CONTEXTS = ("biencoder-{subset}-{split}.json", "{subset}-{split}.json")

@@ -7,11 +7,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from noisyir.config import PairColumn, Split
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.data.row_files import RowFile
+from noisyir.data.settings import PairColumn
+from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
-from noisyir.provenance import files_digest
+from noisyir.settings import Split
 
 Names = Mapping[PairColumn, tuple[str, ...]]
 

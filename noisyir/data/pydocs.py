@@ -15,10 +15,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from noisyir.config import Split
 from noisyir.data.docstrings import Documented, documented_functions
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.errors import DataError
+from noisyir.settings import Split
 
 # Distributions that noisyir's own extras install, in the order of their documents, with the package to mine.
 # transformers is left out: most of its functions are copies between model files, that is, unlabelled positives.

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
-from noisyir.config import Split
 from noisyir.errors import DataError
+from noisyir.settings import Split
 
 _INTEGER = re.compile(r"-?[0-9]{1,9}")
 

@@ -1,15 +1,15 @@
 """Which reader serves which `data.dataset`."""
 
-from noisyir.config import IngestParams
 from noisyir.data.beir import BeirFolder
 from noisyir.data.dpr import DprFolder
 from noisyir.data.msmarco import MsmarcoFolder
 from noisyir.data.pairs import PairsFile
 from noisyir.data.pydocs import PythonDocs
 from noisyir.data.records import Source
+from noisyir.data.settings import IngestParams
 from noisyir.data.squad import SquadFolder
+from noisyir.engine.provenance import may_be_absent
 from noisyir.errors import DataError
-from noisyir.provenance import may_be_absent
 
 
 def open_source(params: IngestParams, workers: int | None = None) -> Source:

@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from noisyir.config import Split
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.data.text_files import folder_with, list_of, read_object, text_of
-from noisyir.provenance import files_digest
+from noisyir.engine.provenance import files_digest
+from noisyir.settings import Split
 
 # dev first: a limit on the number of documents then keeps the held-out questions' own
 _FILES: dict[Split, str] = {"dev": "dev-v1.1.json", "train": "train-v1.1.json"}

@@ -7,10 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.config import IngestParams, Split
 from noisyir.data.records import Document, Judgement, Query
+from noisyir.data.settings import IngestParams
 from noisyir.errors import DataError
-from noisyir.schemas import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES, Artifact
+from noisyir.schemas.artifact import Artifact
+from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
+from noisyir.settings import Split
 
 MAX_CHARACTERS = 1_000_000
 PART_DOCUMENTS = 50_000

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
-from noisyir.errors import ConfigError, DataError
+from noisyir.errors import ConfigError, DataError, did_you_mean
 from noisyir.eval import significance
-from noisyir.experiments import did_you_mean
-from noisyir.schemas import BENCH_SUMMARY
+from noisyir.schemas.results import BENCH_SUMMARY
 
 Array = np.ndarray
 T = TypeVar("T")

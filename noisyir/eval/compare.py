@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.errors import ConfigError, DataError
+from noisyir.errors import ConfigError, DataError, did_you_mean
 from noisyir.eval import significance
-from noisyir.experiments import did_you_mean
-from noisyir.schemas import COMPARISON
+from noisyir.schemas.results import COMPARISON
 
 Scores = Mapping[str, np.ndarray]
 

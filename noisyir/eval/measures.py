@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.errors import ConfigError
-from noisyir.experiments import did_you_mean
+from noisyir.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from ir_measures import Measure

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from noisyir.config import PromoteParams
-from noisyir.errors import ConfigError
+from noisyir.errors import ConfigError, did_you_mean
+from noisyir.eval.settings import PromoteParams
 from noisyir.eval.significance import bootstrap_means, percentile_interval, randomisation_test
-from noisyir.experiments import did_you_mean
 
 
 @dataclass(frozen=True)

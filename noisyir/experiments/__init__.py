@@ -1,7 +1,6 @@
 """Experiments that ship with noisyir, one YAML file each, and how they are read."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -9,9 +8,13 @@ from typing import Any, TypeVar, get_args
 import yaml
 from pydantic import ValidationError
 
-from noisyir.config import Experiment, Params, RefreshCorpusParams, Runtime, Suite
-from noisyir.errors import ConfigError
-from noisyir.processes import launched
+from noisyir.engine.processes import launched
+from noisyir.engine.runtime import Runtime
+from noisyir.errors import ConfigError, did_you_mean
+from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.settings import RefreshCorpusParams
+from noisyir.pipelines.suite import Suite
+from noisyir.settings import Params
 
 P = TypeVar("P", bound=Params)
 
@@ -67,12 +70,6 @@ def load_runtime(overrides: Sequence[str]) -> Runtime:
 def is_runtime(override: str) -> bool:
     """Whether an override sets the machine (`runtime.threads=2`) and not the experiment."""
     return override.startswith("runtime.")
-
-
-def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """` (did you mean X?)`, or nothing when no known word is close."""
-    close = get_close_matches(word, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
 
 
 def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:

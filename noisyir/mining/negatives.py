@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.config import MineParams
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.tiers import tiers
+from noisyir.mining.fallbacks import tiers
+from noisyir.mining.settings import MineParams
 
 _CANDIDATES_AT_ONCE = 65536  # their arrays fit into a processor's cache
 

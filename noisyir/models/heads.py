@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
-from noisyir.config import InitRankerParams, InitReaderParams
 from noisyir.errors import DataError
 from noisyir.models.layout import read_layout
+from noisyir.models.settings import InitRankerParams, InitReaderParams
 from noisyir.models.transformer_tower import quietly, read_tokenizer, set_dropout
 
 

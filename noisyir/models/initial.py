@@ -4,10 +4,10 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from noisyir.config import InitModelParams
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.layout import Shape, read_layout
+from noisyir.models.settings import InitModelParams
 from noisyir.models.static_tower import StaticTower, load_static
 from noisyir.models.transformer_tower import TransformerTower, read_encoder, read_tokenizer, set_dropout
 

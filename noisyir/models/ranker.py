@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from noisyir.config import InitRankerParams
 from noisyir.errors import DataError
 from noisyir.models.cross_encoder import load_cross_encoder, relevance
 from noisyir.models.heads import save_headed, with_head
+from noisyir.models.settings import InitRankerParams
 from noisyir.models.transformer_tower import read_tokenizer
 
 _SETTINGS = "ranker.json"

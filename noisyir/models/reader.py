@@ -13,11 +13,11 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from noisyir.config import InitReaderParams
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import choose_device
 from noisyir.models.heads import save_headed, with_head
 from noisyir.models.question_passage import PairTokenizer, Sequences
+from noisyir.models.settings import InitReaderParams
 from noisyir.models.tokens import Rows, Tokens
 from noisyir.models.transformer_tower import quietly, read_tokenizer
 

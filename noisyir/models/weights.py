@@ -6,10 +6,10 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from noisyir.config import InitModelParams
+from noisyir.engine.provenance import files_digest, may_be_absent
 from noisyir.errors import ConfigError, DataError, MissingPackageError
 from noisyir.models.layout import read_layout
-from noisyir.provenance import files_digest, may_be_absent
+from noisyir.models.settings import InitModelParams
 
 MINILM = "minilm"
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

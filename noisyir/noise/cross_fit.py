@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from noisyir.config import WarmUpParams
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Rows, TrainingPairs
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import Surroundings, train
+from noisyir.training.settings import WarmUpParams
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Float32
 
-from noisyir.config import DetectParams
 from noisyir.errors import DataError
 from noisyir.noise.combine import Scores
 from noisyir.noise.mixture import Mixture, fit_betas, fit_gaussians
 from noisyir.noise.null import blended, near_share, wrong_by_null
 from noisyir.noise.rate import lowest_quantile, noise_rate, noise_rate_interval
+from noisyir.noise.settings import DetectParams
 
 Array = np.ndarray
 

@@ -7,7 +7,7 @@ question add up to 1, at the start and after every update.
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from noisyir.config import Confidence
+from noisyir.reading.settings import Confidence
 
 Values = Float[np.ndarray, " instance"]
 Questions = Int[np.ndarray, " instance"]

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from noisyir.eval.answers import tokens
+from noisyir.data.answers import tokens
 
 _CHARACTERS = range(25, 1501)  # of a passage
 _AROUND = 20  # tokens on either side of a span

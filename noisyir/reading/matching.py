@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from noisyir.eval.answers import answer_lines, token_line, token_pattern
+from noisyir.data.answers import answer_lines, token_line, token_pattern
 
 Place = tuple[int, int]
 

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import pyarrow as pa
 from markupsafe import Markup
 
-from noisyir.builds import Meta
-from noisyir.config import NoiseTableParams
+from noisyir.engine.builds import Meta
 from noisyir.eval.bench_detection import Quality
+from noisyir.eval.settings import NoiseTableParams
 from noisyir.report.bench_chart import Line, Point, Role, rate_chart
 from noisyir.report.bench_history import environment, facts, settings
 from noisyir.report.detection import bench_rows, percent

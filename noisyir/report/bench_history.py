@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noisyir.builds import Meta
+from noisyir.engine.builds import Meta
 
 
 def facts(builds: Sequence[Meta]) -> dict[str, str]:

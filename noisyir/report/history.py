@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from noisyir.builds import Meta, Ref
+from noisyir.engine.builds import Meta, Ref
 
 
 @dataclass(frozen=True)

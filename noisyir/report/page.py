@@ -8,7 +8,6 @@ import pyarrow as pa
 import yaml
 from markupsafe import Markup
 
-from noisyir.config import ReportParams
 from noisyir.eval.significance import Gate
 from noisyir.report import charts
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
@@ -20,6 +19,7 @@ from noisyir.report.pages import templates
 from noisyir.report.published import published_rows
 from noisyir.report.queries import Changes
 from noisyir.report.reading import Labels
+from noisyir.report.settings import ReportParams
 from noisyir.report.summary import p_value, signed
 
 _SHOWN_PACKAGES = 24

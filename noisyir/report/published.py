@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from noisyir.config import PublishedParams
+from noisyir.report.settings import PublishedParams
 
 NOT_MEASURED = "\N{EN DASH}"
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
+from noisyir.engine.tables import among
 from noisyir.eval.bench import Cell
 from noisyir.report.bench_chart import Line, Point, epoch_chart
 from noisyir.report.charts import line_chart, spark_line
 from noisyir.report.mining import Figure, TextTable
 from noisyir.report.summary import p_value, signed
-from noisyir.tables import among
 
 _SPAN = ("query_id", "doc_id", "start", "end")
 _INSTANCES, _CONFUSING = 6, 3  # shown of a case

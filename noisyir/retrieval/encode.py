@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
+from noisyir.engine.tables import conform, write_part
 from noisyir.errors import DataError
 from noisyir.models.tokens import Side, Tokens, passage_text, token_batches
-from noisyir.schemas import Artifact
-from noisyir.tables import conform, write_part
+from noisyir.schemas.artifact import Artifact
 
 _NAMED = 5  # documents or queries that an error names
 

@@ -2,15 +2,15 @@
 
 from functools import cache
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
+from noisyir.engine.stage import Stage
 from noisyir.errors import ConfigError
-from noisyir.stage import Stage
 
 
 @cache
 def _stages() -> dict[str, Stage]:
-    modules = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+    modules = [import_module(module.name) for module in walk_packages(__path__, f"{__name__}.")]
     return {value.name: value for module in modules for value in vars(module).values() if isinstance(value, Stage)}
 
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from noisyir.builds import Ref
-from noisyir.config import Experiment
-from noisyir.observe import Silent
-from noisyir.store import Store
+from noisyir.engine.builds import Ref
+from noisyir.engine.observe import Silent
+from noisyir.engine.store import Store
+from noisyir.pipelines.experiment import Experiment
 
 
 class Tracker(Silent):

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from noisyir.engine.locks import held
 from noisyir.errors import ConfigError
-from noisyir.locks import held
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

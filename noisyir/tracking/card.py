@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisyir import __version__
-from noisyir.builds import Ref
-from noisyir.config import Experiment
-from noisyir.provenance import lineage
-from noisyir.store import Store
+from noisyir.engine.builds import Ref
+from noisyir.engine.provenance import lineage
+from noisyir.engine.store import Store
+from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking.evaluation import Evaluation, eval_digest, recipe, system_of
 from noisyir.tracking.kinds import Kind
 from noisyir.tracking.noise_story import noise_story

@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.builds import Meta, Ref, canonical_json, input_digests
-from noisyir.config import Experiment, Params
-from noisyir.provenance import lineage
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.engine.builds import Meta, Ref, canonical_json, input_digests
+from noisyir.engine.provenance import lineage
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
+from noisyir.pipelines.experiment import Experiment
+from noisyir.settings import Params
 
 PER_QUERY = "evaluation/per_query.parquet"  # among the files of an MLflow run
 _COLUMNS = ("measure", "split", "query_id", "value")

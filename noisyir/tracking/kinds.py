@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from noisyir.errors import ConfigError
-from noisyir.experiments import did_you_mean
+from noisyir.errors import ConfigError, did_you_mean
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,9 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noisyir.builds import Ref
-from noisyir.config import Experiment
-from noisyir.store import Store
+from noisyir.engine.builds import Ref
+from noisyir.engine.store import Store
+from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking.backend import exclusive
 from noisyir.tracking.stage_runs import StageRuns, unless_lost
 

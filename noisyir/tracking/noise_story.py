@@ -5,11 +5,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from noisyir.builds import Meta, Ref
-from noisyir.config import Experiment
-from noisyir.provenance import lineage
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.provenance import lineage
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
+from noisyir.pipelines.experiment import Experiment
 
 
 def noise_story(exp: Experiment, store: Store, model: Ref, results: Sequence[Ref]) -> list[str]:

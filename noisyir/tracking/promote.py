@@ -10,11 +10,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from noisyir.config import PromoteParams
+from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 from noisyir.eval.promotion import Measured, chosen_measure, rule
-from noisyir.schemas import METRICS
-from noisyir.store import Store
+from noisyir.eval.settings import PromoteParams
+from noisyir.schemas.results import METRICS
 from noisyir.tracking.backend import Backend, connect, exclusive, without_password
 from noisyir.tracking.card import Version
 from noisyir.tracking.decision import Decision

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from noisyir.builds import Ref
+from noisyir.engine.builds import Ref
 from noisyir.errors import StoreError
 from noisyir.tracking.backend import Backend, connect, without_password
 from noisyir.tracking.card import Card, Version, usage

@@ -14,9 +14,9 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from noisyir.builds import Meta
+from noisyir.engine.builds import Meta
+from noisyir.engine.provenance import git_commit
 from noisyir.errors import ConfigError
-from noisyir.provenance import git_commit
 from noisyir.tracking import Tracker
 from noisyir.tracking.backend import Backend, connect, without_password
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput, Metric
 
-    from noisyir.plan import Step
+    from noisyir.engine.plan import Step
 
 log = logging.getLogger("noisyir")
 

@@ -13,7 +13,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisyir.config import TrainAr2Params
 from noisyir.errors import ConfigError
 from noisyir.losses.ar2 import RetrieverLoss, retriever_loss
 from noisyir.models.bi_encoder import BiEncoder
@@ -30,6 +29,7 @@ from noisyir.training.optimisers import optimiser_for
 from noisyir.training.phases import Learner, Phases
 from noisyir.training.ranker import RankerLearner, list_scores
 from noisyir.training.run import Point, Surroundings
+from noisyir.training.settings import TrainAr2Params
 from noisyir.training.throughput import encoding, judging
 from noisyir.training.validation import Held, dev_mrr
 

@@ -16,7 +16,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from noisyir.config import TrainCoTeachingParams
 from noisyir.errors import DataError
 from noisyir.losses.dpr import pair_nll
 from noisyir.models.bi_encoder import BiEncoder
@@ -25,6 +24,7 @@ from noisyir.training.batches import Batch, TrainingPairs, batch_count
 from noisyir.training.gradients import backward, cached_backward, chunks_for
 from noisyir.training.objective import Objective, on_device
 from noisyir.training.optimisers import learning_rate, optimiser_for
+from noisyir.training.settings import TrainCoTeachingParams
 
 
 def keep_share(epoch: int, noise_rate: float, ramp_epochs: int) -> float:

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from noisyir.config import Confidence
 from noisyir.reading.confidence import evidence, initial, shares, updated
+from noisyir.reading.settings import Confidence
 from noisyir.training.batches import Rows
 
 Values = npt.NDArray[np.float64]

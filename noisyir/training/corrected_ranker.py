@@ -12,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisyir.config import TrainAr2Params
 from noisyir.losses.npc import move_average, npc_loss
 from noisyir.training.lists import ListBatch
 from noisyir.training.ranker import RankerLearner, list_scores
+from noisyir.training.settings import TrainAr2Params
 
 _TEACHER = "ranker_teacher"
 

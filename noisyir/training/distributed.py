@@ -20,10 +20,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, distributed, nn
 
+from noisyir.engine.processes import PeerLostError
 from noisyir.errors import ConfigError, NoisyirError
 from noisyir.models.bi_encoder import choose_device
 from noisyir.models.tokens import Tokens
-from noisyir.processes import PeerLostError
 from noisyir.training.batches import Rows
 
 _NONE, _DENSE = -2, -1  # of a gradient, where a sparse one has a number of rows

@@ -8,9 +8,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
-from noisyir.observe import Relay, Silent
-from noisyir.processes import Tell, run_together
-from noisyir.stage import Job, PortableJob
+from noisyir.engine.observe import Relay, Silent
+from noisyir.engine.processes import Tell, run_together
+from noisyir.engine.stage import Job, PortableJob
 
 Run = Callable[[Job[Any]], None]
 

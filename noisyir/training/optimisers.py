@@ -8,10 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.static_tower import StaticTower
+from noisyir.training.settings import WarmUpParams
 
 EPS = 1e-8
 

@@ -13,13 +13,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor, nn
 
-from noisyir.config import WarmUpParams
 from noisyir.errors import DataError
 from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.distributed import world
 from noisyir.training.memory import memory_advice
 from noisyir.training.optimisers import Optimiser, learning_rate
 from noisyir.training.run import Point, Surroundings, note_resumed
+from noisyir.training.settings import WarmUpParams
 from noisyir.training.throughput import Meter, Work
 
 _POINTS = 400  # of a curve, at most

@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisyir.config import RankingParams, WarmUpRankerParams
 from noisyir.losses.ar2 import ranker_loss
 from noisyir.losses.rocketqa import pointwise_loss
 from noisyir.models.at_once import AtOnce
@@ -22,6 +21,7 @@ from noisyir.training.lists import ListBatch, ListBatches, Lists
 from noisyir.training.optimisers import DenseAdamW
 from noisyir.training.phases import Learner, Phases
 from noisyir.training.run import Point, Surroundings
+from noisyir.training.settings import RankingParams, WarmUpRankerParams
 from noisyir.training.throughput import Work, judging
 
 ListLoss = Callable[[Float[Tensor, "list passage"]], Float[Tensor, " list"]]

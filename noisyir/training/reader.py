@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from noisyir.config import TrainReaderParams
 from noisyir.losses.cds import cross_entropy, debias, denoise
 from noisyir.losses.hard_em import span_set_loss
 from noisyir.models.compiling import keep_fewer_activations
@@ -26,6 +25,7 @@ from noisyir.training.instances import Drawn, Instances, windows_and_spans
 from noisyir.training.optimisers import DenseAdamW
 from noisyir.training.phases import Learner, Phases
 from noisyir.training.run import Point, Surroundings
+from noisyir.training.settings import TrainReaderParams
 from noisyir.training.throughput import judging
 
 _MOST_HARD = 0.8  # of Hard-EM's steps, at most, take the least loss

@@ -6,11 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisyir.config import CcrParams
 from noisyir.losses.ccr import ccr, robust_loss
 from noisyir.losses.dpr import masked_log_probs
 from noisyir.training.batches import Batch
 from noisyir.training.objective import Objective, on_device
+from noisyir.training.settings import CcrParams
 
 _EPOCH = "ccr_epoch"
 

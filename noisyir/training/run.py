@@ -20,7 +20,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.compiling import keep_fewer_activations
@@ -31,6 +30,7 @@ from noisyir.training.gradients import backward, cached_backward, chunks_for
 from noisyir.training.memory import memory_advice
 from noisyir.training.objective import Objective
 from noisyir.training.optimisers import Optimiser, learning_rate, optimiser_for
+from noisyir.training.settings import WarmUpParams
 from noisyir.training.throughput import Meter, encoding
 from noisyir.training.validation import Held, dev_mrr
 

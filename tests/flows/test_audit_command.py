@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisyir.cli import main
-from noisyir.store import Store
+from noisyir.engine.store import Store
 from tests.tiny import write_beir
 
 QUICK = ["detect.resamples=100", "runtime.threads=1"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.config import AuditParams
-from noisyir.stages.audit import AUDIT
-from noisyir.stages.audit_negatives import AUDIT_NEGATIVES
+from noisyir.stages.noise.audit import AUDIT
+from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
+from noisyir.verdicts.settings import AuditParams
 from tests.unit.stages.audit_world import audit_tables
 from tests.unit.stages.suspects_world import suspect_tables
 

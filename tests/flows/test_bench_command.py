@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from noisyir.cli import main
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
 from tests.tiny import write_beir
 
 SUITE = """

@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
+from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, NoisyirError
 from noisyir.stages import stage_named
-from noisyir.store import Store
 from noisyir.tracking.backend import connect
 from tests.flows.test_bench_command import SUITE
 from tests.flows.workers import deploy, worker

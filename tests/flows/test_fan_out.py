@@ -5,12 +5,13 @@ from uuid import UUID
 
 import pytest
 
-from noisyir import experiments, runs
-from noisyir.config import FanOut, Runtime
+from noisyir import experiments
+from noisyir.app import runs
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice, execute
+from noisyir.engine.runtime import FanOut, Runtime
+from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError
-from noisyir.observe import Silent
-from noisyir.plan import Choice, execute
-from noisyir.store import Store
 from noisyir.tracking import Tracker
 from tests.flows.recorded import read_flow_run, task_runs
 from tests.flows.test_bench_command import SUITE

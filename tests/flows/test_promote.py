@@ -2,9 +2,9 @@
 
 import pytest
 
-from noisyir.config import PromoteParams
+from noisyir.engine.store import Store
 from noisyir.errors import StoreError
-from noisyir.store import Store
+from noisyir.eval.settings import PromoteParams
 from noisyir.tracking.backend import connect
 from noisyir.tracking.promote import decisions
 

@@ -3,10 +3,10 @@
 import pytest
 
 from noisyir import experiments
-from noisyir.config import Runtime
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError
-from noisyir.observe import Silent
-from noisyir.plan import Choice
 from noisyir.tracking import Tracker
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad

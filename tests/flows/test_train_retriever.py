@@ -10,17 +10,20 @@ from uuid import UUID
 
 import pytest
 
-from noisyir import experiments, runs
-from noisyir.builds import Meta
-from noisyir.config import Experiment, Params, Runtime
+from noisyir import experiments
+from noisyir.app import runs
+from noisyir.app.runs import Outcome
+from noisyir.engine.builds import Meta
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice, Plan, Step
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, StoreError
-from noisyir.observe import Silent
-from noisyir.pipelines import train_retriever as plan_of
-from noisyir.plan import Choice, Plan, Step
-from noisyir.runs import Outcome
-from noisyir.schemas import REPORT
-from noisyir.stage import Job, Stage
-from noisyir.store import Store
+from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.retrievers import train_retriever as plan_of
+from noisyir.schemas.results import REPORT
+from noisyir.settings import Params
 from noisyir.tracking import Tracker
 from noisyir.tracking.backend import connect
 from tests.flows.recorded import read_flow_run, task_runs

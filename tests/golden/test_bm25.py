@@ -5,7 +5,7 @@ from math import log
 import pyarrow as pa
 import pytest
 
-from noisyir.config import Runtime
+from noisyir.engine.runtime import Runtime
 from noisyir.retrieval.bm25 import build_lexical_index, open_lexical_index
 
 DOCS = ["cat cat dog", "cat bird", "fish fish fish fish bird", "dog"]  # lengths 3, 2, 5, 1: 11 terms in 4 documents

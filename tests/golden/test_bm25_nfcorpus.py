@@ -7,10 +7,10 @@ import ir_measures
 import pyarrow as pa
 import pytest
 
-from noisyir.config import Bm25IndexParams, Bm25Params
-from noisyir.schemas import CORPUS, QUERIES
-from noisyir.stages.bm25 import BM25
-from noisyir.stages.bm25_index import BM25_INDEX
+from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
+from noisyir.schemas.data import CORPUS, QUERIES
+from noisyir.stages.retrieval.bm25 import BM25
+from noisyir.stages.retrieval.bm25_index import BM25_INDEX
 
 NFCORPUS = Path(__file__).parents[2].parent / "shared" / "data" / "beir" / "nfcorpus"
 

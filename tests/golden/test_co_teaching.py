@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.config import TrainCoTeachingParams
 from noisyir.errors import DataError
 from noisyir.losses.dpr import pair_nll
 from noisyir.training.batches import Epoch, Ragged, TrainingPairs
@@ -12,6 +11,7 @@ from noisyir.training.co_teaching import CoTeaching, keep_share, perturbed, smal
 from noisyir.training.objective import Contrastive
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.run import Surroundings, train
+from noisyir.training.settings import TrainCoTeachingParams
 from tests.tiny_models import tiny_bert, tiny_encoder
 
 SIZE = 23

@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisyir.eval.answers import answer_match, contains, has_answer, tokens
+from noisyir.data.answers import answer_match, contains, has_answer, tokens
 
 
 def test_tokens_are_runs_of_letters_digits_and_marks_or_single_other_characters():

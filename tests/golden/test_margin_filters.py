@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.config import FilterParams, TriangleParams
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw
+from noisyir.mining.fallbacks import filtered
 from noisyir.mining.filters import distance, not_near
 from noisyir.mining.samplers import topk
-from noisyir.mining.tiers import filtered
+from noisyir.mining.settings import FilterParams, TriangleParams
 from tests.tiny_models import static_encoder
 
 PASSAGES, QUERIES, NEGATIVES = 60, 20, 5

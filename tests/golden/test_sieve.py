@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from noisyir.config import SieveParams
-from noisyir.sieve.verdicts import pool_means, sieve_out_rate, stays
+from noisyir.mining.settings import SieveParams
+from noisyir.mining.sieve_verdicts import pool_means, sieve_out_rate, stays
 
 
 def algorithm_1(negatives, positive):
@@ -21,7 +21,7 @@ def algorithm_1(negatives, positive):
 
 
 def sieved(negatives, positive):
-    """The same by `noisyir.sieve`."""
+    """The same by `noisyir.mining.sieve_verdicts`."""
     score, query = np.array(negatives, np.float32), np.zeros(len(negatives), np.int64)
     return stays(score, pool_means(score, query, np.array([positive], np.float32))).tolist()
 

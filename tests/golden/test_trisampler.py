@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.config import MineParams
 from noisyir.losses.dpr import pair_nll
 from noisyir.mining import filters, samplers
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.tiers import tiers
+from noisyir.mining.fallbacks import tiers
+from noisyir.mining.settings import MineParams
 
 SCORES = np.array([9.0, 8.0, 6.0, 3.0])
 POSITIVE = np.full(4, 8.0)

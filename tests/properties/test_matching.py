@@ -5,7 +5,7 @@ import unicodedata
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from noisyir.eval.answers import has_answer, tokens
+from noisyir.data.answers import has_answer, tokens
 from noisyir.reading.matching import places
 
 # Few enough letters that answers occur; marks that NFD reorders, letters that it takes apart, signs it takes apart.

@@ -6,12 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyir.config import DetectParams
 from noisyir.losses.dpr import pair_nll
 from noisyir.noise.combine import Scores
 from noisyir.noise.detection import detect
-from noisyir.noise.made_up import passages_of_others
 from noisyir.noise.pair_nll import InBatch, log_rank, score_in_batch
+from noisyir.noise.settings import DetectParams
+from noisyir.noise.synthetic import passages_of_others
 from noisyir.training.batches import Ragged, TrainingPairs
 from tests.tiny_models import static_encoder
 

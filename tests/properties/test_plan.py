@@ -2,11 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.config import Params
+from noisyir.engine.plan import Choice, Plan
+from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError
-from noisyir.plan import Choice, Plan
-from noisyir.schemas import MODEL, QUERIES
-from noisyir.stage import Job, Stage
+from noisyir.schemas.data import QUERIES
+from noisyir.schemas.training import MODEL
+from noisyir.settings import Params
 
 
 class Numbers(Params):

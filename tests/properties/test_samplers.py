@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_np
 from scipy import stats
 
-from noisyir.config import MineParams
 from noisyir.mining import samplers
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.tiers import filtered, tiers
+from noisyir.mining.fallbacks import filtered, tiers
+from noisyir.mining.settings import MineParams
 
 SAMPLERS = ("uniform", "topk", "softmax", "debiased", "simans", "trisampler")
 

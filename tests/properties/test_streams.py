@@ -7,7 +7,7 @@ from fsspec.implementations.local import LocalFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.tables import batches_in, stream_parts
+from noisyir.engine.tables import batches_in, stream_parts
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,13 @@
 import pytest
 
 from noisyir import experiments
-from noisyir.config import Runtime
+from noisyir.app.runs import run_experiment
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, DataError, MissingPackageError
-from noisyir.observe import Silent
-from noisyir.pipelines import train_retriever
-from noisyir.plan import Choice
-from noisyir.runs import run_experiment
-from noisyir.tables import read_parts
+from noisyir.pipelines.retrievers import train_retriever
 from noisyir.tracking import Tracker
 from tests.tiny import SETTINGS, write_beir
 from tests.tiny_models import tiny_bert

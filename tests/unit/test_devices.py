@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from noisyir import devices
-from noisyir.config import Runtime
-from noisyir.devices import device_names, free_device, own_device
+from noisyir.engine import devices
+from noisyir.engine.devices import device_names, free_device, own_device
+from noisyir.engine.runtime import Runtime
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from noisyir.devices import free_device
+from noisyir.engine.devices import free_device
 with free_device(Path(sys.argv[1]), sys.argv[2].split(",")) as index:
     print(index, flush=True)
     time.sleep(60)

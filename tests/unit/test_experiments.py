@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from noisyir import experiments
-from noisyir.config import CorruptParams, Experiment, IngestParams
+from noisyir.data.settings import CorruptParams, IngestParams
 from noisyir.errors import ConfigError
+from noisyir.pipelines.experiment import Experiment
 
 
 @pytest.mark.parametrize("name", experiments.names())

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from noisyir.methods import METHODS
-from noisyir.store import Store
+from noisyir.engine.store import Store
+from noisyir.pipelines.methods import METHODS
 
 
 @pytest.fixture(scope="module")

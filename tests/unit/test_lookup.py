@@ -2,15 +2,17 @@
 
 import pytest
 
-from noisyir.config import Experiment, Params, Runtime
+from noisyir.app.lookup import find_build, find_model
+from noisyir.app.runs import run_experiment
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice, Plan
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
 from noisyir.errors import StoreError
-from noisyir.lookup import find_build, find_model
-from noisyir.observe import Silent
-from noisyir.plan import Choice, Plan
-from noisyir.runs import run_experiment
-from noisyir.schemas import MODEL
-from noisyir.stage import Job, Stage
-from noisyir.store import Store
+from noisyir.pipelines.experiment import Experiment
+from noisyir.schemas.training import MODEL
+from noisyir.settings import Params
 from noisyir.tracking import Tracker
 
 

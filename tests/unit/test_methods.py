@@ -6,8 +6,8 @@ import pytest
 
 from noisyir import experiments
 from noisyir.errors import ConfigError
-from noisyir.methods import METHODS
-from noisyir.pipelines import audit, train_retriever
+from noisyir.pipelines.methods import METHODS
+from noisyir.pipelines.retrievers import audit, train_retriever
 from tests.tiny import write_beir
 
 ALWAYS = {"ingest", "init_model", "corrupt"}

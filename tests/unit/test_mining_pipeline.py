@@ -4,12 +4,12 @@ import pyarrow.compute as pc
 import pytest
 
 from noisyir import experiments
-from noisyir.config import Runtime
-from noisyir.observe import Silent
-from noisyir.pipelines import audit, noise_bench, train_retriever
-from noisyir.plan import Choice
-from noisyir.runs import run_experiment
-from noisyir.tables import read_parts
+from noisyir.app.runs import run_experiment
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.tables import read_parts
+from noisyir.pipelines.retrievers import audit, noise_bench, train_retriever
 from noisyir.tracking import Tracker
 from tests.tiny import SETTINGS, write_beir
 

@@ -3,14 +3,14 @@
 import pytest
 
 from noisyir import experiments
+from noisyir.app.runs import run_experiment
 from noisyir.cli import main
-from noisyir.config import Runtime
-from noisyir.observe import Silent
-from noisyir.pipelines import train_retriever
-from noisyir.plan import Choice
-from noisyir.runs import run_experiment
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
+from noisyir.pipelines.retrievers import train_retriever
 from noisyir.tracking import Tracker
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert

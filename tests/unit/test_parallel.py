@@ -8,14 +8,15 @@ from contextvars import ContextVar
 
 import pytest
 
-from noisyir.config import Params, Runtime
+from noisyir.engine.observe import Silent
+from noisyir.engine.parallel import at_once, execute_side_by_side
+from noisyir.engine.plan import Choice, Plan, execute
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Stage, run_stage
+from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError, NoisyirError, StoreError
-from noisyir.observe import Silent
-from noisyir.parallel import at_once, execute_side_by_side
-from noisyir.plan import Choice, Plan, execute
-from noisyir.schemas import Artifact
-from noisyir.stage import Job, Stage, run_stage
-from noisyir.store import Store
+from noisyir.schemas.artifact import Artifact
+from noisyir.settings import Params
 
 NOTE = Artifact("note", 1)
 

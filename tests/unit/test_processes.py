@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from noisyir import cli, experiments
+from noisyir.engine.processes import PeerLostError, run_together
 from noisyir.errors import ConfigError, DataError, NoisyirError
-from noisyir.processes import PeerLostError, run_together
 
 
 class AwkwardError(Exception):
@@ -113,7 +113,7 @@ def test_a_lost_peer_is_not_taken_for_the_cause(tmp_path):
 
 def test_they_end_with_the_process_that_began_them(tmp_path):
     program = (
-        "from pathlib import Path; from noisyir.processes import run_together\n"
+        "from pathlib import Path; from noisyir.engine.processes import run_together\n"
         "from tests.unit.test_processes import wait_for_ever\n"
         f"if __name__ == '__main__': run_together(wait_for_ever, 2, (Path({str(tmp_path)!r}),), print)"
     )

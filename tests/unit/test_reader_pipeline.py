@@ -8,20 +8,20 @@ import pyarrow as pa
 import pytest
 
 from noisyir import cli, experiments
-from noisyir.config import Runtime
+from noisyir.app.lookup import find_confidences
+from noisyir.app.runs import run_experiment
 from noisyir.data.pairs import PairsFile
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice, execute
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import run_stage
+from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError
-from noisyir.lookup import find_confidences
-from noisyir.methods.readers import READERS
-from noisyir.observe import Silent
-from noisyir.plan import Choice, execute
-from noisyir.reader_pipelines import bench_of, pipeline_of
+from noisyir.pipelines.reader_methods import READERS
+from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.reading.positives import most_believed
-from noisyir.runs import run_experiment
-from noisyir.stage import run_stage
-from noisyir.tables import read_parts
 from noisyir.tracking import Tracker
-from noisyir.why.account import explain
+from noisyir.verdicts.account import explain
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad

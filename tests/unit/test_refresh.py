@@ -10,22 +10,25 @@ import pyarrow.compute as pc
 import pytest
 
 from noisyir import experiments
+from noisyir.app.lookup import find_model, newest_index, search_inputs
+from noisyir.app.refresh import refresh_corpus
+from noisyir.app.retention import unneeded
+from noisyir.app.runs import run_experiment
 from noisyir.commands.search import answer
-from noisyir.config import Experiment, JoinCorpusParams, RefreshCorpusParams, Runtime
+from noisyir.data.settings import JoinCorpusParams
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice, Plan
+from noisyir.engine.provenance import lineage
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, DataError, StoreError
-from noisyir.lookup import find_model, newest_index, search_inputs
-from noisyir.observe import Silent
-from noisyir.pipelines import data_of
-from noisyir.plan import Choice, Plan
-from noisyir.provenance import lineage
-from noisyir.refresh import refresh_corpus
-from noisyir.retention import unneeded
-from noisyir.runs import run_experiment
-from noisyir.stages.encode import ENCODE
-from noisyir.stages.index import INDEX
-from noisyir.stages.init_model import INIT_MODEL
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.retrievers import data_of
+from noisyir.pipelines.settings import RefreshCorpusParams
+from noisyir.stages.retrieval.encode import ENCODE
+from noisyir.stages.retrieval.index import INDEX
+from noisyir.stages.training.init_model import INIT_MODEL
 from noisyir.tracking import Tracker
 from tests.tiny_models import WORDS, tiny_bert
 

@@ -1,6 +1,6 @@
-from noisyir.plan import Choice
-from noisyir.retention import unneeded
-from noisyir.store import Store
+from noisyir.app.retention import unneeded
+from noisyir.engine.plan import Choice
+from noisyir.engine.store import Store
 from tests.unit.test_store import run, two_steps
 
 

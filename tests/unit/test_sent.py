@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from noisyir import experiments
-from noisyir.builds import Ref
+from noisyir.app.serialized_step import SentStep
+from noisyir.engine.builds import Ref
+from noisyir.engine.plan import Output, Plan, Step
+from noisyir.engine.provenance import without_inputs
+from noisyir.engine.stage import Inputs
 from noisyir.errors import ConfigError
-from noisyir.pipelines import audit
-from noisyir.plan import Output, Plan, Step
-from noisyir.provenance import without_inputs
-from noisyir.reader_pipelines import bench_of, pipeline_of
-from noisyir.sent import SentStep
-from noisyir.stage import Inputs
+from noisyir.pipelines.readers import bench_of, pipeline_of
+from noisyir.pipelines.retrievers import audit
 
 
 def resolved(step: Step) -> Inputs:

@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from noisyir.app.runs import run_experiment
+from noisyir.app.status import hours_ago, run_states, stage_rates
 from noisyir.commands.status import run as status_command
-from noisyir.config import Params, Runtime
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice, Plan
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
 from noisyir.errors import DataError
-from noisyir.observe import Silent
-from noisyir.plan import Choice, Plan
-from noisyir.runs import run_experiment
-from noisyir.schemas import REPORT
-from noisyir.stage import Job, Stage
-from noisyir.status import hours_ago, run_states, stage_rates
-from noisyir.store import Store
+from noisyir.schemas.results import REPORT
+from noisyir.settings import Params
 from noisyir.tracking import Tracker
 
 ROOT = Path(__file__).parents[2]
@@ -71,9 +72,9 @@ def test_a_failure_says_in_which_step_and_where_to_look(store: Store):
 KILLED = """
 import sys, time
 from pathlib import Path
-from noisyir.store import Store
+from noisyir.engine.store import Store
 from tests.unit import test_status
-from noisyir.stage import Job
+from noisyir.engine.stage import Job
 store = Store(sys.argv[1], home=Path(sys.argv[2]))
 def sleeps(fails):
     plan = test_status.original(fails)

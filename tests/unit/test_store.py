@@ -9,13 +9,16 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
-from noisyir.builds import Ref
-from noisyir.config import Params, Runtime
+from noisyir.engine.builds import Ref
+from noisyir.engine.plan import Choice, Plan, execute, forecast
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Stage, run_stage
+from noisyir.engine.store import Store
 from noisyir.errors import DataError, SchemaError, StoreError
-from noisyir.plan import Choice, Plan, execute, forecast
-from noisyir.schemas import BM25_RUN, MODEL, QUERIES
-from noisyir.stage import Job, Stage, run_stage
-from noisyir.store import Store
+from noisyir.schemas.data import QUERIES
+from noisyir.schemas.retrieval import BM25_RUN
+from noisyir.schemas.training import MODEL
+from noisyir.settings import Params
 
 
 class MakeParams(Params):

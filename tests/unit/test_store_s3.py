@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.store import Store
-from noisyir.tables import stream_parts
+from noisyir.engine.store import Store
+from noisyir.engine.tables import stream_parts
 
 from .test_store import cached, run, two_steps
 

@@ -7,9 +7,9 @@ import pytest
 from noisyir import experiments
 from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell
-from noisyir.methods import METHODS
-from noisyir.methods.readers import READERS
-from noisyir.pipelines import noise_bench
+from noisyir.pipelines.methods import METHODS
+from noisyir.pipelines.reader_methods import READERS
+from noisyir.pipelines.retrievers import noise_bench
 from tests.tiny import write_beir
 
 NOISE = "noise: [{rate: 0.0}, {rate: 0.5}, {rate: 0.5, mechanism: group}]"

@@ -8,53 +8,45 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from noisyir.app.runs import run_experiment
 from noisyir.commands import why
-from noisyir.config import (
-    AuditParams,
-    Bm25IndexParams,
-    Bm25Params,
-    CandidatesParams,
-    CorruptParams,
-    DetectParams,
-    EncodeParams,
-    Experiment,
-    IndexParams,
-    IngestParams,
-    InitModelParams,
-    MineParams,
-    Params,
-    RepairParams,
-    Runtime,
-    ScorePairsParams,
-    ScoreParams,
-    SearchParams,
-)
+from noisyir.data.settings import CorruptParams, IngestParams
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice, Plan
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError, StoreError
-from noisyir.observe import Silent
-from noisyir.plan import Choice, Plan
-from noisyir.runs import run_experiment
-from noisyir.schemas import CANDIDATES, PAIRS, VERDICTS, Artifact
-from noisyir.stage import Job, Stage
-from noisyir.stages.audit import AUDIT
-from noisyir.stages.audit_negatives import AUDIT_NEGATIVES
-from noisyir.stages.bm25 import BM25
-from noisyir.stages.bm25_index import BM25_INDEX
-from noisyir.stages.candidates import CANDIDATES as FIND_CANDIDATES
-from noisyir.stages.corrupt import CORRUPT
-from noisyir.stages.detect import DETECT
-from noisyir.stages.encode import ENCODE
-from noisyir.stages.index import INDEX
-from noisyir.stages.ingest import INGEST
-from noisyir.stages.init_model import INIT_MODEL
-from noisyir.stages.mine import MINE
-from noisyir.stages.repair import REPAIR
-from noisyir.stages.score import SCORE
-from noisyir.stages.score_pairs import SCORE_PAIRS
-from noisyir.stages.search import SEARCH
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.eval.settings import ScoreParams
+from noisyir.mining.settings import CandidatesParams, MineParams
+from noisyir.models.settings import InitModelParams
+from noisyir.noise.settings import DetectParams, RepairParams, ScorePairsParams
+from noisyir.pipelines.experiment import Experiment
+from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
+from noisyir.schemas.artifact import Artifact
+from noisyir.schemas.data import PAIRS
+from noisyir.schemas.training import CANDIDATES, VERDICTS
+from noisyir.settings import Params
+from noisyir.stages.data.corrupt import CORRUPT
+from noisyir.stages.data.ingest import INGEST
+from noisyir.stages.mining.candidates import CANDIDATES as FIND_CANDIDATES
+from noisyir.stages.mining.mine import MINE
+from noisyir.stages.noise.audit import AUDIT
+from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
+from noisyir.stages.noise.detect import DETECT
+from noisyir.stages.noise.repair import REPAIR
+from noisyir.stages.noise.score_pairs import SCORE_PAIRS
+from noisyir.stages.results.score import SCORE
+from noisyir.stages.retrieval.bm25 import BM25
+from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.encode import ENCODE
+from noisyir.stages.retrieval.index import INDEX
+from noisyir.stages.retrieval.search import SEARCH
+from noisyir.stages.training.init_model import INIT_MODEL
 from noisyir.tracking import Tracker
-from noisyir.why.account import MAX_CHARS, explain
+from noisyir.verdicts.account import MAX_CHARS, explain
+from noisyir.verdicts.settings import AuditParams
 from tests.tiny import write_beir
 
 OPINIONS = Artifact("opinions", 1, {"query_id": pa.string(), "doc_id": pa.string(), "mood": pa.string()}, ("query_id",))
@@ -300,7 +292,7 @@ def test_long_texts_are_cut(store: Store):
         job.write("opinions", pa.table({"query_id": ["q"], "doc_id": ["d"], "mood": ["sad " * 200]}))
         job.write("queries", pa.table({"query_id": ["q"], "text": ["why? " * 200], "split": ["train"]}))
 
-    from noisyir.schemas import QUERIES
+    from noisyir.schemas.data import QUERIES
 
     stage = Stage("feel", 1, Params, reads={}, writes={"opinions": OPINIONS, "queries": QUERIES}, run=publish)
 

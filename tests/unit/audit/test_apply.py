@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noisyir.audit.apply import apply, decide
-from noisyir.audit.sources import FileOfPairs, TableOfPairs
 from noisyir.data.pairs import PairsFile
 from noisyir.errors import ConfigError, DataError
-from noisyir.schemas import PAIRS
+from noisyir.schemas.data import PAIRS
+from noisyir.verdicts.apply import apply, decide
+from noisyir.verdicts.sources import FileOfPairs, TableOfPairs
 from tests.unit.audit.world import audit_of, audit_of_file, id_of, wrong
 
 CAT, DOG, EEL = 'A cat, "the" cat\nsat.', "A dog ran.", "Ein Aal schwamm, größer als 3."

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.audit.judge import how_many, judgements_digest, read_judgements, recalibrated
 from noisyir.errors import ConfigError, DataError
+from noisyir.verdicts.judgements import how_many, judgements_digest, read_judgements, recalibrated
 from tests.unit.stages.audit_world import judged_as
 
 SMALL = pa.table({"query_id": ["q1", "q2", "-q", "7"], "doc_id": ["d1", "d2", "=d", "8"]})

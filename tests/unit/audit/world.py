@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from noisyir.data.pairs import PairsFile
-from noisyir.report.audit_words import full_text
-from noisyir.schemas import AUDIT
+from noisyir.schemas.noise import AUDIT
+from noisyir.verdicts.words import full_text
 
 CLEAN = {
     "source": None, "query": "", "document": "", "verdict": "clean", "p_clean": 0.9, "score": 1.0, "rank": 1,

@@ -6,8 +6,8 @@ import pytest
 
 from noisyir.cli import main
 from noisyir.costs.table import duration
+from noisyir.engine.provenance import ABSENT, may_be_absent, without_inputs
 from noisyir.errors import DataError
-from noisyir.provenance import ABSENT, may_be_absent, without_inputs
 
 
 @pytest.fixture

@@ -3,14 +3,15 @@
 import pytest
 
 from noisyir import experiments
-from noisyir.config import ExpectedParams, InitModelParams
 from noisyir.costs.forecast import lines_of
 from noisyir.costs.rates import Machine, Measured, Time
 from noisyir.costs.shapes import Shape, encoder_shape, retriever_shape
 from noisyir.costs.work import index_bytes
-from noisyir.plan import Choice, forecast
-from noisyir.provenance import without_inputs
-from noisyir.reader_pipelines import pipeline_of
+from noisyir.data.settings import ExpectedParams
+from noisyir.engine.plan import Choice, forecast
+from noisyir.engine.provenance import without_inputs
+from noisyir.models.settings import InitModelParams
+from noisyir.pipelines.readers import pipeline_of
 
 BERT = Shape(12, 768, 3072, 30522, known=False)
 FULL = [name for name in experiments.names() if name.startswith(("nq_", "tq_", "msmarco_"))]

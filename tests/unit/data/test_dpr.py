@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.config import IngestParams
 from noisyir.data.dpr import DprFolder
+from noisyir.data.settings import IngestParams
 from noisyir.data.sources import source_digest
 from noisyir.errors import DataError
-from noisyir.stages.ingest import INGEST
+from noisyir.stages.data.ingest import INGEST
 
 PASSAGES = (
     "id\ttext\ttitle\n"

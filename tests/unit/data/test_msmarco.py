@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.config import IngestParams
+from noisyir.data.settings import IngestParams
 from noisyir.data.sources import source_digest
 from noisyir.errors import DataError
-from noisyir.stages.ingest import INGEST
+from noisyir.stages.data.ingest import INGEST
 
 GOOD = {
     "collection.tsv": "0\tA cat sat.\n1\tA dog ran.\n2\tGröße zählt nicht.\n3\tA cat slept.\n",

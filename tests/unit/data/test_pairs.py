@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisyir import experiments
-from noisyir.config import IngestParams
+from noisyir.data.settings import IngestParams
 from noisyir.data.sources import source_digest
 from noisyir.errors import ConfigError, DataError
-from noisyir.stages.ingest import INGEST
+from noisyir.stages.data.ingest import INGEST
 
 ROWS = [
     {"question": "who sat?", "answer": 'A cat, "the" cat\nsat.', "topic": "cats"},

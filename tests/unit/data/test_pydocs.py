@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from noisyir.config import IngestParams
 from noisyir.data.docstrings import Documented
 from noisyir.data.pydocs import Module, collect, hold_out, mine_modules, package_of, query_id
+from noisyir.data.settings import IngestParams
 from noisyir.data.sources import source_digest
 from noisyir.errors import DataError
-from noisyir.stages.ingest import INGEST
+from noisyir.stages.data.ingest import INGEST
 
 
 def test_equal_codes_are_one_document_and_equal_paragraphs_one_query():

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noisyir.config import PromoteParams
 from noisyir.errors import ConfigError
 from noisyir.eval.promotion import Measured, chosen_measure, rule, seed_spread
+from noisyir.eval.settings import PromoteParams
 
 QUERIES = [f"q{number:03}" for number in range(100)]
 BASE = np.tile([0.0, 0.25, 0.5, 0.75], 25)

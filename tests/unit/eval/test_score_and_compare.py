@@ -5,11 +5,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from noisyir.config import CompareParams, ScoreParams
 from noisyir.errors import ConfigError, DataError
+from noisyir.eval.settings import CompareParams, ScoreParams
 from noisyir.eval.trec import read_qrels, read_run
-from noisyir.stages.compare import COMPARE
-from noisyir.stages.score import SCORE
+from noisyir.stages.results.compare import COMPARE
+from noisyir.stages.results.score import SCORE
 
 CORPUS = pa.table(
     {"doc_id": ["a", "b"], "doc_row": pa.array([0, 1], pa.int32()), "title": ["", ""], "text": ["Paris", "Rome"]}

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from noisyir.config import MineParams
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.negatives import negatives
+from noisyir.mining.settings import MineParams
 
 RANDOM = np.random.default_rng(0)
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.config import InitModelParams
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.models.initial import initial_bi_encoder
+from noisyir.models.settings import InitModelParams
 from noisyir.models.transformer_tower import read_encoder
 from tests.tiny_models import tiny_encoder
 

@@ -5,10 +5,10 @@ import shutil
 import pytest
 import torch
 
-from noisyir.config import InitRankerParams
 from noisyir.errors import DataError
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.models.ranker import initial_ranker, load_ranker, ranker_max_len
+from noisyir.models.settings import InitRankerParams
 from tests.tiny_models import static_encoder, tiny_classifier, tiny_encoder
 
 QUERIES = [f"w{i}" for i in range(70)]

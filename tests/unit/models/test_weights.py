@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from noisyir.config import InitModelParams
 from noisyir.errors import DataError
+from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import check_minilm, locate_weights, weights_digest
 
 
@@ -34,7 +34,7 @@ def test_other_packaged_weights_are_refused(bert):
 
 def test_a_digest_needs_no_torch():
     code = (
-        "import sys; from noisyir.config import InitModelParams; from noisyir.models.weights import weights_digest; "
+        "import sys; from noisyir.models.settings import InitModelParams; from noisyir.models.weights import weights_digest; "
         "weights_digest(InitModelParams()); "
         "print({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules))"
     )

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.config import WarmUpParams
 from noisyir.errors import DataError
 from noisyir.noise import cross_fit
 from noisyir.noise.cross_fit import cross_fitted
 from noisyir.training.batches import Ragged, TrainingPairs
+from noisyir.training.settings import WarmUpParams
 from tests.tiny_models import static_encoder
 from tests.unit.training.toy import surroundings
 

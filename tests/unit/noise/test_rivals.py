@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-from noisyir.noise.made_up import MadeUp, made_up, passages_of_others
-from noisyir.noise.rivals import Rivals, dense_rivals, lexical_rivals, merged
+from noisyir.noise.competitors import Rivals, dense_rivals, lexical_rivals, merged
+from noisyir.noise.synthetic import MadeUp, made_up, passages_of_others
 from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
 from noisyir.training.batches import Ragged, TrainingPairs
 from tests.tiny_models import static_encoder

@@ -6,15 +6,15 @@ import re
 
 import pytest
 
-from noisyir.audit.suspects import standing
-from noisyir.config import AuditParams
 from noisyir.data.pairs import PairsFile
 from noisyir.errors import ConfigError
-from noisyir.report.audit_csv import unguard
-from noisyir.report.audit_suspects import Suspicion, Verdict, suspicion
-from noisyir.report.audit_words import overlap
-from noisyir.stages.audit import AUDIT
-from noisyir.stages.audit_negatives import AUDIT_NEGATIVES
+from noisyir.stages.noise.audit import AUDIT
+from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
+from noisyir.verdicts.csv_files import unguard
+from noisyir.verdicts.settings import AuditParams
+from noisyir.verdicts.suspects import standing
+from noisyir.verdicts.suspects_page import Suspicion, Verdict, suspicion
+from noisyir.verdicts.words import overlap
 from tests.unit.report.test_audit import SPICE, Outline
 from tests.unit.stages.audit_world import audit_tables
 from tests.unit.stages.suspects_world import COPY, suspect_tables

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.report.audit_csv import guard, unguard, write_csv
-from noisyir.report.audit_histogram import bin_scores, border, component, histogram
-from noisyir.report.audit_reasons import Evidence, chance, reason
-from noisyir.report.audit_rows import better_documents, first_of_each
-from noisyir.report.audit_words import read_texts, shared_words, words
-from noisyir.schemas import RIVALS
+from noisyir.schemas.noise import RIVALS
+from noisyir.verdicts.csv_files import guard, unguard, write_csv
+from noisyir.verdicts.histogram import bin_scores, border, component, histogram
+from noisyir.verdicts.reasons import Evidence, chance, reason
+from noisyir.verdicts.rows import better_documents, first_of_each
+from noisyir.verdicts.words import read_texts, shared_words, words
 from tests.unit.stages.audit_world import table
 
 PAIR = {

@@ -1,6 +1,6 @@
-from noisyir.config import PublishedParams
 from noisyir.report.published import published_rows
-from noisyir.schemas import COMPARISON
+from noisyir.report.settings import PublishedParams
+from noisyir.schemas.results import COMPARISON
 
 
 def test_each_number_stands_beside_the_same_systems_mean_and_a_dash_where_there_is_none():

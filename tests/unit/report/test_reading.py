@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.config import NoiseTableParams
 from noisyir.eval.bench import Cell
+from noisyir.eval.settings import NoiseTableParams
 from noisyir.report.bench import Bench, markdown, render
 from noisyir.report.charts import spark_line
 from noisyir.report.pages import templates
@@ -20,7 +20,9 @@ from noisyir.report.reading import (
     quality_table,
     with_texts,
 )
-from noisyir.schemas import BENCH_SUMMARY, CONFIDENCE_QUALITY, CONFIDENCES, CONFUSING, QRELS, SPANS
+from noisyir.schemas.data import QRELS
+from noisyir.schemas.reading import CONFIDENCE_QUALITY, CONFIDENCES, CONFUSING, SPANS
+from noisyir.schemas.results import BENCH_SUMMARY
 from tests.unit.report.world import SCRIPT
 from tests.unit.stages.audit_world import table
 

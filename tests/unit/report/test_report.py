@@ -10,11 +10,12 @@ import pytest
 import yaml
 from pyarrow import csv
 
-from noisyir.config import Experiment, ReportParams
+from noisyir.engine.store import Store
 from noisyir.experiments import load
-from noisyir.schemas import CURVES, MINING_QUALITY
-from noisyir.stages.report import REPORT
-from noisyir.store import Store
+from noisyir.pipelines.experiment import Experiment
+from noisyir.report.settings import ReportParams
+from noisyir.schemas.training import CURVES, MINING_QUALITY
+from noisyir.stages.results.report import REPORT
 from tests.unit.report.world import RANKS, SCRIPT, Nothing, plan_report, report_folder, run_plan, run_step, stage
 
 VOID = {"meta", "link", "br", "img", "line", "circle", "rect", "path", "polyline"}

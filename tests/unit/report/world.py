@@ -7,14 +7,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.config import CompareParams, Params, ReportParams, Runtime, ScoreParams
-from noisyir.plan import Plan, Step, resolve
-from noisyir.schemas import CORPUS, CURVES, DENSE_RUN, EXCLUDED, MODEL, PAIRS, QRELS, QUERIES, Artifact
-from noisyir.stage import Job, Result, Stage, run_stage
-from noisyir.stages.compare import COMPARE
-from noisyir.stages.report import REPORT
-from noisyir.stages.score import SCORE
-from noisyir.store import Store
+from noisyir.engine.plan import Plan, Step, resolve
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Result, Stage, run_stage
+from noisyir.engine.store import Store
+from noisyir.eval.settings import CompareParams, ScoreParams
+from noisyir.report.settings import ReportParams
+from noisyir.schemas.artifact import Artifact
+from noisyir.schemas.data import CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
+from noisyir.schemas.retrieval import DENSE_RUN
+from noisyir.schemas.training import CURVES, MODEL
+from noisyir.settings import Params
+from noisyir.stages.results.compare import COMPARE
+from noisyir.stages.results.report import REPORT
+from noisyir.stages.results.score import SCORE
 
 SCRIPT = "<script>alert('x')</script>"
 QUERY_IDS = [f"q{number}" for number in range(12)]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.config import Runtime
+from noisyir.engine.runtime import Runtime
 from noisyir.retrieval.bm25 import build_lexical_index, open_lexical_index
 from noisyir.retrieval.numpy_bm25 import analyse
 

@@ -9,7 +9,7 @@ import torch
 from noisyir.errors import DataError
 from noisyir.models.tokens import Tokens
 from noisyir.retrieval.encode import Shard, ShardEncoder, part_of
-from noisyir.schemas import DOC_VECTORS, QUERY_VECTORS
+from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS
 
 
 class LetterModel:

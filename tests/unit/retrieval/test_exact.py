@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from noisyir.config import IndexParams
 from noisyir.errors import DataError
 from noisyir.retrieval import exact
 from noisyir.retrieval.search import open_vectors, search
+from noisyir.retrieval.settings import IndexParams
 from tests.unit.retrieval.test_index import DOC_IDS, QUERIES, ROWS, VECTORS, build, stream
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from noisyir.schemas import CORPUS, NOISE_ESTIMATE, NOISE_FLAGS, PAIRS, QUERIES, RIVALS, Artifact
+from noisyir.schemas.artifact import Artifact
+from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
+from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, RIVALS
 
 
 def audit_tables(pairs: int, *, spice: str = "", sources: int = 5) -> dict[str, Any]:

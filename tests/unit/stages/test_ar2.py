@@ -4,13 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.config import InitModelParams, InitRankerParams, Runtime, TrainAr2Params, WarmUpRankerParams
+from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, DataError
-from noisyir.schemas import NEGATIVES
-from noisyir.stages.ar2 import AR2
-from noisyir.stages.init_model import INIT_MODEL
-from noisyir.stages.init_ranker import INIT_RANKER
-from noisyir.stages.warm_up_ranker import WARM_UP_RANKER
+from noisyir.models.settings import InitModelParams, InitRankerParams
+from noisyir.schemas.training import NEGATIVES
+from noisyir.stages.training.init_model import INIT_MODEL
+from noisyir.stages.training.init_ranker import INIT_RANKER
+from noisyir.stages.training.train_ar2 import AR2
+from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
+from noisyir.training.settings import TrainAr2Params, WarmUpRankerParams
 from tests.tiny_models import tiny_bert
 from tests.unit.stages.audit_world import table
 from tests.unit.stages.test_training_stages import COUNT, TABLES

@@ -8,11 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from noisyir.config import AuditParams
 from noisyir.errors import DataError
-from noisyir.report.audit_csv import unguard
-from noisyir.schemas import NOISE_FLAGS, PAIRS, RIVALS
-from noisyir.stages.audit import AUDIT
+from noisyir.schemas.data import PAIRS
+from noisyir.schemas.noise import NOISE_FLAGS, RIVALS
+from noisyir.stages.noise.audit import AUDIT
+from noisyir.verdicts.csv_files import unguard
+from noisyir.verdicts.settings import AuditParams
 from tests.unit.stages.audit_world import audit_tables, judged_as, table
 
 

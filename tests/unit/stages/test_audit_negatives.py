@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from noisyir.config.noise import SuspectsParams
 from noisyir.errors import DataError
-from noisyir.stages.audit_negatives import AUDIT_NEGATIVES
+from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
+from noisyir.verdicts.settings import SuspectsParams
 from tests.unit.stages.suspects_world import COPY, suspect_tables
 
 

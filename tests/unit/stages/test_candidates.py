@@ -5,10 +5,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from noisyir.config import CandidatesParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.schemas import ANSWERS, PAIRS, QRELS
-from noisyir.stages.candidates import CANDIDATES
+from noisyir.mining.settings import CandidatesParams
+from noisyir.schemas.data import ANSWERS, PAIRS, QRELS
+from noisyir.stages.mining.candidates import CANDIDATES
 
 DOCS, QUERIES, DIM = 40, 12, 6
 

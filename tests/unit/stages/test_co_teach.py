@@ -3,10 +3,11 @@
 import pyarrow as pa
 import pytest
 
-from noisyir.config import InitModelParams, TrainCoTeachingParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.stages.co_teach import CO_TEACH
-from noisyir.stages.init_model import INIT_MODEL
+from noisyir.models.settings import InitModelParams
+from noisyir.stages.training.init_model import INIT_MODEL
+from noisyir.stages.training.train_co_teaching import CO_TEACH
+from noisyir.training.settings import TrainCoTeachingParams
 from tests.tiny_models import tiny_bert
 
 COUNT = 20

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.config import CorruptParams
+from noisyir.data.settings import CorruptParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.stages.corrupt import CORRUPT
+from noisyir.stages.data.corrupt import CORRUPT
 
 PAIRS = 200
 NO_ANSWERS = pa.table({"query_id": pa.array([], pa.string()), "aliases": pa.array([], pa.list_(pa.string()))})

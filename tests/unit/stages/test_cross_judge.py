@@ -5,12 +5,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from noisyir.config import CrossJudgeParams
 from noisyir.errors import ConfigError, DataError
+from noisyir.mining.settings import CrossJudgeParams
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
-from noisyir.schemas import CANDIDATES, CORPUS, QUERIES
-from noisyir.stages import cross_judge as module
-from noisyir.stages.cross_judge import CROSS_JUDGE
+from noisyir.schemas.data import CORPUS, QUERIES
+from noisyir.schemas.training import CANDIDATES
+from noisyir.stages.mining import cross_judge as module
+from noisyir.stages.mining.cross_judge import CROSS_JUDGE
 from tests.tiny_models import WORDS, tiny_classifier
 from tests.unit.stages.audit_world import table
 

@@ -4,12 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.config import DetectParams, ScoreDetectionParams
 from noisyir.errors import ConfigError, DataError
+from noisyir.eval.settings import ScoreDetectionParams
 from noisyir.noise.combine import Scores, combined
-from noisyir.schemas import NOISE_ESTIMATE, NOISE_FLAGS, NOISE_TRUTH, PAIR_SCORES
-from noisyir.stages.detect import DETECT
-from noisyir.stages.score_detection import SCORE_DETECTION
+from noisyir.noise.settings import DetectParams
+from noisyir.schemas.data import NOISE_TRUTH
+from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
+from noisyir.stages.noise.detect import DETECT
+from noisyir.stages.noise.score_detection import SCORE_DETECTION
 
 PARAMS = DetectParams(method="gmm", resamples=50)
 

@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.config import HideParams
 from noisyir.data.hidden import edited, edited_copies, hideable, text_key
+from noisyir.data.settings import HideParams
 from noisyir.errors import DataError
-from noisyir.schemas import CORPUS, PAIRS, QRELS
-from noisyir.stages.hide import HIDE
+from noisyir.schemas.data import CORPUS, PAIRS, QRELS
+from noisyir.stages.data.hide import HIDE
 
 QUERIES, PER_QUERY, DOCUMENTS = 40, 4, 200
 

@@ -4,10 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.config import MineParams
 from noisyir.errors import ConfigError
-from noisyir.schemas import CANDIDATES, PAIRS, VERDICTS
-from noisyir.stages.mine import MINE
+from noisyir.mining.settings import MineParams
+from noisyir.schemas.data import PAIRS
+from noisyir.schemas.training import CANDIDATES, VERDICTS
+from noisyir.stages.mining.mine import MINE
 
 DEPTH, QUERIES = 30, 20
 

@@ -4,10 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.config import NoiseTableParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.schemas import CURVES, DETECTION, LOSS_GROUPS, MINING_QUALITY
-from noisyir.stages.noise_table import NOISE_TABLE
+from noisyir.eval.settings import NoiseTableParams
+from noisyir.schemas.noise import DETECTION
+from noisyir.schemas.training import CURVES, LOSS_GROUPS, MINING_QUALITY
+from noisyir.stages.results.noise_table import NOISE_TABLE
 
 PARAMS = NoiseTableParams(resamples=100)
 GAIN = {"dpr": 0.0, "npc": 0.4, "oracle": 0.5}

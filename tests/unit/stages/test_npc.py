@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from noisyir.config import TrainNpcParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.schemas import NEGATIVES, NOISE_FLAGS
-from noisyir.stages.npc import NPC
+from noisyir.noise.settings import TrainNpcParams
+from noisyir.schemas.noise import NOISE_FLAGS
+from noisyir.schemas.training import NEGATIVES
+from noisyir.stages.training.train_npc import NPC
 from tests.unit.stages.audit_world import table
 from tests.unit.stages.pair_world import COUNT, WRONG, model, pair_tables, paired
 

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from noisyir.config import PseudoLabelParams
-from noisyir.schemas import NOISY_PAIRS, PSEUDO_PAIRS, QUERIES, VERDICTS
-from noisyir.stages.pseudo_label import PSEUDO_LABEL
+from noisyir.mining.settings import PseudoLabelParams
+from noisyir.schemas.data import NOISY_PAIRS, QUERIES
+from noisyir.schemas.noise import PSEUDO_PAIRS
+from noisyir.schemas.training import VERDICTS
+from noisyir.stages.mining.pseudo_label import PSEUDO_LABEL
 from tests.unit.stages.audit_world import table
 
 GIVEN = [("q0", "d0", "train", "shop"), ("q1", "d1", "train", None), ("dev", "d9", "dev", None)]

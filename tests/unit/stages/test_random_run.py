@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.config import MineParams, RandomRunParams
-from noisyir.schemas import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
-from noisyir.stages.candidates import CANDIDATES
-from noisyir.stages.mine import MINE
-from noisyir.stages.random_run import RANDOM_RUN
+from noisyir.mining.settings import MineParams
+from noisyir.retrieval.settings import RandomRunParams
+from noisyir.schemas.data import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
+from noisyir.stages.mining.candidates import CANDIDATES
+from noisyir.stages.mining.mine import MINE
+from noisyir.stages.retrieval.random_run import RANDOM_RUN
 
 
 def data(queries=50, documents=400):

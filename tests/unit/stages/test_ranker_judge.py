@@ -4,11 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.config import InitRankerParams, RankerJudgeParams, Runtime
+from noisyir.engine.runtime import Runtime
+from noisyir.mining.settings import RankerJudgeParams
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.models.ranker import initial_ranker
-from noisyir.schemas import VERDICTS
-from noisyir.stages.ranker_judge import RANKER_JUDGE
+from noisyir.models.settings import InitRankerParams
+from noisyir.schemas.training import VERDICTS
+from noisyir.stages.mining.ranker_judge import RANKER_JUDGE
 from tests.tiny_models import tiny_bert
 from tests.unit.stages.audit_world import table
 from tests.unit.stages.test_cross_judge import ASKED, MAX_LEN, PAIRS, READ, world

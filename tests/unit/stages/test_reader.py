@@ -5,13 +5,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from noisyir.config import InitReaderParams, ReadParams, Runtime, TrainReaderParams
+from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, DataError
 from noisyir.models.reader import load_reader
-from noisyir.schemas import CONFUSING, CORPUS, PASSAGES, QUERIES, SPANS
-from noisyir.stages.init_reader import INIT_READER
-from noisyir.stages.read import READ
-from noisyir.stages.train_reader import TRAIN_READER
+from noisyir.models.settings import InitReaderParams
+from noisyir.reading.settings import ReadParams
+from noisyir.schemas.data import CORPUS, QUERIES
+from noisyir.schemas.reading import CONFUSING, PASSAGES, SPANS
+from noisyir.stages.reading.init_reader import INIT_READER
+from noisyir.stages.reading.read import READ
+from noisyir.stages.reading.train_reader import TRAIN_READER
+from noisyir.training.settings import TrainReaderParams
 from tests.tiny_models import tiny_bert
 from tests.unit.training.reader_world import PARAMS, of, world
 

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.config import RepairParams
 from noisyir.errors import DataError
-from noisyir.schemas import NOISE_FLAGS, NOISY_PAIRS
-from noisyir.stages.repair import REPAIR, surest
+from noisyir.noise.settings import RepairParams
+from noisyir.schemas.data import NOISY_PAIRS
+from noisyir.schemas.noise import NOISE_FLAGS
+from noisyir.stages.noise.repair import REPAIR, surest
 from tests.unit.stages.audit_world import table
 
 

@@ -6,13 +6,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.config import InitRankerParams, RerankParams, Runtime, ScoreParams
+from noisyir.engine.runtime import Runtime
 from noisyir.errors import DataError
+from noisyir.eval.settings import ScoreParams
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.models.ranker import initial_ranker
-from noisyir.schemas import CORPUS, DENSE_RUN, QRELS, QUERIES
-from noisyir.stages.rerank import RERANK, lowered
-from noisyir.stages.score import SCORE
+from noisyir.models.settings import InitRankerParams
+from noisyir.schemas.data import CORPUS, QRELS, QUERIES
+from noisyir.schemas.retrieval import DENSE_RUN
+from noisyir.stages.results.score import SCORE
+from noisyir.stages.retrieval.rerank import RERANK, lowered
+from noisyir.training.settings import RerankParams
 from tests.tiny_models import tiny_bert
 from tests.unit.stages.audit_world import table
 

@@ -11,22 +11,23 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from noisyir.builds import Ref
-from noisyir.config import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, Runtime, SearchParams
+from noisyir.engine.builds import Ref
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Step
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import run_stage
+from noisyir.engine.store import Store
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
 from noisyir.models.layout import Shape
 from noisyir.models.static_tower import StaticTower
 from noisyir.models.tokens import passage_text
-from noisyir.observe import Silent
-from noisyir.plan import Step
-from noisyir.stage import run_stage
-from noisyir.stages.bm25 import BM25
-from noisyir.stages.bm25_index import BM25_INDEX
-from noisyir.stages.encode import ENCODE
-from noisyir.stages.index import INDEX
-from noisyir.stages.search import SEARCH
-from noisyir.store import Store
+from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
+from noisyir.stages.retrieval.bm25 import BM25
+from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.encode import ENCODE
+from noisyir.stages.retrieval.index import INDEX
+from noisyir.stages.retrieval.search import SEARCH
 
 WORDS = [f"word{n}" for n in range(50)]
 DOCS = [" ".join(np.random.default_rng(n).choice(WORDS, 3 + n % 8)) for n in range(90)]

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from noisyir.config import ScoreNegativesParams
 from noisyir.errors import DataError
-from noisyir.schemas import CANDIDATES, HIDDEN, NEGATIVES, QRELS, VERDICTS
-from noisyir.stages.score_negatives import SCORE_NEGATIVES
+from noisyir.eval.settings import ScoreNegativesParams
+from noisyir.schemas.data import HIDDEN, QRELS
+from noisyir.schemas.training import CANDIDATES, NEGATIVES, VERDICTS
+from noisyir.stages.mining.score_negatives import SCORE_NEGATIVES
 from tests.unit.stages.audit_world import table
 
 QUERIES, DEPTH = 6, 10

@@ -8,15 +8,17 @@ import pyarrow.compute as pc
 import pytest
 
 from noisyir import experiments
-from noisyir.config import Bm25IndexParams, ScorePairsParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.detection import detection_quality
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.models.weights import classifier_digest
-from noisyir.pipelines import audit
-from noisyir.schemas import CORPUS, NEGATIVES, NOISY_PAIRS, QUERIES
-from noisyir.stages.bm25_index import BM25_INDEX
-from noisyir.stages.score_pairs import SCORE_PAIRS
+from noisyir.noise.settings import ScorePairsParams
+from noisyir.pipelines.retrievers import audit
+from noisyir.retrieval.settings import Bm25IndexParams
+from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
+from noisyir.schemas.training import NEGATIVES
+from noisyir.stages.noise.score_pairs import SCORE_PAIRS
+from noisyir.stages.retrieval.bm25_index import BM25_INDEX
 from tests.tiny import write_beir
 from tests.tiny_models import tiny_classifier
 from tests.unit.stages.audit_world import table

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from noisyir.config import CompareParams, EnsembleParams, ScoreConfidenceParams, ScoreReadingParams
 from noisyir.errors import DataError
-from noisyir.schemas import ANSWERS, CONFIDENCES, GIVEN_RUN, PASSAGES, QUERIES, READINGS
-from noisyir.stages.compare import COMPARE
-from noisyir.stages.ensemble import ENSEMBLE
-from noisyir.stages.score_confidence import SCORE_CONFIDENCE
-from noisyir.stages.score_reading import SCORE_READING
+from noisyir.eval.settings import CompareParams, ScoreConfidenceParams, ScoreReadingParams
+from noisyir.reading.settings import EnsembleParams
+from noisyir.schemas.data import ANSWERS, QUERIES
+from noisyir.schemas.reading import CONFIDENCES, GIVEN_RUN, PASSAGES, READINGS
+from noisyir.stages.reading.ensemble import ENSEMBLE
+from noisyir.stages.reading.score_confidence import SCORE_CONFIDENCE
+from noisyir.stages.reading.score_reading import SCORE_READING
+from noisyir.stages.results.compare import COMPARE
 from tests.unit.stages.audit_world import table
 
 QUERIES_TABLE = table(QUERIES, [(f"q{n}", "?", "dev" if n < 5 else "test") for n in range(6)])

@@ -6,11 +6,12 @@ import pyarrow.compute as pc
 import pytest
 import torch
 
-from noisyir.config import SieveParams
 from noisyir.errors import DataError
-from noisyir.schemas import CANDIDATES, CORPUS, PAIRS, QRELS, QUERIES
-from noisyir.sieve.pools import Pools, cosines
-from noisyir.stages.sieve import SIEVE
+from noisyir.mining.settings import SieveParams
+from noisyir.mining.sieve_pools import Pools, cosines
+from noisyir.schemas.data import CORPUS, PAIRS, QRELS, QUERIES
+from noisyir.schemas.training import CANDIDATES
+from noisyir.stages.mining.sieve import SIEVE
 from tests.tiny_models import static_encoder, tiny_bert, tiny_encoder
 from tests.unit.training.toy import toy_pairs
 

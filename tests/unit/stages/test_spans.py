@@ -5,14 +5,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from noisyir.config import Bm25IndexParams, ConfusingParams, GivenRunParams, SpansParams
+from noisyir.data.answers import has_answer
 from noisyir.errors import DataError
-from noisyir.eval.answers import has_answer
-from noisyir.schemas import ANSWERS, BM25_RUN, PAIRS, QRELS, SPANS
-from noisyir.stages.bm25_index import BM25_INDEX
-from noisyir.stages.confusing import CONFUSING, first_words
-from noisyir.stages.given_run import GIVEN
-from noisyir.stages.spans import SPANS as STAGE
+from noisyir.reading.settings import ConfusingParams, GivenRunParams, SpansParams
+from noisyir.retrieval.settings import Bm25IndexParams
+from noisyir.schemas.data import ANSWERS, PAIRS, QRELS
+from noisyir.schemas.reading import SPANS
+from noisyir.schemas.retrieval import BM25_RUN
+from noisyir.stages.reading.confusing import CONFUSING, first_words
+from noisyir.stages.reading.gold_run import GIVEN
+from noisyir.stages.reading.spans import SPANS as STAGE
+from noisyir.stages.retrieval.bm25_index import BM25_INDEX
 from tests.unit.stages.audit_world import table
 from tests.unit.stages.reading_world import CORPUS_ROWS, QRELS_TABLE, QUESTIONS, RUN, TABLES
 

@@ -3,10 +3,11 @@
 import pyarrow as pa
 import pytest
 
-from noisyir.config import InitModelParams, WarmUpParams
 from noisyir.errors import ConfigError
-from noisyir.stages.init_model import INIT_MODEL
-from noisyir.stages.warm_up import WARM_UP
+from noisyir.models.settings import InitModelParams
+from noisyir.stages.training.init_model import INIT_MODEL
+from noisyir.stages.training.train_dpr import WARM_UP
+from noisyir.training.settings import WarmUpParams
 from tests.tiny_models import WORDS, tiny_bert
 
 COUNT = 20

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from noisyir import experiments
-from noisyir.config import Experiment, Runtime
-from noisyir.observe import Silent
-from noisyir.plan import Choice
-from noisyir.runs import Outcome, run_experiment
-from noisyir.store import Store
+from noisyir.app.runs import Outcome, run_experiment
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store
+from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking import open_tracker
 from noisyir.tracking.backend import Backend, connect
 from tests.tiny import SETTINGS, write_beir

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noisyir.app.lookup import find_model
+from noisyir.app.runs import Outcome
 from noisyir.cli import main
-from noisyir.config import PromoteParams
+from noisyir.engine.store import Store
 from noisyir.errors import StoreError
-from noisyir.lookup import find_model
-from noisyir.runs import Outcome
-from noisyir.store import Store
+from noisyir.eval.settings import PromoteParams
 from noisyir.tracking.backend import Backend, connect
 from noisyir.tracking.evaluation import PER_QUERY
 from noisyir.tracking.promote import before, decisions, promote, roll_back

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from noisyir.app.runs import Outcome
+from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 from noisyir.models.bi_encoder import load_bi_encoder
-from noisyir.runs import Outcome
-from noisyir.store import Store
 from noisyir.tracking.backend import connect
 from noisyir.tracking.evaluation import PER_QUERY, recipe
 from noisyir.tracking.kinds import RETRIEVER

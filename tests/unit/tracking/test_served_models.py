@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.builds import Ref, contents_of
-from noisyir.config import InitRankerParams, InitReaderParams, ReadParams
+from noisyir.engine.builds import Ref, contents_of
 from noisyir.models.ranker import initial_ranker, load_ranker
 from noisyir.models.reader import initial_reader
-from noisyir.stages.read import READ
+from noisyir.models.settings import InitRankerParams, InitReaderParams
+from noisyir.reading.settings import ReadParams
+from noisyir.stages.reading.read import READ
 from noisyir.tracking.backend import Backend, exclusive
 from noisyir.tracking.card import Card
 from noisyir.tracking.kinds import RANKER, READER, Kind

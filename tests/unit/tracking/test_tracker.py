@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.config import Experiment
+from noisyir.app.runs import Outcome
+from noisyir.engine.plan import Step
+from noisyir.engine.provenance import git_commit
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, DataError
-from noisyir.pipelines import train_retriever
-from noisyir.plan import Step
-from noisyir.provenance import git_commit
-from noisyir.runs import Outcome
-from noisyir.store import Store
-from noisyir.tables import read_parts
+from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.retrievers import train_retriever
 from noisyir.tracking import Tracker, open_tracker
 from noisyir.tracking.backend import Backend, connect, without_password
 

@@ -16,14 +16,15 @@ import pyarrow as pa
 import torch
 from safetensors.torch import load_file, save_file
 
-from noisyir.config import InitRankerParams, TrainAr2Params
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.ranker import Ranker, initial_ranker
+from noisyir.models.settings import InitRankerParams
 from noisyir.training.ar2 import Material, train_round
 from noisyir.training.batches import Ragged
 from noisyir.training.checkpoint import Checkpoint
 from noisyir.training.lists import Lists
 from noisyir.training.run import Point
+from noisyir.training.settings import TrainAr2Params
 from tests.tiny_models import WORDS, tiny_encoder
 from tests.unit.training.toy import SIZE, Metric, surroundings, toy_held, toy_texts
 

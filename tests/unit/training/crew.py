@@ -9,19 +9,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from noisyir.config import CcrParams, TrainAr2Params, TrainCoTeachingParams, TrainNpcParams, WarmUpParams
 from noisyir.errors import NoisyirError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.tokens import Tokens
+from noisyir.noise.npc_objective import NoisyPairCorrection
+from noisyir.noise.settings import TrainNpcParams
 from noisyir.training.ar2 import RetrieverLearner
 from noisyir.training.batches import TrainingPairs, assemble, draw_negatives
 from noisyir.training.co_teaching import CoTeaching
 from noisyir.training.distributed import World, joined, world
-from noisyir.training.npc import NoisyPairCorrection
 from noisyir.training.objective import Contrastive, Objective
 from noisyir.training.ranker import RankerLearner
 from noisyir.training.regularised import Regularised
 from noisyir.training.run import TrainingRun, train
+from noisyir.training.settings import CcrParams, TrainAr2Params, TrainCoTeachingParams, WarmUpParams
 from noisyir.training.validation import embed_all
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.ar2_world import SETTINGS, material, toy_lists, toy_ranker

@@ -5,16 +5,17 @@ import signal
 from dataclasses import replace
 from pathlib import Path
 
-from noisyir.config import Params, WarmUpParams
+from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
-from noisyir.schemas import CURVES, MODEL
-from noisyir.stage import Job, Stage
-from noisyir.stages.warm_up import write_curves
-from noisyir.stages.warm_up_ranker import surroundings
+from noisyir.schemas.training import CURVES, MODEL
+from noisyir.settings import Params
+from noisyir.stages.training.train_dpr import write_curves
+from noisyir.stages.training.warm_up_ranker import surroundings
 from noisyir.training.distributed import world
 from noisyir.training.launch import in_processes
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import train
+from noisyir.training.settings import WarmUpParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import toy_held, toy_pairs
 

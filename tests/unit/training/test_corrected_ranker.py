@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.config import TrainAr2Params
 from noisyir.training.batches import Ragged
 from noisyir.training.corrected_ranker import CorrectedRankerLearner
 from noisyir.training.lists import ListBatch
 from noisyir.training.ranker import RankerLearner
+from noisyir.training.settings import TrainAr2Params
 from tests.unit.training.ar2_world import SETTINGS, toy_lists, toy_ranker
 from tests.unit.training.toy import SIZE, surroundings
 

@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from noisyir.config import Runtime, WarmUpParams
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Plan
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import run_stage
+from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError, NoisyirError
 from noisyir.models.bi_encoder import load_bi_encoder
-from noisyir.observe import Silent
-from noisyir.plan import Plan
-from noisyir.stage import run_stage
-from noisyir.stages.warm_up import WARM_UP
-from noisyir.tables import read_parts
+from noisyir.stages.training.train_dpr import WARM_UP
+from noisyir.training.settings import WarmUpParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.stages.test_training_stages import CORPUS, NEGATIVES, TABLES
 from tests.unit.training.fragile_stage import FRAGILE, STEPS, FragileParams

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.config import CoTeachingParams, TrainAr2Params, TrainCoTeachingParams, WarmUpParams
 from noisyir.training.ar2 import RetrieverLearner
 from noisyir.training.co_teaching import CoTeaching
 from noisyir.training.objective import Contrastive
 from noisyir.training.ranker import RankerLearner
 from noisyir.training.run import TrainingRun, train
+from noisyir.training.settings import CoTeachingParams, TrainAr2Params, TrainCoTeachingParams, WarmUpParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.ar2_world import SETTINGS, material, toy_ranker
 from tests.unit.training.test_ar2 import BATCH, calm, gradients

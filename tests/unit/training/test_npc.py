@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.config import TrainNpcParams
 from noisyir.losses.dpr import pair_nll
+from noisyir.noise.npc_objective import Detected, NoisyPairCorrection
+from noisyir.noise.settings import TrainNpcParams
 from noisyir.training.batches import Ragged, assemble
-from noisyir.training.npc import Detected, NoisyPairCorrection
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import TrainingRun, train
 from tests.tiny_models import tiny_encoder

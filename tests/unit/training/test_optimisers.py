@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError
 from noisyir.training.optimisers import DenseAdamW, RowAdamW, learning_rate, optimiser_for
+from noisyir.training.settings import WarmUpParams
 from tests.tiny_models import tiny_encoder
 
 HUGE = 1e9

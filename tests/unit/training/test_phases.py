@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.config import WarmUpParams
 from noisyir.training.lists import ListBatches
 from noisyir.training.optimisers import DenseAdamW
 from noisyir.training.phases import Learner, Phases
+from noisyir.training.settings import WarmUpParams
 from tests.unit.training.ar2_world import toy_lists
 from tests.unit.training.toy import SIZE, surroundings
 

@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.config import CcrParams, TrainCoTeachingParams, TrainNpcParams, WarmUpParams
 from noisyir.losses.ccr import ccr
 from noisyir.losses.dpr import masked_log_probs
+from noisyir.noise.npc_objective import NoisyPairCorrection
+from noisyir.noise.settings import TrainNpcParams
 from noisyir.training.batches import assemble
 from noisyir.training.co_teaching import CoTeaching
-from noisyir.training.npc import NoisyPairCorrection
 from noisyir.training.objective import Contrastive, on_device
 from noisyir.training.regularised import Regularised
 from noisyir.training.run import train
+from noisyir.training.settings import CcrParams, TrainCoTeachingParams, WarmUpParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, surroundings, toy_pairs
 

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from noisyir.config import WarmUpParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import train
+from noisyir.training.settings import WarmUpParams
 from noisyir.training.validation import dev_mrr
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import surroundings, toy_held, toy_pairs

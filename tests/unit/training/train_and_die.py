@@ -10,11 +10,11 @@ from pathlib import Path
 
 import torch
 
-from noisyir.config import WarmUpParams
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import Point
 from noisyir.training.run import train as train_model
+from noisyir.training.settings import WarmUpParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import surroundings, toy_held, toy_pairs
 

@@ -1,0 +1,209 @@
+"""Detect wrong training pairs, audit them and clean them: of an experiment, a data set or a file of pairs."""
+
+import json
+import shutil
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from noisyir import experiments
+from noisyir.app.runs import Outcome, run_experiment
+from noisyir.data.pairs import PairsFile
+from noisyir.data.row_files import SUFFIXES
+from noisyir.engine.observe import Observer
+from noisyir.engine.plan import Choice, RunStep
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Pool
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts, stream_parts
+from noisyir.errors import ConfigError, StoreError
+from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.retrievers import audit as pipeline
+from noisyir.tracking import Tracker
+from noisyir.verdicts.apply import Applied, apply
+from noisyir.verdicts.judgements import how_many
+from noisyir.verdicts.settings import AuditParams
+from noisyir.verdicts.sources import FileOfPairs, Source, TableOfPairs
+
+_HOLDS = {"corpus.jsonl": "beir", "train-v1.1.json": "squad"}  # a file that tells a folder's format
+
+
+class Noise(NamedTuple):
+    """The share of wrong pairs, with its interval."""
+
+    rate: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A finished audit: what was found, the files for the data's owner, and the pairs to clean."""
+
+    exp: Experiment
+    store: Store
+    outcome: Outcome
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """One row a pair, the most suspect first."""
+        return read_parts(self.store.fs, self.store.parts(self.outcome.kept["audit"]))
+
+    @property
+    def wrong(self) -> int:
+        """Pairs flagged as wrong."""
+        return pc.sum(pc.equal(self.table["verdict"], "wrong")).as_py() or 0
+
+    @property
+    def judgements(self) -> dict[str, Any] | None:
+        """What judgements by hand said and changed; None without them."""
+        notes: dict[str, Any] | None = self.outcome.results["audit"].meta.notes.get("judgements")
+        return notes
+
+    @cached_property
+    def noise(self) -> Noise:
+        """By the judgements, where there are any, else as detect estimates it."""
+        if judged := self.judgements:
+            return Noise(judged["rate"], judged["low"], judged["high"])
+        ref = self.outcome.results["detect"].meta.ref("noise_estimate")
+        rows = read_parts(self.store.fs, self.store.parts(ref)).to_pylist()
+        last = max(row["epoch"] for row in rows)
+        found = {row["name"]: row["value"] for row in rows if row["epoch"] == last}
+        return Noise(found["rate"], found["rate_low"], found["rate_high"])
+
+    def summary(self, error: float | None = None) -> str:
+        """What was found, for a terminal; error: say how many pairs to judge for the noise rate within it."""
+        confidence = self.exp.detect.confidence
+        lines = [f"\n{self.table.num_rows:,} training pairs, {self.wrong:,} flagged as wrong"]
+        if judged := self.judgements:
+            lines.append(judged["summary"])
+        else:
+            rate, low, high = (f"{value:.1%}" for value in self.noise)
+            lines.append(f"noise rate    {rate} [{low}, {high}] at {confidence:.0%}")
+        if error is not None:
+            lines.append(how_many(self.noise.rate, error, confidence, self.table.num_rows))
+        if "audit_negatives" in self.outcome.results:
+            lines.append(_suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
+        return "\n".join(lines)
+
+    def write(self, folder: Path) -> list[str]:
+        """Put the audit's files and its table into a folder, those of an earlier one giving way; their names."""
+        made = self.store.folder(self.outcome.kept["audit_files"])
+        names = {path.name for path in made.iterdir()}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                shutil.copyfile(made / name, folder / name)
+            pq.write_table(self.table, folder / "audit.parquet")
+        except OSError as error:
+            raise StoreError(f"cannot write to the folder {folder}, choose another --out: {error}") from error
+        return [name for name in files_of(self.exp) if name in names | {"audit.parquet"}]
+
+    def apply(self, folder: Path) -> Applied:
+        """Write the cleaned pairs and a log of what was changed.  DataError when they are there already."""
+        return apply(self.table, self._source(), folder, relabel=self.exp.repair.relabel)
+
+    def _source(self) -> Source:
+        """The user's file, or the data set's training pairs with the noise put in."""
+        exp, store, results = self.exp, self.store, self.outcome.results
+        if exp.data.dataset == "pairs":
+            return FileOfPairs(PairsFile.open(exp.data.path, exp.data.corpus, exp.data.columns))
+        noisy, corpus = results["corrupt"].meta.ref("noisy_pairs"), results["ingest"].meta.ref("corpus")
+        pairs = read_parts(store.fs, store.parts(noisy))
+        documents = stream_parts(store.fs, store.parts(corpus), ("doc_id", "title", "text"), 65536)
+        return TableOfPairs.of(pairs, self.table, documents, exp.name)
+
+
+def audit(
+    exp: Experiment,
+    *,
+    store: Store,
+    runtime: Runtime,
+    tracker: Tracker,
+    observer: Observer,
+    run_step: RunStep | None = None,
+    elsewhere: Collection[Pool] = (),
+) -> Audited:
+    """Judge the experiment's training pairs; `run_step` and `elsewhere` as in `noisyir.app.runs`."""
+    outcome = run_experiment(
+        exp, Choice(), store=store, runtime=runtime, tracker=tracker, observer=observer, run_step=run_step,
+        pipeline=pipeline, elsewhere=elsewhere,
+    )  # fmt: skip
+    return Audited(exp, store, outcome)
+
+
+def experiment_of(
+    data: str,
+    overrides: Sequence[str] = (),
+    *,
+    corpus: str | None = None,
+    model: str | None = None,
+    sample: int | None = None,
+    judgements: str | None = None,
+) -> Experiment:
+    """The experiment whose audit is asked for.
+
+    data: an experiment's name or file, a data set's folder, or a file of pairs, whose documents may lie in `corpus`.
+    model: judges instead of small ones trained on the data.  ConfigError when it is none of these.
+    """
+    overrides = list(overrides)
+    if sample is not None:
+        overrides.append(f"audit.sample={sample}")
+    if judgements is not None:
+        overrides.append(f"audit.judgements={json.dumps(judgements)}")
+    if model:
+        overrides.append(f"model.weights={json.dumps(model)}")
+    exp = _named(data, corpus, overrides)
+    changes: dict[str, Any] = {"audit": exp.audit or AuditParams()}
+    if model:  # a trained model scores the pairs itself, instead of small ones trained on their folds
+        changes["detectors"] = {name: params.model_copy(update={"folds": 0}) for name, params in exp.detectors.items()}
+    return exp.model_copy(update=changes)
+
+
+def files_of(exp: Experiment) -> list[str]:
+    """Names of the files that an audit may write."""
+    sample = ["sample.csv"] if exp.audit and exp.audit.sample else []
+    return ["audit.html", "audit.csv", "audit.parquet", *sample, "negatives.csv", "extra_positives.jsonl"]
+
+
+def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
+    """ConfigError where the files would take the place of the judgements, which are someone's work."""
+    given = exp.audit and exp.audit.judgements
+    if given and Path(given).resolve() in [(folder / name).resolve() for name in files_of(exp)]:
+        raise ConfigError(f"the judgements in {given} would be overwritten: choose another --out, or move them")
+
+
+def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experiment:
+    path = Path(data)
+    if corpus and (path.is_dir() or not _is_file_of_pairs(path)):
+        raise ConfigError(f"--corpus belongs to a file of pairs ({', '.join(SUFFIXES)}), which {data} is not: drop it")
+    if path.is_dir():
+        dataset = next((known for name, known in _HOLDS.items() if (path / name).exists()), None)
+        if dataset is None:
+            raise ConfigError(f"{data} is a folder of no known format: it holds none of {', '.join(_HOLDS)}")
+    elif data in experiments.names() or path.suffix in (".yaml", ".yml"):
+        return experiments.load(data, overrides)
+    elif _is_file_of_pairs(path):
+        dataset = "pairs"
+    else:
+        raise ConfigError(
+            f"{data!r} is no experiment ({', '.join(experiments.names())}), no folder of a data set, and no file of "
+            f"pairs ({', '.join(SUFFIXES)})"
+        )
+    settings = {"name": path.name.split(".")[0], "data": {"dataset": dataset, "path": data, "corpus": corpus}}
+    return experiments.from_settings(settings, overrides)
+
+
+def _is_file_of_pairs(path: Path) -> bool:
+    return path.name.removesuffix(".gz").endswith(SUFFIXES)
+
+
+def _suspects(counts: dict[str, Any]) -> str:
+    drawn = "" if counts["used"] is None else f"; {counts['used']:,} of them drawn as negatives"
+    return f"candidates    {counts['judged']:,} for negatives judged, {counts['against']:,} not kept by a judge{drawn}"

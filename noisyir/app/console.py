@@ -1,0 +1,173 @@
+"""What the command line prints: live progress on a terminal, plain lines elsewhere, and the tables at the end."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from noisyir.app.runs import Outcome
+from noisyir.costs.forecast import Line, grouped, totals
+from noisyir.costs.nodes import Sizes
+from noisyir.costs.rates import Machine
+from noisyir.costs.table import HEADINGS, forecast_row, totals_lines
+from noisyir.engine.builds import Meta
+from noisyir.engine.observe import Observer, Silent
+from noisyir.engine.plan import Forecast, Step
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
+from noisyir.pipelines.experiment import Experiment
+from noisyir.report.detection import detection_rows
+from noisyir.report.published import published_rows
+from noisyir.report.settings import PublishedParams
+from noisyir.report.summary import summary_rows
+
+_NEVER_FOLDS = 200  # columns: a table is as wide as it needs to be, up to this
+
+
+@contextmanager
+def observer_for(stream: TextIO) -> Iterator[Observer]:
+    """An observer that shows a live display on a terminal and writes plain lines to anything else."""
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        yield Lines(console)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TextColumn("{task.fields[unit]}"), TimeElapsedColumn(), console=console) as bars:
+        yield Live(bars)
+
+
+class Lines(Silent):
+    """One line when a stage starts, one when it ends."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def started(self, step: Step) -> None:
+        """Say what starts."""
+        self.console.print(f"  {step.name} ...")
+
+    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
+        """Say what is there, how large it is and how long it took."""
+        counts = {name: meta.artifacts[name].rows for name in step.stage.writes}
+        rows = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count is not None)
+        took = "cached" if cached else f"{meta.seconds:.1f} s"
+        self.console.print(f"  {step.name:<20} {took:>8}  {rows}")
+
+
+class Live(Lines):
+    """A moving bar for each stage at work, and a line above them for each one done."""
+
+    def __init__(self, bars: Progress) -> None:
+        super().__init__(bars.console)
+        self.bars = bars
+        self._bars: dict[str, TaskID] = {}
+
+    def started(self, step: Step) -> None:
+        """Show a bar for the stage."""
+        self._bars[step.name] = self.bars.add_task(step.name, total=None, unit="")
+
+    def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
+        """Move the stage's bar."""
+        self.bars.update(self._bars[step.name], completed=done, total=total, unit=unit)
+
+    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
+        """Turn the bar into a line."""
+        self._remove(step)
+        super().finished(step, meta, cached)
+
+    def failed(self, step: Step, error: BaseException) -> None:
+        """Take the bar away; the error is told at the end."""
+        self._remove(step)
+
+    def _remove(self, step: Step) -> None:
+        if (bar := self._bars.pop(step.name, None)) is not None:
+            self.bars.remove_task(bar)
+
+
+def stdout_console() -> Console:
+    """Standard output: as wide as the terminal, and wide enough not to fold tables in a file or a pipe."""
+    console = Console(highlight=False, soft_wrap=True)
+    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_NEVER_FOLDS)
+
+
+def print_forecast(states: Sequence[Forecast]) -> None:
+    """The table of a bench's dry run."""
+    table = Table("stage", "state", "key", "pool", box=None)
+    colours = {"cached": "green", "would run": "yellow", "not chosen": "dim"}
+    for entry in states:
+        state = f"[{colours[entry.state]}]{entry.state}[/]"
+        table.add_row(entry.step.name, state, entry.step.key[:12], entry.step.stage.pool)
+    stdout_console().print(table)
+
+
+def print_costs(exp: Experiment, lines: Sequence[Line], sizes: Sizes | None, machine: Machine) -> None:
+    """The table of a dry run: a row for each step, or for one of all rounds, then what it comes to."""
+    console = Console(highlight=False, soft_wrap=True, width=_NEVER_FOLDS)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in HEADINGS:
+        right = heading not in ("stage", "key", "", "from")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    for group in grouped(lines):
+        style = {"cached": "green", "not chosen": "dim"}.get(group.lines[0].entry.state, "")
+        table.add_row(*forecast_row(group), style=style)
+    console.print(table)
+    console.print()
+    if sizes and sizes.declared:
+        said = f" ({exp.expected.source})" if exp.expected.source else ""
+        console.print(f"{'sizes':<12}expected ones{said}: the data has not been read", markup=False)
+    for line in totals_lines(totals(lines), machine, sizes):
+        console.print(line, markup=False)
+    for entry in exp.published:
+        what = f"{entry.system} {entry.split} {entry.measure} {entry.value:.3f}"
+        console.print(f"{'published':<12}{what}: {entry.source}", markup=False)
+
+
+def print_absences(absences: Iterable[str]) -> None:
+    """What a plan was made without; its keys are marked ?."""
+    console = Console(highlight=False, soft_wrap=True)
+    for said in absences:
+        console.print(f"{'not there':<12}{said}", markup=False)
+
+
+def print_outcome(outcome: Outcome, store: Store, published: Sequence[PublishedParams] = ()) -> None:
+    """The end of a run: result table, where things are, and what to type next."""
+    console = stdout_console()
+    console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
+    if "comparison" in outcome.kept:
+        console.print()
+        comparison = _kept(store, outcome, "comparison")
+        console.print(_table(summary_rows(comparison)))
+        if rows := published_rows(comparison, published):
+            console.print("\npublished beside measured")
+            console.print(_table(rows))
+    if "detection" in outcome.kept:
+        console.print("\nwrong pairs found")
+        console.print(_table(detection_rows(_kept(store, outcome, "detection"))))
+    console.print()
+    for page, artifact in {"report": "report", "audit": "audit_files"}.items():
+        if artifact in outcome.kept:
+            console.print(f"{page:<11} {store.folder(outcome.kept[artifact]) / f'{page}.html'}")
+    for name, value in outcome.facts.items():
+        console.print(f"{name:<11} {value}")
+    if "model" in outcome.kept:
+        console.print(f"\nnext        noisyir search {outcome.experiment} 'your question'")
+        console.print(f"            noisyir export {outcome.experiment} --to my-model")
+        console.print(f"            noisyir trace {outcome.experiment}")
+
+
+def _kept(store: Store, outcome: Outcome, name: str) -> pa.Table:
+    return read_parts(store.fs, store.parts(outcome.kept[name]))
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Table:
+    """The first row is the heading; all columns but the first are numbers."""
+    table = Table(box=None, pad_edge=False)
+    for number, heading in enumerate(rows[0]):
+        table.add_column(heading, justify="left" if number == 0 else "right")
+    for row in rows[1:]:
+        table.add_row(*row)
+    return table

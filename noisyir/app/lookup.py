@@ -1,0 +1,129 @@
+"""What a name on the command line stands for: a stage, an experiment, a key or a registered model."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.store import Store
+from noisyir.errors import StoreError
+
+
+def find_build(store: Store, name: str) -> Meta:
+    """The build that `name` means: a stage (its newest build), the start of a key, or an experiment (its model).
+
+    StoreError, with what to type instead, when nothing or more than one key matches.
+    """
+    builds = store.all_builds()
+    if of_stage := [meta for meta in builds if meta.stage == name]:
+        return of_stage[-1]
+    if (kept := _kept_by_run(store, name, "model")) is not None:
+        return kept
+    with_key = {meta.key: meta for meta in builds if meta.key.startswith(name.split("/")[-1])}
+    if len(with_key) == 1:
+        return next(iter(with_key.values()))
+    found = f"{len(with_key)} builds" if with_key else "no experiment that has run, no stage and no key"
+    raise StoreError(f"{name!r} matches {found} in {store.url}; list them: noisyir ls")
+
+
+def find_model(store: Store, name: str) -> Ref:
+    """The model that `name` means, as `find_build`, or a registered one by `models:/NAME@ALIAS` or `/VERSION`."""
+    if name.startswith("models:/"):
+        return _registered_model(store, name)
+    meta = find_build(store, name)
+    if "model" not in meta.artifacts:
+        raise StoreError(f"{name!r} is a build of {meta.stage}, which holds no model; list the builds: noisyir ls")
+    return meta.ref("model")
+
+
+def find_confidences(store: Store, name: str) -> Meta:
+    """The trained reader that `name` means: the one that an experiment's run kept, or a build as `find_build` knows it.
+
+    StoreError where it has no confidences.
+    """
+    kept = _kept_by_run(store, name, "reader")
+    meta = find_build(store, name) if kept is None else kept
+    if "confidences" not in meta.artifacts or not meta.artifacts["confidences"].rows:
+        raise StoreError(
+            f"{name!r} is a build of {meta.stage} without confidences, which only readers of CDS methods have: let "
+            "one be the last of reader.methods, or name its build's key: noisyir ls"
+        )
+    return meta
+
+
+def _registered_model(store: Store, uri: str) -> Ref:
+    """The artifact that a registered retriever was made from, with the very bytes that were registered."""
+    from noisyir.tracking.registry import registered
+
+    found = registered(uri, store.home)
+    what = f"{uri} is {found.name} v{found.version}"
+    for meta in store.all_builds():
+        for artifact, contents in meta.artifacts.items():
+            if contents.digest == found.digest:
+                if artifact != "model":
+                    raise StoreError(f"{what}, a {artifact}; only a retriever can be searched with or exported")
+                return meta.ref("model")
+    raise StoreError(
+        f"{what}, whose artifact {found.key[:12]} is no longer in {store.url}: run its experiment again, "
+        f"noisyir run {found.experiment} --to index, or take MLflow's copy: mlflow.pyfunc.load_model({uri!r})"
+    )
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """What a model is searched with: an index, the vectors in it, and the corpus that they are of."""
+
+    index: Meta
+    vectors: Meta
+
+    @property
+    def corpus(self) -> Ref:
+        """The corpus whose rows the index counts."""
+        return dict(self.vectors.input_refs())["corpus"]
+
+    @property
+    def model(self) -> Ref:
+        """The model that made the vectors."""
+        return dict(self.vectors.input_refs())["model"]
+
+
+def indexes(builds: Sequence[Meta]) -> Iterator[Indexed]:
+    """Every index of documents among these builds, oldest first, that the builds hold the vectors of; newest first."""
+    by_name = {(meta.stage, meta.key, meta.build): meta for meta in builds}
+    for index in reversed(builds):
+        of = dict(index.input_refs()).get("doc_vectors") if "index" in index.artifacts else None
+        if of and (vectors := by_name.get((of.stage, of.key, of.build))):
+            yield Indexed(index, vectors)
+
+
+def newest_index(store: Store, model: Ref) -> Indexed:
+    """The newest index over vectors that `model` made, refreshed or not.  StoreError when it was not indexed."""
+    found = (indexed for indexed in indexes(store.all_builds()) if indexed.model.digest == model.digest)
+    if (newest := next(found, None)) is not None:
+        return newest
+    raise StoreError(f"the model {model.key[:12]} has no index in {store.url}: run its experiment --to index first")
+
+
+def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
+    """(index, corpus) to search with `model`, as `newest_index` finds them."""
+    found = newest_index(store, model)
+    return found.index.ref("index"), found.corpus
+
+
+def experiment_of(store: Store, model: Ref) -> str | None:
+    """The experiment whose newest run kept this model; None where no record tells."""
+    for run in store.runs():
+        step = run["steps"].get(run.get("kept", {}).get("model"))
+        if step and (step["key"], step["build"]) == (model.key, model.build):
+            return str(run["experiment"])
+    return None
+
+
+def _kept_by_run(store: Store, experiment: str, result: str) -> Meta | None:
+    """The build that the experiment's newest finished run with this result kept; None where there is none."""
+    for run in store.runs():
+        if run["experiment"] == experiment and run["status"] == "done":
+            kept = run.get("kept", {"model": "warm_up"})  # what a run kept before its record said so
+            step = run["steps"].get(kept.get(result))
+            if step and step["build"]:
+                return next(meta for meta in store.builds(step["stage"], step["key"]) if meta.build == step["build"])
+    return None

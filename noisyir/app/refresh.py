@@ -1,0 +1,132 @@
+"""New documents for a trained model: only what is new is encoded and indexed."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from noisyir.app.lookup import Indexed, experiment_of, find_model, newest_index
+from noisyir.app.runs import Outcome, run_steps
+from noisyir.engine.builds import Meta
+from noisyir.engine.observe import Observer
+from noisyir.engine.plan import Choice, Plan, RunStep
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Pool, Stage
+from noisyir.engine.store import Store
+from noisyir.errors import DataError, StoreError
+from noisyir.pipelines.settings import RefreshCorpusParams
+from noisyir.retrieval.settings import EncodeParams, ExtendIndexParams, IndexParams
+from noisyir.settings import Params
+from noisyir.stages.data.join_corpus import JOIN_CORPUS
+from noisyir.stages.retrieval.encode import ENCODE
+from noisyir.stages.retrieval.encode_new import ENCODE_NEW
+from noisyir.stages.retrieval.extend_index import EXTEND_INDEX
+from noisyir.stages.retrieval.index import INDEX
+from noisyir.tracking import Tracker
+
+P = TypeVar("P", bound=Params)
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """A run, and what became of documents, vectors and index, as the stages' notes have it."""
+
+    outcome: Outcome
+
+    @property
+    def counts(self) -> dict[str, dict[str, Any]]:
+        """Documents added, replaced, removed and kept; texts encoded and reused; vectors added and kept."""
+        notes = {name: result.meta.notes for name, result in self.outcome.results.items()}
+        return {
+            "documents": notes["join_corpus"]["documents"],
+            "vectors": notes["encode_new"]["texts"],
+            "index": notes["extend_index"]["index"],
+        }
+
+    def lines(self) -> dict[str, str]:
+        """The counts as lines for a person, by subject."""
+        documents, vectors, index = self.counts.values()
+        parts = [f"{documents[name]:,} {name}" for name in ("added", "replaced", "removed", "kept")]
+        if documents["unknown_removals"]:
+            parts.append(f"{documents['unknown_removals']:,} of --remove not in the corpus")
+        added = f"{index['added']:,} vectors added to {index['kept']:,}"
+        return {
+            "documents": ", ".join(parts),
+            "vectors": f"{vectors['encoded']:,} encoded, {vectors['reused']:,} reused",
+            "index": f"built anew: {index['built_anew']}" if index["built_anew"] else added,
+        }
+
+
+def refresh_corpus(
+    settings: RefreshCorpusParams,
+    *,
+    store: Store,
+    runtime: Runtime,
+    tracker: Tracker,
+    observer: Observer,
+    run_step: RunStep | None = None,
+    elsewhere: Collection[Pool] = (),
+) -> Refreshed:
+    """Bring the newest index of a model up to date; `run_step` and `elsewhere` as in `noisyir.app.runs`.
+
+    The same documents again, on top of what they were joined with, are cached and change nothing.  Two refreshes of a
+    model on one machine run one after the other, so that the second builds upon the first.
+    """
+    model = find_model(store, settings.model)
+    name = f"refresh-{experiment_of(store, model) or model.key[:12]}"
+    with store.lock("refresh", model.key):
+        plan = plan_of(settings, store, newest_index(store, model))
+        outcome = run_steps(
+            plan, Choice(), name=name, settings=settings, store=store, runtime=runtime, tracker=tracker,
+            observer=observer, run_step=run_step, elsewhere=elsewhere,
+        )  # fmt: skip
+    return Refreshed(outcome)
+
+
+def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Plan:
+    """Join, encode what is new, and index it, with the settings that the earlier vectors and index were made with."""
+    raw = JOIN_CORPUS.digests(settings.data)
+    earlier = _before(store, newest, raw)
+    encode = _settings_of(earlier.vectors, EncodeParams, ENCODE, ENCODE_NEW)
+    index = _settings_of(earlier.index, IndexParams, INDEX, EXTEND_INDEX)
+    plan = Plan(earlier.index.seed or 0)
+    joined = plan.add(JOIN_CORPUS, settings.data, corpus=earlier.corpus)
+    if not raw.items() <= plan.steps[-1].inputs.items():
+        raise DataError("the new documents changed while they were read: refresh again")
+    vectors = plan.add(ENCODE_NEW, encode, model=earlier.model, earlier=earlier.vectors.ref("doc_vectors"), **joined)
+    extended = plan.add(
+        EXTEND_INDEX,
+        ExtendIndexParams(**index.model_dump(), rebuild=settings.rebuild),
+        earlier=earlier.index.ref("index"),
+        row_origins=joined["row_origins"],
+        **vectors,
+    )
+    plan.keep(index=extended["index"], corpus=joined["corpus"])
+    return plan
+
+
+def _before(store: Store, newest: Indexed, raw: Mapping[str, str]) -> Indexed:
+    """What to refresh: the newest, or what was there before these very documents came in, so that nothing is new."""
+    joined = store.meta(newest.corpus)
+    if newest.index.stage != EXTEND_INDEX.name or joined.stage != JOIN_CORPUS.name:
+        return newest
+    if {name: value for name, value in joined.inputs.items() if isinstance(value, str)} != raw:
+        return newest
+    index, vectors = (dict(meta.input_refs())["earlier"] for meta in (newest.index, newest.vectors))
+    return Indexed(store.meta(index), store.meta(vectors))
+
+
+def _settings_of(meta: Meta, params: type[P], *stages: Stage) -> P:
+    """The settings of a build that is built upon.  StoreError when it is of a version that is not made any more."""
+    known = {stage.name: stage.version for stage in stages}
+    try:
+        if known.get(meta.stage) == meta.version:
+            settings = {name: value for name, value in meta.params.items() if name in params.model_fields}
+            return params.model_validate(settings)
+    except ValidationError:
+        pass
+    raise StoreError(
+        f"{meta.stage} {meta.key[:12]} was made by another version of noisyir and is not built upon: "
+        "run its experiment --to index again"
+    )

@@ -1,0 +1,192 @@
+"""One run of a pipeline: execute the plan, track and register it, and keep a record that `gc` and `ls --runs` read."""
+
+import socket
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from noisyir.engine.builds import Ref
+from noisyir.engine.observe import Observer, Several
+from noisyir.engine.parallel import execute_side_by_side
+from noisyir.engine.plan import Choice, Plan, RunStep, Step, execute, failed_step, forecast
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Pool, Result
+from noisyir.engine.store import Store
+from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.readers import pipeline_of
+from noisyir.settings import Params
+from noisyir.tracking import Tracker
+
+RUN_LOCK = "run"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did and made.  `facts` name the registered version and the MLflow run, where there are any."""
+
+    experiment: str
+    results: Mapping[str, Result]
+    kept: Mapping[str, Ref]
+    facts: Mapping[str, str]
+
+    @property
+    def executed(self) -> int:
+        """Steps that ran."""
+        return sum(not result.cached for result in self.results.values())
+
+    @property
+    def cached(self) -> int:
+        """Steps whose artifacts were in the store already."""
+        return len(self.results) - self.executed
+
+
+def run_experiment(
+    exp: Experiment,
+    choice: Choice,
+    *,
+    store: Store,
+    runtime: Runtime,
+    tracker: Tracker,
+    observer: Observer,
+    run_step: RunStep | None = None,
+    pipeline: Callable[[Experiment], Plan] = pipeline_of,
+    elsewhere: Collection[Pool] = (),
+) -> Outcome:
+    """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here).
+
+    elsewhere: pools whose stages run on other machines, so that what they need is not looked for on this one.
+    """
+    return run_steps(
+        pipeline(exp), choice, name=exp.name, settings=exp, store=store, runtime=runtime, tracker=tracker,
+        observer=observer, run_step=run_step, elsewhere=elsewhere,
+    )  # fmt: skip
+
+
+def run_steps(
+    plan: Plan,
+    choice: Choice,
+    *,
+    name: str,
+    settings: Params,
+    store: Store,
+    runtime: Runtime,
+    tracker: Tracker,
+    observer: Observer,
+    run_step: RunStep | None = None,
+    elsewhere: Collection[Pool] = (),
+) -> Outcome:
+    """Run a plan that is there as `run_experiment` does; the record calls it `name`."""
+    both = Several([observer, tracker])
+
+    def steps() -> dict[str, Result]:
+        if run_step:
+            return execute(plan, choice, store, run_step, runtime.steps_at_once)
+        return execute_side_by_side(plan, choice, store, runtime, both)
+
+    return run_plan(
+        plan, choice, steps, name=name, settings=settings, store=store, tracker=tracker, elsewhere=elsewhere
+    )
+
+
+def run_plan(
+    plan: Plan,
+    choice: Choice,
+    steps: Callable[[], dict[str, Result]],
+    *,
+    name: str,
+    settings: Params,
+    store: Store,
+    tracker: Tracker,
+    elsewhere: Collection[Pool] = (),
+) -> Outcome:
+    """Check what can be checked, call `steps`, which runs the chosen ones, and keep a record, whatever comes of it."""
+    record = _Record(store, name, settings, plan, choice, tracker.tags)
+    with store.lock(RUN_LOCK, record.id):  # who finds it free knows that a run that has no end was killed
+        record.write("running", {}, {})
+        try:
+            _check_ready(plan, choice, store, elsewhere)
+            results = steps()
+            kept = {
+                name: results[output.step].meta.ref(output.artifact)
+                for name, output in plan.results.items()
+                if output.step in results
+            }
+            nothing_new = all(result.cached for result in results.values()) and not tracker.run_id(begin=False)
+            facts = (nothing_new and record.earlier_facts()) or tracker.finish(store, kept)
+        except BaseException as error:
+            record.write("failed", {}, {"error": str(error) or type(error).__name__}, failed_in=failed_step(error))
+            tracker.abort(error)
+            raise
+        record.write("done", results, facts)
+    return Outcome(name, results, kept, facts)
+
+
+def _check_ready(plan: Plan, choice: Choice, store: Store, elsewhere: Collection[Pool]) -> None:
+    """Fail before the first stage rather than after hours: ask every stage that would run here whether it can."""
+    for entry in forecast(plan, choice, store):
+        if entry.state == "would run" and entry.step.stage.ready and entry.step.stage.pool not in elsewhere:
+            entry.step.stage.ready(entry.step.params)
+
+
+@dataclass
+class _Record:
+    """`.runs/<time>-<name>.json`: which builds a run used, so that they are kept, and what came of it."""
+
+    store: Store
+    name: str
+    settings: Params
+    plan: Plan
+    choice: Choice
+    tags: Mapping[str, str]
+    began: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @property
+    def id(self) -> str:
+        """The record's name, and the run's in every log line."""
+        return f"{self.began:%Y%m%dT%H%M%S%f}-{self.name}"
+
+    def write(
+        self, status: str, results: Mapping[str, Result], facts: Mapping[str, str], failed_in: str | None = None
+    ) -> None:
+        selected = self.choice.selected(self.plan)
+        self.store.record_run(
+            self.id,
+            {
+                "id": self.id,
+                "experiment": self.name,
+                "settings": self.settings.model_dump(mode="json"),
+                "status": status,
+                "began": self.began.isoformat(),
+                "seconds": round((datetime.now(UTC) - self.began).total_seconds(), 3),
+                "host": socket.gethostname(),
+                "steps": {
+                    step.name: _described(step, results.get(step.name))
+                    for step in self.plan.steps
+                    if step.name in selected
+                },
+                "failed_in": failed_in,
+                "kept": {name: output.step for name, output in self.plan.results.items()},
+                "facts": dict(facts),
+                "tags": dict(self.tags),
+            },
+        )
+
+    def earlier_facts(self) -> dict[str, str]:
+        """What an earlier run of the very same steps registered: nothing is registered twice."""
+        keys = {step.key for step in self.plan.steps}
+        for run in self.store.runs():
+            if run["status"] == "done" and run["facts"] and {s["key"] for s in run["steps"].values()} == keys:
+                return dict(run["facts"])
+        return {}
+
+
+def _described(step: Step, result: Result | None) -> dict[str, Any]:
+    """A step in a run's record; `cached` is None, and there are no build and seconds, until the run is done."""
+    return {
+        "stage": step.stage.name,
+        "key": step.key,
+        "build": result.meta.build if result else None,
+        "cached": result.cached if result else None,
+        "seconds": result.meta.seconds if result else None,
+    }

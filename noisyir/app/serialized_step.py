@@ -1,0 +1,52 @@
+"""A step on its way to another machine: all that a worker needs to run it, without the pipeline that it belongs to."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from noisyir.engine.builds import Ref
+from noisyir.engine.plan import Step, key_of
+from noisyir.engine.stage import Inputs
+from noisyir.errors import ConfigError
+from noisyir.settings import Params
+from noisyir.stages import stage_named
+
+_TWO_VERSIONS = "this worker and the sender have other versions of noisyir; bring both to one"
+
+
+class SentStep(Params):
+    """A step with its inputs resolved, as JSON.
+
+    Labelled inputs are a list, for the order of labels has a meaning, and a database may sort the names of an object.
+    """
+
+    name: str
+    stage: str
+    params: dict[str, Any]
+    seed: int | None
+    inputs: dict[str, str | Ref | tuple[tuple[str, Ref], ...]]
+    key: str
+
+    @classmethod
+    def of(cls, step: Step, inputs: Inputs) -> "SentStep":
+        """The step with these inputs."""
+        listed = {name: tuple(value.items()) if isinstance(value, Mapping) else value for name, value in inputs.items()}
+        params = step.params.model_dump(mode="json")
+        return cls(name=step.name, stage=step.stage.name, params=params, seed=step.seed, inputs=listed, key=step.key)
+
+    def open(self) -> tuple[Step, Inputs]:
+        """The step, by this machine's code, and its inputs.  ConfigError where that is not what was sent."""
+        stage = stage_named(self.stage)
+        try:
+            params = stage.params.model_validate(self.params)
+        except ValidationError as error:
+            wrong = ".".join(map(str, error.errors()[0]["loc"]))
+            raise ConfigError(f"{self.name} has a bad setting {wrong}; {_TWO_VERSIONS}") from error
+        inputs = {name: dict(value) if isinstance(value, tuple) else value for name, value in self.inputs.items()}
+        key = key_of(stage, params, self.seed, inputs)
+        if key != self.key:
+            raise ConfigError(
+                f"{self.name} has the key {key[:12]} here, and {self.key[:12]} for the sender; {_TWO_VERSIONS}"
+            )
+        return Step(self.name, stage, params, self.seed, {}, key), inputs

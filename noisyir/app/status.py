@@ -1,0 +1,101 @@
+"""What ran lately, what failed and where to look, how long stages take and how often they are reused."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+
+from noisyir.app.runs import RUN_LOCK
+from noisyir.engine.store import Store
+
+State = Literal["done", "failed", "running", "killed", "unknown"]
+
+
+@dataclass(frozen=True)
+class RunState:
+    """One pipeline run.
+
+    state: `killed` where its process is gone without having ended the run; `unknown` where that was on another host.
+    failed_in: the step that raised.  seconds: until it ended, or until its record was last written.
+    """
+
+    id: str
+    experiment: str
+    began: datetime
+    state: State
+    seconds: float
+    built: int
+    cached: int
+    failed_in: str | None
+    error: str | None
+    page: str | None
+    facts: Mapping[str, str]
+
+
+@dataclass
+class StageRate:
+    """How often a stage was built and how often reused in some runs, and the seconds of its builds."""
+
+    stage: str
+    built: int = 0
+    cached: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    @property
+    def hit_rate(self) -> float:
+        """The share of its steps that were in the store already."""
+        return self.cached / (self.built + self.cached)
+
+
+def run_states(store: Store, host: str, since: datetime) -> list[RunState]:
+    """The runs that began at or after `since`, newest first, as seen from `host`."""
+    return [_state(store, host, run) for run in _since(store, since)]
+
+
+def stage_rates(store: Store, since: datetime) -> list[StageRate]:
+    """One row a stage, for the finished runs that began at or after `since`, the longest in all first."""
+    rates: dict[str, StageRate] = {}
+    for run in _since(store, since):
+        for step in run["steps"].values():
+            if step["cached"] is not None:
+                rate = rates.setdefault(step["stage"], StageRate(step["stage"]))
+                rate.cached += step["cached"]
+                rate.built += not step["cached"]
+                if not step["cached"] and step.get("seconds") is not None:
+                    rate.seconds.append(step["seconds"])
+    return sorted(rates.values(), key=lambda rate: (-sum(rate.seconds), rate.stage))
+
+
+def hours_ago(hours: float) -> datetime:
+    """That many hours before now."""
+    return datetime.now(UTC) - timedelta(hours=hours)
+
+
+def _since(store: Store, since: datetime) -> Iterable[dict[str, Any]]:
+    return [run for run in store.runs() if datetime.fromisoformat(run["began"]) >= since]
+
+
+def _state(store: Store, host: str, run: Mapping[str, Any]) -> RunState:
+    began = datetime.fromisoformat(run["began"])
+    id_ = run.get("id") or f"{began:%Y%m%dT%H%M%S%f}-{run['experiment']}"
+    steps = [step["cached"] for step in run["steps"].values()]
+    return RunState(
+        id=id_,
+        experiment=run["experiment"],
+        began=began,
+        state=_living(store, host, run, id_) if run["status"] == "running" else run["status"],
+        seconds=run["seconds"],
+        built=steps.count(False),
+        cached=steps.count(True),
+        failed_in=run.get("failed_in"),
+        error=run["facts"].get("error"),
+        page=run.get("tags", {}).get("flow_run_url"),
+        facts={name: value for name, value in run["facts"].items() if name != "error"},
+    )
+
+
+def _living(store: Store, host: str, run: Mapping[str, Any], id_: str) -> State:
+    """A run holds its lock while it lives; a lock is seen on the machine that holds it only."""
+    if run.get("host") != host:
+        return "unknown"
+    return "running" if store.is_locked(RUN_LOCK, id_) else "killed"

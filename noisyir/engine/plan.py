@@ -1,0 +1,304 @@
+"""A plan is a pipeline written down before anything runs: its steps, their keys, and what depends on what.
+
+A pipeline adds its steps to a `Plan`; the local engine, the Prefect flow and the dry run all work from that one list,
+so the graph is stated once and choosing part of it (`--to`, `--only`) is done once.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
+from contextlib import suppress
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from threading import Thread
+from types import MappingProxyType
+from typing import Any, Literal, TypeVar
+
+from noisyir.engine.builds import Meta, Ref, canonical_json
+from noisyir.engine.stage import Inputs, Result, Stage, recorded
+from noisyir.engine.store import Store
+from noisyir.errors import ConfigError, StoreError
+from noisyir.settings import Params
+
+
+@dataclass(frozen=True)
+class Output:
+    """An artifact that a step will have written: known by its key before it exists."""
+
+    step: str
+    stage: str
+    key: str
+    artifact: str
+
+
+T = TypeVar("T")
+Outputs = Mapping[str, Output]
+PlannedInputs = Mapping[str, str | Ref | Output | Mapping[str, Output]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a stage in a plan.  `name` is the stage's, with `@label` where a pipeline calls it repeatedly."""
+
+    name: str
+    stage: Stage
+    params: Params
+    seed: int | None
+    inputs: PlannedInputs
+    key: str
+
+    def outputs_needed(self) -> Iterator[Output]:
+        """The earlier steps' outputs that this step reads."""
+        for value in self.inputs.values():
+            if isinstance(value, Output):
+                yield value
+            elif isinstance(value, Mapping):
+                yield from value.values()
+
+
+@dataclass
+class Plan:
+    """The steps of one pipeline, in an order in which they can run.
+
+    seed: of the steps added from now on.
+    """
+
+    seed: int
+    steps: list[Step] = field(default_factory=list)
+    results: dict[str, Output] = field(default_factory=dict)
+
+    def add(
+        self,
+        stage: Stage,
+        params: Params,
+        label: str = "",
+        /,
+        **inputs: str | Ref | Output | Mapping[str, Output] | None,
+    ) -> Outputs:
+        """Add a call of `stage`; None leaves an optional input out.  Returns its outputs by artifact name.
+
+        A Ref is an artifact that is in the store already, such as a model that an earlier run trained.
+        A call that the plan has already, under whatever label, is not added again: its outputs come back.
+        """
+        given = {name: value for name, value in inputs.items() if value is not None}
+        _check_inputs(stage, given)
+        given |= stage.digests(params)
+        name = f"{stage.name}@{label}" if label else stage.name
+        seed = self.seed if stage.seeded else None
+        key = key_of(stage, params, seed, given)
+        if (same := next((step for step in self.steps if step.key == key), None)) is not None:
+            name = same.name
+        elif any(step.name == name for step in self.steps):
+            raise AssertionError(f"the plan has a step {name} already: give it a label")
+        else:
+            self.steps.append(Step(name, stage, params, seed, MappingProxyType(given), key))
+        return {artifact: Output(name, stage.name, key, artifact) for artifact in stage.writes}
+
+    def keep(self, **results: Output) -> None:
+        """Name the outputs that the run is made for."""
+        self.results.update(results)
+
+    def named(self, name: str) -> list[Step]:
+        """The steps called `name`, or whose stage is.  ConfigError, with a suggestion, when there is none."""
+        if found := [step for step in self.steps if name in (step.name, step.stage.name)]:
+            return found
+        from noisyir.errors import did_you_mean
+
+        known = list(dict.fromkeys([step.stage.name for step in self.steps] + [step.name for step in self.steps]))
+        raise ConfigError(f"no stage {name!r} in this pipeline{did_you_mean(name, known)}; it has {', '.join(known)}")
+
+    def upto(self, names: Collection[str]) -> set[str]:
+        """The names of these steps and of all that they need."""
+        needed = {step.name for name in names for step in self.named(name)}
+        for step in reversed(self.steps):
+            if step.name in needed:
+                needed.update(output.step for output in step.outputs_needed())
+        return needed
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which part of a plan to run, and what to rebuild although it is there."""
+
+    to: str | None = None
+    only: str | None = None
+    refresh: tuple[str, ...] = ()
+
+    def selected(self, plan: Plan) -> set[str]:
+        """Names of the steps to run.  ConfigError for a stage that the plan does not have."""
+        if self.only and self.to:
+            raise ConfigError("--only and --to exclude each other")
+        if self.only:
+            return {step.name for step in plan.named(self.only)}
+        return plan.upto([self.to]) if self.to else {step.name for step in plan.steps}
+
+    def refreshed(self, plan: Plan) -> set[str]:
+        """Names of the steps to rebuild."""
+        return {step.name for name in self.refresh for step in plan.named(name)}
+
+
+_IN_STEP = "in step "
+RunStep = Callable[[Step, Inputs, bool], Result]
+
+
+def execute(plan: Plan, choice: Choice, store: Store, run_step: RunStep, at_once: int = 1) -> dict[str, Result]:
+    """Run the chosen steps through `run_step(step, inputs, refresh)`; results by step name, in the plan's order.
+
+    at_once: steps at work at the same time; more than one are called in threads, each with a copy of this context.
+    The first that fails stops the run: those at work are finished, no more are begun, and its error is raised.
+    A step that was not chosen but is needed must be in the store: StoreError names the command that builds it.
+    """
+    selected, refreshed = choice.selected(plan), choice.refreshed(plan)
+    waiting = [step for step in plan.steps if step.name in selected]
+    done: dict[str, Result] = {}
+    at_work: dict[Future[Result], str] = {}
+    begin = _now if at_once == 1 else _in_a_thread
+    try:
+        while waiting or at_work:
+            for step in _ready(waiting, selected, done)[: at_once - len(at_work)]:
+                waiting.remove(step)
+                call = partial(run_step, step, resolve(step, plan, store, done), step.name in refreshed)
+                at_work[begin(partial(_naming, step, call))] = step.name
+            _collect(at_work, done, FIRST_COMPLETED)
+    except Exception:  # an interrupt does not wait
+        with suppress(Exception):
+            _collect(at_work, done, ALL_COMPLETED)
+        raise
+    return {step.name: done[step.name] for step in plan.steps if step.name in selected}
+
+
+def failed_step(error: BaseException) -> str | None:
+    """The step in which `execute` met the error; None for one that came from elsewhere."""
+    notes = [note.removeprefix(_IN_STEP) for note in getattr(error, "__notes__", ()) if note.startswith(_IN_STEP)]
+    return notes[0] if notes else None
+
+
+def _naming(step: Step, call: Callable[[], Result]) -> Result:
+    try:
+        return call()
+    except BaseException as error:
+        error.add_note(f"{_IN_STEP}{step.name}")
+        raise
+
+
+def _ready(waiting: list[Step], selected: set[str], done: Mapping[str, Result]) -> list[Step]:
+    """The waiting steps of which every input that this run makes is there."""
+    return [
+        step
+        for step in waiting
+        if all(output.step in done or output.step not in selected for output in step.outputs_needed())
+    ]
+
+
+def _collect(at_work: dict[Future[Result], str], done: dict[str, Result], when: str) -> None:
+    """Move what has ended from `at_work` to `done`, once there is some; raise the error of the first that failed."""
+    ended = wait(at_work, return_when=when).done
+    names = {future: at_work.pop(future) for future in list(at_work) if future in ended}
+    done.update({name: future.result() for future, name in names.items() if future.exception() is None})
+    for future in names:
+        future.result()
+
+
+def _now(call: Callable[[], Result]) -> Future[Result]:
+    future: Future[Result] = Future()
+    future.set_result(call())
+    return future
+
+
+def _in_a_thread(call: Callable[[], Result]) -> Future[Result]:
+    future: Future[Result] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:
+            future.set_exception(error)
+
+    # a daemon, for an interrupt must not wait for hours of work
+    Thread(target=copy_context().run, args=(work,), daemon=True).start()
+    return future
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run would do with one step: reuse the build `meta`, build it, or pass it by."""
+
+    step: Step
+    state: Literal["cached", "would run", "not chosen"]
+    meta: Meta | None = None
+
+
+def forecast(plan: Plan, choice: Choice, store: Store) -> list[Forecast]:
+    """The dry run: the state of every step, from keys and the store alone.
+
+    A step behind one that would run is `would run` too, although equal bytes may in the end leave it cached.
+    """
+    selected, refreshed = choice.selected(plan), choice.refreshed(plan)
+    done: dict[str, Result] = {}
+    states = []
+    for step in plan.steps:
+        state: Literal["cached", "would run", "not chosen"] = "would run"
+        if step.name not in selected:
+            state = "not chosen"
+        elif step.name not in refreshed and all(output.step in done for output in step.outputs_needed()):
+            inputs = recorded(resolve(step, plan, store, done))
+            if meta := store.find(step.stage.name, step.key, inputs):
+                done[step.name] = Result(meta, cached=True)
+                state = "cached"
+        states.append(Forecast(step, state, done[step.name].meta if state == "cached" else None))
+    return states
+
+
+def resolve(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> Inputs:
+    """References for a step's planned inputs, from the results so far or from the store."""
+
+    def ref(output: Output) -> Ref:
+        if output.step not in done:
+            done[output.step] = Result(_cached(plan.named(output.step)[0], plan, store, done), cached=True)
+        return done[output.step].meta.ref(output.artifact)
+
+    return {name: _map_outputs(value, ref) for name, value in step.inputs.items()}
+
+
+def _cached(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> Meta:
+    inputs = resolve(step, plan, store, done)
+    if meta := store.find(step.stage.name, step.key, recorded(inputs)):
+        return meta
+    raise StoreError(f"upstream artifact {step.name} ({step.key[:12]}) is not cached: run with --to {step.name} first")
+
+
+def _map_outputs(
+    value: str | Ref | Output | Mapping[str, Output], ref: Callable[[Output], T]
+) -> str | Ref | T | dict[str, T]:
+    if isinstance(value, Output):
+        return ref(value)
+    return value if isinstance(value, str | Ref) else {label: ref(output) for label, output in value.items()}
+
+
+def _check_inputs(stage: Stage, given: PlannedInputs) -> None:
+    required = {name for name, read in stage.reads.items() if not read.optional}
+    if set(given) - set(stage.reads) or required - set(given):
+        unknown, missing = set(given) - set(stage.reads), required - set(given)
+        raise AssertionError(f"{stage.name}: unknown inputs {unknown}, missing {missing}")
+
+
+def key_of(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs | Inputs) -> str:
+    """32 hex digits: a pure hash of what decides the step's result, the same for planned and for resolved inputs."""
+    described = {
+        "stage": stage.name,
+        "version": stage.version,
+        "params": params.key_values(),
+        "seed": seed,
+        "inputs": {name: _key_part(value) for name, value in inputs.items()},
+    }
+    return hashlib.sha256(canonical_json(described).encode()).hexdigest()[:32]
+
+
+def _key_part(value: str | Ref | Output | Mapping[str, Output] | Mapping[str, Ref]) -> Any:
+    if isinstance(value, Ref | Output):
+        return [value.key, value.artifact]
+    if isinstance(value, str):
+        return value
+    # a list, for the order of labels has a meaning: a comparison's first system is its baseline
+    return [[label, made.key, made.artifact] for label, made in value.items()]

@@ -1,0 +1,130 @@
+"""Where a build's bytes came from: code and package versions, and digests of raw input."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, wraps
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec
+
+from noisyir.errors import DataError, MissingPackageError
+
+if TYPE_CHECKING:
+    from noisyir.engine.builds import Meta, Ref
+    from noisyir.engine.store import Store
+
+P = ParamSpec("P")
+
+ABSENT = "absent"  # stands for the digest of raw input that is not there, in plans that are only looked at
+
+_absences: ContextVar[dict[str, None] | None] = ContextVar("absences", default=None)
+
+_RECORDED = (
+    "noisyir",
+    "numpy",
+    "pyarrow",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "scikit-learn",
+    "faiss-cpu",
+    "faiss-gpu",
+    "pyserini",
+    "bm25s",
+    "ir-measures",
+)
+
+
+@cache
+def package_versions() -> dict[str, str]:
+    """Versions of the installed packages that can change an artifact's bytes, and of Python."""
+    import platform
+
+    found = {"python": platform.python_version()}
+    for name in _RECORDED:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+@cache
+def git_commit() -> str | None:
+    """The commit of the checkout that this code runs from, `+` when it has changes; None outside a checkout."""
+    import subprocess
+
+    here = Path(__file__).resolve().parent.parent
+    if not (here / ".git").exists():
+        return None
+    try:
+        said = subprocess.run(
+            ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return said.stdout.strip()
+
+
+def files_digest(root: Path, files: Iterable[Path]) -> str:
+    """One sha256 over the names (relative to root) and contents of files, in sorted order."""
+    total = hashlib.sha256()
+    for path in sorted(files):
+        with path.open("rb") as handle:
+            total.update(
+                f"{path.relative_to(root).as_posix()}\0{hashlib.file_digest(handle, 'sha256').hexdigest()}\n".encode()
+            )
+    return total.hexdigest()
+
+
+def lineage(store: "Store", refs: "Iterable[Ref]") -> "list[Meta]":
+    """Every build behind these artifacts, each once, inputs before what was made from them."""
+    ordered: dict[tuple[str, str], Meta] = {}
+
+    def visit(ref: "Ref") -> None:
+        if (ref.key, ref.build) in ordered:
+            return
+        meta = store.meta(ref)
+        for _, source in meta.input_refs():
+            visit(source)
+        ordered[ref.key, ref.build] = meta
+
+    for ref in refs:
+        visit(ref)
+    return list(ordered.values())
+
+
+@contextmanager
+def without_inputs() -> Iterator[dict[str, None]]:
+    """Plan although raw data or weights are not there: their digest is ABSENT.  Yields what is wrong, each once.
+
+    For plans that are looked at and not run: a run needs the digests and fails early.
+    """
+    said: dict[str, None] = {}
+    token = _absences.set(said)
+    try:
+        yield said
+    finally:
+        _absences.reset(token)
+
+
+def may_be_absent(digest: Callable[P, str]) -> Callable[P, str]:
+    """A function that digests raw input: under `without_inputs` it gives ABSENT instead of raising DataError."""
+
+    @wraps(digest)
+    def found(*args: P.args, **kwargs: P.kwargs) -> str:
+        try:
+            return digest(*args, **kwargs)
+        except (DataError, MissingPackageError) as error:
+            if (said := _absences.get()) is None:
+                raise
+            said[str(error)] = None
+            return ABSENT
+
+    return found

@@ -1,0 +1,47 @@
+"""The machine that a pipeline runs on; nothing here changes results."""
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from noisyir.settings import Params
+
+
+class FanOut(Params):
+    """Who encodes the shards of a corpus, under `--engine prefect` and in deployments."""
+
+    engine: Literal["none", "dask", "ray"] = Field("none", description="none: the process that runs the stage")
+    workers: PositiveInt = Field(2, description="of a cluster started here for the run; with an address: tasks at once")
+    address: str | None = Field(None, description="of a cluster that is there; null: one is started on this machine")
+
+
+class Runtime(Params):
+    """The machine, not the method: nothing here changes results but by rounding, so nothing here enters a key."""
+
+    device: str = Field("auto", description="cpu, cuda, cuda:1, ...; auto takes a GPU when there is one")
+    threads: PositiveInt | None = Field(None, description="CPU threads; null: all")
+    batch_tokens: PositiveInt | Literal["auto"] = Field(
+        32768, description="tokens in one inference batch, padding included; auto: what fits into a GPU, else 32768"
+    )
+    compile: bool = Field(False, description="have torch compile transformers for training; needs a compiler")
+    checkpoint_seconds: PositiveFloat = Field(60.0, description="least time between two checkpoints of training")
+    processes: PositiveInt = Field(1, description="that share each batch of training; of GPUs each takes its own")
+    steps_at_once: PositiveInt = Field(1, description="steps side by side, in processes that share the threads")
+    fan_out: FanOut = FanOut()
+    peer_seconds: PositiveFloat = Field(600.0, description="longest that training processes wait for one another")
+    java_heap: str = Field("4g", pattern="^[0-9]+[kmgKMG]$", description="largest heap of the JVM that Lucene runs in")
+
+    @property
+    def cpu_threads(self) -> int:
+        """How many CPU threads to use: as many as were asked for, else as there are cores."""
+        import os
+
+        return self.threads or os.cpu_count() or 1
+
+
+def default_home() -> Path:
+    """`$NOISYIR_HOME`, or `.noisyir` in the current folder."""
+    import os
+
+    return Path(os.environ.get("NOISYIR_HOME", ".noisyir")).absolute()

@@ -1,0 +1,160 @@
+"""Parquet parts: written with pinned settings so that equal rows are equal bytes, read as projections and streams."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from noisyir.errors import SchemaError, StoreError
+from noisyir.schemas.artifact import Artifact, check_columns, check_key
+
+ROW_GROUP = 65536
+
+
+class TableWriter:
+    """Writes one artifact's rows, part after part, checking each against the contract."""
+
+    def __init__(self, artifact: Artifact, folder: Path, writer: str) -> None:
+        self.artifact, self.folder, self.writer = artifact, folder, writer
+        self.rows = 0
+        self._keys: list[pa.Table] = []
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def append(self, table: pa.Table) -> None:
+        """Write one part.  SchemaError when a column is missing, null, of another type or not finite."""
+        table = conform(self.artifact, table, self.writer)
+        write_part(table, self.folder / f"part-{len(self._keys):05d}.parquet")
+        self._keys.append(table.select(list(self.artifact.key)))
+        self.rows += table.num_rows
+
+    def adopt(self, part: Path) -> None:
+        """Take over a part that `write_part` made earlier, such as a shard that outlived a kill."""
+        table = pq.read_table(part, columns=list(self.artifact.key))
+        part.rename(self.folder / f"part-{len(self._keys):05d}.parquet")
+        self._keys.append(table)
+        self.rows += table.num_rows
+
+    def close(self) -> None:
+        """Check the key over all parts; an artifact without rows still gets one part, for its schema."""
+        if not self._keys:
+            self.append(self.artifact.schema.empty_table())
+        if self.artifact.key:
+            check_key(self.artifact, pa.concat_tables(self._keys))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if error is None:
+            self.close()
+
+
+def write_part(table: pa.Table, path: Path) -> None:
+    """Write Parquet with the project's pinned settings."""
+    pq.write_table(table, path, compression="zstd", row_group_size=ROW_GROUP, use_dictionary=True, version="2.6")
+
+
+def conform(artifact: Artifact, table: pa.Table, writer: str) -> pa.Table:
+    """The table with the contract's columns in the contract's order and types; SchemaError where that fails."""
+    check_columns(artifact, table.column_names, writer)
+    columns, fields = [], []
+    for name, kind in artifact.columns.items():
+        column, nullable = table[name], name in artifact.nullable
+        if column.null_count and not nullable:
+            raise SchemaError(f"{artifact.name}.{name}: {column.null_count} values are null")
+        if not pa.types.is_fixed_size_list(column.type):  # a vector's length and precision are the model's choice
+            try:
+                column = column.cast(kind)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise SchemaError(f"{artifact.name}.{name} is not {kind}: {error}") from error
+        _refuse_nan(artifact, name, column)
+        columns.append(column)
+        fields.append(pa.field(name, column.type, nullable))
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
+    values = column.combine_chunks()
+    if pa.types.is_fixed_size_list(values.type):
+        values = values.flatten()
+    if not pa.types.is_floating(values.type):
+        return
+    if not pc.all(pc.is_finite(values), min_count=0).as_py():  # of no values, or only nulls: true
+        raise SchemaError(f"{artifact.name}.{name} holds NaN or infinite values")
+
+
+def among(pairs: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which rows of `pairs` have a (query_id, doc_id) that `others` have, too."""
+    pair = ["query_id", "doc_id"]
+    numbered = pairs.select(pair).append_column("row", pa.array(np.arange(len(pairs))))
+    found = np.zeros(len(pairs), bool)
+    found[numbered.join(others.select(pair), pair, join_type="left semi")["row"].to_numpy()] = True
+    return found
+
+
+def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
+    """All rows of these columns (None: of every column), in order.  StoreError when a part is not Parquet."""
+    return pa.concat_tables([_open(fs, path).read(columns=columns and list(columns)) for path in paths])
+
+
+def stream_parts(
+    fs: object, paths: Sequence[str], columns: Sequence[str] | None, rows: int, skip: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Batches of at most `rows` rows, in order, but for the first `skip`; memory does not grow with the table."""
+    for path in paths:
+        file = _open(fs, path)
+        if skip and skip >= (whole := _batches(file, rows)):
+            skip -= whole
+            continue
+        groups, passed = _groups_from(file.metadata, rows, skip)
+        batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=columns and list(columns))
+        yield from islice(batches, skip - passed, None)
+        skip = 0
+
+
+def batches_in(fs: object, paths: Sequence[str], rows: int) -> int:
+    """How many batches `stream_parts` gives: no batch has rows of two parts."""
+    return sum(_batches(_open(fs, path), rows) for path in paths)
+
+
+def _batches(file: pq.ParquetFile, rows: int) -> int:
+    return -(-int(file.metadata.num_rows) // rows)
+
+
+def _groups_from(metadata: pq.FileMetaData, rows: int, skip: int) -> tuple[list[int], int]:
+    """The row groups to read for batches from number `skip` on, and how many batches lie before these groups."""
+    begins, start, passed = 0, 0, 0
+    for group in range(metadata.num_row_groups):
+        if begins % rows == 0 and begins <= skip * rows:
+            start, passed = group, begins // rows
+        begins += metadata.row_group(group).num_rows
+    return list(range(start, metadata.num_row_groups)), passed
+
+
+def regrouped(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of `rows` rows, but for the last; never an empty one."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        waiting.append(table)
+        count += table.num_rows
+        while count >= rows:
+            whole = pa.concat_tables(waiting)
+            yield whole.slice(0, rows)
+            waiting, count = [whole.slice(rows)], count - rows
+    if count:
+        yield pa.concat_tables(waiting)
+
+
+def _open(fs: object, path: str) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path, filesystem=fs)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise StoreError(f"damaged artifact: {path}: {error}. Find all such: noisyir verify") from error

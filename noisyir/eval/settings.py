@@ -1,0 +1,111 @@
+"""Settings of measuring and comparing."""
+
+import math
+from typing import Literal, Self
+
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    model_validator,
+)
+
+from noisyir.settings import Fraction, Params, Split
+
+
+class ScoreParams(Params):
+    """Measures of one run."""
+
+    measures: tuple[str, ...] = Field(("nDCG@10", "RR@10", "R@100"), description="ir-measures' names")
+    splits: tuple[Split, ...] = Field(("test",), description="the splits scored")
+    answer_ranks: tuple[PositiveInt, ...] = Field((), description="k of answer-match R@k; needs answers")
+    ignore_same_id: bool = Field(False, description="drop a hit whose document id is the query's id (BEIR's rule)")
+
+
+class CompareParams(Params):
+    """Systems side by side."""
+
+    confidence: Fraction = Field(0.95, description="of the bootstrap intervals")
+    resamples: PositiveInt = Field(10000, description="bootstrap resamples of the queries")
+    baseline: str | None = Field(None, description="the system that every other is compared with; null: the first")
+
+
+class PromoteParams(Params):
+    """When a registered model becomes the champion."""
+
+    measure: str | None = Field(None, description="what is compared; null: nDCG@10, of readers the first F1")
+    split: Split | None = Field(None, description="the split that it was measured on; null: test, else dev")
+    min_gain: NonNegativeFloat = Field(0.01, description="the mean gain must be above this, in the measure's own unit")
+    confidence: Fraction = Field(
+        0.95,
+        description="of the bootstrap interval, which must lie above zero; the p-value is within its tail",
+    )
+    resamples: PositiveInt = Field(10000, description="of the queries for the interval, of signs for the p-value")
+    min_seeds: NonNegativeInt = Field(
+        0, description="seeds of the same settings that must be known; from 2 on, the seed spread always counts"
+    )
+
+    @property
+    def error_rate(self) -> float:
+        """The chance at most of promoting one of two models that are equally good."""
+        return (1 - self.confidence) / 2
+
+    @model_validator(mode="after")
+    def _enough_resamples(self) -> Self:
+        if (needed := math.ceil(round(1 / self.error_rate, 6)) - 1) > self.resamples:
+            raise ValueError(f"resamples: confidence={self.confidence:g} takes at least {needed:,} for its p-value")
+        return self
+
+
+class NoiseTableParams(Params):
+    """The noise bench's table."""
+
+    title: str = Field("", description="the page's heading; a general one if empty")
+    conditions: Literal["noise", "labels"] = Field(
+        "noise", description="what methods are compared under: noise put in, or passages labelled; the pipeline says"
+    )
+    baseline: str = Field("dpr", description="the method that every other is compared with")
+    reference: str | None = Field(
+        "oracle", description="a method that all are compared with, too, if it is trained; null: none"
+    )
+    confidence: Fraction = Field(0.95, description="of the bootstrap intervals")
+    resamples: PositiveInt = Field(10000, description="bootstrap resamples of the queries")
+    alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value that is called significant")
+
+
+class ScoreNegativesParams(Params):
+    """How many of the candidates and of the mined negatives are relevant in truth."""
+
+    min_relevance: PositiveInt | None = Field(
+        None, description="least judgement that counts as relevant; null: data.min_relevance"
+    )
+    unjudged: Literal["irrelevant", "unknown"] = Field(
+        "irrelevant", description="what no judgement names; unknown: left out of every count"
+    )
+
+
+class ScoreLossGroupsParams(Params):
+    """The losses of false, hard and in-batch negatives under one model."""
+
+    queries: PositiveInt = Field(2000, description="training queries looked at, drawn at random, at most")
+    in_batch: NonNegativeInt = Field(64, description="passages of other queries in each query's pool, at most")
+    scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax, as in training")
+
+
+class ScoreDetectionParams(Params):
+    """How well wrong pairs were found: nothing to set."""
+
+
+class ScoreReadingParams(Params):
+    """Exact match and F1 of the answers."""
+
+    normalisation: Literal["squad", "triviaqa"] = Field(
+        "squad", description="punctuation is deleted (SQuAD's script), or becomes a space (TriviaQA's)"
+    )
+    splits: tuple[Split, ...] = Field(("dev",), description="the splits scored")
+
+
+class ScoreConfidenceParams(Params):
+    """How well confidences tell right labels from wrong ones; there is nothing to set."""

@@ -1,0 +1,48 @@
+"""Settings of the models before training: bi-encoder, ranker and reader."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, PositiveInt
+
+from noisyir.settings import Fraction, Location, Params
+
+
+class InitModelParams(Params):
+    """The bi-encoder that training starts from, and the shape that it keeps."""
+
+    backbone: Literal["static", "transformer"] = Field("static", description="token-embedding bag, or an encoder")
+    weights: Location = Field(
+        "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
+    )
+    layers: PositiveInt | None = Field(None, description="keep only the first layers of a transformer")
+    dropout: Fraction | None = Field(None, description="of a transformer in training; null: as its weights say")
+    shared: bool = Field(True, description="one tower for queries and passages, or two")
+    pooling: Literal["mean", "cls"] = Field("mean", description="how token vectors become one (transformer)")
+    similarity: Literal["cosine", "dot"] = Field("cosine", description="what the score of two vectors is")
+    query_prefix: str = Field("", description="put before every query")
+    passage_prefix: str = Field("", description="put before every passage")
+    query_max_len: PositiveInt = Field(64, description="tokens of a query that are read")
+    passage_max_len: PositiveInt = Field(256, description="tokens of title and text that are read")
+
+
+class InitRankerParams(Params):
+    """The cross-encoder before training."""
+
+    weights: Location = Field(
+        "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
+    )
+    layers: PositiveInt | None = Field(None, description="keep only the first layers")
+    dropout: Fraction | None = Field(None, description="in training; null: as its weights say")
+    max_len: Annotated[int, Field(ge=8)] = Field(160, description="tokens of query, title and text that are read")
+
+
+class InitReaderParams(Params):
+    """The reader before training: an encoder and a new span head."""
+
+    weights: Location = Field(
+        "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
+    )
+    layers: PositiveInt | None = Field(None, description="keep only the first layers")
+    dropout: Fraction | None = Field(None, description="in training; null: as its weights say")
+    max_len: Annotated[int, Field(ge=16)] = Field(384, description="tokens of a window: question and passage")
+    question_max_len: PositiveInt = Field(64, description="tokens of a question that are read")

@@ -1,0 +1,148 @@
+"""What a searcher would pair instead: for every pair its own score, and the best other documents of the collection."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.noise.pair_nll import embed_used
+from noisyir.noise.synthetic import MadeUp
+from noisyir.retrieval.numpy_bm25 import NumpyBm25
+from noisyir.training.batches import Rows, TrainingPairs, is_known
+from noisyir.training.validation import embed_all
+
+_QUERIES_AT_ONCE = 4096
+_ROUNDING = 1e-6  # relative to norms of 1 and more: scores so close are a tie
+
+
+@dataclass(frozen=True)
+class Rivals:
+    """Pairs beside what else there is.  Similarities are the searcher's scores, in its unit.
+
+    own, random, near: of the pair's own document, and of the two made up for it.
+    rank: of the pair's own document, ties counted against it; 0 where it lies deeper than the search went.
+    depth: how deep that was.
+    rows, similarities: (pair, k) the best other documents, best first; rows are -1 where there are no more.
+    """
+
+    own: Float[np.ndarray, " pair"]
+    random: Float[np.ndarray, " pair"]
+    near: Float[np.ndarray, " pair"]
+    rank: Int[np.ndarray, " pair"]
+    rows: Int[np.ndarray, "pair k"]
+    similarities: Float[np.ndarray, "pair k"]
+    depth: int
+
+    def margins(self) -> tuple[Float[np.ndarray, " pair"], Float[np.ndarray, " pair"], Float[np.ndarray, " pair"]]:
+        """Best other similarity minus the pair's own, and minus that of the made-up documents.
+
+        Above 0 the searcher would pair the query otherwise.  To a made-up document the pair's own is another one, too.
+        """
+        best = np.where(self.rows[:, 0] >= 0, self.similarities[:, 0], 0.0)
+        best_of_all = np.maximum(best, self.own)
+        return best - self.own, best_of_all - self.random, best_of_all - self.near
+
+    def log_rank(self) -> Float[np.ndarray, " pair"]:
+        """Ln of the own document's rank, of depth + 1 where it is not known: the consistency filter's quantity.
+
+        Source: the filter of Dai et al. (Promptagator), ICLR 2023, section 3.2, which keeps rank 1.
+        """
+        known: Float[np.ndarray, " pair"] = np.log(np.where(self.rank > 0, self.rank, self.depth + 1))
+        return known
+
+
+def merged(parts: Sequence[tuple[Rows, Rivals]]) -> Rivals:
+    """The rivals of all pairs from those of some pairs each: (their numbers, theirs)."""
+    order = np.argsort(np.concatenate([chosen for chosen, _ in parts]), kind="stable")
+    names = ("own", "random", "near", "rank", "rows", "similarities")
+    columns = {name: np.concatenate([getattr(found, name) for _, found in parts])[order] for name in names}
+    return Rivals(**columns, depth=parts[0][1].depth)
+
+
+def dense_rivals(
+    encoder: BiEncoder, pairs: TrainingPairs, same: Rows, chosen: Rows, *, keep: int, depth: int, wrong: MadeUp
+) -> Rivals:
+    """Rivals of the pairs numbered `chosen` by exact inner product over all passages, `depth` deep.
+
+    same: the row that stands for each passage's text; copies are not searched.  wrong: made up for the chosen pairs.
+    Left out are the pair's own document and what other pairs of its query text name.
+    """
+    import faiss
+
+    queries = embed_used(encoder, pairs.queries, np.unique(pairs.query[chosen]), "query").cpu().numpy()
+    distinct = np.unique(same)
+    vectors = np.zeros((len(same), encoder.dim), np.float32)
+    vectors[distinct] = embed_all(encoder, pairs.passages.take(distinct), "passage").cpu().numpy()
+    index = faiss.IndexFlatIP(encoder.dim)
+    index.add(vectors[distinct])
+    most_known = int(np.diff(pairs.known.offsets).max(initial=0))
+    reach = min(depth + most_known, len(distinct))
+    found = []
+    for start in range(0, len(chosen), _QUERIES_AT_ONCE):
+        rows = chosen[start : start + _QUERIES_AT_ONCE]
+        asked, owns = queries[pairs.query[rows]], pairs.passage[rows]
+        tried = (owns, *(made[start : start + _QUERIES_AT_ONCE] for made in (wrong.random, wrong.near)))
+        own, random, near = (np.einsum("pd,pd->p", asked, vectors[passages]) for passages in tried)
+        scores, places = index.search(asked, reach)
+        hits = distinct[places]
+        rank = rank_within(owns, hits, scores, depth)
+        found.append((own, random, near, rank, *best_others(pairs, rows, hits, scores, keep)))
+    own, random, near, rank, rivals, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
+    return Rivals(own, random, near, rank, rivals, similarities, depth)
+
+
+def rank_within(
+    owns: Rows, hits: Int[np.ndarray, "pair hit"], scores: Float[np.ndarray, "pair hit"], depth: int
+) -> Int[np.ndarray, " pair"]:
+    """The place of each pair's own document among its hits, ties counted against it; 0 where that is beyond `depth`."""
+    is_own = hits == owns[:, None]
+    own = np.where(is_own, scores, -np.inf).max(axis=1, keepdims=True)
+    rank = (scores >= own - _ROUNDING * np.maximum(1.0, np.abs(own))).sum(axis=1)
+    return np.where(is_own.any(axis=1) & (rank <= depth), rank, 0)
+
+
+def best_others(
+    pairs: TrainingPairs,
+    rows: Rows,
+    hits: Int[np.ndarray, "pair hit"],
+    scores: Float[np.ndarray, "pair hit"],
+    keep: int,
+) -> tuple[Int[np.ndarray, "pair k"], Float[np.ndarray, "pair k"]]:
+    """The first `keep` hits of each pair that no pair of its query text names, and their scores."""
+    text = np.repeat(pairs.text[pairs.query[rows]], hits.shape[1])
+    barred = is_known(pairs.known, text, hits.ravel()).reshape(hits.shape) | (hits < 0)
+    order = np.argsort(barred, axis=1, kind="stable")[:, :keep]
+    barred = np.take_along_axis(barred, order, axis=1)
+    kept = np.where(barred, -1, np.take_along_axis(hits, order, axis=1))
+    return kept, np.where(barred, 0.0, np.take_along_axis(scores, order, axis=1)).astype(np.float32)
+
+
+def lexical_rivals(
+    searcher: NumpyBm25, texts: list[str], row_of: Rows, pairs: TrainingPairs, chosen: Rows, *, keep: int, wrong: MadeUp
+) -> Rivals:
+    """As `dense_rivals`, by BM25 over the whole collection, every passage in it ranked.
+
+    texts: of each query.  row_of: for each of the searcher's documents the passage that stands for its text.
+    """
+    distinct, first = np.unique(row_of, return_index=True)  # copies are not searched
+    reach = min(keep + int(np.diff(pairs.known.offsets).max(initial=0)), len(distinct))
+    tried = np.searchsorted(distinct, np.stack([pairs.passage[chosen], wrong.random, wrong.near]))
+    own = np.zeros(tried.shape, np.float32)
+    rank = np.zeros(len(chosen), np.int64)
+    hits = np.full((len(chosen), reach), -1, np.int64)
+    scores = np.zeros((len(chosen), reach), np.float32)
+    for number, pair in enumerate(chosen):
+        found = searcher.scores(texts[pairs.query[pair]])
+        if found is None:
+            continue
+        found = found[first]
+        own[:, number] = found[tried[:, number]]
+        rank[number] = int((found >= own[0, number]).sum()) if own[0, number] > 0 else 0
+        best = np.argpartition(-found, reach - 1)[:reach]
+        best = best[np.lexsort((best, -found[best]))]
+        best = best[found[best] > 0]
+        hits[number, : len(best)], scores[number, : len(best)] = distinct[best], found[best]
+    rivals, similarities = best_others(pairs, chosen, hits, scores, keep)
+    return Rivals(own[0], own[1], own[2], rank, rivals, similarities, len(distinct))

@@ -1,0 +1,87 @@
+"""Settings of what is said and done about wrong pairs."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+from noisyir.settings import Fraction, Location, Params
+from noisyir.training.settings import WarmUpParams
+
+
+class DetectParams(Params):
+    """From scores of pairs to verdicts."""
+
+    method: Literal["gmm", "beta", "null"] = Field(
+        "null", description="mixture of two Gaussians or Betas, or the scores that made-up wrong pairs have"
+    )
+    threshold: Fraction = Field(0.5, description="least probability of being clean that a clean pair has")
+    min_rate: Fraction = Field(0.02, description="estimated noise rate below which no pair is flagged")
+    null_quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
+        0.5, description="of the made-up pairs' scores, the highest above which pairs are counted to estimate the rate"
+    )
+    clip: Fraction = Field(0.999, description="quantile above which scores are clipped before a mixture is fitted")
+    confidence: Fraction = Field(0.95, description="of the noise rate's bootstrap interval")
+    resamples: PositiveInt = Field(1000, description="bootstrap resamples of the pairs")
+
+
+class ScorePairsParams(Params):
+    """How suspect each pair is, by one detector."""
+
+    detector: Literal["pair_nll", "in_batch_rank", "similarity", "rank", "margin", "bm25_margin", "cross_encoder"] = (
+        Field("pair_nll", description="what is computed of each pair (docs/noise.md)")
+    )
+    batch_size: PositiveInt = Field(512, description="pairs that are each other's negatives: their number + 1")
+    shuffles: PositiveInt = Field(2, description="orders of the pairs that the loss is averaged over")
+    scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax")
+    hard_negatives: NonNegativeInt = Field(0, description="mined negatives beside; an ablation, the paper uses none")
+    neighbours: PositiveInt = Field(10, description="documents nearest to a pair's own, of which one is its near miss")
+    depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
+    k1: PositiveFloat = Field(0.9, description="bm25_margin: term frequency saturation")
+    b: Fraction = Field(0.4, description="bm25_margin: document length normalisation")
+    weights: Location = Field(
+        None, description="cross_encoder: folder or Hugging Face name of a sequence classifier of one label or two"
+    )
+    max_len: Annotated[int, Field(ge=8)] = Field(
+        256, description="cross_encoder: tokens of query and document together that are read"
+    )
+    folds: NonNegativeInt = Field(
+        0, description="models trained, each without one fold of the pairs, which it then scores; 0: the given model"
+    )
+    epochs: PositiveInt = Field(2, description="folds: passes over the pairs of the other folds")
+    learning_rate: PositiveFloat = Field(3e-3, description="folds: the peak of training")
+
+    @property
+    def searches(self) -> bool:
+        """Whether the detector searches the whole collection, and so finds what would be paired instead."""
+        return self.detector not in ("pair_nll", "in_batch_rank", "cross_encoder")
+
+
+class RepairParams(Params):
+    """What is done about flagged pairs before training."""
+
+    relabel: Fraction = Field(0.5, description="share of the flagged, the surest first, that get their replacement")
+
+
+class NpcParams(Params):
+    """Noisy pair correction (Zhang et al., Findings of EMNLP 2023), beside the settings of `train`."""
+
+    warmup_epochs: PositiveInt = Field(1, description="epochs on all pairs alike before the first detection")
+    detect: Literal["each_epoch", "once", "given", "never"] = Field(
+        "each_epoch", description="when pairs are flagged; given: by the flags input; never: all count as clean"
+    )
+    consistency: NonNegativeFloat = Field(1.0, description="weight of the consistency loss; 0: detection only")
+    kl: Literal["teacher_student", "student_teacher"] = Field(
+        "teacher_student", description="direction of the divergence; the second is the paper's notation read literally"
+    )
+    teacher_decay: Fraction = Field(0.99, description="of the moving average of weights, a step")
+    shuffles: PositiveInt = Field(1, description="orders of the pairs that a detection averages over")
+    hard_negatives: NonNegativeInt = Field(0, description="mined negatives in the pair loss: an ablation")
+    final: Literal["student", "teacher"] = Field("student", description="the model that is kept")
+
+
+class TrainNpcParams(WarmUpParams):
+    """Training by noisy pair correction: the settings of `train`, of `npc`, and of its detections."""
+
+    npc: NpcParams = NpcParams()
+    # A model scores the pairs it was trained on too well for the noise rate to be read off: no gate by it here.
+    detection: DetectParams = DetectParams(method="gmm", min_rate=0.0)

@@ -1,0 +1,109 @@
+"""What a denoising method is given: a plan to add its steps to, the data, the pairs, and where training starts."""
+
+from dataclasses import dataclass, field
+
+from noisyir.engine.plan import Output, Outputs, Plan
+from noisyir.engine.stage import Stage
+from noisyir.noise.settings import ScorePairsParams
+from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.mining import Mined, TrainedJudge, mine
+from noisyir.retrieval.settings import Bm25IndexParams
+from noisyir.settings import Params
+from noisyir.stages.noise.detect import DETECT
+from noisyir.stages.noise.repair import REPAIR
+from noisyir.stages.noise.score_pairs import SCORE_PAIRS
+from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One experiment's noisy pairs under one seed.  Steps that two methods share are one step of the plan.
+
+    data: what ingest wrote; noisy: what corrupt wrote; start: the untrained model;
+    label: stands in the names of the steps, where a plan has several scenes.
+    judged: the outputs of those who flagged pairs so far; mines: what was mined so far: both for scoring them.
+    """
+
+    plan: Plan
+    exp: Experiment
+    data: Outputs
+    noisy: Outputs
+    start: Output
+    label: str = ""
+    judged: dict[str, Outputs] = field(default_factory=dict)
+    mines: dict[str, Mined] = field(default_factory=dict)
+
+    def name(self, what: str) -> str:
+        """A step's label."""
+        return f"{self.label}:{what}" if self.label else what
+
+    def train(self, stage: Stage, params: Params, label: str, **inputs: Output | None) -> Outputs:
+        """Train by a stage that reads what DPR's does; `inputs` are the pairs, and perhaps flags.
+
+        Training starts from the untrained model, with the negatives that it mined, unless `inputs` say otherwise.
+        """
+        given = {name: self.data[name] for name in ("queries", "corpus", "qrels")} | {"model": self.start}
+        if "negatives" not in inputs:
+            inputs["negatives"] = self.mined(self.start)
+        trained = self.plan.add(stage, params, self.name(label), **{**given, **inputs})
+        if "noise_flags" in trained:
+            self.judged[label] = trained
+        return trained
+
+    def mined(
+        self,
+        model: Output,
+        label: str = "",
+        *,
+        exp: Experiment | None = None,
+        pairs: Output | None = None,
+        trained: TrainedJudge | None = None,
+    ) -> Output | None:
+        """Hard negatives mined with a model; None where the experiment asks for none.
+
+        exp, pairs: the scene's unless others are given; trained: a judge beside those of `mine.judges`.
+        """
+        exp, pairs = exp or self.exp, pairs or self.noisy["noisy_pairs"]
+        if exp.mine.per_query == 0:
+            return None
+        name = self.name(label) if label else self.label
+        found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained)
+        return found.negatives
+
+    def scores(self, detector: str, params: ScorePairsParams) -> Outputs:
+        """The noisy pairs scored by one detector, starting from the untrained model."""
+        index = None
+        if params.detector == "bm25_margin":
+            engine = Bm25IndexParams(engine="bm25s")
+            index = self.plan.add(BM25_INDEX, engine, self.name("for_pairs"), corpus=self.data["corpus"])[
+                "lexical_index"
+            ]
+        return self.plan.add(
+            SCORE_PAIRS,
+            params,
+            self.name(detector),
+            model=self.start,
+            pairs=self.noisy["noisy_pairs"],
+            lexical_index=index,
+            negatives=self.mined(self.start) if params.hard_negatives else None,
+            queries=self.data["queries"],
+            corpus=self.data["corpus"],
+        )
+
+    def flags(self) -> Outputs:
+        """The verdicts of the experiment's detectors on the noisy pairs, and the noise rate."""
+        scores = {name: self.scores(name, params)["pair_scores"] for name, params in self.exp.detectors.items()}
+        flags = self.judged["detectors"] = self.plan.add(DETECT, self.exp.detect, self.label, scores=scores)
+        return flags
+
+    def rivals(self) -> Output | None:
+        """What the first of the experiment's detectors that searches would pair instead; None where none searches."""
+        for name, params in self.exp.detectors.items():
+            if params.searches:
+                return self.scores(name, params)["rivals"]
+        return None
+
+    def repaired(self) -> Outputs:
+        """The noisy pairs with the surest wrong ones relabelled, and flags for what is left."""
+        flags = self.flags()["noise_flags"]
+        return self.plan.add(REPAIR, self.exp.repair, self.label, pairs=self.noisy["noisy_pairs"], flags=flags)

@@ -1,0 +1,127 @@
+"""An experiment: every setting of a pipeline."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_validator
+
+from noisyir.data.settings import CorruptParams, ExpectedParams, HideParams, IngestParams
+from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
+from noisyir.mining.settings import JudgesParams, MineParams
+from noisyir.models.settings import InitModelParams
+from noisyir.noise.settings import DetectParams, NpcParams, RepairParams, ScorePairsParams, TrainNpcParams
+from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
+from noisyir.report.settings import PublishedParams, ReportParams
+from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
+from noisyir.settings import Params
+from noisyir.training.settings import CoTeachingParams, RoundParams, TrainAr2Params, TrainCoTeachingParams, WarmUpParams
+from noisyir.verdicts.settings import AuditParams
+
+
+class Experiment(Params):
+    """One YAML file: only what differs from the defaults."""
+
+    name: str = Field(description="names the run in reports and in MLflow")
+    description: str = Field("", description="one line on what the experiment shows")
+    task: Literal["retriever", "reader"] = Field("retriever", description="what is trained")
+    seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
+    data: IngestParams = IngestParams()
+    expected: ExpectedParams = ExpectedParams()
+    published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown beside the measured ones")
+    hide: HideParams = HideParams()
+    noise: CorruptParams = CorruptParams()
+    bm25_index: Bm25IndexParams = Bm25IndexParams()
+    bm25: Bm25Params = Bm25Params()
+    mine: MineParams = MineParams()
+    judges: JudgesParams = JudgesParams()
+    refresh: RefreshParams = RefreshParams()
+    score_negatives: ScoreNegativesParams = ScoreNegativesParams()
+    model: InitModelParams = InitModelParams()
+    train: WarmUpParams = WarmUpParams()
+    methods: tuple[str, ...] = Field(
+        ("dpr",), min_length=1, description="trained side by side; the last one is on trial, and kept"
+    )
+    detectors: dict[str, ScorePairsParams] = Field(
+        {
+            "bm25": ScorePairsParams(detector="bm25_margin"),
+            "cross_fit": ScorePairsParams(detector="margin", folds=2),
+        },
+        description="what pairs are judged by, for methods and audits that want verdicts beforehand",
+    )
+    detect: DetectParams = DetectParams()
+    repair: RepairParams = RepairParams()
+    npc: NpcParams = NpcParams()
+    co_teaching: CoTeachingParams = CoTeachingParams()
+    ranker: RankerParams = RankerParams()
+    ar2: Ar2Params = Ar2Params()
+    rocketqa: RocketqaParams = RocketqaParams()
+    reader: ReaderParams = ReaderParams()
+    audit: AuditParams | None = Field(None, description="write an audit of the training pairs; null: none")
+    encode: EncodeParams = EncodeParams()
+    index: IndexParams = IndexParams()
+    search: SearchParams = SearchParams()
+    score: ScoreParams = ScoreParams()
+    compare: CompareParams = CompareParams()
+    report: ReportParams = ReportParams()
+
+    def correction(self, **npc: object) -> TrainNpcParams:
+        """The settings of training by noisy pair correction, with some of `npc` changed."""
+        return TrainNpcParams(**dict(self.train), npc=self.npc.model_copy(update=npc))
+
+    def teaching(self) -> TrainCoTeachingParams:
+        """The settings of training by co-teaching."""
+        return TrainCoTeachingParams(**dict(self.train), co_teaching=self.co_teaching)
+
+    def adversarial(self, **changes: Any) -> TrainAr2Params:
+        """The settings of a round of AR2, with some changed.  ValueError for misspelt ones."""
+        shared = {name: getattr(self.ar2, name) for name in RoundParams.model_fields}
+        scale = self.train.scale if self.ar2.scale is None else self.ar2.scale
+        return TrainAr2Params(**{**shared, "scale": scale, **changes})
+
+    def adversarial_further(self) -> TrainAr2Params:
+        """The settings of a round beyond the finished models."""
+        return self.adversarial(**{**self.ar2.continued.train, "rounds": self.ar2.continued.rounds})
+
+    def mining_in(self, number: int) -> Self:
+        """The experiment as it mines in a round of AR2, by all that changes up to it."""
+        changes: dict[str, Any] = {}
+        for earlier in sorted(self.ar2.mine):
+            changes = merged(changes, self.ar2.mine[earlier]) if earlier <= number else changes
+        return self.mining(changes)
+
+    def mining(self, changes: dict[str, Any]) -> Self:
+        """The experiment with some of `mine` changed, as its own settings were given.  ValueError for misspelt ones."""
+        mine = MineParams(**merged(self.mine.model_dump(exclude_unset=True), changes))
+        return self.model_copy(update={"mine": mine})
+
+    @model_validator(mode="after")
+    def _rounds_mine(self) -> Self:
+        if beyond := [number for number in self.ar2.mine if number >= self.ar2.rounds]:
+            raise ValueError(
+                f"ar2.mine.{beyond[0]}: rounds are numbered from 0, so that ar2.rounds={self.ar2.rounds} ends with "
+                f"{self.ar2.rounds - 1}; ar2.continued.mine is for what comes after"
+            )
+        if "rounds" in self.ar2.continued.train:
+            raise ValueError("ar2.continued.train.rounds: set ar2.continued.rounds")
+        made: dict[str, Callable[[], Params]] = {
+            f"ar2.mine.{number}": partial(self.mining_in, number) for number in self.ar2.mine
+        }
+        made["ar2.continued.mine"] = partial(self.mining, self.ar2.continued.mine)
+        made["ar2.continued.train"] = self.adversarial_further
+        for name, make in made.items():
+            try:
+                make()
+            except ValidationError as error:
+                first = error.errors()[0]
+                raise ValueError(f"{'.'.join((name, *map(str, first['loc'])))}: {first['msg']}") from error
+        return self
+
+
+def merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Settings with some changed; groups of settings are merged, all else is replaced."""
+    result = dict(settings)
+    for name, value in changes.items():
+        both = isinstance(value, dict) and isinstance(result.get(name), dict)
+        result[name] = merged(result[name], value) if both else value
+    return result

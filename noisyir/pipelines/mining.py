@@ -1,0 +1,132 @@
+"""Hard negatives of the training queries, mined with one model: ranked, judged, and drawn."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from noisyir.engine.plan import Output, Outputs, Plan
+from noisyir.errors import ConfigError
+from noisyir.mining.settings import CandidatesParams, Judge
+from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.searching import encoded, searched
+from noisyir.retrieval.settings import RandomRunParams
+from noisyir.stages.mining.candidates import CANDIDATES
+from noisyir.stages.mining.cross_judge import CROSS_JUDGE
+from noisyir.stages.mining.mine import MINE
+from noisyir.stages.mining.ranker_judge import RANKER_JUDGE
+from noisyir.stages.mining.sieve import SIEVE
+from noisyir.stages.retrieval.bm25 import BM25
+from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.random_run import RANDOM_RUN
+
+
+@dataclass(frozen=True)
+class Mined:
+    """What one mining wrote: all candidates, what each judge said of them, and those drawn.
+
+    sieve_curves: how training the sieve went, where it was among the judges.
+    """
+
+    candidates: Output
+    verdicts: Mapping[str, Output]
+    negatives: Output
+    sieve_curves: Output | None
+
+
+@dataclass(frozen=True)
+class TrainedJudge:
+    """A ranker that the plan trained to judge, and what it said before, by label."""
+
+    ranker: Output
+    judged: Mapping[str, Output] = field(default_factory=dict)
+
+    def verdicts(self, plan: Plan, exp: Experiment, data: Outputs, found: Output, label: str) -> Output:
+        """What it says of these candidates."""
+        given = {"ranker": self.ranker, "judged": self.judged or None, **_texts(data)}
+        return plan.add(RANKER_JUDGE, exp.judges.ranker, label, candidates=found, **given)["verdicts"]
+
+
+def mine(
+    plan: Plan,
+    exp: Experiment,
+    data: Outputs,
+    model: Output,
+    pairs: Output,
+    label: str,
+    trained: TrainedJudge | None = None,
+) -> Mined:
+    """Rank the training queries as `mine.run` says, and draw; scores are the model's, whoever ranks.
+
+    Of BM25's ranking they are computed if drawing needs them.  `trained`, where given, is heard after `mine.judges`.
+    """
+    params, candidates = exp.mine, retrieved(plan, exp, exp.mine.candidates(), data, model, pairs, label)
+    said: dict[str, Outputs] = {
+        judge: _judged(judge, plan, exp, data, model, pairs, candidates, label) for judge in params.judges
+    }
+    verdicts = {judge: outputs["verdicts"] for judge, outputs in said.items()}
+    if trained is not None:
+        params = params.model_copy(update={"judges": (*params.judges, "ranker")})
+        verdicts["ranker"] = trained.verdicts(plan, exp, data, candidates, label)
+    drawn = plan.add(MINE, params, label, pairs=pairs, candidates=candidates, verdicts=verdicts)
+    return Mined(candidates, verdicts, drawn["negatives"], said.get("sieve", {}).get("curves"))
+
+
+def retrieved(
+    plan: Plan, exp: Experiment, which: CandidatesParams, data: Outputs, model: Output, pairs: Output, label: str
+) -> Output:
+    """The candidates of training queries in the ranking that `mine.run` names; of labelled ones with their scores."""
+    params, own = exp.mine, f"{label}:train" if label else "train"
+    training = exp.encode.model_copy(update={"splits": ("train",)})
+    vectors: Outputs = {}
+    if params.run == "dense":
+        vectors = encoded(plan, training, data, model, own)
+        search = exp.search.model_copy(update={"top_k": params.rank_to})
+        run = searched(plan, exp, search, data, vectors, own)["dense_run"]
+    else:
+        run = _model_free(plan, exp, data, label)
+        if params.needs_scores:
+            vectors = encoded(plan, training, data, model, own)
+    compared = vectors if which.queries == "labelled" else {}  # the others have no positive
+    return plan.add(
+        CANDIDATES,
+        which,
+        label,
+        run=run,
+        pairs=pairs,
+        **_texts(data),
+        answers=data["answers"],
+        qrels=data["qrels"],
+        doc_vectors=compared.get("doc_vectors"),
+        query_vectors=compared.get("query_vectors"),
+    )["candidates"]
+
+
+def _judged(
+    judge: Judge, plan: Plan, exp: Experiment, data: Outputs, model: Output, pairs: Output, found: Output, label: str
+) -> Outputs:
+    """What a judge says of the candidates; the sieve starts from the model that mines."""
+    match judge:
+        case "sieve":
+            given = {"model": model, "pairs": pairs, "qrels": data["qrels"], **_texts(data)}
+            return plan.add(SIEVE, exp.judges.sieve, label, candidates=found, **given)
+        case "cross_encoder":
+            params = exp.judges.cross_encoder
+            return plan.add(CROSS_JUDGE, params, label, candidates=found, **_texts(data))
+        case "ranker":
+            raise ConfigError(
+                "mine.judges: ranker needs no naming, a method that trains one hears it (rocketqa): drop it"
+            )
+
+
+def _model_free(plan: Plan, exp: Experiment, data: Outputs, label: str) -> Output:
+    """The training queries' run by BM25, or at random over the whole corpus."""
+    if exp.mine.run == "random":
+        return plan.add(RANDOM_RUN, RandomRunParams(top_k=exp.mine.rank_to), label, **_texts(data))["random_run"]
+    lexical = plan.add(BM25_INDEX, exp.bm25_index, label, corpus=data["corpus"])
+    params = exp.bm25.model_copy(update={"splits": ("train",), "top_k": exp.mine.rank_to})
+    return plan.add(BM25, params, f"{label}:train" if label else "train", queries=data["queries"], **lexical)[
+        "bm25_run"
+    ]
+
+
+def _texts(data: Outputs) -> Outputs:
+    return {name: data[name] for name in ("queries", "corpus")}

@@ -1,0 +1,182 @@
+"""How readers are trained on distant labels: what each method's name changes, and the steps that all have in common."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from noisyir.engine.plan import Output, Outputs, Plan
+from noisyir.errors import ConfigError, did_you_mean
+from noisyir.eval.settings import ScoreConfidenceParams
+from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.searching import encoded, searched
+from noisyir.reading.settings import EnsembleParams, GivenRunParams, Passages, SpansParams
+from noisyir.settings import Split
+from noisyir.stages.reading.confusing import CONFUSING
+from noisyir.stages.reading.ensemble import ENSEMBLE
+from noisyir.stages.reading.gold_run import GIVEN
+from noisyir.stages.reading.init_reader import INIT_READER
+from noisyir.stages.reading.read import READ
+from noisyir.stages.reading.score_confidence import SCORE_CONFIDENCE
+from noisyir.stages.reading.score_reading import SCORE_READING
+from noisyir.stages.reading.spans import SPANS
+from noisyir.stages.reading.train_reader import TRAIN_READER
+from noisyir.stages.retrieval.bm25 import BM25
+from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+
+
+@dataclass(frozen=True)
+class Method:
+    """What of `reader.train` a method changes, and whose passages it is trained on: None stands for `reader.labels`."""
+
+    changes: Mapping[str, Any]
+    labels: Passages | None = None
+
+    @property
+    def is_cds(self) -> bool:
+        """Whether the method has confidences and wants confusing passages."""
+        return bool(self.changes["objective"] == "cds")
+
+
+READERS: Mapping[str, Method] = {
+    "supervised": Method({"objective": "supervised"}, labels="given"),
+    "ds_top": Method({"objective": "ds_top"}),
+    "ds_all": Method({"objective": "ds_all"}),
+    "ds_average": Method({"objective": "ds_average"}),
+    "hard_em": Method({"objective": "hard_em"}),
+    "cds_sw": Method({"objective": "cds", "confidence": "soft"}),
+    "cds_hm": Method({"objective": "cds", "confidence": "hard_max"}),
+    "cds_pa": Method({"objective": "cds", "confidence": "positive_average"}),
+    "cds_slow": Method(
+        {"objective": "cds", "confidence": "positive_average", "confidence_decay": 0.97, "updates_per_epoch": 1}
+    ),
+    "cds_no_debias": Method({"objective": "cds", "alpha": 0.0}),
+    "cds_no_denoise": Method({"objective": "cds", "beta": 0.0}),
+    "cds_no_confidence": Method({"objective": "cds", "confidence": "none"}),
+}
+ENSEMBLED = "ensemble"
+
+
+def reader_method(name: str) -> Method:
+    """The method of this name.  ConfigError, with a suggestion, where there is none."""
+    if name not in READERS:
+        known = ", ".join(READERS)
+        raise ConfigError(f"reader.methods: no method {name!r}{did_you_mean(name, list(READERS))}; there are {known}")
+    return READERS[name]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One experiment's questions and passages under one seed.  Steps that two methods share are one step of the plan.
+
+    data: what ingest wrote; retriever: the model of dense passages, None where none are read; asked: the held-out
+    questions' passages, by kind; label: stands in the names of the steps, where a plan has several seeds.
+    """
+
+    plan: Plan
+    exp: Experiment
+    data: Outputs
+    retriever: Output | None = None
+    label: str = ""
+    asked: dict[str, Output] = field(default_factory=dict)
+
+    def name(self, what: str) -> str:
+        """A step's label."""
+        return f"{self.label}:{what}" if self.label else what
+
+    def hold_out(self) -> None:
+        """Draw the held-out questions and find what is read for each, under the plan's present seed."""
+        reader = self.exp.reader
+        changes = {"splits": reader.score.splits, "max_questions": reader.held_out_questions, "max_spans": None}
+        for kind in reader.passages:
+            found = self._matched(kind, reader.spans.model_copy(update=changes), self.name(f"held_out:{kind}"))
+            self.asked[kind] = found["passages"]
+
+    def labelled(self, kind: Passages) -> Outputs:
+        """The training questions' spans in these passages, and the passages."""
+        return self._matched(kind, self.exp.reader.spans, self.name(kind))
+
+    def train(self, name: str) -> Outputs:
+        """A method's reader, its confidences and how training went."""
+        method, reader = reader_method(name), self.exp.reader
+        spans = self.labelled(method.labels or reader.labels)["spans"]
+        return self.plan.add(
+            TRAIN_READER,
+            reader.train.model_copy(update=dict(method.changes)),
+            self.name(name),
+            reader=self.start(),
+            spans=spans,
+            confusing=self.confusing() if method.is_cds else None,
+            **self._texts(),
+        )
+
+    def start(self) -> Output:
+        """The reader before training."""
+        return self.plan.add(INIT_READER, self.exp.reader.init, self.label)["reader"]
+
+    def confusing(self) -> Output:
+        """The confusing passages of the distantly labelled ones."""
+        bm25 = self.exp.bm25
+        params = self.exp.reader.confusing.model_copy(update={"k1": bm25.k1, "b": bm25.b})
+        spans = self.labelled(self.exp.reader.labels)["spans"]
+        given = {"spans": spans, "corpus": self.data["corpus"], "answers": self.data["answers"]}
+        return self.plan.add(CONFUSING, params, self.label, **self._lexical(), **given)["confusing"]
+
+    def read(self, name: str, reader: Output) -> dict[str, Output]:
+        """A reader's answers to the held-out questions, by kind of passages."""
+        params, given = self.exp.reader.read, {"reader": reader, **self._texts()}
+        return {
+            kind: self.plan.add(READ, params, self.name(f"{name}:{kind}"), passages=passages, **given)["readings"]
+            for kind, passages in self.asked.items()
+        }
+
+    def ensemble(self, readings: Mapping[str, Mapping[str, Output]]) -> dict[str, Output]:
+        """The answers of several readers as one, by kind of passages."""
+        params, found = EnsembleParams(n_best=self.exp.reader.read.n_best), {}
+        for kind in self.asked:
+            of_kind = {name: of_reader[kind] for name, of_reader in readings.items()}
+            found[kind] = self.plan.add(ENSEMBLE, params, self.name(kind), readings=of_kind)["readings"]
+        return found
+
+    def score(self, name: str, readings: Mapping[str, Output]) -> Output:
+        """Exact match and F1 of a reader's answers."""
+        truth, params = {key: self.data[key] for key in ("answers", "queries")}, self.exp.reader.score
+        scored = self.plan.add(SCORE_READING, params, self.name(name), readings=readings, passages=self.asked, **truth)
+        return scored["metrics"]
+
+    def score_confidence(self, confidences: Mapping[str, Output]) -> Output:
+        """How well methods' confidences tell right labels from wrong ones."""
+        label, given = self.label, self.given()
+        if len(confidences) == 1:
+            label = self.name(next(iter(confidences)))
+        scored = self.plan.add(SCORE_CONFIDENCE, ScoreConfidenceParams(), label, confidences=confidences, given=given)
+        return scored["confidence_quality"]
+
+    def given(self) -> Output:
+        """The passages that the data itself calls relevant."""
+        params, known = GivenRunParams(min_relevance=self.exp.data.min_relevance), ("qrels", "pairs")
+        return self.plan.add(GIVEN, params, self.label, **{key: self.data[key] for key in known})["given_run"]
+
+    def _matched(self, kind: Passages, params: SpansParams, label: str) -> Outputs:
+        given = {key: self.data[key] for key in ("queries", "answers", "corpus")}
+        return self.plan.add(SPANS, params, label, run=self._run(kind), **given)
+
+    def _run(self, kind: Passages) -> Output:
+        """The ranking that the passages come from, of training and of held-out questions; it makes no random choice."""
+        reader = self.exp.reader
+        splits: tuple[Split, ...] = tuple(dict.fromkeys((*reader.spans.splits, *reader.score.splits)))
+        if kind == "given":
+            return self.given()
+        if kind == "bm25":
+            bm25 = self.exp.bm25.model_copy(update={"splits": splits, "top_k": reader.spans.top_k})
+            return self.plan.add(BM25, bm25, self.label, queries=self.data["queries"], **self._lexical())["bm25_run"]
+        assert self.retriever is not None
+        label, encode = self.name("dense"), self.exp.encode.model_copy(update={"splits": splits})
+        vectors = encoded(self.plan, encode, self.data, self.retriever, label)
+        search = self.exp.search.model_copy(update={"top_k": reader.spans.top_k})
+        return searched(self.plan, self.exp, search, self.data, vectors, label)["dense_run"]
+
+    def _lexical(self) -> Outputs:
+        return self.plan.add(BM25_INDEX, self.exp.bm25_index, self.label, corpus=self.data["corpus"])
+
+    def _texts(self) -> dict[str, Output]:
+        return {key: self.data[key] for key in ("queries", "corpus")}

@@ -1,0 +1,272 @@
+"""One short function per pipeline: what feeds what, stated once for every engine."""
+
+from itertools import product
+
+from noisyir.engine.plan import Output, Outputs, Plan
+from noisyir.errors import ConfigError, did_you_mean
+from noisyir.eval.bench import Cell, compared
+from noisyir.eval.settings import NoiseTableParams, ScoreDetectionParams, ScoreLossGroupsParams
+from noisyir.pipelines.context import Scene
+from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.methods import METHODS, Method
+from noisyir.pipelines.mining import Mined
+from noisyir.pipelines.searching import encoded, searched
+from noisyir.pipelines.suite import Suite
+from noisyir.stages.data.corrupt import CORRUPT
+from noisyir.stages.data.hide import HIDE
+from noisyir.stages.data.ingest import INGEST
+from noisyir.stages.mining.score_loss_groups import SCORE_LOSS_GROUPS
+from noisyir.stages.mining.score_negatives import SCORE_NEGATIVES
+from noisyir.stages.noise.audit import AUDIT
+from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
+from noisyir.stages.noise.score_detection import SCORE_DETECTION
+from noisyir.stages.results.compare import COMPARE
+from noisyir.stages.results.noise_table import NOISE_TABLE
+from noisyir.stages.results.report import REPORT
+from noisyir.stages.results.score import SCORE
+from noisyir.stages.retrieval.bm25 import BM25
+from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.rerank import RERANK
+from noisyir.stages.training.init_model import INIT_MODEL
+from noisyir.verdicts.settings import AuditParams
+
+
+def train_retriever(exp: Experiment) -> Plan:
+    """The experiment's methods, beside BM25 and the untrained model, scored on the same held-out queries."""
+    plan = Plan(exp.seed)
+    data = data_of(plan, exp)
+    lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
+    bm25 = plan.add(BM25, exp.bm25, queries=data["queries"], **lexical)
+    scene = scene_of(plan, exp, data)
+    runs = {"bm25": bm25["bm25_run"], "zero_shot": _ranked(plan, exp, data, scene.start, "zero_shot")["dense_run"]}
+    for name in exp.methods:
+        trained = method_of(name)(scene)
+        dense = _ranked(plan, exp, data, trained["model"], name)
+        runs[name] = dense["dense_run"]
+        if "ranker" in trained:
+            read = {"ranker": trained["ranker"], "run": dense["dense_run"], **_pick(data, "queries", "corpus")}
+            runs[f"{name}_reranked"] = plan.add(RERANK, exp.ranker.rerank, name, **read)["reranked_run"]
+    _score_and_report(scene, runs, curves=trained["curves"])
+    plan.keep(model=trained["model"], index=dense["index"], corpus=data["corpus"])
+    if "ranker" in trained:
+        plan.keep(ranker=trained["ranker"])
+    if exp.audit is not None:
+        _audit(scene)
+    return plan
+
+
+def audit(exp: Experiment) -> Plan:
+    """Which of the training pairs are wrong, by the experiment's detectors."""
+    plan = Plan(exp.seed)
+    _audit(scene_of(plan, exp, data_of(plan, exp)))
+    return plan
+
+
+def noise_bench(suite: Suite) -> Plan:
+    """Every method of the suite on every kind and rate of noise under every seed, and one table of it all."""
+    table = table_of(suite)
+    plan, results = Plan(suite.experiment.seed), {name: dict[str, Output]() for name in NOISE_TABLE.reads}
+    for (mechanism, rate, change), seed, variant in product(suite.conditions, suite.seeds, suite.variants):
+        plan.seed = seed
+        exp = suite.variant(variant).model_copy(update=change)
+        label = f"{mechanism}:{rate:g}:{seed}" + (f":{variant}" if variant else "")
+        for (name, arm), found in _bench_arm(plan, suite, exp, variant, label).items():
+            results[name][str(Cell(mechanism, rate, arm, seed))] = found
+    plan.seed = suite.experiment.seed
+    plan.keep(**plan.add(NOISE_TABLE, table, **results))
+    return plan
+
+
+def table_of(suite: Suite) -> NoiseTableParams:
+    """The settings of the suite's table.  ConfigError for what the table would refuse in the end."""
+    table = suite.table
+    if "reference" not in table.model_fields_set and table.reference not in suite.arms:
+        table = table.model_copy(update={"reference": None})
+    if suite.methods:
+        compared(suite.arms, table.baseline, table.reference)
+    return table
+
+
+def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: str) -> dict[tuple[str, str], Output]:
+    """The suite's methods with one variant, under one condition and seed: what the table is given, by input and arm."""
+    scene = scene_of(plan, exp, data_of(plan, exp, label), label)
+    found: dict[tuple[str, str], Output] = {}
+    for name in suite.methods:
+        arm, trained = suite.arm(name, variant), method_of(name)(scene)
+        run = _ranked(plan, exp, scene.data, trained["model"], scene.name(name))["dense_run"]
+        found["metrics", arm] = _score(plan, exp, scene.data, run, scene.name(name))
+        if suite.loss_groups and exp.mine.per_query:
+            found["losses", arm] = _score_losses(scene, suite.loss_groups, trained["model"], name)
+    if not suite.methods:
+        scene.mined(scene.start)
+    for name, mined in scene.mines.items():
+        arm = suite.arm(name.partition("@")[0] or "start", variant)
+        found |= _bench_mining(scene, mined, name, f"{arm} {name}" if len(scene.mines) > 1 else arm)
+    if suite.detect and variant == next(iter(suite.variants)):
+        scene.flags()
+    if (detection := _score_detection(scene)) is not None:
+        found["detection", suite.arm("detection", variant)] = detection
+    return found
+
+
+def _bench_mining(scene: Scene, mined: Mined, label: str, arm: str) -> dict[tuple[str, str], Output]:
+    """What the table is given of one mining, by input and arm."""
+    found = {("sieve_curves", arm): mined.sieve_curves} if mined.sieve_curves else {}
+    if "hidden" in scene.data:
+        found["mining", arm] = _score_negatives(scene, mined, label)
+    return found
+
+
+def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
+    """What ingest wrote, some of the relevant documents hidden where the experiment wants that."""
+    data = plan.add(INGEST, exp.data)
+    if exp.hide.rate == 0:
+        return data
+    hidden = plan.add(HIDE, exp.hide, label, **_pick(data, "corpus", "pairs", "qrels"))
+    # hiding pairs leaves the collection as it is: what is made of that serves all seeds
+    as_it_was = _pick(data, "corpus") if exp.hide.mechanism == "positives" else {}
+    return {**data, **hidden, **as_it_was}
+
+
+def scene_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Scene:
+    """The experiment's pairs with noise put in, and the untrained model."""
+    start = plan.add(INIT_MODEL, exp.model)["model"]
+    vectors = None
+    if exp.noise.mechanism == "neighbour":
+        vectors = encoded(plan, exp.encode, data, start, f"{label}:zero_shot" if label else "zero_shot")
+    noisy = plan.add(
+        CORRUPT,
+        exp.noise,
+        label,
+        **_pick(data, "pairs", "qrels", "corpus", "answers"),
+        doc_vectors=vectors and vectors["doc_vectors"],
+    )
+    return Scene(plan, exp, data, noisy, start, label)
+
+
+def method_of(name: str) -> Method:
+    """The retriever's method of this name.  ConfigError, with a suggestion, where there is none."""
+    if name not in METHODS:
+        raise ConfigError(
+            f"methods: no method {name!r}{did_you_mean(name, list(METHODS))}; there are {', '.join(METHODS)}"
+        )
+    return METHODS[name]
+
+
+def _audit(scene: Scene) -> None:
+    """Verdicts on the scene's pairs, with the evidence, as a table and as files for their owner."""
+    params, flags = scene.exp.audit or AuditParams(), scene.flags()
+    suspects: Outputs = {}
+    if scene.exp.mine.judges:
+        if not scene.mines:
+            scene.mined(scene.start)
+        *_, mined = scene.mines.values()
+        suspects = scene.plan.add(
+            AUDIT_NEGATIVES,
+            params.suspects(),
+            pairs=scene.noisy["noisy_pairs"],
+            candidates=mined.candidates,
+            verdicts=mined.verdicts,
+            negatives=mined.negatives,
+            **_pick(scene.data, "corpus", "queries"),
+        )
+    written = scene.plan.add(
+        AUDIT,
+        params,
+        pairs=scene.noisy["noisy_pairs"],
+        flags=flags["noise_flags"],
+        estimate=flags["noise_estimate"],
+        rivals=scene.rivals(),
+        **suspects,
+        **_pick(scene.data, "corpus", "queries"),
+    )
+    scene.plan.keep(**written)
+
+
+def _score_detection(scene: Scene) -> Output | None:
+    """How well the scene's wrong pairs were found, by whoever looked for them; None where nobody did."""
+    if not scene.judged:
+        return None
+    flags = {name: outputs["noise_flags"] for name, outputs in scene.judged.items()}
+    estimates = {name: out["noise_estimate"] for name, out in scene.judged.items() if "noise_estimate" in out}
+    params, truth = ScoreDetectionParams(), scene.noisy["noise_truth"]
+    scored = scene.plan.add(SCORE_DETECTION, params, scene.label, truth=truth, flags=flags, estimate=estimates)
+    return scored["detection"]
+
+
+def _score_negatives(scene: Scene, mined: Mined, label: str) -> Output:
+    """How many of the candidates, and of the negatives mined from them, are relevant in truth."""
+    params = scene.exp.score_negatives
+    least = params.min_relevance or scene.exp.data.min_relevance
+    scored = scene.plan.add(
+        SCORE_NEGATIVES,
+        params.model_copy(update={"min_relevance": least}),
+        scene.name(label or "start"),
+        candidates=mined.candidates,
+        negatives=mined.negatives,
+        verdicts=mined.verdicts,
+        hidden=scene.data.get("hidden"),
+        qrels=scene.data["qrels"],
+    )
+    return scored["mining_quality"]
+
+
+def _score_losses(scene: Scene, params: ScoreLossGroupsParams, model: Output, label: str) -> Output:
+    """How well a trained model tells the false negatives among the last candidates mined from the others."""
+    *_, mined = scene.mines.values()
+    scored = scene.plan.add(
+        SCORE_LOSS_GROUPS,
+        params.model_copy(update={"scale": scene.exp.train.scale}),
+        scene.name(label),
+        model=model,
+        candidates=mined.candidates,
+        pairs=scene.noisy["noisy_pairs"],
+        hidden=scene.data.get("hidden"),
+        **_pick(scene.data, "queries", "corpus"),
+    )
+    return scored["loss_groups"]
+
+
+def _ranked(plan: Plan, exp: Experiment, data: Outputs, model: Output, label: str) -> Outputs:
+    """The held-out queries' run by one model, and the index that gave it."""
+    vectors = encoded(plan, exp.encode, data, model, label)
+    return searched(plan, exp, exp.search, data, vectors, label)
+
+
+def _score(plan: Plan, exp: Experiment, data: Outputs, run: Output, label: str) -> Output:
+    truth = _pick(data, "qrels", "queries", "answers", "corpus")
+    return plan.add(SCORE, exp.score, label, run=run, **truth)["metrics"]
+
+
+def _score_and_report(scene: Scene, runs: Outputs, *, curves: Output) -> None:
+    """Score every run on the same queries, compare them, and write the page."""
+    plan, exp, data = scene.plan, scene.exp, scene.data
+    metrics = {label: _score(plan, exp, data, run, label) for label, run in runs.items()}
+    comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
+    detection, mines = _score_detection(scene), scene.mines.items()
+    mining = [_score_negatives(scene, mined, name) for name, mined in mines if "hidden" in data]
+    sieves = {name or "start": mined.sieve_curves for name, mined in mines if mined.sieve_curves}
+    told = {"detection": detection, "curves": curves, "mining": mining[-1] if mining else None, "sieve_curves": sieves}
+    report = report_of(plan, exp, data, comparison, metrics, runs, **told)
+    plan.keep(comparison=comparison, report=report, **({"detection": detection} if detection else {}))
+
+
+def report_of(
+    plan: Plan,
+    exp: Experiment,
+    data: Outputs,
+    comparison: Output,
+    metrics: Outputs,
+    runs: Outputs,
+    **told: Output | Outputs | None,
+) -> Output:
+    """The page, with what else there is to tell."""
+    settings = exp.model_dump(mode="json", exclude_defaults=True)
+    filled = {"title": exp.report.title or exp.name, "settings": settings, "published": exp.published}
+    params = exp.report.model_copy(update=filled)
+    about = _pick(data, "corpus", "queries", "pairs", "qrels", "excluded")
+    return plan.add(REPORT, params, comparison=comparison, metrics=metrics, runs=runs, **told, **about)["report"]
+
+
+def _pick(outputs: Outputs, *names: str) -> dict[str, Output]:
+    return {name: outputs[name] for name in names}

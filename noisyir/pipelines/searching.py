@@ -1,0 +1,20 @@
+"""Ranking documents by one model: encode, index, search."""
+
+from noisyir.engine.plan import Output, Outputs, Plan
+from noisyir.pipelines.experiment import Experiment
+from noisyir.retrieval.settings import EncodeParams, SearchParams
+from noisyir.stages.retrieval.encode import ENCODE
+from noisyir.stages.retrieval.index import INDEX
+from noisyir.stages.retrieval.search import SEARCH
+
+
+def encoded(plan: Plan, params: EncodeParams, data: Outputs, model: Output, label: str) -> Outputs:
+    """The vectors of documents and queries."""
+    return plan.add(ENCODE, params, label, model=model, corpus=data["corpus"], queries=data["queries"])
+
+
+def searched(plan: Plan, exp: Experiment, params: SearchParams, data: Outputs, vectors: Outputs, label: str) -> Outputs:
+    """The index and the run of the encoded queries."""
+    index = plan.add(INDEX, exp.index, label, doc_vectors=vectors["doc_vectors"])
+    run = plan.add(SEARCH, params, label, query_vectors=vectors["query_vectors"], corpus=data["corpus"], **index)
+    return {**index, **run}

@@ -1,0 +1,67 @@
+"""Settings of retrieval: BM25, encoding, indexes and search."""
+
+from typing import Literal, Self
+
+from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+
+from noisyir.settings import HELD_OUT, Fraction, Params, Split
+
+
+class Bm25IndexParams(Params):
+    """The inverted index."""
+
+    engine: Literal["pyserini", "bm25s"] = Field("pyserini", description="bm25s needs no Java; same formula")
+
+
+class Bm25Params(Params):
+    """Lexical search; the defaults are Anserini's."""
+
+    k1: PositiveFloat = Field(0.9, description="term frequency saturation")
+    b: Fraction = Field(0.4, description="document length normalisation")
+    top_k: PositiveInt = Field(100, description="documents kept a query")
+    splits: tuple[Split, ...] = Field(("dev", "test"), description="the queries searched for")
+
+
+class EncodeParams(Params):
+    """Vectors of every document and query."""
+
+    splits: tuple[Split, ...] = Field(HELD_OUT, description="the queries encoded")
+    dtype: Literal["float32", "float16"] = Field("float32", description="of the stored vectors")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the towers' forward pass (transformer)")
+    shard_rows: PositiveInt = Field(65536, description="documents a shard: the unit of resuming")
+
+
+class IndexParams(Params):
+    """The index of the documents' vectors."""
+
+    engine: Literal["faiss", "torch"] = Field(
+        "faiss", description="torch needs no FAISS and searches on a GPU where there is one: exact, as Flat"
+    )
+    factory: str = Field("Flat", description="FAISS factory string: Flat, HNSW32, IVF4096,PQ64, ...")
+    train_rows: PositiveInt = Field(262144, description="vectors sampled to train an index that needs training")
+
+    @model_validator(mode="after")
+    def _torch_is_flat(self) -> Self:
+        if self.engine == "torch" and self.factory != "Flat":
+            raise ValueError(f"index.engine=torch searches all vectors: index.factory={self.factory!r} is FAISS's")
+        return self
+
+
+class ExtendIndexParams(IndexParams):
+    """An index that takes in a refreshed corpus."""
+
+    rebuild: bool = Field(False, description="build it anew, and train what is trained, from all vectors")
+
+
+class SearchParams(Params):
+    """Dense search."""
+
+    top_k: PositiveInt = Field(100, description="documents kept a query")
+    probes: PositiveInt = Field(32, description="IVF: lists visited a query")
+    breadth: PositiveInt = Field(128, description="HNSW: candidates kept while searching")
+
+
+class RandomRunParams(Params):
+    """How many documents of the corpus are drawn at random for each training query."""
+
+    top_k: PositiveInt = Field(100, description="documents drawn for each query; all where there are fewer")

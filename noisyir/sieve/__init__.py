@@ -1,1 +1,0 @@
-"""The passage sieve: which candidates are too near to a query to be its negatives."""

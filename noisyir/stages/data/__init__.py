@@ -1,0 +1,1 @@
+"""Stages of data: raw data as tables, and noise put in on purpose."""

@@ -1,0 +1,58 @@
+"""Raw data, whatever its format, as the tables that every other stage reads."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.data.settings import IngestParams
+from noisyir.data.sources import open_source, source_digest
+from noisyir.data.validate import Validator
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import among
+from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
+from noisyir.settings import HELD_OUT
+
+
+def ingest(job: Job[IngestParams]) -> None:
+    """Read, check and write; the corpus passes through in parts."""
+    source = open_source(job.params, job.runtime.threads)
+    checked = Validator(source.name, job.params)
+    with job.writer("corpus") as out:
+        for part in checked.documents(source.documents()):
+            out.append(part)
+            job.progress(out.rows, None, "documents")
+    checked.queries(source.queries())
+    checked.judgements(source.judgements())
+    tables = checked.tables()
+    tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
+    for name, table in tables.items():
+        job.write(name, table)
+    job.note("source", {"name": source.name, **source.facts()})
+    job.note("excluded", checked.excluded_counts())
+    if "train" not in tables["pairs"]["split"].unique().to_pylist():
+        job.note("training", "no training pairs: this data can be searched and scored, not trained on")
+    if not tables["qrels"].num_rows and not {*HELD_OUT} & {*tables["queries"]["split"].unique().to_pylist()}:
+        job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
+
+
+def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
+    """The pairs without training pairs that were judged below `least`; a pair that nobody judged stays."""
+    below = pa.array(among(pairs, qrels.filter(pc.less(qrels["relevance"], least))))
+    return pairs.filter(pc.invert(pc.and_(below, pc.equal(pairs["split"], "train"))))
+
+
+INGEST = Stage(
+    name="ingest",
+    version=3,
+    params=IngestParams,
+    reads={},
+    writes={
+        "corpus": CORPUS,
+        "queries": QUERIES,
+        "answers": ANSWERS,
+        "pairs": PAIRS,
+        "qrels": QRELS,
+        "excluded": EXCLUDED,
+    },
+    run=ingest,
+    raw={"source": source_digest},
+)

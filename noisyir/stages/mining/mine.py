@@ -1,0 +1,111 @@
+"""mine: hard negatives for the training queries, drawn from their candidates."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import among
+from noisyir.errors import ConfigError
+from noisyir.mining.settings import MineParams
+from noisyir.schemas.data import PAIRS
+from noisyir.schemas.training import CANDIDATES, NEGATIVES, VERDICTS
+
+if TYPE_CHECKING:
+    from noisyir.mining.candidates import Candidates, Mask, Rows
+
+_PAIR = ["query_id", "doc_id"]
+
+
+def mine(job: Job[MineParams]) -> None:
+    """Keep what all judges and filters keep, weigh it, and draw; equal for equal candidates in whatever order."""
+    from noisyir.mining.fallbacks import filtered
+    from noisyir.mining.negatives import negatives
+
+    table, candidates = _by_ids(job)
+    kept, removed = np.ones(len(candidates), bool), {}
+    for name, keeps in (*_judged(job, table), *filtered(candidates, job.params.filters).items()):
+        removed[name] = int((kept & ~keeps).sum())
+        kept &= keeps
+    candidates = candidates.take(kept)
+    drawn = negatives(candidates, job.params, job.rng("draw"), job.rng("transitional"))
+    job.write(
+        "negatives",
+        table.select(_PAIR)
+        .take(np.flatnonzero(kept)[drawn.rows])
+        .append_column("weight", pa.array(drawn.weight, pa.float32()))
+        .append_column("draw", pa.array(drawn.draw, pa.int32())),
+    )
+    fallbacks = dict(list(drawn.by.items())[1:])
+    training = pc.count_distinct(_training(job)).as_py()
+    full = int((np.bincount(candidates.query[drawn.rows]) >= job.params.per_query).sum())
+    job.note(
+        "negatives",
+        {
+            "candidates": table.num_rows,
+            "removed": removed,
+            "drawn": len(drawn.rows),
+            "filled_up_by": fallbacks,
+            "fallback_rate": sum(fallbacks.values()) / max(1, len(drawn.rows)),
+            "queries": training,
+            "queries_with_too_few": training - full,
+        },
+    )
+
+
+def _training(job: Job[MineParams]) -> pa.ChunkedArray:
+    pairs = job.table("pairs")
+    return pairs.filter(pc.equal(pairs["split"], "train"))["query_id"]
+
+
+def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]]":
+    """For each judge, in the order of `mine.judges`, the candidates that it keeps; those it did not see go."""
+    judges, given = job.params.judges, job.tables("verdicts")
+    if unheard := sorted(set(judges) ^ set(given)):
+        raise ConfigError(
+            f"mine.judges={list(judges)}, but the verdicts given are those of {list(given)}: "
+            f"name {unheard} and give their verdicts, or do neither"
+        )
+    for judge in judges:
+        yield judge, among(table, given[judge].filter(given[judge]["keep"]))
+
+
+def _by_ids(job: Job[MineParams]) -> tuple[pa.Table, "Candidates"]:
+    """The candidates in the order of their ids, and as arrays.  ConfigError where scores are needed and missing."""
+    from noisyir.mining.candidates import Candidates
+
+    params, table = job.params, job.table("candidates")
+    if params.needs_scores and table["score"].null_count:
+        filters = params.filters.used
+        wants = f"mine.filters.{filters[0]}" if filters else f"mine.sampler={params.sampler}"
+        raise ConfigError(f"{wants} needs scores: give the stage candidates the vectors of a model")
+    query, document = _numbers(table["query_id"]), _numbers(table["doc_id"])
+    order = np.argsort(query * (document.max(initial=0) + 1) + document)
+    scores = {name: table[name].to_numpy() for name, kind in CANDIDATES.columns.items() if kind == pa.float32()}
+    return table.take(order), Candidates(query, document, table["rank"].to_numpy(), **scores).take(order)
+
+
+def _numbers(ids: pa.ChunkedArray) -> "Rows":
+    """The ids as numbers from 0 on, in the order of the ids."""
+    encoded = ids.combine_chunks().dictionary_encode()
+    place_of = pc.rank(encoded.dictionary).to_numpy().astype(np.int64) - 1
+    numbers: Rows = place_of[encoded.indices.to_numpy()]
+    return numbers
+
+
+MINE = Stage(
+    name="mine",
+    version=3,
+    params=MineParams,
+    reads={
+        "candidates": CANDIDATES.all(),
+        "pairs": PAIRS["query_id", "split"],
+        "verdicts": VERDICTS["query_id", "doc_id", "keep"].each().or_none(),
+    },
+    writes={"negatives": NEGATIVES},
+    run=mine,
+    seeded=True,
+)

@@ -1,0 +1,132 @@
+"""score_negatives: how many candidates and mined negatives are relevant in truth, and how well judges tell which."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import among
+from noisyir.errors import DataError
+from noisyir.eval.settings import ScoreNegativesParams
+from noisyir.schemas.data import HIDDEN, QRELS
+from noisyir.schemas.training import CANDIDATES, MINING_QUALITY, NEGATIVES, VERDICTS
+
+if TYPE_CHECKING:
+    pass
+
+_PAIR = ["query_id", "doc_id"]
+_SCORES = ("score", "positive_score", "positive_similarity", "query_norm", "positive_norm", "norm")
+Quality = dict[str, float]
+
+
+def score_negatives(job: Job[ScoreNegativesParams]) -> None:
+    """Measure the candidates, what was drawn of them, and each filter's signal and each judge's verdicts on them."""
+    relevant, known = _truth(job)
+    candidates = _with_truth(job.table("candidates"), relevant, known)
+    of_known = candidates.filter(candidates["known"])
+    quality: dict[str, Quality] = {"candidates": _candidates(of_known)}
+    if job.has("negatives"):
+        drawn = _with_truth(job.table("negatives"), relevant, known)
+        quality["mined"] = _mined(drawn.filter(drawn["known"]))
+    quality |= _filters(of_known)
+    for judge, verdicts in job.tables("verdicts").items():
+        quality[judge] = _judge(judge, verdicts, candidates)
+    job.note("negatives", {"candidates": len(candidates), "without_truth": len(candidates) - len(of_known)})
+    job.write("mining_quality", _rows(quality))
+
+
+def _truth(job: Job[ScoreNegativesParams]) -> tuple[pa.Table, pa.Table | None]:
+    """The pairs that are relevant, and those of which that is known; None: of all."""
+    qrels = job.table("qrels")
+    relevant = [qrels.filter(pc.greater_equal(qrels["relevance"], job.params.min_relevance or 1)).select(_PAIR)]
+    judged = [qrels.select(_PAIR)]
+    if job.has("hidden"):
+        relevant.append(job.table("hidden"))
+        judged.append(job.table("hidden"))
+    known = pa.concat_tables(judged) if job.params.unjudged == "unknown" else None
+    return pa.concat_tables(relevant), known
+
+
+def _with_truth(pairs: pa.Table, relevant: pa.Table, known: pa.Table | None) -> pa.Table:
+    """The pairs with `relevant`, `known` and `query`, the query's number in the order of the ids."""
+    knows = np.ones(len(pairs), bool) if known is None else among(pairs, known)
+    query = pc.rank(pairs["query_id"], tiebreaker="dense").to_numpy().astype(np.int64) - 1
+    return (
+        pairs.append_column("relevant", pa.array(among(pairs, relevant)))
+        .append_column("known", pa.array(knows))
+        .append_column("query", pa.array(query))
+    )
+
+
+def _candidates(candidates: pa.Table) -> Quality:
+    counts = {"count": len(candidates), "queries": pc.count_distinct(candidates["query"]).as_py()}
+    return counts | ({"relevant": _share(candidates)} if len(candidates) else {})
+
+
+def _mined(drawn: pa.Table) -> Quality:
+    return {"slots": len(drawn)} | ({"false_negative_rate": _share(drawn)} if len(drawn) else {})
+
+
+def _share(of: pa.Table) -> float:
+    return float(of["relevant"].to_numpy().mean())
+
+
+def _filters(candidates: pa.Table) -> dict[str, Quality]:
+    """Each filter by its name, on the candidates that have scores; nothing where none has."""
+    from noisyir.eval.negatives import USUAL_MARGIN, ranking_quality, signals, usual_verdict, verdict_quality
+    from noisyir.mining.candidates import Candidates
+
+    scored = candidates.drop_null()
+    if not len(scored):
+        return {}
+    relevant, query = scored["relevant"].to_numpy(), scored["query"].to_numpy()
+    flat = Candidates(query, np.arange(len(query)), *(scored[name].to_numpy() for name in ("rank", *_SCORES)))
+    quality = {name: ranking_quality(signal, relevant, query) for name, signal in signals(flat).items()}
+    usual = usual_verdict(flat.score, flat.positive_score)
+    quality[f"relative_margin_{USUAL_MARGIN:g}"] = verdict_quality(usual, relevant)
+    return quality
+
+
+def _judge(judge: str, verdicts: pa.Table, candidates: pa.Table) -> Quality:
+    """A judge on the candidates that it was shown."""
+    from noisyir.eval.negatives import ranking_quality, verdict_quality
+
+    shown = verdicts.join(candidates.select([*_PAIR, "relevant", "known", "query"]), _PAIR, join_type="inner")
+    if len(verdicts) and not len(shown):
+        raise DataError(
+            f"score_negatives: none of the {len(verdicts)} verdicts of {judge!r} is on one of the {len(candidates)} "
+            f"candidates, for example {verdicts.select(_PAIR).slice(0, 1).to_pylist()[0]}: judge these very candidates"
+        )
+    shown = shown.filter(shown["known"])
+    relevant, query = shown["relevant"].to_numpy(), shown["query"].to_numpy()
+    label = shown["score"].to_numpy().astype(np.float64) - shown["bound"].to_numpy()
+    return {**ranking_quality(label, relevant, query), **verdict_quality(shown["keep"].to_numpy(), relevant)}
+
+
+def _rows(quality: Mapping[str, Quality]) -> pa.Table:
+    rows = [
+        {"system": system, "measure": measure, "value": value}
+        for system, values in quality.items()
+        for measure, value in values.items()
+    ]
+    return pa.Table.from_pylist(rows, schema=MINING_QUALITY.schema)
+
+
+SCORE_NEGATIVES = Stage(
+    name="score_negatives",
+    version=1,
+    params=ScoreNegativesParams,
+    reads={
+        "candidates": CANDIDATES["query_id", "doc_id", "rank", *_SCORES],
+        "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
+        "verdicts": VERDICTS["query_id", "doc_id", "score", "bound", "keep"].each(),
+        "hidden": HIDDEN["query_id", "doc_id"].or_none(),
+        "qrels": QRELS.all(),
+    },
+    writes={"mining_quality": MINING_QUALITY},
+    run=score_negatives,
+    pool="driver",
+)

@@ -1,0 +1,1 @@
+"""Stages of noise: pairs scored, judged, repaired and audited."""

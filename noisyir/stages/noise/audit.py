@@ -1,0 +1,255 @@
+"""audit: what a data owner gets to see of her training pairs, the most suspect first, with the evidence."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.builds import Ref
+from noisyir.engine.stage import Job, Stage
+from noisyir.errors import ConfigError, DataError
+from noisyir.noise.settings import DetectParams
+from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
+from noisyir.schemas.noise import AUDIT as ROWS
+from noisyir.schemas.noise import AUDIT_FILES, AUDIT_JUDGES, AUDIT_NEGATIVES, NOISE_ESTIMATE, NOISE_FLAGS, RIVALS
+from noisyir.verdicts.judgements import MOST_SUSPECT_FIRST, judgements_digest, read_judgements, recalibrated
+from noisyir.verdicts.settings import AuditParams
+
+if TYPE_CHECKING:
+    from noisyir.verdicts.page import Making
+    from noisyir.verdicts.suspects_page import Suspects
+    from noisyir.verdicts.words import Texts
+
+_PAIR = ["query_id", "doc_id"]
+_CHUNK = 8192  # rows whose documents are in memory at once, beside the distinct ones
+
+
+def audit(job: Job[AuditParams]) -> None:
+    """Judge the training pairs by their last flags, and by hand: a table of all, and the files that people open."""
+    from noisyir.verdicts.csv_files import write_csv
+    from noisyir.verdicts.page import Audit, render
+    from noisyir.verdicts.words import read_texts
+
+    pairs, estimate, making = _flagged(job), _estimate(job), _making(job)
+    if job.params.judgements is not None:
+        pairs, estimate, making = _by_hand(job, job.params.judgements, pairs, estimate, making)
+    pairs = _searched(job, pairs.sort_by(MOST_SUSPECT_FIRST).combine_chunks())
+    suspects = _suspects(job)
+    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), *_shown_beside(pairs, suspects, job.params)]).unique()
+    texts = read_texts(job.batches("corpus", _CHUNK), wanted, pairs["query"].unique().to_pylist())
+    _refuse_unknown(pairs["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
+    folder = job.new_folder("audit_files")
+    with job.writer("audit") as out:
+        write_csv(_written(job, pairs, texts, out.append), folder / "audit.csv")
+    if job.params.sample:
+        write_csv([_sample(job, pairs, texts)], folder / "sample.csv")
+    if suspects:
+        _write_suspects(job, suspects, texts, folder)
+    shown = _explained(pairs.slice(0, job.params.html_rows), texts)
+    page = render(job.params, Audit(pairs, shown, texts, estimate, making, suspects))
+    (folder / "audit.html").write_text(page, encoding="utf-8")
+
+
+def _flagged(job: Job[AuditParams]) -> pa.Table:
+    """The training pairs with the query's text and the last epoch's flags as verdicts, none of them by hand."""
+    given = job.table("pairs")
+    pairs = given.filter(pc.equal(given["split"], "train")).select([*_PAIR, "source"])
+    if not pairs.num_rows:
+        raise DataError("audit: none of the pairs is in the split train, which is what is audited")
+    flags = _last_epoch(job.table("flags"))
+    place = _places(pairs, flags)
+    if missing := place.null_count:
+        example = pairs.filter(pc.is_null(place)).select(_PAIR).slice(0, 1).to_pylist()[0]
+        raise DataError(
+            f"audit: {missing:,} of {pairs.num_rows:,} training pairs have no flag, for example {example}: "
+            f"give the flags that were made from these pairs"
+        )
+    for name in ("score", "p_clean", "replacement"):
+        pairs = pairs.append_column(name, flags[name].take(place))
+    pairs = pairs.append_column("verdict", pc.if_else(flags["is_clean"].take(place), "clean", "wrong"))
+    pairs = pairs.append_column("by_hand", pa.repeat(False, pairs.num_rows))
+    queries = job.table("queries")
+    _refuse_unknown(pairs["query_id"], queries["query_id"], "queries", "the queries")
+    text = queries["text"].take(pc.index_in(pairs["query_id"], value_set=queries["query_id"].combine_chunks()))
+    return pairs.append_column("query", text)
+
+
+def _by_hand(
+    job: Job[AuditParams], path: str, pairs: pa.Table, estimate: dict[str, float], making: "Making"
+) -> "tuple[pa.Table, dict[str, float], Making]":
+    """The three as the judgements in a file have them; the notes keep what changed."""
+    detect = making.detect or DetectParams()
+    pairs, found = recalibrated(
+        pairs,
+        read_judgements(path, pairs),
+        threshold=detect.threshold,
+        rate=estimate["rate"],
+        confidence=detect.confidence,
+    )
+    job.note("judgements", {**asdict(found), "summary": found.summary()})
+    rates = {"rate": found.rate, "rate_low": found.low, "rate_high": found.high}
+    return pairs, estimate | rates, replace(making, detect=detect, judged=found.judged)
+
+
+def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
+    """The pairs with their rank and similarity, and the documents above them; null and empty where none searched."""
+    from noisyir.verdicts.rows import better_documents
+
+    rivals = job.table("rivals") if job.has("rivals") else RIVALS.schema.empty_table()
+    rivals = rivals.take(_places(pairs, rivals)).combine_chunks()
+    better, similarities = better_documents(rivals)
+    is_clean = pc.equal(pairs["verdict"], "clean")
+    columns = {
+        "rank": rivals["rank"],
+        "similarity": rivals["similarity"],
+        "better": better,
+        "better_similarities": similarities,
+        "replacement": pc.if_else(is_clean, pa.scalar(None, pa.string()), pairs["replacement"]),
+    }
+    for name, column in columns.items():
+        pairs = pairs.drop_columns([name] if name in pairs.column_names else []).append_column(name, column)
+    return pairs
+
+
+def _suspects(job: Job[AuditParams]) -> "Suspects | None":
+    """Candidates for negatives that are likely relevant, where judges were asked."""
+    from noisyir.verdicts.suspects_page import Suspects
+
+    given = job.has("audit_negatives"), job.has("audit_judges")
+    if any(given) and not all(given):
+        raise ConfigError("audit shows audit_negatives beside audit_judges: give it both of one build, or neither")
+    return Suspects(job.table("audit_negatives"), job.table("audit_judges")) if all(given) else None
+
+
+def _write_suspects(job: Job[AuditParams], suspects: "Suspects", texts: "Texts", folder: Path) -> None:
+    from noisyir.verdicts.csv_files import write_csv
+    from noisyir.verdicts.pairs_file import write_pairs
+
+    rows = suspects.rows
+    _refuse_unknown(rows["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
+    write_csv([_cut(rows, job.params.text_chars)], folder / "negatives.csv")
+    sure = suspects.sure(job.params.promote)
+    if sure.num_rows:
+        write_pairs(sure.select([*_PAIR, "query"]), texts, folder / "extra_positives.jsonl")
+    job.note("suspects", {"shown": rows.num_rows, "extra_positives": sure.num_rows})
+
+
+def _last_epoch(table: pa.Table) -> pa.Table:
+    return table.filter(pc.equal(table["epoch"], pc.max(table["epoch"])))
+
+
+def _places(pairs: pa.Table, table: pa.Table) -> pa.Array:
+    """Row of each pair in `table`, null where it has none."""
+    numbered = table.select(_PAIR).append_column("place", pa.array(np.arange(table.num_rows)))
+    ordered = pairs.select(_PAIR).append_column("order", pa.array(np.arange(pairs.num_rows)))
+    joined = ordered.join(numbered, _PAIR, join_type="left outer").sort_by("order")
+    return joined["place"].combine_chunks()
+
+
+def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, where: str) -> None:
+    unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=known.combine_chunks()))).unique()
+    if len(unknown):
+        raise DataError(
+            f"audit: {len(unknown):,} {what} of the training pairs are not in {where}, for example "
+            f"{unknown[0].as_py()!r}: give the {what} that the pairs were made from"
+        )
+
+
+def _shown_beside(pairs: pa.Table, suspects: "Suspects | None", params: AuditParams) -> list[pa.Array]:
+    """Ids of the other documents that the page shows."""
+    from noisyir.verdicts.rows import first_of_each
+
+    shown = pairs.slice(0, params.html_rows)
+    better = first_of_each(shown["better"].combine_chunks(), params.better)
+    replacements = shown["replacement"].combine_chunks().drop_null()
+    return [better.flatten(), replacements, *([suspects.named] if suspects else [])]
+
+
+def _explained(pairs: pa.Table, texts: "Texts") -> pa.Table:
+    """Rows of the audit: the pairs with document, number of duplicates and reason."""
+    from noisyir.verdicts.rows import explain
+
+    return explain(pairs, texts).select(list(ROWS.columns))
+
+
+def _written(job: Job[AuditParams], pairs: pa.Table, texts: "Texts", write: Any) -> Iterator[pa.Table]:
+    """Write the audit part by part; gives each part, its texts cut, for the CSV."""
+    for start in range(0, pairs.num_rows, _CHUNK):
+        rows = _explained(pairs.slice(start, _CHUNK), texts)
+        write(rows)
+        job.progress(start + rows.num_rows, pairs.num_rows, "pairs")
+        yield _cut(rows, job.params.text_chars)
+
+
+def _cut(rows: pa.Table, length: int) -> pa.Table:
+    for name in ("query", "document"):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, pc.utf8_slice_codeunits(rows[name], 0, length))
+    return rows
+
+
+def _sample(job: Job[AuditParams], pairs: pa.Table, texts: "Texts") -> pa.Table:
+    """Pairs to judge by hand, an empty column for the verdict, and nothing that would tell the machine's."""
+    from noisyir.noise.judgement import draw_sample
+
+    sample = draw_sample(pairs["score"].to_numpy().astype(np.float64), job.params.sample, job.rng("sample"))
+    rows = _cut(_explained(pairs.take(sample.rows), texts), job.params.text_chars)
+    empty = pa.nulls(len(sample.rows), pa.string())
+    return (
+        rows.select([*_PAIR, "query", "document"])
+        .append_column("verdict", empty)
+        .append_column("weight", pa.array(sample.weights, pa.float64()))
+    )
+
+
+def _estimate(job: Job[AuditParams]) -> dict[str, float]:
+    last = _last_epoch(job.table("estimate"))
+    return dict(zip(last["name"].to_pylist(), last["value"].to_pylist(), strict=True))
+
+
+def _making(job: Job[AuditParams]) -> "Making":
+    """How the verdicts were made, as far as the builds behind the flags tell."""
+    from noisyir.engine.provenance import lineage
+    from noisyir.verdicts.page import Making
+
+    settings: dict[str, dict[str, Any]] = {}
+    detectors = []
+    flags = job.inputs["flags"]
+    assert isinstance(flags, Ref)
+    for meta in lineage(job.store, [flags]):
+        settings[meta.stage] = dict(meta.params)
+        detectors += [meta.params["detector"]] if meta.stage == "score_pairs" else []
+    return Making(
+        dataset=settings.get("ingest", {}).get("dataset"),
+        detectors=tuple(detectors),
+        detect=DetectParams(**settings["detect"]) if "detect" in settings else None,
+    )
+
+
+def _judgements_digest(params: AuditParams) -> str | None:
+    return judgements_digest(params.judgements)
+
+
+AUDIT = Stage(
+    name="audit",
+    version=3,
+    params=AuditParams,
+    reads={
+        "corpus": CORPUS["doc_id", "title", "text"],
+        "queries": QUERIES["query_id", "text"],
+        "pairs": PAIRS.all(),
+        "flags": NOISE_FLAGS.all(),
+        "estimate": NOISE_ESTIMATE.all(),
+        "rivals": RIVALS.all().or_none(),
+        "audit_negatives": AUDIT_NEGATIVES.all().or_none(),
+        "audit_judges": AUDIT_JUDGES.all().or_none(),
+    },
+    writes={"audit": ROWS, "audit_files": AUDIT_FILES},
+    run=audit,
+    seeded=True,
+    raw={"judgements": _judgements_digest},
+)

@@ -1,0 +1,113 @@
+"""detect: which pairs are wrong, by their scores, and how many."""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.errors import ConfigError, DataError
+from noisyir.noise.settings import DetectParams
+from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from noisyir.noise.combine import Scores
+    from noisyir.noise.detection import Detection
+
+_PAIR = ["query_id", "doc_id"]
+
+
+def detect(job: Job[DetectParams]) -> None:
+    """Judge the pairs of each epoch on their own; the scores of several detectors are judged as one."""
+    from noisyir.noise.combine import combined
+    from noisyir.noise.detection import detect as judge
+
+    summary = {}
+    with job.writer("noise_flags") as flags, job.writer("noise_estimate") as estimates:
+        for epoch, tables in _by_epoch(job.tables("scores")):
+            scores = combined([_scores(table) for table in tables])
+            found = judge(scores, job.params, job.rng("bootstrap", epoch))
+            flags.append(_flags(tables, scores.observed, found))
+            estimates.append(_rows(epoch, found.estimate))
+            summary[str(epoch)] = {"pairs": len(scores.observed), **found.estimate}
+    job.note("detection", summary)
+
+
+def _by_epoch(scores: dict[str, pa.Table]) -> list[tuple[int, list[pa.Table]]]:
+    """The tables epoch by epoch, each with the first one's pairs in the first one's order.
+
+    Tables of one epoch each go together whatever their epochs, under the last of these.
+    """
+    if not scores:
+        raise ConfigError("detect: no scores of pairs were given")
+    epochs = {label: sorted(table["epoch"].unique().to_pylist()) for label, table in scores.items()}
+    if empty := [label for label, found in epochs.items() if not found]:
+        raise DataError(f"detect: the scores {empty} have no rows: there are no training pairs")
+    last = max(found[-1] for found in epochs.values())
+    if all(len(found) == 1 for found in epochs.values()):
+        return [(last, _aligned(scores))]
+    first = next(iter(epochs))
+    for label, found in epochs.items():
+        if found != epochs[first]:
+            raise DataError(f"detect: scores {first!r} are of epochs {epochs[first]}, scores {label!r} of {found}")
+    return [
+        (epoch, _aligned({label: table.filter(pc.equal(table["epoch"], epoch)) for label, table in scores.items()}))
+        for epoch in epochs[first]
+    ]
+
+
+def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
+    """The tables with their rows in the order of the first; DataError where they are not of the same pairs."""
+    (first, given), *others = scores.items()
+    keys = given.select(_PAIR).append_column("place", pa.array(range(given.num_rows), pa.int64()))
+    aligned = [given]
+    for label, table in others:
+        placed = table.join(keys, _PAIR, join_type="inner").sort_by("place")
+        if not placed.num_rows == table.num_rows == given.num_rows:
+            raise DataError(
+                f"detect: scores {first!r} and {label!r} are of different pairs "
+                f"({given.num_rows} and {table.num_rows}, {placed.num_rows} in common): score the same pairs"
+            )
+        aligned.append(placed)
+    return aligned
+
+
+def _scores(table: pa.Table) -> "Scores":
+    from noisyir.noise.combine import Scores
+
+    near = table["near_score"]
+    return Scores(
+        table["score"].to_numpy(), table["null_score"].to_numpy(), None if near.null_count else near.to_numpy()
+    )
+
+
+def _flags(tables: list[pa.Table], scores: "np.ndarray", found: "Detection") -> pa.Table:
+    return pa.table(
+        {
+            "query_id": tables[0]["query_id"],
+            "doc_id": tables[0]["doc_id"],
+            "epoch": pc.max_element_wise(*(table["epoch"] for table in tables)),
+            "score": pa.array(scores, pa.float32()),
+            "p_clean": pa.array(found.p_clean),
+            "is_clean": pa.array(found.is_clean),
+            "replacement": pc.coalesce(*(table["best_other"] for table in tables)),
+        }
+    )
+
+
+def _rows(epoch: int, estimate: dict[str, float]) -> pa.Table:
+    names, values = list(estimate), list(estimate.values())
+    return pa.table({"epoch": pa.repeat(epoch, len(names)), "name": names, "value": values})
+
+
+DETECT = Stage(
+    name="detect",
+    version=2,
+    params=DetectParams,
+    reads={"scores": PAIR_SCORES.all().each()},
+    writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE},
+    run=detect,
+    seeded=True,
+)

@@ -1,0 +1,1 @@
+"""Stages of reading: distant labels, readers, and their answers."""

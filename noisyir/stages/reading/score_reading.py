@@ -1,0 +1,85 @@
+"""score_reading: exact match and F1 of a reader's first answers."""
+
+from collections import Counter
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.errors import DataError
+from noisyir.eval.settings import ScoreReadingParams
+from noisyir.schemas.data import ANSWERS, QUERIES
+from noisyir.schemas.reading import PASSAGES, READINGS
+from noisyir.schemas.results import METRICS
+
+
+def score_reading(job: Job[ScoreReadingParams]) -> None:
+    """For each set of passages, `EM` and `F1` of every question asked that has answers, and their means.
+
+    The measures are named after the passages: `EM bm25`.  A question that was answered nothing counts 0; one without
+    answers, or whose answers are all without a word, is left out and counted in the notes.
+    """
+    params, queries, answers = job.params, job.table("queries"), job.table("answers")
+    aliases = dict(zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True))
+    passages = job.tables("passages")
+    if unlike := set(passages) ^ set(readings := job.tables("readings")):
+        raise DataError(f"score_reading: {min(unlike)!r} labels passages or readings, but not both")
+    left_out: Counter[str] = Counter()
+    scored = 0
+    with job.writer("metrics") as out:
+        for label, table in readings.items():
+            first = table.filter(pc.equal(table["rank"], 1))
+            given = dict(zip(first["query_id"].to_pylist(), first["answer"].to_pylist(), strict=True))
+            asked = set(passages[label]["query_id"].to_pylist())
+            for split in params.splits:
+                of_split = queries.filter(pc.equal(queries["split"], split))["query_id"].to_pylist()
+                rows = _rows(sorted(asked & set(of_split)), given, aliases, label, split, params, left_out)
+                out.append(rows)
+                scored += rows.num_rows
+    if not scored:
+        raise DataError(
+            f"score_reading: no question of splits {list(params.splits)} was both read and has answers: read these "
+            "splits (reader.score.splits), of data with answers"
+        )
+    job.note("left_out", dict(left_out))
+
+
+def _rows(
+    asked: list[str],
+    given: dict[str, str],
+    aliases: dict[str, list[str]],
+    label: str,
+    split: str,
+    params: ScoreReadingParams,
+    left_out: Counter[str],
+) -> pa.Table:
+    """The values of a split's questions, and after them each measure's mean, whose query_id is null."""
+    from noisyir.data.answers import answer_lines
+    from noisyir.eval.reading import best_f1, exact_match
+
+    usable = [query_id for query_id in asked if answer_lines(aliases.get(query_id, ()))]
+    left_out[label] += len(asked) - len(usable)
+    rows = []
+    for name, measure in (("EM", exact_match), ("F1", best_f1)):
+        values = [measure(given.get(one, ""), aliases[one], params.normalisation) for one in usable]
+        if values:
+            about = {"measure": f"{name} {label}", "split": split}
+            rows += [{**about, "query_id": one, "value": value} for one, value in zip(usable, values, strict=True)]
+            rows.append({**about, "query_id": None, "value": sum(values) / len(values)})
+    return pa.Table.from_pylist(rows, schema=METRICS.schema)
+
+
+SCORE_READING = Stage(
+    name="score_reading",
+    version=1,
+    params=ScoreReadingParams,
+    reads={
+        "readings": READINGS["query_id", "rank", "answer"].each(),
+        "passages": PASSAGES["query_id"].each(),
+        "answers": ANSWERS.all(),
+        "queries": QUERIES["query_id", "split"],
+    },
+    writes={"metrics": METRICS},
+    run=score_reading,
+    pool="driver",
+)

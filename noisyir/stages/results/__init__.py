@@ -1,0 +1,1 @@
+"""Stages of results: measures, comparisons and pages."""

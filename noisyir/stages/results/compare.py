@@ -1,0 +1,33 @@
+"""compare: the systems of a run side by side, with intervals and corrected p-values."""
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.eval.settings import CompareParams
+from noisyir.schemas.results import COMPARISON, METRICS
+
+
+def compare(job: Job[CompareParams]) -> None:
+    """Compare every system with the baseline, and the last with every other."""
+    from noisyir.eval import compare as systems
+
+    job.write(
+        "comparison",
+        systems.compare(
+            job.tables("metrics"),
+            job.rng("bootstrap"),
+            baseline=job.params.baseline,
+            confidence=job.params.confidence,
+            resamples=job.params.resamples,
+        ),
+    )
+
+
+COMPARE = Stage(
+    name="compare",
+    version=1,
+    params=CompareParams,
+    reads={"metrics": METRICS.all().each()},
+    writes={"comparison": COMPARISON},
+    run=compare,
+    seeded=True,
+    pool="driver",
+)

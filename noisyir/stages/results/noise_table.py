@@ -1,0 +1,89 @@
+"""noise_table: all runs of the noise bench in one table, with significance, and the page that shows it."""
+
+from collections.abc import Mapping
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.errors import DataError
+from noisyir.eval.settings import NoiseTableParams
+from noisyir.schemas.noise import DETECTION
+from noisyir.schemas.reading import CONFIDENCE_QUALITY
+from noisyir.schemas.results import BENCH_PAGE, BENCH_SUMMARY, BENCH_VALUES, METRICS
+from noisyir.schemas.training import CURVES, LOSS_GROUPS, MINING_QUALITY
+
+if TYPE_CHECKING:
+    from noisyir.eval.bench import Cell
+
+
+def noise_table(job: Job[NoiseTableParams]) -> None:
+    """Compare the methods under every kind and rate of noise; write the values, the summary and the page.
+
+    A bench may also train nothing and tell only how good its candidates and its mining are.
+    """
+    from noisyir.engine.provenance import lineage
+    from noisyir.eval.bench import by_cell, read_blocks, summarise
+    from noisyir.eval.bench_detection import detection_quality
+    from noisyir.report.bench import Bench, markdown, render
+    from noisyir.report.mining import of_bench
+    from noisyir.report.reading import bench_figures, bench_quality
+
+    params, metrics = job.params, by_cell(job.tables("metrics"))
+    mining, losses, curves = (by_cell(job.tables(name)) for name in ("mining", "losses", "sieve_curves"))
+    cells = {*metrics, *mining}
+    if not cells:
+        raise DataError(
+            "noise_table: the bench has no cell: give it at least one method, or negatives to mine, and a seed and a "
+            "kind of noise"
+        )
+    summary = summarise(
+        read_blocks(metrics),
+        job.rng("bootstrap"),
+        baseline=params.baseline,
+        reference=params.reference,
+        confidence=params.confidence,
+        resamples=params.resamples,
+    )
+    _write_values(job, metrics)
+    job.write("bench_summary", summary)
+    detection = detection_quality(by_cell(job.tables("detection")))
+    builds = lineage(job.store, chain.from_iterable(job.refs(name).values() for name in job.step.stage.reads))
+    seeds = sorted({cell.seed for cell in cells})
+    confidence = by_cell(job.tables("confidence"))
+    labels = bench_quality(confidence), bench_figures(confidence)
+    bench = Bench(summary, detection, seeds, len(cells), builds, of_bench(mining, losses, curves), *labels)
+    folder = job.new_folder("bench_page")
+    (folder / "bench.html").write_text(render(params, bench), encoding="utf-8")
+    (folder / "bench.md").write_text(markdown(params, bench), encoding="utf-8")
+
+
+def _write_values(job: Job[NoiseTableParams], metrics: "Mapping[Cell, pa.Table]") -> None:
+    """Every cell's values per query, one part a cell; the rows of means are left out."""
+    with job.writer("bench_values") as out:
+        for done, (cell, table) in enumerate(metrics.items(), 1):
+            rows = table.filter(pa.compute.is_valid(table["query_id"]))
+            for name in ("mechanism", "rate", "method"):
+                rows = rows.append_column(name, pa.repeat(getattr(cell, name), rows.num_rows))
+            out.append(rows.append_column("seed", pa.repeat(pa.scalar(cell.seed, pa.int32()), rows.num_rows)))
+            job.progress(done, len(metrics), "runs")
+
+
+NOISE_TABLE = Stage(
+    name="noise_table",
+    version=3,
+    params=NoiseTableParams,
+    reads={
+        "metrics": METRICS.all().each().or_none(),
+        "detection": DETECTION.all().each().or_none(),
+        "mining": MINING_QUALITY.all().each().or_none(),
+        "losses": LOSS_GROUPS.all().each().or_none(),
+        "sieve_curves": CURVES.all().each().or_none(),
+        "confidence": CONFIDENCE_QUALITY.all().each().or_none(),
+    },
+    writes={"bench_values": BENCH_VALUES, "bench_summary": BENCH_SUMMARY, "bench_page": BENCH_PAGE},
+    run=noise_table,
+    seeded=True,
+    pool="driver",
+)

@@ -1,0 +1,128 @@
+"""report: one page that shows the result, what it was measured on, and how to make it again."""
+
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.report.settings import ReportParams
+from noisyir.schemas.data import CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
+from noisyir.schemas.noise import DETECTION
+from noisyir.schemas.reading import CONFIDENCE_QUALITY, CONFIDENCES, CONFUSING, GIVEN_RUN, SPANS
+from noisyir.schemas.results import COMPARISON, METRICS
+from noisyir.schemas.results import REPORT as PAGE
+from noisyir.schemas.retrieval import DENSE_RUN
+from noisyir.schemas.training import CURVES, MINING_QUALITY
+
+if TYPE_CHECKING:
+    from noisyir.report.history import Build
+    from noisyir.report.queries import Changes
+    from noisyir.report.reading import Labels
+
+
+def report(job: Job[ReportParams]) -> None:
+    """Write report.html, and the same tables as summary.md and comparison.csv."""
+    from pyarrow import csv
+
+    from noisyir.report.dataset import example_pairs, read_corpus
+    from noisyir.report.mining import of_run
+    from noisyir.report.page import Dataset, Results, render
+    from noisyir.report.summary import difference_rows, markdown_table, summary_rows
+
+    comparison, queries, pairs, qrels = (job.table(name) for name in ("comparison", "queries", "pairs", "qrels"))
+    changes = _changes(job, comparison, qrels)
+    examples = example_pairs(pairs, job.params.examples)
+    changed = [change.doc_id for change in (changes.all() if changes else ())]
+    shown = [doc_id for _, doc_id in examples] + [doc_id for doc_id in changed if doc_id is not None]
+    corpus = read_corpus(job.batches("corpus"), shown)
+    optional = ("curves", "detection", "mining")
+    curves, detection, mining = (job.table(name) if job.has(name) else None for name in optional)
+    mined = of_run(mining, job.tables("sieve_curves"))
+    results = Results(comparison, curves, changes, detection, mined, _labels(job))
+    dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
+    folder = job.new_folder("report")
+    page = render(job.params, results, dataset, _builds(job))
+    (folder / "report.html").write_text(page, encoding="utf-8")
+    tables = [markdown_table(summary_rows(comparison), left=1), markdown_table(difference_rows(comparison), left=4)]
+    (folder / "summary.md").write_text("\n".join(tables), encoding="utf-8")
+    csv.write_csv(comparison, folder / "comparison.csv")
+
+
+def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> "Changes | None":
+    """The queries that the last system changes most, against the baseline of the comparison, on its first measure."""
+    from noisyir.report.queries import largest_changes, values_of
+
+    first = {name: comparison[name][0].as_py() for name in ("measure", "split")}
+    metrics = job.tables("metrics")
+    system = list(metrics)[-1]
+    if not job.refs("runs"):  # of readers: their answers have no ranks
+        return None
+    tested = pa.compute.and_(
+        pa.compute.equal(comparison["system"], system), pa.compute.is_valid(comparison["baseline"])
+    )
+    if not (tests := comparison.filter(tested)).num_rows:
+        return None
+    baseline = tests["baseline"][0].as_py()
+    values = {name: values_of(metrics[name], **first) for name in (system, baseline)}
+    return largest_changes(
+        values, job.tables("runs"), qrels, system=system, baseline=baseline, count=job.params.examples
+    )
+
+
+def _labels(job: Job[ReportParams]) -> "Labels | None":
+    """How well confidences tell right labels, with cases; None where no reader was trained by them."""
+    if not job.has("quality"):
+        return None
+    from noisyir.report.reading import Labels, confusing_of, find_cases, quality_figures, quality_table, with_texts
+    from noisyir.retrieval.texts import texts_of
+
+    quality, confusing = job.table("quality"), job.table("confusing")
+    found = find_cases(job.table("confidences"), job.table("spans"), job.table("given"), job.params.examples)
+    others = {case.query_id: confusing_of(case, confusing) for cases in found for case in cases}
+    shown = [one.doc_id for cases in found for case in cases for one in case.instances]
+    shown += [doc_id for doc_ids in others.values() for doc_id in doc_ids]
+    texts = texts_of(job.batches("corpus"), pa.array(shown, pa.string()))
+    gained, lost = ([with_texts(case, texts, others[case.query_id]) for case in cases] for cases in found)
+    system = quality["system"][-1].as_py()
+    return Labels(quality_table(quality), quality_figures(quality), system, gained, lost)
+
+
+def _builds(job: Job[Any]) -> "list[Build]":
+    from noisyir.engine.builds import Ref
+    from noisyir.engine.provenance import lineage
+    from noisyir.report.history import name_builds
+
+    runs, metrics = job.refs("runs"), job.refs("metrics")
+    systems = {label: [ref, runs[label]] if label in runs else [ref] for label, ref in metrics.items()}
+    others = [ref for ref in job.inputs.values() if isinstance(ref, Ref)] + list(job.refs("sieve_curves").values())
+    return name_builds(lineage(job.store, [*chain(*systems.values()), *others]), systems)
+
+
+REPORT = Stage(
+    name="report",
+    version=4,
+    params=ReportParams,
+    reads={
+        "comparison": COMPARISON.all(),
+        "metrics": METRICS.all().each(),
+        "runs": DENSE_RUN["query_id", "doc_id", "rank"].each(),
+        "curves": CURVES.all().or_none(),
+        "detection": DETECTION.all().or_none(),
+        "mining": MINING_QUALITY.all().or_none(),
+        "sieve_curves": CURVES.all().each().or_none(),
+        "quality": CONFIDENCE_QUALITY.all().or_none(),
+        "confidences": CONFIDENCES.all().or_none(),
+        "spans": SPANS["query_id", "doc_id", "start", "end", "score"].or_none(),
+        "confusing": CONFUSING["query_id", "doc_id", "confusing", "rank"].or_none(),
+        "given": GIVEN_RUN["query_id", "doc_id"].or_none(),
+        "corpus": CORPUS["doc_id", "title", "text"],
+        "queries": QUERIES.all(),
+        "pairs": PAIRS.all(),
+        "qrels": QRELS.all(),
+        "excluded": EXCLUDED.all(),
+    },
+    writes={"report": PAGE},
+    run=report,
+    pool="driver",
+)

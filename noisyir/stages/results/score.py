@@ -1,0 +1,89 @@
+"""score: the measures of one run, for every judged query and on average."""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.errors import ConfigError, DataError
+from noisyir.eval.settings import ScoreParams
+from noisyir.schemas.data import ANSWERS, CORPUS, QRELS, QUERIES
+from noisyir.schemas.results import METRICS, TREC
+from noisyir.schemas.retrieval import DENSE_RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def score(job: Job[ScoreParams]) -> None:
+    """Score the run on each split; write the scored rows in TREC form beside the values.
+
+    A split without judgements is scored by answers alone.
+    """
+    from noisyir.eval import trec
+    from noisyir.eval.measures import judged, per_query, ranked
+
+    params, run, qrels, queries = job.params, job.table("run"), job.table("qrels"), job.table("queries")
+    folder = job.new_folder("trec")
+    with job.writer("metrics") as out:
+        for split in params.splits:
+            query_ids = queries.filter(pa.compute.equal(queries["split"], split))["query_id"].to_pylist()
+            judgements = judged(qrels, query_ids)
+            rows = ranked(run, query_ids, ignore_same_id=params.ignore_same_id)
+            found = [per_query(rows, judgements, params.measures)] if judgements else []
+            found += _answer_match(job, rows, query_ids)
+            if not found:
+                raise DataError(
+                    f"score.splits: no query of split {split!r} has a relevant document in the qrels; one that has "
+                    "answers is scored by score.answer_ranks"
+                )
+            for values in found:
+                out.append(_with_means(values, split))
+            trec.write_run(rows, folder / f"{split}.run")
+            trec.write_qrels(judgements, folder / f"{split}.qrels")
+            job.note(f"queries_{split}", len(judgements))
+
+
+def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) -> "Iterator[pa.Table]":
+    from noisyir.data.answers import answer_match
+    from noisyir.eval.measures import ranking
+
+    if not job.params.answer_ranks:
+        return
+    answers = job.table("answers") if job.has("answers") else ANSWERS.schema.empty_table()
+    answers = answers.filter(pa.compute.is_in(answers["query_id"], pa.array(query_ids, pa.string())))
+    if not answers.num_rows or not job.has("corpus"):
+        raise ConfigError("score.answer_ranks needs answers, which these queries do not have: set it to []")
+    retrieved = run.filter(pa.compute.less_equal(run["rank"], max(job.params.answer_ranks)))["doc_id"].unique()
+    texts: dict[str, str] = {}
+    for batch in job.batches("corpus"):
+        kept = batch.filter(pa.compute.is_in(batch["doc_id"], retrieved))
+        texts.update(zip(kept["doc_id"].to_pylist(), kept["text"].to_pylist(), strict=True))
+    aliases = dict(zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True))
+    yield answer_match(dict(ranking(run)), aliases, texts, job.params.answer_ranks)
+
+
+def _with_means(values: pa.Table, split: str) -> pa.Table:
+    """The values of a split's queries, and after them each measure's mean, whose query_id is null."""
+    means = values.group_by("measure", use_threads=False).aggregate([("value", "mean")])
+    nobody = pa.nulls(means.num_rows, pa.string())
+    means = pa.table({"measure": means["measure"], "query_id": nobody, "value": means["value_mean"]})
+    both = pa.concat_tables([values, means])
+    return both.append_column("split", pa.repeat(split, both.num_rows))
+
+
+SCORE = Stage(
+    name="score",
+    version=1,
+    params=ScoreParams,
+    reads={
+        "run": DENSE_RUN["query_id", "doc_id", "rank", "score"],
+        "qrels": QRELS.all(),
+        "queries": QUERIES["query_id", "split"],
+        "answers": ANSWERS.all().or_none(),
+        "corpus": CORPUS["doc_id", "text"].or_none(),
+    },
+    writes={"metrics": METRICS, "trec": TREC},
+    run=score,
+    pool="driver",
+)

@@ -1,0 +1,1 @@
+"""Stages of retrieval: BM25, vectors, indexes, search and re-ranking."""

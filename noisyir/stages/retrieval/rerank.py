@@ -1,0 +1,106 @@
+"""rerank: a run whose best documents are ranked anew by the ranker."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.errors import DataError
+from noisyir.schemas.data import CORPUS, QUERIES
+from noisyir.schemas.retrieval import DENSE_RUN, RERANKED_RUN
+from noisyir.schemas.training import RANKER
+from noisyir.training.settings import RerankParams
+
+if TYPE_CHECKING:
+    from noisyir.models.cross_encoder import Texts
+
+Rows = npt.NDArray[np.int64]
+
+_GAP = 1e-3  # between the lowest score of the ranker's and the highest below
+
+
+def rerank(job: Job[RerankParams]) -> None:
+    """Score the first `depth` documents of every query again, and put them in order; those below keep theirs."""
+    import torch
+
+    from noisyir.models.cross_encoder import load_cross_encoder
+    from noisyir.models.ranker import ranker_max_len
+    from noisyir.retrieval.runs import places
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    run = job.table("run").sort_by([("query_id", "ascending"), ("rank", "ascending")]).combine_chunks()
+    query, place = places(run)
+    read = place < job.params.depth
+    folder = job.folder("ranker")
+    judge = load_cross_encoder(folder, ranker_max_len(folder), job.runtime.device)
+    done = 0
+
+    def progress(count: int) -> None:
+        nonlocal done
+        done += count
+        job.progress(done, int(read.sum()), "pairs")
+
+    scores, texts = run["score"].to_numpy().astype(np.float64), _texts(job, run.filter(pa.array(read)))
+    with torch.autocast(judge.model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16"):
+        scores[read] = judge.logits(texts, job.runtime.batch_tokens, progress)
+    scores = lowered(scores, query, place, job.params.depth)
+    order = np.lexsort((place, np.where(read, -scores, 0.0), ~read, query))
+    job.write(
+        "reranked_run",
+        run.select(["query_id", "doc_id"])
+        .take(order)
+        .append_column("rank", pa.array(place + 1, pa.int32()))
+        .append_column("score", pa.array(scores[order], pa.float32())),
+    )
+    job.note("pairs_read", int(read.sum()))
+
+
+def lowered(scores: npt.NDArray[np.float64], query: Rows, place: Rows, depth: int) -> npt.NDArray[np.float64]:
+    """The scores, by query and place, those from place `depth` on shifted to lie just below all before.
+
+    Within a query the shift is one for all, so that differences stay.
+    """
+    lowest = np.full(int(query.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(lowest, query[place < depth], scores[place < depth])
+    first = np.zeros_like(lowest)
+    first[query[place == depth]] = scores[place == depth]
+    return np.where(place < depth, scores, scores - first[query] + lowest[query] - _GAP)
+
+
+def _texts(job: Job[RerankParams], rows: pa.Table) -> "Texts":
+    """What the ranker reads of each row; each text is held once.  DataError for ids that there is no text for."""
+    from noisyir.models.cross_encoder import Texts
+    from noisyir.models.tokens import passage_text
+
+    queries = job.table("queries")
+    asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    wanted = rows["doc_id"].unique()
+    read: dict[str, str] = {}
+    for batch in job.batches("corpus"):
+        some = batch.filter(pc.is_in(batch["doc_id"], value_set=wanted))
+        texts = map(passage_text, some["title"].to_pylist(), some["text"].to_pylist())
+        read.update(zip(some["doc_id"].to_pylist(), texts, strict=True))
+    query_ids, doc_ids = rows["query_id"].to_pylist(), rows["doc_id"].to_pylist()
+    for kind, ids, known in (("queries", query_ids, asked), ("documents", doc_ids, read)):
+        if unknown := [one for one in ids if one not in known]:
+            raise DataError(f"{len(unknown)} rows of the run name unknown {kind}, for example {unknown[0]!r}")
+    return Texts([asked[one] for one in query_ids], [read[one] for one in doc_ids])
+
+
+RERANK = Stage(
+    name="rerank",
+    version=1,
+    params=RerankParams,
+    reads={
+        "ranker": RANKER.all(),
+        "run": DENSE_RUN["query_id", "doc_id", "rank", "score"],
+        "queries": QUERIES["query_id", "text"],
+        "corpus": CORPUS["doc_id", "title", "text"],
+    },
+    writes={"reranked_run": RERANKED_RUN},
+    run=rerank,
+    pool="gpu",
+)

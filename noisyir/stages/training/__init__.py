@@ -1,0 +1,1 @@
+"""Stages of training: models before training, and each way to train them."""

@@ -1,0 +1,57 @@
+"""co_teach: training by co-teaching, which drops as many pairs as are estimated to be wrong."""
+
+import pyarrow as pa
+import pyarrow.compute
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.errors import ConfigError, DataError
+from noisyir.schemas.noise import NOISE_ESTIMATE
+from noisyir.schemas.training import CURVES, MODEL
+from noisyir.stages.training.train_dpr import (
+    TRAINING_READS,
+    read_examples,
+    start_model,
+    train_and_write,
+    training_pairs,
+)
+from noisyir.training.launch import in_processes
+from noisyir.training.settings import TrainCoTeachingParams
+
+
+@in_processes
+def co_teach(job: Job[TrainCoTeachingParams]) -> None:
+    """Train two models by each other's small losses; write the first of them, and its curves."""
+    from noisyir.training.co_teaching import CoTeaching
+
+    if job.params.epochs == 1:
+        raise ConfigError("co-teaching drops no pair in its first epoch: set train.epochs to 2 or more")
+    noise_rate = _noise_rate(job.table("estimate"))
+    job.note("noise_rate", noise_rate)
+    encoder = start_model(job)
+    train, held = read_examples(job, encoder, training_pairs(job))
+    train_and_write(job, encoder, train, held, CoTeaching(encoder, train, job.params, job.rng, noise_rate))
+
+
+def _noise_rate(estimate: pa.Table) -> float:
+    """The last epoch's `rate`; DataError where there is none, or where it leaves no pair to learn from."""
+    rates = estimate.filter(pa.compute.equal(estimate["name"], "rate")).sort_by("epoch")["value"].to_pylist()
+    if not rates:
+        raise DataError("co-teaching needs the noise rate, and the noise estimate has no row `rate`: run detect again")
+    if rates[-1] >= 1.0:
+        raise DataError(
+            f"the noise rate is estimated as {rates[-1]}, which leaves co-teaching no pair to learn from: "
+            "choose other detectors, or another detect.null_quantile"
+        )
+    return float(rates[-1])
+
+
+CO_TEACH = Stage(
+    name="co_teach",
+    version=1,
+    params=TrainCoTeachingParams,
+    reads={name: read for name, read in TRAINING_READS.items() if name != "flags"} | {"estimate": NOISE_ESTIMATE.all()},
+    writes={"model": MODEL, "curves": CURVES},
+    run=co_teach,
+    seeded=True,
+    pool="gpu",
+)

@@ -1,0 +1,86 @@
+"""npc: training by noisy pair correction, and what it thought of every pair at each epoch."""
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.errors import ConfigError
+from noisyir.noise.settings import TrainNpcParams
+from noisyir.schemas.noise import NOISE_FLAGS, PAIR_SCORES
+from noisyir.schemas.training import CURVES, MODEL
+from noisyir.stages.training.train_dpr import (
+    TRAINING_READS,
+    read_examples,
+    start_model,
+    train_and_write,
+    training_pairs,
+)
+from noisyir.training.launch import in_processes
+
+if TYPE_CHECKING:
+    from noisyir.noise.npc_objective import Detected
+
+
+@in_processes
+def npc(job: Job[TrainNpcParams]) -> None:
+    """Train, and write the model, its curves, and the scores and flags of each detection."""
+    from noisyir.noise.npc_objective import NoisyPairCorrection
+
+    settings = job.params.npc
+    if (settings.detect == "given") != job.has("flags"):
+        raise ConfigError("npc.detect=given needs the flags of a detection, and other values take none")
+    if settings.warmup_epochs >= job.params.epochs:
+        raise ConfigError(f"npc.warmup_epochs={settings.warmup_epochs} leaves none of train.epochs={job.params.epochs}")
+    if settings.hard_negatives and not job.params.hard_negatives:
+        raise ConfigError(
+            f"npc.hard_negatives={settings.hard_negatives} draws on the negatives of training: set "
+            "train.hard_negatives, and mine.per_query, too"
+        )
+    if settings.final == "teacher" and job.params.patience is not None:
+        raise ConfigError("npc.final=teacher and train.patience exclude each other: patience keeps a student's epoch")
+    encoder, pairs = start_model(job), training_pairs(job)
+    given = pairs["is_clean"].to_numpy(zero_copy_only=False) if job.has("flags") else None
+    train, held = read_examples(job, encoder, pairs)
+    correction = NoisyPairCorrection(encoder, train, job.params, job.rng, given)
+    train_and_write(job, encoder, train, held, correction)
+    ids = pairs.select(["query_id", "doc_id"])
+    with job.writer("pair_scores") as scores, job.writer("noise_flags") as flags:
+        for found in correction.history:
+            scores.append(_scores(ids, found))
+            flags.append(_flags(ids, found))
+
+
+def _scores(ids: pa.Table, found: "Detected") -> pa.Table:
+    return (
+        _of_epoch(ids, found)
+        .append_column("null_score", pa.array(found.null_score))
+        .append_column("near_score", pa.nulls(ids.num_rows, pa.float32()))
+        .append_column("best_other", pa.nulls(ids.num_rows, pa.string()))
+    )
+
+
+def _flags(ids: pa.Table, found: "Detected") -> pa.Table:
+    return (
+        _of_epoch(ids, found)
+        .append_column("p_clean", pa.array(found.p_clean, pa.float32()))
+        .append_column("is_clean", pa.array(found.is_clean))
+        .append_column("replacement", pa.nulls(ids.num_rows, pa.string()))
+    )
+
+
+def _of_epoch(ids: pa.Table, found: "Detected") -> pa.Table:
+    epoch = pa.array([found.epoch] * ids.num_rows, pa.int32())
+    return ids.append_column("epoch", epoch).append_column("score", pa.array(found.score))
+
+
+NPC = Stage(
+    name="npc",
+    version=2,
+    params=TrainNpcParams,
+    reads=TRAINING_READS,
+    writes={"model": MODEL, "curves": CURVES, "pair_scores": PAIR_SCORES, "noise_flags": NOISE_FLAGS},
+    run=npc,
+    seeded=True,
+    pool="gpu",
+)

@@ -1,0 +1,200 @@
+"""Settings of training: the bi-encoder's, the ranker's, AR2's and the reader's."""
+
+from typing import Literal, Self
+
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from noisyir.reading.settings import Confidence, Objective
+from noisyir.settings import Fraction, Params
+
+
+class CcrParams(Params):
+    """The contrastive confidence regulariser (Wang et al., AAAI 2024, Eq. 8): loss - beta * mean loss of the pool."""
+
+    beta: NonNegativeFloat = Field(
+        0.0, description="its weight: up to 1 for cosine, 1e-4 to 1e-3 for dot products; 0: no regulariser"
+    )
+    from_epoch: NonNegativeInt = Field(0, description="the first epoch, from 0, in which it counts")
+    force: bool = Field(False, description="allow beta above 0.01 with dot products, whose loss has no lower bound")
+
+
+class WarmUpParams(Params):
+    """DPR training: in-batch negatives, and mined ones where there are any."""
+
+    epochs: PositiveInt = Field(6, description="passes over the training pairs")
+    batch_size: PositiveInt = Field(512, description="queries a step, hence in-batch negatives + 1")
+    learning_rate: PositiveFloat = Field(2e-5, description="the peak, after warm-up")
+    warmup_ratio: Fraction = Field(0.1, description="share of steps over which the rate rises from 0")
+    decay: Literal["linear", "constant"] = Field("linear", description="the rate after warm-up: to 0, or kept")
+    weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
+    betas: tuple[Fraction, Fraction] = Field((0.9, 0.999), description="AdamW's decay of its moving averages")
+    clip_norm: PositiveFloat | None = Field(2.0, description="largest gradient norm of a step; null: any")
+    scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax; 20 is temperature 0.05")
+    hard_negatives: NonNegativeInt = Field(0, description="mined negatives a query in each batch")
+    pool: Literal["batch", "own"] = Field(
+        "batch", description="what competes with a query's positive: all of the batch, or its own mined negatives alone"
+    )
+    ccr: CcrParams = CcrParams()
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the towers' forward pass (transformer)")
+    chunk_size: PositiveInt | Literal["auto"] | None = Field(
+        None, description="texts through a tower at once: gradient caching; auto: what fits into a GPU (docs/gpu.md)"
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="compute a transformer's activations twice instead of keeping them: less memory"
+    )
+    flagged: Literal["drop", "weight"] = Field(
+        "drop", description="pairs with flags: leave those flagged out, or weight the loss by the chance to be clean"
+    )
+    patience: PositiveInt | None = Field(
+        None, description="stop after this many epochs without a better dev MRR@10, and keep the best; null: never"
+    )
+    dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each epoch, at most; 0: none")
+    dev_documents: PositiveInt = Field(
+        50_000, description="documents they are ranked over, at most: the relevant ones, then others named by the pairs"
+    )
+
+
+class CoTeachingParams(Params):
+    """Co-teaching (Han et al., NeurIPS 2018), beside the settings of `train`."""
+
+    ramp_epochs: PositiveInt = Field(2, description="epochs over which the share of dropped pairs rises from 0")
+    perturbation: NonNegativeFloat = Field(0.1, description="noise on the second model's start, in each weight's std")
+
+
+class TrainCoTeachingParams(WarmUpParams):
+    """Co-teaching: the settings of `train` and its own."""
+
+    co_teaching: CoTeachingParams = CoTeachingParams()
+
+
+Flagged = Literal["keep", "drop", "soft"]
+
+
+class RankingParams(Params):
+    """What all training on lists has in common: a query's right passage, then its negatives."""
+
+    n: PositiveInt = Field(15, description="negatives in a list, drawn anew each epoch from those mined")
+    ranker_scale: PositiveFloat = Field(1.0, description="multiplies the ranker's scores before any softmax (tau)")
+    warmup_ratio: Fraction = Field(0.1, description="share of steps over which a rate rises from 0, to fall again to 0")
+    weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
+    clip_norm: PositiveFloat | None = Field(2.0, description="largest gradient norm of a step; null: any")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the transformers' forward pass")
+    lists_at_once: PositiveInt | Literal["auto"] | None = Field(
+        None, description="lists through the ranker at once: fewer need less memory; auto: what fits into a GPU"
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="compute a transformer's activations twice instead of keeping them: less memory"
+    )
+
+    def descent(self, learning_rate: float) -> WarmUpParams:
+        """The settings of one model's optimiser."""
+        shared = ("warmup_ratio", "weight_decay", "clip_norm", "precision")
+        return WarmUpParams(learning_rate=learning_rate, **{name: getattr(self, name) for name in shared})
+
+
+class WarmUpRankerParams(RankingParams):
+    """The ranker alone, on what the warmed-up retriever mined."""
+
+    loss: Literal["listwise", "pointwise"] = Field(
+        "listwise", description="which passage of the list is right, or of each, whether it is: log odds (RocketQA)"
+    )
+    epochs: PositiveInt = Field(3, description="passes over the training queries, at most")
+    max_steps: PositiveInt | None = Field(2000, description="steps, at most; null: as many as the epochs have")
+    batch_size: PositiveInt = Field(64, description="lists a step")
+    learning_rate: PositiveFloat = Field(1e-5, description="the peak, after warm-up")
+
+    @model_validator(mode="after")
+    def _log_odds_have_a_unit(self) -> Self:
+        if self.loss == "pointwise" and self.ranker_scale != 1.0:
+            raise ValueError(
+                f"ranker_scale={self.ranker_scale:g} with loss=pointwise: scores are log odds then, in nats; drop it"
+            )
+        return self
+
+
+class RerankParams(Params):
+    """A run ranked anew by the ranker."""
+
+    depth: PositiveInt = Field(100, description="documents of each query that are read again; the others stay below")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the ranker's forward pass")
+
+
+class RoundParams(RankingParams):
+    """A round of AR2 (Zhang et al., ICLR 2022): ranker steps, then retriever steps, on freshly mined negatives."""
+
+    rounds: PositiveInt = Field(10, description="how often negatives are mined; both schedules span all rounds")
+    ranker_steps: NonNegativeInt = Field(500, description="of the ranker, a round")
+    retriever_steps: NonNegativeInt = Field(1500, description="of the retriever, a round")
+    ranker_batch_size: PositiveInt = Field(64, description="lists a step of the ranker")
+    retriever_batch_size: PositiveInt = Field(64, description="lists a step of the retriever")
+    ranker_learning_rate: PositiveFloat = Field(1e-6, description="the peak, after warm-up")
+    retriever_learning_rate: PositiveFloat = Field(1e-5, description="the peak, after warm-up")
+    adv_lambda: Fraction = Field(
+        0.5, description="weight of the adversarial loss, 1 - this being the distillation's; 0: distillation alone"
+    )
+    variant: Literal["paper", "code"] = Field("paper", description="Eq. 9, or what the official code minimises")
+    scale: PositiveFloat | None = Field(
+        None, description="multiplies the retriever's similarities before any softmax; null: train.scale"
+    )
+    chunk_size: PositiveInt | Literal["auto"] | None = Field(
+        None, description="texts through a tower at once: gradient caching; auto: what fits into a GPU"
+    )
+    flagged: Flagged = Field(
+        "keep",
+        description="pairs that the detectors call wrong: as any other; left out; or ranked as a teacher ranks them",
+    )
+    teacher_decay: Fraction = Field(
+        0.99, description="of the moving average of the ranker's weights that is the teacher, a step (flagged=soft)"
+    )
+    dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each round, at most; 0: none")
+    dev_documents: PositiveInt = Field(
+        50_000, description="documents they are ranked over, at most: the relevant ones, then others named by the pairs"
+    )
+
+
+class TrainAr2Params(RoundParams):
+    """One round of AR2; every round has the same settings."""
+
+    scale: PositiveFloat = Field(20.0, description="multiplies the retriever's similarities before any softmax")
+
+
+class TrainReaderParams(Params):
+    """Training a reader on distant labels; the defaults are those of CDS (Bian et al., Findings of EMNLP 2023)."""
+
+    objective: Objective = Field("cds", description="what is minimised; supervised: cross-entropy on given passages")
+    confidence: Confidence = Field(
+        "positive_average", description="cds: the evidence of Eq. 10 to 14; none: equal shares"
+    )
+    alpha: NonNegativeFloat = Field(1.0, description="cds: weight of the debias loss; 0: none")
+    beta: NonNegativeFloat = Field(1.0, description="cds: weight of the denoise loss; 0: none")
+    confidence_decay: Fraction = Field(0.8, description="cds: of the moving average of confidences (lambda)")
+    updates_per_epoch: PositiveInt = Field(6, description="cds: how often confidences are estimated anew")
+    temperature: PositiveFloat = Field(0.1, description="cds: divides cosines in the contrastive losses")
+    epochs: PositiveInt = Field(3, description="passes over the questions")
+    batch_size: PositiveInt = Field(32, description="questions a step")
+    confusing_share: NonNegativeFloat = Field(
+        0.4, description="cds: confusing passages read in a step, per passage with an instance, drawn at random"
+    )
+    instances: PositiveInt | None = Field(
+        None, description="instances of a question in a step, drawn at random; null: all of them"
+    )
+    learning_rate: PositiveFloat = Field(2e-5, description="the peak, after warm-up")
+    warmup_ratio: Fraction = Field(0.1, description="share of steps over which the rate rises from 0, to fall again")
+    weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
+    clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm of a step; null: any")
+    n_best: PositiveInt = Field(20, description="spans that the probability of a counterfactual is a softmax over")
+    max_answer_len: PositiveInt = Field(30, description="tokens of an answer, at most")
+    top_passages: PositiveInt = Field(5, description="ds_top: passages of a question that are trained on")
+    hard_em_steps: PositiveInt = Field(4000, description="hard_em: steps over which the hard loss takes over (tau)")
+    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the encoder's forward pass")
+    questions_at_once: PositiveInt | None = Field(
+        None, description="questions through the reader at once; fewer need less memory, and the loss is the same"
+    )
+    gradient_checkpointing: bool = Field(
+        False, description="compute the encoder's activations twice instead of keeping them: less memory"
+    )
+
+    def descent(self) -> WarmUpParams:
+        """The settings of the optimiser."""
+        shared = ("learning_rate", "warmup_ratio", "weight_decay", "clip_norm", "precision")
+        return WarmUpParams(**{name: getattr(self, name) for name in shared})

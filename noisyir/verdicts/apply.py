@@ -1,0 +1,149 @@
+"""Apply an audit: flagged pairs are dropped, or get the document that was found instead; the source stays as it is."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.errors import ConfigError, DataError
+from noisyir.noise.settings import RepairParams
+from noisyir.verdicts.judgements import MOST_SUSPECT_FIRST, Pair
+from noisyir.verdicts.sources import Fate, Fates, Source
+
+Log: TypeAlias = list[tuple[Pair, Fate]]
+
+_COLUMNS = ["query_id", "doc_id", "p_clean", "replacement", "reason"]
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The cleaned pairs, the log of what was changed, and how many of the source's pairs met which fate.
+
+    unaudited: of those kept, pairs that the audit does not have: of dev and test, or left out when the data was read.
+    """
+
+    pairs: Path
+    log: Path
+    kept: int
+    relabelled: int
+    dropped: int
+    unaudited: int
+
+    def summary(self) -> str:
+        """What was done, for a terminal."""
+        unaudited = f" ({self.unaudited:,} of them not audited)" if self.unaudited else ""
+        return (
+            f"kept {self.kept:,} pairs{unaudited}, relabelled {self.relabelled:,}, dropped {self.dropped:,}\n"
+            f"pairs  {self.pairs}\n"
+            f"log    {self.log}"
+        )
+
+
+def apply(audit: pa.Table, source: Source, folder: Path, *, relabel: float = RepairParams().relabel) -> Applied:
+    """Write the cleaned pairs, in the source's format, and a log of every drop and relabel into `folder`.
+
+    relabel: share of the flagged, the surest first, that get their replacement, if they have one that is new to their
+    query; the other flagged pairs are left out.
+    DataError when a file is there already, or the audit is not of these pairs; nothing is written then.
+    """
+    pairs, log = folder / source.cleaned_name, folder / source.log_name
+    _refuse_existing(pairs, log)
+    fates = decide(audit, relabel=relabel)
+    by_row, logged, total, unaudited = _by_row(audit, source, fates)
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=folder, prefix=".applying-") as name:
+        half = Path(name)
+        source.write(half / pairs.name, by_row)
+        _write_log(half / log.name, logged)
+        _refuse_existing(pairs, log)
+        (half / log.name).rename(log)
+        (half / pairs.name).rename(pairs)
+    relabelled = sum(fate.new_doc_id is not None for _, fate in logged)
+    dropped = len(logged) - relabelled
+    return Applied(pairs, log, total - len(logged), relabelled, dropped, unaudited)
+
+
+def decide(audit: pa.Table, *, relabel: float) -> dict[Pair, Fate]:
+    """What becomes of the pairs that do not stay as they are.
+
+    Surest are those of the least p_clean, which is 0 where a person judged, then those of the highest score.
+    """
+    if not 0 <= relabel <= 1:
+        raise ConfigError(f"relabel is the share of the flagged pairs that are relabelled: 0 to 1, not {relabel}")
+    # Taken is whatever the query is paired with, flagged or not: a pair called wrong must not come back.
+    taken = set(zip(audit["query_id"].to_pylist(), audit["doc_id"].to_pylist(), strict=True))
+    ordered = audit.filter(pc.equal(audit["verdict"], "wrong")).sort_by(MOST_SUSPECT_FIRST)
+    sure = round(relabel * ordered.num_rows)
+    fates: dict[Pair, Fate] = {}
+    for number, row in enumerate(ordered.select(_COLUMNS).to_pylist()):
+        query_id, doc_id, p_clean, new, reason = (row[name] for name in _COLUMNS)
+        if number < sure and new is not None and (query_id, new) not in taken:
+            taken.add((query_id, new))
+            fates[query_id, doc_id] = Fate(new, p_clean, reason)
+        else:
+            known = f" Its replacement {new} is a document of the query already." if new and number < sure else ""
+            fates[query_id, doc_id] = Fate(None, p_clean, f"{reason}{known}")
+    return fates
+
+
+def _by_row(audit: pa.Table, source: Source, fates: Mapping[Pair, Fate]) -> tuple[Fates, Log, int, int]:
+    """The source's rows that are changed, the log, the number of pairs, and how many the audit does not have."""
+    ids = zip(audit["query_id"].to_pylist(), audit["doc_id"].to_pylist(), strict=True)
+    unseen = dict.fromkeys(ids)
+    audited = set(unseen)
+    logged: Log = []
+    changed: dict[int, list[Fate | None]] = {}
+    total = unaudited = 0
+    for number, pairs in _rows(source):
+        of_row = [fates.get(pair) for pair in pairs]
+        total += len(pairs)
+        unaudited += sum(pair not in audited for pair in pairs)
+        for pair, fate in zip(pairs, of_row, strict=True):
+            unseen.pop(pair, None)
+            logged += [(pair, fate)] if fate else []
+        if any(of_row):
+            changed[number] = of_row
+    if unseen:
+        query_id, doc_id = next(iter(unseen))
+        raise DataError(
+            f"{len(unseen):,} of the {len(audited):,} audited pairs are not in {source.name}, for example query "
+            f"{query_id!r} with document {doc_id!r}: apply the audit to the pairs that it was made of"
+        )
+    return changed, logged, total, unaudited
+
+
+def _rows(source: Source) -> Iterator[tuple[int, list[Pair]]]:
+    """The pairs of each row together: a row may list several documents."""
+    at, of_row = 0, list[Pair]()
+    for number, pair in source.pairs():
+        if of_row and number != at:
+            yield at, of_row
+            of_row = []
+        at = number
+        of_row.append(pair)
+    if of_row:
+        yield at, of_row
+
+
+def _write_log(path: Path, logged: Log) -> None:
+    with path.open("w", encoding="utf-8") as out:
+        for (query_id, doc_id), fate in logged:
+            entry = {
+                "query_id": query_id,
+                "doc_id": doc_id,
+                "action": "drop" if fate.new_doc_id is None else "relabel",
+                "new_doc_id": fate.new_doc_id,
+                "p_clean": round(fate.p_clean, 6),
+                "reason": fate.reason,
+            }
+            out.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+def _refuse_existing(*paths: Path) -> None:
+    if existing := [str(path) for path in paths if path.exists()]:
+        raise DataError(f"{' and '.join(existing)} exists already and is not overwritten: choose another folder")

@@ -1,0 +1,27 @@
+"""Settings of the audit."""
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from noisyir.settings import Fraction, Location, Params
+
+
+class SuspectsParams(Params):
+    """Which candidates for hard negatives are shown as likely relevant."""
+
+    negatives: PositiveInt = Field(2000, description="candidates for negatives that are shown, the likeliest relevant")
+
+
+class AuditParams(SuspectsParams):
+    """The audited pairs as a table, a CSV and a page for their owner."""
+
+    title: str = Field("", description="the page's heading; a general one if empty")
+    html_rows: PositiveInt = Field(10_000, description="pairs on the page, the most suspect first; the files have all")
+    better: NonNegativeInt = Field(3, description="better documents of a pair that the page shows, at most")
+    text_chars: PositiveInt = Field(2000, description="characters of a text on the page and in the CSV files")
+    sample: NonNegativeInt = Field(0, description="pairs drawn for judging by hand, as sample.csv; 0: no such file")
+    judgements: Location = Field(None, description="file of verdicts by hand (query_id, doc_id, verdict); null: none")
+    promote: Fraction = Field(0.95, description="least confidence of a candidate that is suggested as a positive")
+
+    def suspects(self) -> SuspectsParams:
+        """The part that decides which candidates are shown."""
+        return SuspectsParams(negatives=self.negatives)

@@ -1,0 +1,247 @@
+"""The pairs that an audit is applied to, as they came: a file of pairs in any of its formats, or a data set's table."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.data.pairs import PairsFile
+from noisyir.data.settings import PairColumn
+from noisyir.errors import DataError
+from noisyir.verdicts.judgements import Pair
+from noisyir.verdicts.rewrite import Row, rewrite
+from noisyir.verdicts.words import full_text
+
+
+class Fate(NamedTuple):
+    """What becomes of a pair that does not stay as it is: it gets a new document, or, without one, is dropped."""
+
+    new_doc_id: str | None
+    p_clean: float
+    reason: str
+
+
+class Text(NamedTuple):
+    """A document's two parts."""
+
+    title: str
+    text: str
+
+
+Fates: TypeAlias = Mapping[int, Sequence[Fate | None]]  # by row, of each of its pairs; None stays as it is
+Texts: TypeAlias = Mapping[str, Text]
+
+
+class Source(Protocol):
+    """Pairs in rows, most often one in each; reading them twice gives the same numbers."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    def cleaned_name(self) -> str:
+        """The file name of what `write` writes."""
+
+    @property
+    def log_name(self) -> str:
+        """The file name of the log beside it."""
+
+    def pairs(self) -> Iterator[tuple[int, Pair]]:
+        """(row, pair) of every pair, row after row."""
+
+    def write(self, target: Path, fates: Fates) -> None:
+        """Write all rows, those in `fates` changed.  DataError when a new document is not known."""
+
+
+@dataclass(frozen=True)
+class FileOfPairs:
+    """A file of pairs.  Rows without a fate are copied byte for byte; columns of unknown meaning are kept.
+
+    Where a row gets a new document, its id, title and text change.  In a file that only names documents, so do a cell
+    that repeats the text, and a title.
+    """
+
+    file: PairsFile
+
+    @property
+    def name(self) -> str:
+        """The file's path."""
+        return str(self.file.pairs.path)
+
+    @property
+    def cleaned_name(self) -> str:
+        """The file's own name, marked, in its own format."""
+        return f"{self.file.name}.cleaned{self.file.pairs.path.name[len(self.file.name) :]}"
+
+    @property
+    def log_name(self) -> str:
+        """The file's own name, marked, as jsonl."""
+        return f"{self.file.name}.changes.jsonl"
+
+    def pairs(self) -> Iterator[tuple[int, Pair]]:
+        """In the order of the file; a row's number is its line, or its row in Parquet."""
+        return ((pair.number, (pair.query_id, pair.doc_id)) for pair in self.file.pairs_in_order())
+
+    def write(self, target: Path, fates: Fates) -> None:
+        """In the format of the source."""
+        columns = self.file.columns
+        old_ids = {number: pair[1] for number, pair in self.pairs() if number in fates} if self.file.corpus else {}
+        new_ids = {fate.new_doc_id for row in fates.values() for fate in row if fate and fate.new_doc_id}
+        texts = self._texts(new_ids | set(old_ids.values()), new_ids)
+
+        def edit(number: int, row: Row) -> Row | None:
+            return edited(row, columns, fates[number], texts, texts.get(old_ids.get(number, "")))
+
+        rewrite(self.file.pairs, target, fates.keys(), edit)
+
+    def _texts(self, wanted: set[str], needed: set[str]) -> Texts:
+        if not needed:
+            return {}
+        documents = self.file.documents()
+        found = {doc.doc_id: Text(doc.title, doc.text) for doc in documents if doc.doc_id in wanted}
+        where = self.file.corpus.path if self.file.corpus else self.file.pairs.path
+        _refuse_unknown(needed, found, str(where))
+        return found
+
+
+@dataclass(frozen=True)
+class TableOfPairs:
+    """A data set's training pairs: a table as PAIRS, the texts from the audit, and from the corpus for new documents.
+
+    Written as jsonl: query_id, doc_id, query, document, and source where it is known.
+    """
+
+    training: pa.Table
+    audit: pa.Table
+    corpus: Iterable[pa.RecordBatch]
+    dataset: str
+
+    @classmethod
+    def of(cls, pairs: pa.Table, audit: pa.Table, corpus: Iterable[pa.RecordBatch], dataset: str) -> "TableOfPairs":
+        """Of PAIRS, all splits, and a stream of CORPUS (doc_id, title, text)."""
+        return cls(pairs.filter(pc.equal(pairs["split"], "train")), audit, corpus, dataset)
+
+    @property
+    def name(self) -> str:
+        """The data set's."""
+        return f"the training pairs of {self.dataset}"
+
+    @property
+    def cleaned_name(self) -> str:
+        """Of the data set."""
+        return f"{self.dataset}.cleaned.jsonl"
+
+    @property
+    def log_name(self) -> str:
+        """Of the data set."""
+        return f"{self.dataset}.changes.jsonl"
+
+    def pairs(self) -> Iterator[tuple[int, Pair]]:
+        """In the order of the table."""
+        ids = zip(self.training["query_id"].to_pylist(), self.training["doc_id"].to_pylist(), strict=True)
+        return enumerate(ids)
+
+    def write(self, target: Path, fates: Fates) -> None:
+        """As jsonl.  DataError also for a pair that was not audited, for its text is not known."""
+        texts = dict(self._audited())
+        new_ids = {fate.new_doc_id for row in fates.values() for fate in row if fate and fate.new_doc_id}
+        documents = self._documents(new_ids)
+        sources = self.training["source"].to_pylist()
+        with target.open("w", encoding="utf-8") as out:
+            for number, pair in self.pairs():
+                if pair not in texts:
+                    raise DataError(
+                        f"{self.name}: query {pair[0]!r} with document {pair[1]!r} is not in the audit: "
+                        "audit the data set as it is now"
+                    )
+                (query_id, doc_id), (query, document) = pair, texts[pair]
+                fate = fates[number][0] if number in fates else None
+                if fate is not None:
+                    if fate.new_doc_id is None:
+                        continue
+                    doc_id, document = fate.new_doc_id, documents[fate.new_doc_id]
+                row = {"query_id": query_id, "doc_id": doc_id, "query": query, "document": document}
+                known = {"source": sources[number]} if sources[number] is not None else {}
+                out.write(json.dumps(row | known, ensure_ascii=False) + "\n")
+
+    def _audited(self) -> Iterator[tuple[Pair, tuple[str, str]]]:
+        names = ("query_id", "doc_id", "query", "document")
+        for query_id, doc_id, query, document in zip(*(self.audit[name].to_pylist() for name in names), strict=True):
+            yield (query_id, doc_id), (query, document)
+
+    def _documents(self, wanted: set[str]) -> dict[str, str]:
+        ids = pa.array(sorted(wanted), pa.string())
+        found: dict[str, str] = {}
+        for batch in self.corpus if wanted else ():
+            rows = batch.filter(pc.is_in(batch["doc_id"], value_set=ids))
+            found |= {row["doc_id"]: full_text(row["title"], row["text"]) for row in rows.to_pylist()}
+        _refuse_unknown(wanted, found, f"the corpus of {self.dataset}")
+        return found
+
+
+def edited(
+    row: Row, columns: Mapping[PairColumn, str], fates: Sequence[Fate | None], texts: Texts, old: Text | None
+) -> Row | None:
+    """The row after its pairs met their fates; None when none of them is left.
+
+    Of a row that lists several documents, those dropped leave the lists.  old: the text of the row's document where
+    the file only names it; cells of no known meaning that repeat it get the new one's.
+    """
+    kept = [(number, fate) for number, fate in enumerate(fates) if fate is None or fate.new_doc_id is not None]
+    if not kept:
+        return None
+    of_document = {columns[name]: name for name in _PARTS if name in columns}
+    listed = any(isinstance(row.get(column), list) for column in of_document)
+    new = dict(row)
+    for column, name in of_document.items():
+        value = row.get(column)
+        if isinstance(value, list):
+            new[column] = [_part(name, value[number] if value else None, fate, texts) for number, fate in kept]
+        elif not listed:  # what the documents of a list share stays
+            new |= _named(column, _part(name, value, kept[0][1], texts), row)
+    fate = kept[0][1]
+    if old is not None and not listed and fate is not None and fate.new_doc_id is not None:
+        free = new.keys() - columns.values()
+        new |= {column: _copied(column, new[column], old, texts[fate.new_doc_id]) for column in free}
+    return new
+
+
+_PARTS: tuple[PairColumn, ...] = ("doc_id", "title", "document")
+
+
+def _part(name: PairColumn, value: Any, fate: Fate | None, texts: Texts) -> Any:
+    """The new document's part in place of `value`; an id stays a number where it was one."""
+    if fate is None or fate.new_doc_id is None:
+        return value
+    if name == "doc_id":
+        return _like(value, fate.new_doc_id)
+    new = texts[fate.new_doc_id]
+    return new.title if name == "title" else new.text
+
+
+def _like(value: Any, name: str) -> int | str:
+    return int(name) if isinstance(value, int) and name.isdecimal() and str(int(name)) == name else name
+
+
+def _named(column: str, value: Any, row: Row) -> Row:
+    """The cell; none for an empty text in a row that has no such field."""
+    return {column: value} if value or column in row else {}
+
+
+def _copied(column: str, value: Any, old: Text, new: Text) -> Any:
+    if old.text and value == old.text:
+        return new.text
+    return new.title if old.title and value == old.title and column.lower() == "title" else value
+
+
+def _refuse_unknown(wanted: set[str], found: Iterable[str], where: str) -> None:
+    if missing := sorted(wanted.difference(found)):
+        raise DataError(
+            f"{len(missing):,} replacements are not in {where}, for example {missing[0]!r}: apply the audit to the "
+            "pairs and the documents that it was made of"
+        )
