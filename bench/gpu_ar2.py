@@ -211,7 +211,7 @@ def finished(plan: Plan, store: Store) -> Finished | None:
     table = read_parts(store.fs, store.parts(by_stage["score"].ref("metrics")))
     table = table.filter(pc.is_valid(table["query_id"]))
     values = dict(zip(table["query_id"].to_pylist(), table["value"].to_pylist(), strict=True))
-    trained = by_stage.get("ar2") or by_stage["warm_up"]
+    trained = by_stage.get("train_ar2") or by_stage["train_dpr"]
     told = trained.notes.get("retriever_throughput") or trained.notes["throughput"]
     return Finished(values, table["measure"][0].as_py(), told)
 

@@ -26,7 +26,7 @@ from noisyir import experiments
 from noisyir.engine.plan import Plan, Step, resolve
 from noisyir.engine.stage import recorded
 from noisyir.engine.store import Store, open_store
-from noisyir.engine.tables import among, read_parts
+from noisyir.engine.tables import read_parts, semi_join
 from noisyir.errors import NoisyirError, StoreError
 from noisyir.eval.confidence import within_questions
 from noisyir.eval.significance import paired_t_test
@@ -75,7 +75,7 @@ def _signals(step: Step, plan: Plan, store: Store, relevant: pa.Table) -> tuple[
     spans = tables["spans"].filter(_asked_by(tables["spans"], trained))
     instances, kept = training_instances(reader.tokenizer, spans, trained, passages, none)
     signals = {"bm25": instances.score, **_read(reader, instances)}
-    known, right = _asked_by(kept, relevant).to_numpy(), among(kept, relevant)
+    known, right = _asked_by(kept, relevant).to_numpy(), semi_join(kept, relevant)
     return {name: values[known] for name, values in signals.items()}, right[known], instances.question[known]
 
 
@@ -123,11 +123,11 @@ def _standard(values: np.ndarray, question: np.ndarray) -> np.ndarray:
 
 def _relevant(plan: Plan, store: Store) -> pa.Table:
     """The passages that are right.  StoreError when the bench has not run."""
-    (given,) = plan.named("given_run")
+    (given,) = plan.named("gold_run")
     made = store.find(given.stage.name, given.key, recorded(resolve(given, plan, store, {})))
     if made is None:
-        raise StoreError("given_run is not in the store: run the bench first")
-    return read_parts(store.fs, store.parts(made.ref("given_run")))
+        raise StoreError("gold_run is not in the store: run the bench first")
+    return read_parts(store.fs, store.parts(made.ref("gold_run")))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from noisyir.models.weights import locate_weights
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import Surroundings, train
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 
 Texts = list[tuple[str, str]]
 
@@ -50,7 +50,7 @@ def main() -> None:
     asked = parser.parse_args()
     logging.getLogger("transformers").setLevel(logging.ERROR)
     texts = read_pairs(asked.squad)[: asked.pairs]
-    params = WarmUpParams(
+    params = TrainDprParams(
         epochs=asked.epochs, batch_size=asked.batch, learning_rate=3e-3, warmup_ratio=0.0, decay="constant",
         clip_norm=1.0, dev_queries=0,
     )  # fmt: skip
@@ -81,7 +81,7 @@ def read_pairs(squad: str | None) -> Texts:
     return [pairs[i] for i in np.random.default_rng(0).permutation(len(pairs))]
 
 
-def ours(folder: Path, texts: Texts, params: WarmUpParams) -> dict[str, float]:
+def ours(folder: Path, texts: Texts, params: TrainDprParams) -> dict[str, float]:
     from noisyir.models.bi_encoder import load_bi_encoder
 
     encoder = load_bi_encoder(folder, "cpu")
@@ -120,14 +120,14 @@ def distinct(texts: list[str]) -> tuple[list[str], np.ndarray]:
     return encoded.dictionary.to_pylist(), np.asarray(encoded.indices, np.int64)
 
 
-def theirs(folder: Path, texts: Texts, params: WarmUpParams) -> dict[str, float]:
+def theirs(folder: Path, texts: Texts, params: TrainDprParams) -> dict[str, float]:
     trainer = trainer_seconds(folder, texts, params)
     bare, steps_only = loop_seconds(folder, texts, params)
     seconds = {"trainer": trainer, "bare loop": bare, "peer steps only": steps_only}
     return {name: len(texts) / taken for name, taken in seconds.items()}
 
 
-def trainer_seconds(folder: Path, texts: Texts, params: WarmUpParams) -> float:
+def trainer_seconds(folder: Path, texts: Texts, params: TrainDprParams) -> float:
     from datasets import Dataset
     from sentence_transformers import (
         SentenceTransformer,
@@ -152,7 +152,7 @@ def trainer_seconds(folder: Path, texts: Texts, params: WarmUpParams) -> float:
         return time.perf_counter() - began
 
 
-def loop_seconds(folder: Path, texts: Texts, params: WarmUpParams) -> tuple[float, float]:
+def loop_seconds(folder: Path, texts: Texts, params: TrainDprParams) -> tuple[float, float]:
     """Seconds of a plain loop around the peer's loss: with, and without, tokenising."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss

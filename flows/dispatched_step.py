@@ -4,19 +4,19 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.experiment import stages_as_tasks, writable_store
-from noisyir.app.serialized_step import SentStep
+from noisyir.app.serialized_step import SerializedStep
 from noisyir.engine.runtime import Runtime
 from noisyir.tracking import join_tracker
 
 
 def _run_name() -> str:
-    step: dict[str, object] | SentStep = flow_run.parameters["step"]
-    return step.name if isinstance(step, SentStep) else str(step["name"])
+    step: dict[str, object] | SerializedStep = flow_run.parameters["step"]
+    return step.name if isinstance(step, SerializedStep) else str(step["name"])
 
 
 @flow(name="dispatched_step", flow_run_name=_run_name, persist_result=False)
 def dispatched_step(
-    step: SentStep,
+    step: SerializedStep,
     refresh: bool = False,
     store: str | None = None,
     runtime: Runtime = Runtime(),  # noqa: B008 - frozen

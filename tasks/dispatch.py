@@ -21,7 +21,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Cancelling
 from pydantic import Field, PositiveFloat
 
-from noisyir.app.serialized_step import SentStep
+from noisyir.app.serialized_step import SerializedStep
 from noisyir.engine.plan import RunStep, Step
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Result, recorded
@@ -92,7 +92,7 @@ class Dispatch:
         name, request = f"{FLOW}/{step.stage.pool}", str(uuid4())  # asked twice, Prefect makes one run of it
         alone = self.runtime.model_copy(update={"steps_at_once": 1})  # how many run at once is its pool's matter
         parameters = {
-            "step": SentStep.of(step, inputs).model_dump(mode="json"),
+            "step": SerializedStep.of(step, inputs).model_dump(mode="json"),
             "refresh": refresh,
             "store": self.store.url,
             "runtime": alone.model_dump(mode="json"),

@@ -15,7 +15,7 @@ from noisyir.stages import stage_named
 _TWO_VERSIONS = "this worker and the sender have other versions of noisyir; bring both to one"
 
 
-class SentStep(Params):
+class SerializedStep(Params):
     """A step with its inputs resolved, as JSON.
 
     Labelled inputs are a list, for the order of labels has a meaning, and a database may sort the names of an object.
@@ -29,7 +29,7 @@ class SentStep(Params):
     key: str
 
     @classmethod
-    def of(cls, step: Step, inputs: Inputs) -> "SentStep":
+    def of(cls, step: Step, inputs: Inputs) -> "SerializedStep":
         """The step with these inputs."""
         listed = {name: tuple(value.items()) if isinstance(value, Mapping) else value for name, value in inputs.items()}
         params = step.params.model_dump(mode="json")

@@ -83,7 +83,7 @@ def _asked(of: Scene, spans: Node | None) -> tuple[int, int]:
         return 0, 0
     params: Any = spans.params
     questions, run = of.queries(*params.splits), upstream(spans, "run")
-    depth = 1 if run and run.stage == "given_run" else params.top_k
+    depth = 1 if run and run.stage == "gold_run" else params.top_k
     return min(questions, params.max_questions or questions), depth
 
 
@@ -125,7 +125,7 @@ def _texts(of: Scene, documents: float) -> float:
 
 READING: Mapping[str, Callable[[Scene], Work]] = {
     "init_reader": _init_reader,
-    "given_run": _given_run,
+    "gold_run": _given_run,
     "spans": _spans,
     "confusing": _confusing,
     "train_reader": _train_reader,

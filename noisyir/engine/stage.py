@@ -40,6 +40,7 @@ Spread = Callable[["Job[Any]", Piecewise[Any], Sequence[Any]], Iterator[Any]]
 class Stage:
     """What a stage is called, reads, writes and does.  Bump `version` when its results change.
 
+    stream: what its random numbers are drawn under, where that is not its name: a renamed stage draws as before.
     seeded: whether it makes random choices; the experiment's seed enters the key of such a stage only.
     raw: inputs from outside the store, by name: what digests their content for the key; None where there is none.
     pool: where the stage belongs when there are several kinds of workers: `driver` for what takes seconds.
@@ -53,6 +54,7 @@ class Stage:
     reads: Mapping[str, Read]
     writes: Mapping[str, Artifact]
     run: Callable[["Job[Any]"], None]
+    stream: str = ""
     seeded: bool = False
     raw: Mapping[str, Callable[[Any], str | None]] = field(default_factory=dict)
     pool: Pool = "cpu"
@@ -176,7 +178,7 @@ class Job(Generic[P]):
 
         if self.step.seed is None:
             raise AssertionError(f"stage {self.step.stage.name} draws random numbers but is not declared seeded")
-        text = "/".join(map(str, (self.step.seed, self.step.stage.name, *purpose)))
+        text = "/".join(map(str, (self.step.seed, self.step.stage.stream or self.step.stage.name, *purpose)))
         return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16]))
 
     def progress(self, done: int, total: int | None, unit: str) -> None:

@@ -90,7 +90,7 @@ def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
         raise SchemaError(f"{artifact.name}.{name} holds NaN or infinite values")
 
 
-def among(pairs: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_]:
+def semi_join(pairs: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_]:
     """Which rows of `pairs` have a (query_id, doc_id) that `others` have, too."""
     pair = ["query_id", "doc_id"]
     numbered = pairs.select(pair).append_column("row", pa.array(np.arange(len(pairs))))

@@ -25,11 +25,13 @@ class Drawn:
     tier: Int[np.ndarray, " drawn"]
 
 
-def draw(tiers: Iterable[LogWeights], query: Rows, document: Rows, per_query: int, rng: np.random.Generator) -> Drawn:
+def draw(
+    weightings: Iterable[LogWeights], query: Rows, document: Rows, per_query: int, rng: np.random.Generator
+) -> Drawn:
     """Draw up to `per_query` candidates of each query without replacement, with chances in proportion to weights.
 
-    tiers: log-weights on any scale, -inf is never drawn.  Once no candidate with a weight in the first tier is left,
-    the draw goes on among the rest by the second tier, and so on: no mass is no failure.
+    weightings: log-weights on any scale, -inf is never drawn.  Once no candidate weighted by the first is left, the
+    draw goes on among the rest by the second, its fallback, and so on: no mass is no failure.
     query, document: numbers in the order of the ids.  The same generator draws the same candidates in whatever order
     they are given.  A query with fewer candidates of any weight than asked for gives all of them.
 
@@ -39,7 +41,7 @@ def draw(tiers: Iterable[LogWeights], query: Rows, document: Rows, per_query: in
     left = _by_ids(query, document)
     had = np.zeros(int(query.max(initial=-1)) + 1, np.int64)  # by each query so far
     parts = [np.empty((3, 0), np.int64)]
-    for tier, weights in enumerate(tiers if per_query else ()):
+    for tier, weights in enumerate(weightings if per_query else ()):
         weighed = weights[left] > -np.inf
         among, left = (left, left[:0]) if weighed.all() else (left[weighed], left[~weighed])
         lines = _Lines.of(query[among])

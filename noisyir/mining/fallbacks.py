@@ -1,4 +1,4 @@
-"""From settings to weights: which candidates the filters drop, and the tiers by which the rest are drawn."""
+"""From settings to weights: which candidates the filters drop, and the fallbacks by which the rest are drawn."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ def filtered(candidates: Candidates, params: FilterParams) -> Mapping[str, Mask]
     return kept
 
 
-def tiers(candidates: Candidates, params: MineParams, rng: np.random.Generator) -> dict[str, LogWeights]:
+def fallbacks(candidates: Candidates, params: MineParams, rng: np.random.Generator) -> dict[str, LogWeights]:
     """The sampler's log-weights under its name, and behind them, by name, what is drawn by where they leave too few."""
     score, positive, rank = candidates.score, candidates.positive_score, candidates.rank
     match params.sampler:
@@ -58,7 +58,7 @@ def trisampler(
 
     one_shot: Eq. 5 times Eq. 6 on all candidates; then Eq. 5.
     Source: TriSampler, Algorithm 1.  It says neither how many transitional negatives there are nor what is to be done
-    where Eq. 6 leaves too few: the size, without replacement, and the two later tiers are ours.
+    where Eq. 6 leaves too few: the size, without replacement, and the two later fallbacks are ours.
     """
     query, score = candidates.query, candidates.score
     scale = samplers.by_deviation(query, score) if params.scale == "std" else params.scale

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.fallbacks import tiers
+from noisyir.mining.fallbacks import fallbacks
 from noisyir.mining.settings import MineParams
 
 _CANDIDATES_AT_ONCE = 65536  # their arrays fit into a processor's cache
@@ -32,9 +32,9 @@ def negatives(
 ) -> Negatives:
     """Draw from candidates that are in the order of their ids; `transitional` is for TriSampler's first stage."""
     rows, number, weight = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
-    by: dict[str, int] = dict.fromkeys(tiers(candidates.take(slice(0)), params, transitional), 0)
+    by: dict[str, int] = dict.fromkeys(fallbacks(candidates.take(slice(0)), params, transitional), 0)
     for start, block in candidates.blocks(_CANDIDATES_AT_ONCE):
-        weights = tiers(block, params, transitional)
+        weights = fallbacks(block, params, transitional)
         drawn = draw(weights.values(), block.query, block.document, params.per_query, rng)
         rows.append(start + drawn.rows)
         number.append(drawn.draw)

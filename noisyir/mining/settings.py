@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.settings import Fraction, Location, Params
-from noisyir.training.settings import CcrParams, WarmUpParams
+from noisyir.training.settings import CcrParams, TrainDprParams
 
 Judge = Literal["sieve", "cross_encoder", "ranker"]
 
@@ -146,7 +146,7 @@ class MineParams(RetrievedParams):
         return CandidatesParams(**{name: getattr(self, name) for name in RetrievedParams.model_fields})
 
 
-class SieveParams(WarmUpParams):
+class SieveParams(TrainDprParams):
     """The passage sieve (Wang et al., AAAI 2024, Algorithm 1): training by the robust loss, then a verdict by cosines.
 
     The preset decides what of these is not set: the papers' values, or those of the authors' two code branches.

@@ -101,7 +101,7 @@ def _digest(folder: Path, given: str) -> str:
     return _digest_once(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in found))
 
 
-@cache  # a plan of many scenes asks for one detector's weights in each, and they may be gigabytes
+@cache  # a plan of many contexts asks for one detector's weights in each, and they may be gigabytes
 def _digest_once(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
     """The digest of files that are told from what they were before by size and time of change."""
     return files_digest(folder, [path for path, *_ in files])

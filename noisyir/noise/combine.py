@@ -1,4 +1,4 @@
-"""Several detectors as one: each weighs as much as it helps to tell made-up wrong pairs from the observed ones."""
+"""Several detectors as one: each weighs as much as it helps to tell synthetic wrong pairs from the observed ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,11 +63,11 @@ def learnt_weights(
     near: Float[Array, "null detector"] | None = None,
     share: float = 0.5,
 ) -> Float[Array, " detector"]:
-    """Weights, none below 0, whose sum of scores tells made-up wrong pairs from observed ones best; equal if none does.
+    """Weights, none below 0, whose sum of scores tells synthetic pairs from observed ones best; equal if none does.
 
-    share: how much near neighbours count among the made-up ones, where there are any.
+    share: how much near neighbours count among the synthetic ones, where there are any.
     Logistic regression with a slight ridge.  The observed pairs hold wrong ones too, which changes the probability
-    that comes out but not its order, as long as these score as the made-up ones do: no label is needed.
+    that comes out but not its order, as long as these score as the synthetic ones do: no label is needed.
     Source: Elkan and Noto, KDD 2008, Lemma 1 (learning from positive and unlabelled examples).
     """
     from scipy.optimize import minimize
@@ -79,13 +79,13 @@ def learnt_weights(
     scores = np.concatenate([sample for sample, _ in samples])
     counts = np.repeat([count for _, count in samples], [len(sample) for sample, _ in samples]) / len(scores)
     features = np.column_stack([scores, np.ones(len(scores))])
-    is_made_up = np.arange(len(scores)) >= len(observed)
-    sign = np.where(is_made_up, -1.0, 1.0)
+    is_synthetic = np.arange(len(scores)) >= len(observed)
+    sign = np.where(is_synthetic, -1.0, 1.0)
     detectors = observed.shape[1]
 
     def loss(weights: Array) -> tuple[float, Array]:
         logits = features @ weights
-        slope = (counts * (expit(logits) - is_made_up)) @ features
+        slope = (counts * (expit(logits) - is_synthetic)) @ features
         return counts @ np.logaddexp(0, sign * logits) + _RIDGE * weights @ weights / 2, slope + _RIDGE * weights
 
     bounds = [(0, None)] * detectors + [(None, None)]

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.noise.pair_nll import embed_used
-from noisyir.noise.synthetic import MadeUp
+from noisyir.noise.synthetic import SyntheticNegatives
 from noisyir.retrieval.numpy_bm25 import NumpyBm25
 from noisyir.training.batches import Rows, TrainingPairs, is_known
 from noisyir.training.validation import embed_all
@@ -18,7 +18,7 @@ _ROUNDING = 1e-6  # relative to norms of 1 and more: scores so close are a tie
 
 
 @dataclass(frozen=True)
-class Rivals:
+class Competitors:
     """Pairs beside what else there is.  Similarities are the searcher's scores, in its unit.
 
     own, random, near: of the pair's own document, and of the two made up for it.
@@ -36,9 +36,9 @@ class Rivals:
     depth: int
 
     def margins(self) -> tuple[Float[np.ndarray, " pair"], Float[np.ndarray, " pair"], Float[np.ndarray, " pair"]]:
-        """Best other similarity minus the pair's own, and minus that of the made-up documents.
+        """Best other similarity minus the pair's own, and minus that of the synthetic documents.
 
-        Above 0 the searcher would pair the query otherwise.  To a made-up document the pair's own is another one, too.
+        Above 0 the searcher would pair the query otherwise.  To a synthetic document the pair's own is another, too.
         """
         best = np.where(self.rows[:, 0] >= 0, self.similarities[:, 0], 0.0)
         best_of_all = np.maximum(best, self.own)
@@ -53,18 +53,25 @@ class Rivals:
         return known
 
 
-def merged(parts: Sequence[tuple[Rows, Rivals]]) -> Rivals:
-    """The rivals of all pairs from those of some pairs each: (their numbers, theirs)."""
+def merged(parts: Sequence[tuple[Rows, Competitors]]) -> Competitors:
+    """The competitors of all pairs from those of some pairs each: (their numbers, theirs)."""
     order = np.argsort(np.concatenate([chosen for chosen, _ in parts]), kind="stable")
     names = ("own", "random", "near", "rank", "rows", "similarities")
     columns = {name: np.concatenate([getattr(found, name) for _, found in parts])[order] for name in names}
-    return Rivals(**columns, depth=parts[0][1].depth)
+    return Competitors(**columns, depth=parts[0][1].depth)
 
 
-def dense_rivals(
-    encoder: BiEncoder, pairs: TrainingPairs, same: Rows, chosen: Rows, *, keep: int, depth: int, wrong: MadeUp
-) -> Rivals:
-    """Rivals of the pairs numbered `chosen` by exact inner product over all passages, `depth` deep.
+def dense_competitors(
+    encoder: BiEncoder,
+    pairs: TrainingPairs,
+    same: Rows,
+    chosen: Rows,
+    *,
+    keep: int,
+    depth: int,
+    wrong: SyntheticNegatives,
+) -> Competitors:
+    """Competitors of the pairs numbered `chosen` by exact inner product over all passages, `depth` deep.
 
     same: the row that stands for each passage's text; copies are not searched.  wrong: made up for the chosen pairs.
     Left out are the pair's own document and what other pairs of its query text name.
@@ -89,8 +96,8 @@ def dense_rivals(
         hits = distinct[places]
         rank = rank_within(owns, hits, scores, depth)
         found.append((own, random, near, rank, *best_others(pairs, rows, hits, scores, keep)))
-    own, random, near, rank, rivals, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
-    return Rivals(own, random, near, rank, rivals, similarities, depth)
+    own, random, near, rank, competitors, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
+    return Competitors(own, random, near, rank, competitors, similarities, depth)
 
 
 def rank_within(
@@ -119,10 +126,17 @@ def best_others(
     return kept, np.where(barred, 0.0, np.take_along_axis(scores, order, axis=1)).astype(np.float32)
 
 
-def lexical_rivals(
-    searcher: NumpyBm25, texts: list[str], row_of: Rows, pairs: TrainingPairs, chosen: Rows, *, keep: int, wrong: MadeUp
-) -> Rivals:
-    """As `dense_rivals`, by BM25 over the whole collection, every passage in it ranked.
+def lexical_competitors(
+    searcher: NumpyBm25,
+    texts: list[str],
+    row_of: Rows,
+    pairs: TrainingPairs,
+    chosen: Rows,
+    *,
+    keep: int,
+    wrong: SyntheticNegatives,
+) -> Competitors:
+    """As `dense_competitors`, by BM25 over the whole collection, every passage in it ranked.
 
     texts: of each query.  row_of: for each of the searcher's documents the passage that stands for its text.
     """
@@ -144,5 +158,5 @@ def lexical_rivals(
         best = best[np.lexsort((best, -found[best]))]
         best = best[found[best] > 0]
         hits[number, : len(best)], scores[number, : len(best)] = distinct[best], found[best]
-    rivals, similarities = best_others(pairs, chosen, hits, scores, keep)
-    return Rivals(own[0], own[1], own[2], rank, rivals, similarities, len(distinct))
+    competitors, similarities = best_others(pairs, chosen, hits, scores, keep)
+    return Competitors(own[0], own[1], own[2], rank, competitors, similarities, len(distinct))

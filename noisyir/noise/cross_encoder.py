@@ -1,4 +1,4 @@
-"""A cross-encoder as detector: how relevant it finds the document of each pair, and made-up ones."""
+"""A cross-encoder as detector: how relevant it finds the document of each pair, and synthetic ones."""
 
 from collections.abc import Callable, Sequence
 

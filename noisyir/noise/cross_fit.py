@@ -10,7 +10,7 @@ from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Rows, TrainingPairs
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import Surroundings, train
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Scorer:
 
 
 def cross_fitted(
-    start: BiEncoder, pairs: TrainingPairs, folds: int, params: WarmUpParams, around: Surroundings
+    start: BiEncoder, pairs: TrainingPairs, folds: int, params: TrainDprParams, around: Surroundings
 ) -> Iterator[Scorer]:
     """Train a copy of `start` on all folds but one, for each fold in turn.
 

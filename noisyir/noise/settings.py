@@ -5,19 +5,20 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from noisyir.settings import Fraction, Location, Params
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 
 
 class DetectParams(Params):
     """From scores of pairs to verdicts."""
 
     method: Literal["gmm", "beta", "null"] = Field(
-        "null", description="mixture of two Gaussians or Betas, or the scores that made-up wrong pairs have"
+        "null", description="mixture of two Gaussians or Betas, or the scores that synthetic wrong pairs have"
     )
     threshold: Fraction = Field(0.5, description="least probability of being clean that a clean pair has")
     min_rate: Fraction = Field(0.02, description="estimated noise rate below which no pair is flagged")
     null_quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        0.5, description="of the made-up pairs' scores, the highest above which pairs are counted to estimate the rate"
+        0.5,
+        description="of the synthetic pairs' scores, the highest above which pairs are counted to estimate the rate",
     )
     clip: Fraction = Field(0.999, description="quantile above which scores are clipped before a mixture is fitted")
     confidence: Fraction = Field(0.95, description="of the noise rate's bootstrap interval")
@@ -79,7 +80,7 @@ class NpcParams(Params):
     final: Literal["student", "teacher"] = Field("student", description="the model that is kept")
 
 
-class TrainNpcParams(WarmUpParams):
+class TrainNpcParams(TrainDprParams):
     """Training by noisy pair correction: the settings of `train`, of `npc`, and of its detections."""
 
     npc: NpcParams = NpcParams()

@@ -11,7 +11,7 @@ from noisyir.training.validation import embed_all
 
 
 @dataclass(frozen=True)
-class MadeUp:
+class SyntheticNegatives:
     """For each pair two wrong passages: `random`, another pair's, and `near`, one much like its own."""
 
     random: Rows
@@ -22,7 +22,9 @@ class MadeUp:
         return type(self)(self.random[chosen], self.near[chosen])
 
 
-def made_up(encoder: BiEncoder, pairs: TrainingPairs, neighbours: int, rng: np.random.Generator) -> MadeUp:
+def synthetic(
+    encoder: BiEncoder, pairs: TrainingPairs, neighbours: int, rng: np.random.Generator
+) -> SyntheticNegatives:
     """Draw both, `near` uniformly among the `neighbours` passages of other pairs nearest to the pair's own.
 
     Where all pairs have the same passage, that one stands in.
@@ -32,7 +34,7 @@ def made_up(encoder: BiEncoder, pairs: TrainingPairs, neighbours: int, rng: np.r
     random = passages_of_others(pairs.passage, rng)
     passages = np.unique(pairs.passage)
     if len(passages) == 1:
-        return MadeUp(random, pairs.passage)
+        return SyntheticNegatives(random, pairs.passage)
     vectors = embed_all(encoder, pairs.passages.take(passages), "passage").cpu().numpy()
     index = faiss.IndexFlatIP(vectors.shape[1])
     index.add(vectors)
@@ -42,7 +44,7 @@ def made_up(encoder: BiEncoder, pairs: TrainingPairs, neighbours: int, rng: np.r
     own[~own.any(axis=1), -1] = True  # equal vectors may push a passage out of its own list
     others = found[~own].reshape(len(passages), reach)
     place = np.searchsorted(passages, pairs.passage)
-    return MadeUp(random, passages[others[place, rng.integers(reach, size=len(pairs))]])
+    return SyntheticNegatives(random, passages[others[place, rng.integers(reach, size=len(pairs))]])
 
 
 def passages_of_others(passage: Rows, rng: np.random.Generator) -> Rows:

@@ -16,11 +16,11 @@ from noisyir.stages.retrieval.bm25_index import BM25_INDEX
 
 
 @dataclass(frozen=True)
-class Scene:
+class Context:
     """One experiment's noisy pairs under one seed.  Steps that two methods share are one step of the plan.
 
     data: what ingest wrote; noisy: what corrupt wrote; start: the untrained model;
-    label: stands in the names of the steps, where a plan has several scenes.
+    label: stands in the names of the steps, where a plan has several contexts.
     judged: the outputs of those who flagged pairs so far; mines: what was mined so far: both for scoring them.
     """
 
@@ -61,7 +61,7 @@ class Scene:
     ) -> Output | None:
         """Hard negatives mined with a model; None where the experiment asks for none.
 
-        exp, pairs: the scene's unless others are given; trained: a judge beside those of `mine.judges`.
+        exp, pairs: the context's unless others are given; trained: a judge beside those of `mine.judges`.
         """
         exp, pairs = exp or self.exp, pairs or self.noisy["noisy_pairs"]
         if exp.mine.per_query == 0:
@@ -96,11 +96,11 @@ class Scene:
         flags = self.judged["detectors"] = self.plan.add(DETECT, self.exp.detect, self.label, scores=scores)
         return flags
 
-    def rivals(self) -> Output | None:
+    def competitors(self) -> Output | None:
         """What the first of the experiment's detectors that searches would pair instead; None where none searches."""
         for name, params in self.exp.detectors.items():
             if params.searches:
-                return self.scores(name, params)["rivals"]
+                return self.scores(name, params)["competitors"]
         return None
 
     def repaired(self) -> Outputs:

@@ -15,7 +15,13 @@ from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, Re
 from noisyir.report.settings import PublishedParams, ReportParams
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
 from noisyir.settings import Params
-from noisyir.training.settings import CoTeachingParams, RoundParams, TrainAr2Params, TrainCoTeachingParams, WarmUpParams
+from noisyir.training.settings import (
+    CoTeachingParams,
+    RoundParams,
+    TrainAr2Params,
+    TrainCoTeachingParams,
+    TrainDprParams,
+)
 from noisyir.verdicts.settings import AuditParams
 
 
@@ -38,7 +44,7 @@ class Experiment(Params):
     refresh: RefreshParams = RefreshParams()
     score_negatives: ScoreNegativesParams = ScoreNegativesParams()
     model: InitModelParams = InitModelParams()
-    train: WarmUpParams = WarmUpParams()
+    train: TrainDprParams = TrainDprParams()
     methods: tuple[str, ...] = Field(
         ("dpr",), min_length=1, description="trained side by side; the last one is on trial, and kept"
     )

@@ -9,11 +9,11 @@ from noisyir.errors import ConfigError, did_you_mean
 from noisyir.eval.settings import ScoreConfidenceParams
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.searching import encoded, searched
-from noisyir.reading.settings import EnsembleParams, GivenRunParams, Passages, SpansParams
+from noisyir.reading.settings import EnsembleParams, GoldRunParams, Passages, SpansParams
 from noisyir.settings import Split
 from noisyir.stages.reading.confusing import CONFUSING
 from noisyir.stages.reading.ensemble import ENSEMBLE
-from noisyir.stages.reading.gold_run import GIVEN
+from noisyir.stages.reading.gold_run import GOLD
 from noisyir.stages.reading.init_reader import INIT_READER
 from noisyir.stages.reading.read import READ
 from noisyir.stages.reading.score_confidence import SCORE_CONFIDENCE
@@ -153,8 +153,8 @@ class Reading:
 
     def given(self) -> Output:
         """The passages that the data itself calls relevant."""
-        params, known = GivenRunParams(min_relevance=self.exp.data.min_relevance), ("qrels", "pairs")
-        return self.plan.add(GIVEN, params, self.label, **{key: self.data[key] for key in known})["given_run"]
+        params, known = GoldRunParams(min_relevance=self.exp.data.min_relevance), ("qrels", "pairs")
+        return self.plan.add(GOLD, params, self.label, **{key: self.data[key] for key in known})["gold_run"]
 
     def _matched(self, kind: Passages, params: SpansParams, label: str) -> Outputs:
         given = {key: self.data[key] for key in ("queries", "answers", "corpus")}

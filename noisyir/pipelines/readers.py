@@ -7,7 +7,15 @@ from noisyir.engine.plan import Output, Plan
 from noisyir.eval.bench import Cell
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.reader_methods import ENSEMBLED, Reading, reader_method
-from noisyir.pipelines.retrievers import data_of, method_of, noise_bench, report_of, scene_of, table_of, train_retriever
+from noisyir.pipelines.retrievers import (
+    context_of,
+    data_of,
+    method_of,
+    noise_bench,
+    report_of,
+    table_of,
+    train_retriever,
+)
 from noisyir.pipelines.suite import Suite
 from noisyir.stages.results.compare import COMPARE
 from noisyir.stages.results.noise_table import NOISE_TABLE
@@ -72,8 +80,8 @@ def _reading(plan: Plan, exp: Experiment, label: str = "") -> Reading:
     """The experiment's questions, their passages, and which held-out ones are read."""
     data, retriever = data_of(plan, exp), None
     if exp.reader.wants_dense:
-        scene = scene_of(plan, exp, data, label)
-        retriever = scene.start if exp.reader.retriever is None else method_of(exp.reader.retriever)(scene)["model"]
+        context = context_of(plan, exp, data, label)
+        retriever = context.start if exp.reader.retriever is None else method_of(exp.reader.retriever)(context)["model"]
     reading = Reading(plan, exp, data, retriever, label)
     reading.hold_out()
     return reading

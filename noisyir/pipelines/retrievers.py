@@ -6,7 +6,7 @@ from noisyir.engine.plan import Output, Outputs, Plan
 from noisyir.errors import ConfigError, did_you_mean
 from noisyir.eval.bench import Cell, compared
 from noisyir.eval.settings import NoiseTableParams, ScoreDetectionParams, ScoreLossGroupsParams
-from noisyir.pipelines.context import Scene
+from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.methods import METHODS, Method
 from noisyir.pipelines.mining import Mined
@@ -37,28 +37,28 @@ def train_retriever(exp: Experiment) -> Plan:
     data = data_of(plan, exp)
     lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
     bm25 = plan.add(BM25, exp.bm25, queries=data["queries"], **lexical)
-    scene = scene_of(plan, exp, data)
-    runs = {"bm25": bm25["bm25_run"], "zero_shot": _ranked(plan, exp, data, scene.start, "zero_shot")["dense_run"]}
+    context = context_of(plan, exp, data)
+    runs = {"bm25": bm25["bm25_run"], "zero_shot": _ranked(plan, exp, data, context.start, "zero_shot")["dense_run"]}
     for name in exp.methods:
-        trained = method_of(name)(scene)
+        trained = method_of(name)(context)
         dense = _ranked(plan, exp, data, trained["model"], name)
         runs[name] = dense["dense_run"]
         if "ranker" in trained:
             read = {"ranker": trained["ranker"], "run": dense["dense_run"], **_pick(data, "queries", "corpus")}
             runs[f"{name}_reranked"] = plan.add(RERANK, exp.ranker.rerank, name, **read)["reranked_run"]
-    _score_and_report(scene, runs, curves=trained["curves"])
+    _score_and_report(context, runs, curves=trained["curves"])
     plan.keep(model=trained["model"], index=dense["index"], corpus=data["corpus"])
     if "ranker" in trained:
         plan.keep(ranker=trained["ranker"])
     if exp.audit is not None:
-        _audit(scene)
+        _audit(context)
     return plan
 
 
 def audit(exp: Experiment) -> Plan:
     """Which of the training pairs are wrong, by the experiment's detectors."""
     plan = Plan(exp.seed)
-    _audit(scene_of(plan, exp, data_of(plan, exp)))
+    _audit(context_of(plan, exp, data_of(plan, exp)))
     return plan
 
 
@@ -89,31 +89,31 @@ def table_of(suite: Suite) -> NoiseTableParams:
 
 def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: str) -> dict[tuple[str, str], Output]:
     """The suite's methods with one variant, under one condition and seed: what the table is given, by input and arm."""
-    scene = scene_of(plan, exp, data_of(plan, exp, label), label)
+    context = context_of(plan, exp, data_of(plan, exp, label), label)
     found: dict[tuple[str, str], Output] = {}
     for name in suite.methods:
-        arm, trained = suite.arm(name, variant), method_of(name)(scene)
-        run = _ranked(plan, exp, scene.data, trained["model"], scene.name(name))["dense_run"]
-        found["metrics", arm] = _score(plan, exp, scene.data, run, scene.name(name))
+        arm, trained = suite.arm(name, variant), method_of(name)(context)
+        run = _ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
+        found["metrics", arm] = _score(plan, exp, context.data, run, context.name(name))
         if suite.loss_groups and exp.mine.per_query:
-            found["losses", arm] = _score_losses(scene, suite.loss_groups, trained["model"], name)
+            found["losses", arm] = _score_losses(context, suite.loss_groups, trained["model"], name)
     if not suite.methods:
-        scene.mined(scene.start)
-    for name, mined in scene.mines.items():
+        context.mined(context.start)
+    for name, mined in context.mines.items():
         arm = suite.arm(name.partition("@")[0] or "start", variant)
-        found |= _bench_mining(scene, mined, name, f"{arm} {name}" if len(scene.mines) > 1 else arm)
+        found |= _bench_mining(context, mined, name, f"{arm} {name}" if len(context.mines) > 1 else arm)
     if suite.detect and variant == next(iter(suite.variants)):
-        scene.flags()
-    if (detection := _score_detection(scene)) is not None:
+        context.flags()
+    if (detection := _score_detection(context)) is not None:
         found["detection", suite.arm("detection", variant)] = detection
     return found
 
 
-def _bench_mining(scene: Scene, mined: Mined, label: str, arm: str) -> dict[tuple[str, str], Output]:
+def _bench_mining(context: Context, mined: Mined, label: str, arm: str) -> dict[tuple[str, str], Output]:
     """What the table is given of one mining, by input and arm."""
     found = {("sieve_curves", arm): mined.sieve_curves} if mined.sieve_curves else {}
-    if "hidden" in scene.data:
-        found["mining", arm] = _score_negatives(scene, mined, label)
+    if "hidden" in context.data:
+        found["mining", arm] = _score_negatives(context, mined, label)
     return found
 
 
@@ -128,7 +128,7 @@ def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
     return {**data, **hidden, **as_it_was}
 
 
-def scene_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Scene:
+def context_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Context:
     """The experiment's pairs with noise put in, and the untrained model."""
     start = plan.add(INIT_MODEL, exp.model)["model"]
     vectors = None
@@ -141,7 +141,7 @@ def scene_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Sce
         **_pick(data, "pairs", "qrels", "corpus", "answers"),
         doc_vectors=vectors and vectors["doc_vectors"],
     )
-    return Scene(plan, exp, data, noisy, start, label)
+    return Context(plan, exp, data, noisy, start, label)
 
 
 def method_of(name: str) -> Method:
@@ -153,76 +153,76 @@ def method_of(name: str) -> Method:
     return METHODS[name]
 
 
-def _audit(scene: Scene) -> None:
-    """Verdicts on the scene's pairs, with the evidence, as a table and as files for their owner."""
-    params, flags = scene.exp.audit or AuditParams(), scene.flags()
+def _audit(context: Context) -> None:
+    """Verdicts on the context's pairs, with the evidence, as a table and as files for their owner."""
+    params, flags = context.exp.audit or AuditParams(), context.flags()
     suspects: Outputs = {}
-    if scene.exp.mine.judges:
-        if not scene.mines:
-            scene.mined(scene.start)
-        *_, mined = scene.mines.values()
-        suspects = scene.plan.add(
+    if context.exp.mine.judges:
+        if not context.mines:
+            context.mined(context.start)
+        *_, mined = context.mines.values()
+        suspects = context.plan.add(
             AUDIT_NEGATIVES,
             params.suspects(),
-            pairs=scene.noisy["noisy_pairs"],
+            pairs=context.noisy["noisy_pairs"],
             candidates=mined.candidates,
             verdicts=mined.verdicts,
             negatives=mined.negatives,
-            **_pick(scene.data, "corpus", "queries"),
+            **_pick(context.data, "corpus", "queries"),
         )
-    written = scene.plan.add(
+    written = context.plan.add(
         AUDIT,
         params,
-        pairs=scene.noisy["noisy_pairs"],
+        pairs=context.noisy["noisy_pairs"],
         flags=flags["noise_flags"],
         estimate=flags["noise_estimate"],
-        rivals=scene.rivals(),
+        competitors=context.competitors(),
         **suspects,
-        **_pick(scene.data, "corpus", "queries"),
+        **_pick(context.data, "corpus", "queries"),
     )
-    scene.plan.keep(**written)
+    context.plan.keep(**written)
 
 
-def _score_detection(scene: Scene) -> Output | None:
-    """How well the scene's wrong pairs were found, by whoever looked for them; None where nobody did."""
-    if not scene.judged:
+def _score_detection(context: Context) -> Output | None:
+    """How well the context's wrong pairs were found, by whoever looked for them; None where nobody did."""
+    if not context.judged:
         return None
-    flags = {name: outputs["noise_flags"] for name, outputs in scene.judged.items()}
-    estimates = {name: out["noise_estimate"] for name, out in scene.judged.items() if "noise_estimate" in out}
-    params, truth = ScoreDetectionParams(), scene.noisy["noise_truth"]
-    scored = scene.plan.add(SCORE_DETECTION, params, scene.label, truth=truth, flags=flags, estimate=estimates)
+    flags = {name: outputs["noise_flags"] for name, outputs in context.judged.items()}
+    estimates = {name: out["noise_estimate"] for name, out in context.judged.items() if "noise_estimate" in out}
+    params, truth = ScoreDetectionParams(), context.noisy["noise_truth"]
+    scored = context.plan.add(SCORE_DETECTION, params, context.label, truth=truth, flags=flags, estimate=estimates)
     return scored["detection"]
 
 
-def _score_negatives(scene: Scene, mined: Mined, label: str) -> Output:
+def _score_negatives(context: Context, mined: Mined, label: str) -> Output:
     """How many of the candidates, and of the negatives mined from them, are relevant in truth."""
-    params = scene.exp.score_negatives
-    least = params.min_relevance or scene.exp.data.min_relevance
-    scored = scene.plan.add(
+    params = context.exp.score_negatives
+    least = params.min_relevance or context.exp.data.min_relevance
+    scored = context.plan.add(
         SCORE_NEGATIVES,
         params.model_copy(update={"min_relevance": least}),
-        scene.name(label or "start"),
+        context.name(label or "start"),
         candidates=mined.candidates,
         negatives=mined.negatives,
         verdicts=mined.verdicts,
-        hidden=scene.data.get("hidden"),
-        qrels=scene.data["qrels"],
+        hidden=context.data.get("hidden"),
+        qrels=context.data["qrels"],
     )
     return scored["mining_quality"]
 
 
-def _score_losses(scene: Scene, params: ScoreLossGroupsParams, model: Output, label: str) -> Output:
+def _score_losses(context: Context, params: ScoreLossGroupsParams, model: Output, label: str) -> Output:
     """How well a trained model tells the false negatives among the last candidates mined from the others."""
-    *_, mined = scene.mines.values()
-    scored = scene.plan.add(
+    *_, mined = context.mines.values()
+    scored = context.plan.add(
         SCORE_LOSS_GROUPS,
-        params.model_copy(update={"scale": scene.exp.train.scale}),
-        scene.name(label),
+        params.model_copy(update={"scale": context.exp.train.scale}),
+        context.name(label),
         model=model,
         candidates=mined.candidates,
-        pairs=scene.noisy["noisy_pairs"],
-        hidden=scene.data.get("hidden"),
-        **_pick(scene.data, "queries", "corpus"),
+        pairs=context.noisy["noisy_pairs"],
+        hidden=context.data.get("hidden"),
+        **_pick(context.data, "queries", "corpus"),
     )
     return scored["loss_groups"]
 
@@ -238,13 +238,13 @@ def _score(plan: Plan, exp: Experiment, data: Outputs, run: Output, label: str) 
     return plan.add(SCORE, exp.score, label, run=run, **truth)["metrics"]
 
 
-def _score_and_report(scene: Scene, runs: Outputs, *, curves: Output) -> None:
+def _score_and_report(context: Context, runs: Outputs, *, curves: Output) -> None:
     """Score every run on the same queries, compare them, and write the page."""
-    plan, exp, data = scene.plan, scene.exp, scene.data
+    plan, exp, data = context.plan, context.exp, context.data
     metrics = {label: _score(plan, exp, data, run, label) for label, run in runs.items()}
     comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
-    detection, mines = _score_detection(scene), scene.mines.items()
-    mining = [_score_negatives(scene, mined, name) for name, mined in mines if "hidden" in data]
+    detection, mines = _score_detection(context), context.mines.items()
+    mining = [_score_negatives(context, mined, name) for name, mined in mines if "hidden" in data]
     sieves = {name or "start": mined.sieve_curves for name, mined in mines if mined.sieve_curves}
     told = {"detection": detection, "curves": curves, "mining": mining[-1] if mining else None, "sieve_curves": sieves}
     report = report_of(plan, exp, data, comparison, metrics, runs, **told)

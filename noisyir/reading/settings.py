@@ -15,7 +15,7 @@ Objective = Literal["cds", "supervised", "ds_top", "ds_all", "ds_average", "hard
 Passages = Literal["bm25", "dense", "given"]  # who found them; given: judgements, for close-domain reading
 
 
-class GivenRunParams(Params):
+class GoldRunParams(Params):
     """Relevant passages as a run."""
 
     min_relevance: PositiveInt = Field(1, description="least judgement that counts as relevant")

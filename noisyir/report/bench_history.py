@@ -15,7 +15,7 @@ def facts(builds: Sequence[Meta]) -> dict[str, str]:
     told = {
         "data": first.get("ingest", {}).get("dataset"),
         "backbone": first.get("init_model", {}).get("backbone"),
-        "epochs": first.get("warm_up", {}).get("epochs"),
+        "epochs": first.get("train_dpr", {}).get("epochs"),
         "builds": f"{len(builds):,}" if builds else None,
         "computing time": _duration(sum(meta.seconds for meta in builds)) if builds else None,
     }

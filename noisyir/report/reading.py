@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
 
-from noisyir.engine.tables import among
+from noisyir.engine.tables import semi_join
 from noisyir.eval.bench import Cell
 from noisyir.report.bench_chart import Line, Point, epoch_chart
 from noisyir.report.charts import line_chart, spark_line
@@ -148,7 +148,7 @@ def find_cases(confidences: pa.Table, spans: pa.Table, relevant: pa.Table, count
     final = pc.max(confidences["update"])
     last = confidences.filter(pc.equal(confidences["update"], final)).sort_by([(name, "ascending") for name in _SPAN])
     question = first["query_id"].combine_chunks().dictionary_encode()
-    number, right = question.indices.to_numpy(), among(first, relevant)
+    number, right = question.indices.to_numpy(), semi_join(first, relevant)
     change = np.where(right, last["value"].to_numpy() - first["value"].to_numpy(), 0.0)
     gains = np.bincount(number, change, len(question.dictionary))
     share = np.bincount(number, right, len(gains)) / np.maximum(np.bincount(number, minlength=len(gains)), 1)
@@ -206,7 +206,7 @@ def _instances(
         values.setdefault(place, []).append(row["value"])
         chances[place] = row["chance"]
     given = spans.filter(pc.is_in(spans["query_id"], value_set=wanted))
-    right = among(given, relevant)
+    right = semi_join(given, relevant)
     scores = {tuple(row[name] for name in _SPAN): row["score"] for row in given.to_pylist()}
     rights = dict(zip(scores, right.tolist(), strict=True))
     found: dict[str, list[Instance]] = {}

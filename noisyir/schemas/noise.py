@@ -18,16 +18,16 @@ PAIR_SCORES = Artifact(
     nullable=("near_score", "best_other"),
 )
 # What the scoring model would find instead, for detectors that search the collection; no rows for the others.
-# `similarity` and `rank` are the pair's own; `rivals` are other documents, best first, known duplicates left out.
-RIVALS = Artifact(
-    "rivals",
+# `similarity` and `rank` are the pair's own; `competitors` are other documents, best first, known duplicates left out.
+COMPETITORS = Artifact(
+    "competitors",
     1,
     {
         **PAIR,
         "similarity": F32,
         "rank": I32,
-        "rivals": pa.list_(STRING),
-        "rival_similarities": pa.list_(pa.float32()),
+        "competitors": pa.list_(STRING),
+        "competitor_similarities": pa.list_(pa.float32()),
     },
     PAIR_KEY,
     nullable=("rank",),  # null: deeper than the search went

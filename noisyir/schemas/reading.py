@@ -10,7 +10,7 @@ _SPAN = {**PAIR, "start": I32, "end": I32}
 _SPAN_KEY = (*PAIR_KEY, "start", "end")
 
 # What judgements call relevant, as a run: the passages of close-domain reading.
-GIVEN_RUN = Artifact("given_run", 1, RUN, PAIR_KEY)
+GOLD_RUN = Artifact("gold_run", 1, RUN, PAIR_KEY)
 # Every place that matches an answer in the passages of a question.  `answer`: the text there; `score`: the run's score
 # of the passage for the question, which confidences start from.
 SPANS = Artifact("spans", 1, {**_SPAN, "answer": STRING, "score": F32}, _SPAN_KEY)

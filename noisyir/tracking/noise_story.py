@@ -37,7 +37,7 @@ def _put_in(exp: Experiment, behind: Sequence[Meta]) -> str:
 
 def _sentences(store: Store, meta: Meta) -> Iterator[str]:
     """What one build says of noise."""
-    if meta.stage == "npc":
+    if meta.stage == "train_npc":
         yield from _corrected(store, meta)
     elif meta.stage in _SAYS:
         note, says = _SAYS[meta.stage]
@@ -97,7 +97,7 @@ def _learned(note: Mapping[str, Any]) -> str:
 # by stage: the note that is told, and how
 _SAYS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "detect": ("detection", _detected),
-    "co_teach": (
+    "train_co_teaching": (
         "noise_rate",
         lambda rate: f"Co-teaching left out up to {rate:.1%} of the pairs, of the largest losses.",
     ),

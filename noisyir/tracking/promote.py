@@ -166,9 +166,9 @@ def _judged(
     known = dict.fromkeys(of_split["measure"].to_pylist())
     measure = chosen_measure(list(known), params.measure, kind.measure) if known else params.measure
     measured = _measured(challenger, own, measure, split)
-    rival = _measured(champion, other, measure, split) if champion else None
+    competitor = _measured(champion, other, measure, split) if champion else None
     means = _seed_means(backend, kind, challenger, measure, split)
-    ruling = rule(measured, rival, means, params, _generator(challenger, champion, measure, split))
+    ruling = rule(measured, competitor, means, params, _generator(challenger, champion, measure, split))
     return Decision(
         verdict="promoted" if ruling.promoted else "refused",
         reasons=ruling.reasons,

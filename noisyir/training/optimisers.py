@@ -11,7 +11,7 @@ from torch.optim.adamw import adamw
 from noisyir.errors import ConfigError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.static_tower import StaticTower
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 
 EPS = 1e-8
 
@@ -29,7 +29,7 @@ class Optimiser(Protocol):
         """Continue from what `state` returned."""
 
 
-def optimiser_for(encoder: BiEncoder, params: WarmUpParams) -> Optimiser:
+def optimiser_for(encoder: BiEncoder, params: TrainDprParams) -> Optimiser:
     """AdamW over all weights of a transformer; over the touched rows of a static model.
 
     ConfigError for a moving average that never moves.
@@ -45,7 +45,7 @@ def optimiser_for(encoder: BiEncoder, params: WarmUpParams) -> Optimiser:
     )
 
 
-def learning_rate(step: int, steps: int, params: WarmUpParams) -> float:
+def learning_rate(step: int, steps: int, params: TrainDprParams) -> float:
     """The rate of step 0..steps - 1: a linear rise over the first `warmup_ratio` of them, then constant or to 0."""
     rising = round(steps * params.warmup_ratio)
     if step < rising:

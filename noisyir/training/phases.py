@@ -19,7 +19,7 @@ from noisyir.training.distributed import world
 from noisyir.training.memory import memory_advice
 from noisyir.training.optimisers import Optimiser, learning_rate
 from noisyir.training.run import Point, Surroundings, note_resumed
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 from noisyir.training.throughput import Meter, Work
 
 _POINTS = 400  # of a curve, at most
@@ -53,7 +53,7 @@ class Learner(Generic[B]):
         model: nn.Module,
         optimiser: Optimiser,
         batches: Batches[B],
-        settings: WarmUpParams,
+        settings: TrainDprParams,
         steps: int,
         around: Surroundings,
     ) -> None:

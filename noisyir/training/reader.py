@@ -163,8 +163,8 @@ class ReaderLearner(Learner[Rows]):
             ).double().cpu().numpy()  # fmt: skip
         self.confidences.compare(part.instances, chance)
         ends = np.cumsum([len(one.instances) for one in part.drawn])[:-1]
-        rivals = part.blocks([counterfactual(chances) for chances in np.split(chance, ends)])
-        return debias(reads.question[window], reads.answer, rivals, weight, self.params.temperature)
+        competitors = part.blocks([counterfactual(chances) for chances in np.split(chance, ends)])
+        return debias(reads.question[window], reads.answer, competitors, weight, self.params.temperature)
 
     def _denoise(self, part: Part, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
         has_context = (part.reads.context != 0).any(dim=1)  # a passage that is all answer has none

@@ -30,7 +30,7 @@ from noisyir.training.gradients import backward, cached_backward, chunks_for
 from noisyir.training.memory import memory_advice
 from noisyir.training.objective import Objective
 from noisyir.training.optimisers import Optimiser, learning_rate, optimiser_for
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 from noisyir.training.throughput import Meter, encoding
 from noisyir.training.validation import Held, dev_mrr
 
@@ -83,7 +83,7 @@ def train(
     encoder: BiEncoder,
     pairs: TrainingPairs,
     held: Held | None,
-    params: WarmUpParams,
+    params: TrainDprParams,
     objective: Objective,
     around: Surroundings,
 ) -> list[Point]:
@@ -120,7 +120,7 @@ class TrainingRun:
         encoder: BiEncoder,
         pairs: TrainingPairs,
         held: Held | None,
-        params: WarmUpParams,
+        params: TrainDprParams,
         objective: Objective,
         around: Surroundings,
     ) -> None:

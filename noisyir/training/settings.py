@@ -18,7 +18,7 @@ class CcrParams(Params):
     force: bool = Field(False, description="allow beta above 0.01 with dot products, whose loss has no lower bound")
 
 
-class WarmUpParams(Params):
+class TrainDprParams(Params):
     """DPR training: in-batch negatives, and mined ones where there are any."""
 
     epochs: PositiveInt = Field(6, description="passes over the training pairs")
@@ -61,7 +61,7 @@ class CoTeachingParams(Params):
     perturbation: NonNegativeFloat = Field(0.1, description="noise on the second model's start, in each weight's std")
 
 
-class TrainCoTeachingParams(WarmUpParams):
+class TrainCoTeachingParams(TrainDprParams):
     """Co-teaching: the settings of `train` and its own."""
 
     co_teaching: CoTeachingParams = CoTeachingParams()
@@ -86,10 +86,10 @@ class RankingParams(Params):
         False, description="compute a transformer's activations twice instead of keeping them: less memory"
     )
 
-    def descent(self, learning_rate: float) -> WarmUpParams:
+    def descent(self, learning_rate: float) -> TrainDprParams:
         """The settings of one model's optimiser."""
         shared = ("warmup_ratio", "weight_decay", "clip_norm", "precision")
-        return WarmUpParams(learning_rate=learning_rate, **{name: getattr(self, name) for name in shared})
+        return TrainDprParams(learning_rate=learning_rate, **{name: getattr(self, name) for name in shared})
 
 
 class WarmUpRankerParams(RankingParams):
@@ -194,7 +194,7 @@ class TrainReaderParams(Params):
         False, description="compute the encoder's activations twice instead of keeping them: less memory"
     )
 
-    def descent(self) -> WarmUpParams:
+    def descent(self) -> TrainDprParams:
         """The settings of the optimiser."""
         shared = ("learning_rate", "warmup_ratio", "weight_decay", "clip_norm", "precision")
-        return WarmUpParams(**{name: getattr(self, name) for name in shared})
+        return TrainDprParams(**{name: getattr(self, name) for name in shared})

@@ -12,15 +12,15 @@ from noisyir.verdicts.words import Texts, full_text, shared_words
 _EVIDENCE = ["query", "verdict", "score", "p_clean", "by_hand", "rank", "similarity", "better", "better_similarities"]
 
 
-def better_documents(rivals: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """(ids, similarities) of the rivals more similar to the query than the pair's own document, best first.
+def better_documents(competitors: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """(ids, similarities) of the competitors more similar to the query than the pair's own document, best first.
 
-    rivals: one row a pair (similarity, rivals, rival_similarities), null where the pair was not searched for, which
-    gives empty lists.
+    competitors: one row a pair (similarity, competitors, competitor_similarities), null where the pair was not searched
+    for, which gives empty lists.
     """
-    ids, theirs = (rivals[name].combine_chunks() for name in ("rivals", "rival_similarities"))
+    ids, theirs = (competitors[name].combine_chunks() for name in ("competitors", "competitor_similarities"))
     owner = pc.list_parent_indices(ids).to_numpy()
-    above = theirs.flatten().to_numpy() > rivals["similarity"].combine_chunks().take(pa.array(owner)).to_numpy()
+    above = theirs.flatten().to_numpy() > competitors["similarity"].combine_chunks().take(pa.array(owner)).to_numpy()
     return _kept(ids, owner, above), _kept(theirs, owner, above)
 
 

@@ -45,7 +45,7 @@ def documents_named(rows: ByArtifact, documents: Sequence[str]) -> tuple[str, ..
     named = [*documents, *(row["doc_id"] for name in ("pairs", "noisy_pairs") for row in rows.get(name, ()))]
     for row in (row for of_table in rows.values() for row in of_table if row.get("doc_id") in documents):
         named += [row.get("replacement"), row.get("best_other")]
-        named += [*(row.get("better") or ())[:_FEW], *(row.get("rivals") or ())[:_FEW]]
+        named += [*(row.get("better") or ())[:_FEW], *(row.get("competitors") or ())[:_FEW]]
     return tuple(dict.fromkeys(doc_id for doc_id in named if doc_id is not None))
 
 
@@ -163,13 +163,13 @@ def _near(score: float | None) -> str:
     return "" if score is None else f", {score:.3f} with one much like it"
 
 
-def _rivals(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _competitors(rows: Sequence[Row], asked: Asked) -> list[str]:
     by_words = asked.params.get("detector") == "bm25_margin"
     unranked = "not found by the query's words" if by_words else f"beyond rank {asked.params.get('depth')}"
     says = []
     for row in asked.of(rows):
         place = f"at rank {row['rank']:,} of all documents" if row["rank"] else unranked
-        found = zip(row["rivals"][:_FEW], row["rival_similarities"], strict=False)
+        found = zip(row["competitors"][:_FEW], row["competitor_similarities"], strict=False)
         others = ", ".join(f"{doc_id} {similarity:.3f}" for doc_id, similarity in found) or "none"
         says.append(f"{row['doc_id']} {place} (similarity {row['similarity']:.3f}); others: {others}")
     return says
@@ -315,7 +315,7 @@ SENTENCES: dict[str, Callable[[Sequence[Row], Asked], list[str]]] = {
     "noise_truth": _noise_truth,
     "bm25_run": _ranking,
     "dense_run": _ranking,
-    "given_run": _said_elsewhere,
+    "gold_run": _said_elsewhere,
     "passages": _passages,
     "spans": _spans,
     "confusing": _confusing,
@@ -325,7 +325,7 @@ SENTENCES: dict[str, Callable[[Sequence[Row], Asked], list[str]]] = {
     "verdicts": _verdicts,
     "negatives": _negatives,
     "pair_scores": _pair_scores,
-    "rivals": _rivals,
+    "competitors": _competitors,
     "noise_flags": _noise_flags,
     "repaired_pairs": _repaired_pairs,
     "repaired_flags": _said_elsewhere,

@@ -130,21 +130,21 @@ def test_every_table_has_one_writer_and_stages_are_unique():
     for stage in stages:
         for artifact in stage.writes.values():
             writers.setdefault(artifact.name, set()).add(stage.name)
-    trainers = {"warm_up", "npc", "co_teach"}  # one loop, with different objectives
+    trainers = {"train_dpr", "train_npc", "train_co_teaching"}  # one loop, with different objectives
     several = {
         "corpus": {"ingest", "hide", "join_corpus"},  # as it is, with edited copies, or with new documents
         "doc_vectors": {"encode", "encode_new"},
         "index": {"index", "extend_index"},
         "pairs": {"ingest", "hide"},
-        "model": {"init_model", *trainers, "ar2"},
-        "ranker": {"init_ranker", "warm_up_ranker", "ar2"},
-        "curves": {*trainers, "sieve", "warm_up_ranker", "ar2", "train_reader"},
+        "model": {"init_model", *trainers, "train_ar2"},
+        "ranker": {"init_ranker", "warm_up_ranker", "train_ar2"},
+        "curves": {*trainers, "sieve", "warm_up_ranker", "train_ar2", "train_reader"},
         "reader": {"init_reader", "train_reader"},
         "readings": {"read", "ensemble"},
         "metrics": {"score", "score_reading"},
         "verdicts": {"sieve", "cross_judge", "ranker_judge"},
-        "pair_scores": {"score_pairs", "npc"},
-        "noise_flags": {"detect", "npc"},
+        "pair_scores": {"score_pairs", "train_npc"},
+        "noise_flags": {"detect", "train_npc"},
     }
     assert not {name for name, found in writers.items() if len(found) > 1 and not found <= several.get(name, set())}
 

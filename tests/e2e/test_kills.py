@@ -14,7 +14,7 @@ LONG = ("train.epochs=1500", "train.patience=null")  # half a minute of training
 @pytest.fixture
 def training(site, parameters):
     """A run that trains now: its id, its child's id, and the parameters."""
-    given = parameters(*LONG, to="warm_up", runtime={"checkpoint_seconds": 1})
+    given = parameters(*LONG, to="train_dpr", runtime={"checkpoint_seconds": 1})
     run = site.start(ON_DEMAND, **given)
 
     def started():

@@ -20,7 +20,7 @@ def test_stages_run_on_their_pools_and_again_only_what_changed(site, parameters)
     assert site.end(first, 400) == "COMPLETED"
     pools = {child["name"]: child["work_pool_name"] for child in site.children(first)}
     assert {name for name, pool in pools.items() if pool == "cpu"} >= {"ingest", "bm25_index", "bm25", "corrupt"}
-    assert {name for name, pool in pools.items() if pool == "gpu"} >= {"warm_up@dpr", "encode@dpr", "index@dpr"}
+    assert {name for name, pool in pools.items() if pool == "gpu"} >= {"train_dpr@dpr", "encode@dpr", "index@dpr"}
     for name, pool in pools.items():
         assert f"Flow run '{name}'" in site.log(pool)
 
@@ -50,7 +50,7 @@ def test_audits_benches_and_single_stages_use_the_pools_too(site, parameters):
         site.start("bench_noise/weekly", suite=str(suite), seeds=1, jobs=2, overrides=bench),
     ]
     assert [site.end(run, 600) for run in runs] == ["COMPLETED", "COMPLETED"]
-    for run, on_gpu in zip(runs, ({"score_pairs"}, {"warm_up", "encode", "index"}), strict=True):
+    for run, on_gpu in zip(runs, ({"score_pairs"}, {"train_dpr", "encode", "index"}), strict=True):
         pools = {child["name"].partition("@")[0]: child["work_pool_name"] for child in site.children(run)}
         assert {name for name, pool in pools.items() if pool == "gpu"} >= on_gpu
         assert pools["ingest"] == "cpu"

@@ -108,8 +108,8 @@ def test_a_killed_bench_continues_and_a_finished_one_runs_nothing(killed, bench,
     assert code == 0, err
     ran = states(err)
     assert {ran[name] for name in ("ingest", "corrupt@uniform:0.4:0", "corrupt@uniform:0.4:1")} == {"cached"}
-    trained = {name for name in ran if name.startswith("warm_up")}
-    assert trained == {f"warm_up@uniform:0.4:{seed}:{method}" for seed in (0, 1) for method in ("dpr", "oracle")}
+    trained = {name for name in ran if name.startswith("train_dpr")}
+    assert trained == {f"train_dpr@uniform:0.4:{seed}:{method}" for seed in (0, 1) for method in ("dpr", "oracle")}
 
     store = Store(home / "store", home=home)
     assert killed <= {meta.build for meta in store.all_builds()}  # what was done before the kill was not done again
@@ -137,7 +137,7 @@ def test_a_dry_run_builds_nothing_and_tells_what_a_change_would_cost(killed, ben
     assert code == 0 and set(forecast(out).values()) == {"cached"}
     _, out, _ = bench("--seeds", 2, "--dry-run", "methods=[dpr,oracle,drop]")
     more = {name for name, state in forecast(out).items() if state == "would run"}
-    of_drop = ("warm_up", "encode", "index", "search", "score")
+    of_drop = ("train_dpr", "encode", "index", "search", "score")
     assert more == {f"{stage}@uniform:0.4:{seed}:drop" for stage in of_drop for seed in (0, 1)} | {"noise_table"}
     _, out, _ = bench("--seeds", 1, "--dry-run", "--refresh", "detect")
     assert {name for name, state in forecast(out).items() if state == "would run"} == {

@@ -51,23 +51,25 @@ def test_the_pools_worker_builds_and_the_parent_reads_the_store(home: Path, tmp_
     monkeypatch.setenv("NOISYIR_HOME", str(home))
     deploy("gpu")
     with worker("gpu", tmp_path / "worker.log"):
-        outcome = run(home, to="warm_up")
+        outcome = run(home, to="train_dpr")
         assert not any(result.cached for result in outcome.results.values())
         (child,) = stage_runs("gpu")
-        assert (child.name, child.state_name, child.tags) == ("warm_up@dpr", "Completed", ["gpu"])
+        assert (child.name, child.state_name, child.tags) == ("train_dpr@dpr", "Completed", ["gpu"])
         assert child.parent_task_run_id is not None  # so that it is cancelled with its parent
 
-        again = run(home, to="warm_up")
+        again = run(home, to="train_dpr")
         assert again.executed == 0 and len(stage_runs("gpu")) == 1
 
         (part,) = (home / "store").glob("ingest/*/*/corpus/part-00000.parquet")
         part.unlink()
-        message = r"warm_up@dpr, on the pool gpu, failed: StoreError: damaged artifact corpus .*/runs/flow-run/"
+        message = r"train_dpr@dpr, on the pool gpu, failed: StoreError: damaged artifact corpus .*/runs/flow-run/"
         with pytest.raises(NoisyirError, match=message):
-            run(home, "train.epochs=2", to="warm_up")
+            run(home, "train.epochs=2", to="train_dpr")
 
     client = connect(home).client
-    stages = client.search_runs([client.get_experiment_by_name("noisyir-demo").experiment_id], "tags.stage = 'warm_up'")
+    stages = client.search_runs(
+        [client.get_experiment_by_name("noisyir-demo").experiment_id], "tags.stage = 'train_dpr'"
+    )
     built = [one for one in stages if one.info.status == "FINISHED"]
     assert [one.data.tags["mlflow.parentRunId"] for one in built] == [outcome.facts["mlflow_run"]]
     assert UUID(built[0].data.tags["flow_run"]) == child.id
@@ -98,7 +100,7 @@ def test_the_stages_of_an_audit_and_of_a_bench_go_to_their_pool(home: Path, tmp_
     }
     assert {child.state_name for child in children} == {"Completed"}
     assert {child.name for child in children} == {name for name, stage in built if stage_named(stage).pool == "gpu"}
-    assert {stage for _, stage in built} >= {"ingest", "score_pairs", "warm_up", "encode", "noise_table"}
+    assert {stage for _, stage in built} >= {"ingest", "score_pairs", "train_dpr", "encode", "noise_table"}
 
 
 def test_a_pool_without_workers_is_said_and_its_run_does_not_stay_behind(home: Path):

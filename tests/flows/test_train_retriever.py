@@ -138,7 +138,7 @@ def test_a_second_run_executes_nothing_under_either_engine(first, exp: Experimen
     assert local.executed == 0
 
 
-@pytest.mark.parametrize("lost", ["search@npc", "warm_up@dpr", "npc@npc"])
+@pytest.mark.parametrize("lost", ["search@npc", "train_dpr@dpr", "train_npc@npc"])
 def test_a_deleted_artifact_is_rebuilt_and_nothing_else(first, exp: Experiment, artifacts: Store, lost: str):
     meta = first[0].results[lost].meta
     artifacts.remove(artifacts.builds(meta.stage, meta.key)[0])

@@ -192,7 +192,7 @@ def test_a_the_code_weighs_rewards_by_log_p_and_not_by_p():
     assert retriever.grad.abs().max() < 1e-5
 
 
-def test_b_the_code_counts_the_gold_among_its_own_rivals():
+def test_b_the_code_counts_the_gold_among_its_own_competitors():
     with_gold = code_of(RETRIEVER[:1], RANKER[:1])
     reward, p = pairwise(RANKER[0]), softmax(RETRIEVER[0])
     negatives = sum(r * log(chance) for r, chance in zip(reward, p[1:], strict=True))

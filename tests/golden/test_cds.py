@@ -73,11 +73,11 @@ def test_a_span_longer_than_answers_may_be_is_added_to_the_n_best():
 
 
 def test_the_debias_loss_is_equation_5():
-    rivals = [[False, True, True], [False, False, True], [False, False, False]]
-    found = debias(*tensors(QUESTIONS, ANSWERS), torch.tensor(rivals), torch.tensor(W), T).tolist()
+    competitors = [[False, True, True], [False, False, True], [False, False, False]]
+    found = debias(*tensors(QUESTIONS, ANSWERS), torch.tensor(competitors), torch.tensor(W), T).tolist()
     for x in range(3):
         own = exp(cos(QUESTIONS[x], ANSWERS[x]) / T)
-        others = sum(exp(cos(QUESTIONS[x], ANSWERS[s]) / T) for s in range(3) if rivals[x][s])
+        others = sum(exp(cos(QUESTIONS[x], ANSWERS[s]) / T) for s in range(3) if competitors[x][s])
         assert found[x] == pytest.approx(-W[x] * log(own / (own + others)), rel=1e-5)
     assert found[2] == 0.0, "nothing to tell it from"
 
@@ -150,8 +150,10 @@ def test_the_cross_entropy_is_equation_7():
 def test_no_gradient_flows_through_confidences():
     vectors = tensors(QUESTIONS, ANSWERS, CONTEXTS, CONFUSING)
     weights = torch.tensor(W, requires_grad=True)
-    rivals = torch.tensor(REPELS)
-    loss = debias(*vectors[:2], rivals, weights, T) + denoise(*vectors[2:], torch.tensor(ATTRACTS), rivals, weights, T)
+    competitors = torch.tensor(REPELS)
+    loss = debias(*vectors[:2], competitors, weights, T) + denoise(
+        *vectors[2:], torch.tensor(ATTRACTS), competitors, weights, T
+    )
     (loss + cross_entropy(*tensors([-1.0] * 3, [-2.0] * 3), weights)).sum().backward()
     assert weights.grad is None and all(vector.grad.abs().sum() > 0 for vector in vectors)
 

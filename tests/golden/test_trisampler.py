@@ -8,7 +8,7 @@ from noisyir.losses.dpr import pair_nll
 from noisyir.mining import filters, samplers
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.fallbacks import tiers
+from noisyir.mining.fallbacks import fallbacks
 from noisyir.mining.settings import MineParams
 
 SCORES = np.array([9.0, 8.0, 6.0, 3.0])
@@ -26,7 +26,7 @@ def weights_of(found, **settings):
     """The shares that the sampler's own tier gives to all candidates."""
     settings = {"draw": "one_shot"} | settings
     params = MineParams(per_query=2, sampler="trisampler", trisampler=settings)
-    return shares(tiers(found, params, np.random.default_rng(0))["trisampler"], found.query)
+    return shares(fallbacks(found, params, np.random.default_rng(0))["trisampler"], found.query)
 
 
 def test_equation_3_a_negatives_gradient_is_its_softmax_weight_and_the_positives_saturates_at_minus_1():
@@ -103,7 +103,7 @@ def test_for_unit_vectors_equation_6_is_the_triangle_with_60_degrees_at_the_quer
 def drawn_by_tier(found, rng=0, **settings):
     params = MineParams(per_query=3, sampler="trisampler", trisampler=settings)
     generator = np.random.default_rng(rng)
-    weights = tiers(found, params, generator)
+    weights = fallbacks(found, params, generator)
     drawn = draw(list(weights.values()), found.query, found.document, params.per_query, generator)
     names = list(weights)
     return [(int(row), names[tier]) for row, tier in zip(drawn.rows, drawn.tier, strict=True)]
@@ -119,7 +119,7 @@ def test_four_transitional_negatives_for_each_final_one_unless_told_otherwise():
     found = candidates(np.full(50, 8.0), 8.0, 9.0)
     for given, size in ({}, 12), ({"transitional": 7}, 7), ({"transitional": 80}, 50):
         params = MineParams(per_query=3, sampler="trisampler", trisampler=given)
-        weights = tiers(found, params, np.random.default_rng(0))
+        weights = fallbacks(found, params, np.random.default_rng(0))
         assert (weights["trisampler"] > -np.inf).sum() == (weights["eq_5"] > -np.inf).sum() == size
         assert (weights["rank"] > -np.inf).all()
 

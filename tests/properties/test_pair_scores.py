@@ -65,10 +65,10 @@ def by_hand(pairs, statistic, tried):
 @given(seeds, counts, statistics)
 def test_scores_are_those_of_a_slow_sum_over_the_other_passages_of_the_batch(seed, count, statistic):
     pairs, rng = some_pairs(seed, count)
-    made_up = passages_of_others(pairs.passage, rng)
-    own, wrong = scored(pairs, rng, statistic, stand_ins=(made_up,))
+    synthetic = passages_of_others(pairs.passage, rng)
+    own, wrong = scored(pairs, rng, statistic, stand_ins=(synthetic,))
     np.testing.assert_allclose(own, by_hand(pairs, statistic, pairs.passage), atol=1e-4)
-    np.testing.assert_allclose(wrong, by_hand(pairs, statistic, made_up), atol=1e-4)
+    np.testing.assert_allclose(wrong, by_hand(pairs, statistic, synthetic), atol=1e-4)
 
 
 @given(seeds, counts, statistics, st.integers(1, 3))
@@ -135,7 +135,7 @@ def test_a_stand_in_that_is_the_own_passage_scores_as_it_does(seed, count, stati
 
 
 @given(seeds, counts)
-def test_a_made_up_passage_is_another_pairs(seed, count):
+def test_a_synthetic_passage_is_another_pairs(seed, count):
     rng = np.random.default_rng(seed)
     rows = np.arange(count)
     found = passages_of_others(rows, rng)

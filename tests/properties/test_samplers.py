@@ -13,7 +13,7 @@ from scipy import stats
 from noisyir.mining import samplers
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.fallbacks import filtered, tiers
+from noisyir.mining.fallbacks import fallbacks, filtered
 from noisyir.mining.settings import MineParams
 
 SAMPLERS = ("uniform", "topk", "softmax", "debiased", "simans", "trisampler")
@@ -32,7 +32,7 @@ def tables(draw_value):
 
 def mined(candidates, params, seed=0):
     """(query, document, tier) of each draw, in order."""
-    weights = tiers(candidates, params, np.random.default_rng([seed, 1]))
+    weights = fallbacks(candidates, params, np.random.default_rng([seed, 1]))
     found = draw(
         list(weights.values()), candidates.query, candidates.document, params.per_query, np.random.default_rng(seed)
     )
@@ -72,7 +72,7 @@ def test_the_same_seed_draws_the_same_in_whatever_order_the_rows_come(candidates
 
 @given(tables(), any_settings)
 def test_weights_are_a_distribution_for_each_query(candidates, params):
-    own = next(iter(tiers(candidates, params, np.random.default_rng(0)).values()))
+    own = next(iter(fallbacks(candidates, params, np.random.default_rng(0)).values()))
     assert not np.isnan(own).any() and not np.isposinf(own).any()
     found = shares(own, candidates.query)
     assert (found >= 0).all()

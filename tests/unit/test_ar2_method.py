@@ -41,18 +41,20 @@ def inputs_of(plan, name):
 
 def test_the_rounds_are_unrolled_each_with_the_models_of_the_one_before(experiment):
     plan = train_retriever(experiment())
-    first, second = inputs_of(plan, "ar2@0"), inputs_of(plan, "ar2@1")
-    assert first["model"] == "warm_up@warm_up" and first["ranker"] == "warm_up_ranker@ar2" and "ar2_state" not in first
+    first, second = inputs_of(plan, "train_ar2@0"), inputs_of(plan, "train_ar2@1")
+    assert (
+        first["model"] == "train_dpr@warm_up" and first["ranker"] == "warm_up_ranker@ar2" and "ar2_state" not in first
+    )
     assert first["negatives"] == inputs_of(plan, "warm_up_ranker@ar2")["negatives"] == "mine@ar2@0"
-    assert second["model"] == second["ranker"] == second["ar2_state"] == "ar2@0"
+    assert second["model"] == second["ranker"] == second["ar2_state"] == "train_ar2@0"
     assert second["negatives"] == "mine@ar2@1"
-    assert inputs_of(plan, "encode@ar2@1:train")["model"] == "ar2@0"
-    assert inputs_of(plan, "encode@ar2")["model"] == "ar2@1"
-    assert "negatives" not in inputs_of(plan, "warm_up@warm_up")
+    assert inputs_of(plan, "encode@ar2@1:train")["model"] == "train_ar2@0"
+    assert inputs_of(plan, "encode@ar2")["model"] == "train_ar2@1"
+    assert "negatives" not in inputs_of(plan, "train_dpr@warm_up")
     assert list(plan.named("report")[0].inputs["runs"]) == ["bm25", "zero_shot", "ar2", "ar2_reranked"]
     reranks = inputs_of(plan, "rerank@ar2")
-    assert (reranks["ranker"], reranks["run"]) == ("ar2@1", "search@ar2")
-    assert [step.params for step in plan.named("ar2")] == [experiment().adversarial()] * 2
+    assert (reranks["ranker"], reranks["run"]) == ("train_ar2@1", "search@ar2")
+    assert [step.params for step in plan.named("train_ar2")] == [experiment().adversarial()] * 2
 
 
 def test_another_sampler_in_the_settings_moves_every_round_and_no_warm_up(experiment):
@@ -61,8 +63,8 @@ def test_another_sampler_in_the_settings_moves_every_round_and_no_warm_up(experi
         for more in ((), ("mine.sampler=simans",))
     ]
     moved = {name for name in keys[0] if keys[0][name] != keys[1].get(name)}
-    assert {"mine@ar2@0", "ar2@0", "mine@ar2@1", "ar2@1"} <= moved
-    assert not moved & {"warm_up@warm_up", "init_ranker", "search@ar2@0:train", "candidates@ar2@0"}
+    assert {"mine@ar2@0", "train_ar2@0", "mine@ar2@1", "train_ar2@1"} <= moved
+    assert not moved & {"train_dpr@warm_up", "init_ranker", "search@ar2@0:train", "candidates@ar2@0"}
 
 
 def keys(plan):
@@ -74,9 +76,17 @@ def test_another_sampler_in_one_round_moves_that_rounds_mining_and_what_follows(
         keys(train_retriever(experiment("ar2.rounds=3", *more))) for more in ((), ("ar2.mine={1: {sampler: simans}}",))
     )
     moved = {name for name in before if before[name] != after[name]}
-    assert {"mine@ar2@1", "ar2@1", "mine@ar2@2", "ar2@2", "encode@ar2@2:train", "score@ar2", "report"} <= moved
+    assert {
+        "mine@ar2@1",
+        "train_ar2@1",
+        "mine@ar2@2",
+        "train_ar2@2",
+        "encode@ar2@2:train",
+        "score@ar2",
+        "report",
+    } <= moved
     assert not moved & {
-        "warm_up@warm_up", "warm_up_ranker@ar2", "mine@ar2@0", "ar2@0", "encode@ar2@1:train", "candidates@ar2@1"
+        "train_dpr@warm_up", "warm_up_ranker@ar2", "mine@ar2@0", "train_ar2@0", "encode@ar2@1:train", "candidates@ar2@1"
     }  # fmt: skip
     plan = train_retriever(experiment("ar2.rounds=3", "ar2.mine={1: {sampler: simans}}"))
     samplers = [plan.named(f"mine@ar2@{number}")[0].params.sampler for number in range(3)]
@@ -111,7 +121,7 @@ def test_rounds_that_cannot_be_are_refused(experiment, setting, message):
 def test_further_rounds_may_treat_flagged_pairs_otherwise(experiment, before, after):
     settings = ("methods=[ar2_continued]", f"ar2.flagged={before}", f"ar2.continued.train={{flagged: {after}}}")
     plan = train_retriever(experiment(*settings))
-    for name, flagged in (("ar2@1", before), ("ar2@continued@0", after)):
+    for name, flagged in (("train_ar2@1", before), ("train_ar2@continued@0", after)):
         assert ("flags" in inputs_of(plan, name)) == (flagged != "keep")
         assert plan.named(name)[0].params.flagged == flagged
 
@@ -119,28 +129,28 @@ def test_further_rounds_may_treat_flagged_pairs_otherwise(experiment, before, af
 def test_continued_starts_where_ar2_ends_with_optimisers_of_its_own(experiment):
     more = ("methods=[ar2, ar2_continued]", "ar2.continued.rounds=2", "ar2.continued.mine={sampler: topk}")
     plan = train_retriever(experiment(*more))
-    first, second = inputs_of(plan, "ar2@continued@0"), inputs_of(plan, "ar2@continued@1")
-    assert first["model"] == first["ranker"] == "ar2@1" and "ar2_state" not in first
-    assert second["model"] == second["ar2_state"] == "ar2@continued@0"
+    first, second = inputs_of(plan, "train_ar2@continued@0"), inputs_of(plan, "train_ar2@continued@1")
+    assert first["model"] == first["ranker"] == "train_ar2@1" and "ar2_state" not in first
+    assert second["model"] == second["ar2_state"] == "train_ar2@continued@0"
     assert first["negatives"] == "mine@ar2_continued@0"
     assert plan.named("mine@ar2_continued@0")[0].params.sampler == "topk"
     assert plan.named("mine@ar2@1")[0].params.sampler == "uniform"
-    assert len(plan.named("warm_up")) == len(plan.named("warm_up_ranker")) == 1
+    assert len(plan.named("train_dpr")) == len(plan.named("warm_up_ranker")) == 1
 
 
 def test_rounds_can_start_from_finished_models(experiment):
     plan = train_retriever(experiment("ar2.start_from=weights"))
-    first = inputs_of(plan, "ar2@0")
+    first = inputs_of(plan, "train_ar2@0")
     assert (first["model"], first["ranker"]) == ("init_model", "init_ranker")
-    assert not {step.stage.name for step in plan.steps} & {"warm_up", "warm_up_ranker"}
+    assert not {step.stage.name for step in plan.steps} & {"train_dpr", "warm_up_ranker"}
 
 
 @pytest.mark.parametrize("flagged", ["drop", "soft"])
 def test_flags_reach_the_warm_ups_and_every_round(experiment, flagged):
     plan = train_retriever(experiment(f"ar2.flagged={flagged}"))
-    for name in ("warm_up@warm_up", "warm_up_ranker@ar2", "ar2@0", "ar2@1"):
+    for name in ("train_dpr@warm_up", "warm_up_ranker@ar2", "train_ar2@0", "train_ar2@1"):
         assert inputs_of(plan, name)["flags"] == "detect"
-    assert "flags" not in inputs_of(train_retriever(experiment()), "ar2@0")
+    assert "flags" not in inputs_of(train_retriever(experiment()), "train_ar2@0")
 
 
 def test_the_retrievers_scale_is_that_of_its_warm_up_unless_it_is_set(experiment):
@@ -173,15 +183,15 @@ def test_two_rounds_run_from_beginning_to_end(experiment, store):
     metas = {name: result.meta for name, result in outcome.results.items()}
     curves = {
         name: read_parts(store.fs, store.parts(metas[name].ref("curves")), ["name", "step", "value"]).to_pylist()
-        for name in ("warm_up_ranker@ar2", "ar2@0", "ar2@1")
+        for name in ("warm_up_ranker@ar2", "train_ar2@0", "train_ar2@1")
     }
     steps = {name: [row["step"] for row in rows if row["name"].endswith("r_loss")] for name, rows in curves.items()}
     assert steps == {
         "warm_up_ranker@ar2": [1, 2, 3, 4],
-        "ar2@0": [1, 2, 3, 1, 2, 3, 4],
-        "ar2@1": [4, 5, 6, 5, 6, 7, 8],
+        "train_ar2@0": [1, 2, 3, 1, 2, 3, 4],
+        "train_ar2@1": [4, 5, 6, 5, 6, 7, 8],
     }
-    for name in ("ar2@0", "ar2@1"):
+    for name in ("train_ar2@0", "train_ar2@1"):
         (mrr,) = [row for row in curves[name] if row["name"] == "dev_mrr@10"]
         assert 0.0 < mrr["value"] <= 1.0
         notes = metas[name].notes["lists"]
@@ -189,6 +199,6 @@ def test_two_rounds_run_from_beginning_to_end(experiment, store):
     negatives = [metas[f"mine@ar2@{number}"].ref("negatives") for number in (0, 1)]
     assert store.parts(negatives[0]) != store.parts(negatives[1])
     kept = outcome.kept["model"]
-    assert kept == metas["ar2@1"].ref("model") and (store.folder(kept) / "modules.json").exists()
-    models = [(store.folder(metas[f"ar2@{n}"].ref("model")) / "model.safetensors").read_bytes() for n in (0, 1)]
+    assert kept == metas["train_ar2@1"].ref("model") and (store.folder(kept) / "modules.json").exists()
+    models = [(store.folder(metas[f"train_ar2@{n}"].ref("model")) / "model.safetensors").read_bytes() for n in (0, 1)]
     assert models[0] != models[1]

@@ -39,7 +39,7 @@ def test_arms_of_a_method_differ_in_nothing_but_what_is_mined(bench):
             others = [step.params for step in plans["uniform"].steps if step.stage.pool == "gpu"]
             assert all(params in others for params in trained if params not in [step.params for step in sieved])
     ccr, plain = (bench.plan_of(bench.Arm(name, "uniform"), toy, 0) for name in ("dpr+ccr", "dpr"))
-    betas = [step.params.ccr.beta for plan in (ccr, plain) for step in plan.steps if step.stage.name == "warm_up"]
+    betas = [step.params.ccr.beta for plan in (ccr, plain) for step in plan.steps if step.stage.name == "train_dpr"]
     assert betas == [0.1, 0.0]
 
 

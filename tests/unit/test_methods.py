@@ -14,20 +14,20 @@ ALWAYS = {"ingest", "init_model", "corrupt"}
 JUDGED = {"bm25_index", "score_pairs", "detect"}
 # the stage that trains, the artifacts that it learns from, the stages before it, and its settings
 EXPECTED = {
-    "dpr": ("warm_up", {"noisy_pairs"}, set(), {}),
-    "oracle": ("warm_up", {"clean_pairs"}, set(), {}),
-    "ance": ("warm_up", {"noisy_pairs"}, set(), {"epochs": 1, "warmup_ratio": 0.0}),
-    "drop": ("warm_up", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "drop"}),
-    "reweight": ("warm_up", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "weight"}),
-    "relabel": ("warm_up", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"flagged": "drop"}),
-    "co_teaching": ("co_teach", {"noisy_pairs", "noise_estimate"}, JUDGED, {}),
-    "npc": ("npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 1.0}),
-    "npc_flags": ("npc", {"noisy_pairs", "noise_flags"}, JUDGED, {"detect": "given"}),
-    "npc_relabel": ("npc", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"detect": "given"}),
-    "npc_detection_only": ("npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 0.0}),
-    "npc_correction_only": ("npc", {"noisy_pairs"}, set(), {"detect": "never", "consistency": 1.0}),
-    "npc_detect_once": ("npc", {"noisy_pairs"}, set(), {"detect": "once"}),
-    "npc_hard_pair_loss": ("npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "hard_negatives": 1}),
+    "dpr": ("train_dpr", {"noisy_pairs"}, set(), {}),
+    "oracle": ("train_dpr", {"clean_pairs"}, set(), {}),
+    "ance": ("train_dpr", {"noisy_pairs"}, set(), {"epochs": 1, "warmup_ratio": 0.0}),
+    "drop": ("train_dpr", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "drop"}),
+    "reweight": ("train_dpr", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "weight"}),
+    "relabel": ("train_dpr", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"flagged": "drop"}),
+    "co_teaching": ("train_co_teaching", {"noisy_pairs", "noise_estimate"}, JUDGED, {}),
+    "npc": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 1.0}),
+    "npc_flags": ("train_npc", {"noisy_pairs", "noise_flags"}, JUDGED, {"detect": "given"}),
+    "npc_relabel": ("train_npc", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"detect": "given"}),
+    "npc_detection_only": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 0.0}),
+    "npc_correction_only": ("train_npc", {"noisy_pairs"}, set(), {"detect": "never", "consistency": 1.0}),
+    "npc_detect_once": ("train_npc", {"noisy_pairs"}, set(), {"detect": "once"}),
+    "npc_hard_pair_loss": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "hard_negatives": 1}),
 }
 NEED_MINED = {"ar2", "ar2_continued", "rocketqa"}  # tests/unit/test_ar2_method.py, test_rocketqa_method.py
 PLAIN = [name for name in METHODS if name not in NEED_MINED]
@@ -87,10 +87,10 @@ def test_steps_that_methods_share_are_in_the_plan_once(plan_of):
     plan = plan_of(*PLAIN, "bm25_index.engine=bm25s")
     count = Counter(step.stage.name for step in plan.steps)
     assert len({step.key for step in plan.steps}) == len(plan.steps)
-    once = ("ingest", "init_model", "corrupt", "bm25_index", "detect", "repair", "score_detection", "co_teach")
+    once = ("ingest", "init_model", "corrupt", "bm25_index", "detect", "repair", "score_detection", "train_co_teaching")
     assert {name: count[name] for name in once} == dict.fromkeys(once, 1)
     assert count["score_pairs"] == 2  # a detector each
-    assert count["warm_up"] + count["npc"] + count["co_teach"] == len(PLAIN)
+    assert count["train_dpr"] + count["train_npc"] + count["train_co_teaching"] == len(PLAIN)
     assert set(plan.named("report")[0].inputs["runs"]) == {"bm25", "zero_shot", *PLAIN}
 
 
@@ -98,13 +98,13 @@ def test_the_order_of_methods_moves_no_key_but_the_last_one_is_kept(plan_of):
     one, other = plan_of("npc", "relabel", "dpr"), plan_of("dpr", "relabel", "npc")
     trained = {label: trainer(one, label).key for label in ("npc", "relabel", "dpr")}
     assert trained == {label: trainer(other, label).key for label in trained}
-    assert (one.results["model"].stage, other.results["model"].stage) == ("warm_up", "npc")
+    assert (one.results["model"].stage, other.results["model"].stage) == ("train_dpr", "train_npc")
 
 
 def test_without_noise_the_oracle_is_dpr(plan_of):
     plan = plan_of("dpr", "oracle", "noise.rate=0")
     assert trainer(plan, "oracle") is trainer(plan, "dpr")
-    assert len(plan.named("warm_up")) == 1 and len(plan.named("search")) == 2  # dpr's and zero_shot's
+    assert len(plan.named("train_dpr")) == 1 and len(plan.named("search")) == 2  # dpr's and zero_shot's
     runs = plan.named("report")[0].inputs["runs"]
     assert runs["oracle"] == runs["dpr"]
 
@@ -115,7 +115,7 @@ def test_only_scoring_reads_the_truth_and_only_the_oracle_the_clean_pairs(plan_o
     for step in plan.steps:
         for output in step.outputs_needed():
             readers.get(output.artifact, set()).add(step.name)
-    assert readers == {"noise_truth": {"score_detection"}, "clean_pairs": {"warm_up@oracle"}}
+    assert readers == {"noise_truth": {"score_detection"}, "clean_pairs": {"train_dpr@oracle"}}
 
 
 def test_all_who_flagged_pairs_are_scored_and_nobody_where_nobody_did(plan_of):
@@ -140,13 +140,13 @@ def test_neighbour_noise_is_drawn_by_the_untrained_model(plan_of):
     assert corrupt.inputs["doc_vectors"].step == "encode@zero_shot"
 
 
-def test_an_audit_shows_the_first_searching_detectors_rivals(plan_of):
+def test_an_audit_shows_the_first_searching_detectors_competitors(plan_of):
     plan = plan_of("dpr", "detectors={ppl: {}, far: {detector: margin}, bm25: {detector: bm25_margin}}", pipeline=audit)
     (step,) = plan.named("audit")
-    assert step.inputs["rivals"].step == "score_pairs@far" and step.inputs["flags"].step == "detect"
+    assert step.inputs["competitors"].step == "score_pairs@far" and step.inputs["flags"].step == "detect"
     none = plan_of("dpr", "detectors={ppl: {}}", pipeline=audit)
-    assert "rivals" not in none.named("audit")[0].inputs
-    assert not any(step.stage.name in ("warm_up", "npc", "search") for step in plan.steps)
+    assert "competitors" not in none.named("audit")[0].inputs
+    assert not any(step.stage.name in ("train_dpr", "train_npc", "search") for step in plan.steps)
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_training_saw_the_contexts_and_the_sieve_judged(outcome):
     assert metas["ingest"].artifacts["qrels"].rows == 12  # dev alone
     assert metas["ingest"].artifacts["pairs"].rows == 72
     assert metas["sieve@ar2_continued@0"].notes["sieve"]["judged"] > 0
-    assert metas["ar2@0"].notes["lists"]["queries"] == 60
+    assert metas["train_ar2@0"].notes["lists"]["queries"] == 60
 
 
 def test_the_command_line_prints_what_was_measured_beside_what_was_published(outcome, settings, home, capsys):
@@ -95,4 +95,4 @@ def test_what_was_built_says_how_long_the_rest_will_take(outcome, settings, home
     main(["run", "nq_ar2_sieve", *settings, "train.epochs=2", "--store", str(home / "store"), "--dry-run"])
     said = {line.split()[0]: line.split()[-1] for line in capsys.readouterr().out.splitlines() if line}
     assert (said["ingest"], said["encode@zero_shot"]) == ("cached", "cached")
-    assert (said["warm_up@warm_up"], said["encode@ar2"], said["ar2@0"]) == ("measured",) * 3
+    assert (said["train_dpr@warm_up"], said["encode@ar2"], said["train_ar2@0"]) == ("measured",) * 3

@@ -49,7 +49,7 @@ def test_methods_share_data_labels_and_start_and_the_supervised_reads_given_pass
     methods = "reader.methods=[supervised,ds_all,cds_sw,cds_pa,cds_no_denoise]"
     plan = pipeline_of(experiment(world, methods, "reader.ensemble=[cds_sw,cds_pa]"))
     count = Counter(step.stage.name for step in plan.steps)
-    assert (count["bm25"], count["given_run"], count["init_reader"], count["confusing"], count["train_reader"]) == (
+    assert (count["bm25"], count["gold_run"], count["init_reader"], count["confusing"], count["train_reader"]) == (
         1,
         1,
         1,
@@ -138,7 +138,7 @@ def test_a_dense_run_may_be_labelled_and_read(world):
     (encode,) = plan.named("encode")
     assert encode.params.splits == ("train", "dev")
     trained = pipeline_of(exp.model_copy(update={"reader": exp.reader.model_copy(update={"retriever": "dpr"})}))
-    assert [step.stage.name for step in trained.steps].count("warm_up") == 1
+    assert [step.stage.name for step in trained.steps].count("train_dpr") == 1
     assert not any(step.stage.name == "encode" for step in pipeline_of(experiment(world)).steps)
 
 

@@ -78,10 +78,10 @@ def params_of(plan, name):
 
 def test_the_second_retriever_learns_without_what_the_ranker_calls_relevant(experiment):
     plan = train_retriever(experiment("mine.sampler=simans", "train.epochs=4", "rocketqa.epochs=3"))
-    first, second = inputs_of(plan, "warm_up@rocketqa@0"), inputs_of(plan, "warm_up@rocketqa@1")
+    first, second = inputs_of(plan, "train_dpr@rocketqa@0"), inputs_of(plan, "train_dpr@rocketqa@1")
     assert first["model"] == second["model"] == "init_model" and "negatives" not in first
     assert first["pairs"] == second["pairs"] == "corrupt" and second["negatives"] == "mine@rocketqa@1"
-    trained = [params_of(plan, f"warm_up@rocketqa@{number}") for number in (0, 1)]
+    trained = [params_of(plan, f"train_dpr@rocketqa@{number}") for number in (0, 1)]
     assert [(params.epochs, params.hard_negatives) for params in trained] == [(4, 0), (3, 2)]
     ranker = inputs_of(plan, "warm_up_ranker@rocketqa")
     assert (ranker["ranker"], ranker["negatives"]) == ("init_ranker", "mine@rocketqa@0")
@@ -89,13 +89,13 @@ def test_the_second_retriever_learns_without_what_the_ranker_calls_relevant(expe
     judge = inputs_of(plan, "ranker_judge@rocketqa@1")
     assert judge["ranker"] == "warm_up_ranker@rocketqa" and "judged" not in judge
     assert judge["candidates"] == inputs_of(plan, "mine@rocketqa@1")["candidates"] == "candidates@rocketqa@0"
-    assert inputs_of(plan, "encode@rocketqa@0:train")["model"] == "warm_up@rocketqa@0"
+    assert inputs_of(plan, "encode@rocketqa@0:train")["model"] == "train_dpr@rocketqa@0"
     drawn = [params_of(plan, f"mine@rocketqa@{number}") for number in (0, 1)]
     assert [(params.sampler, params.per_query, params.judges) for params in drawn] == [
         ("uniform", 4, ()),
         ("simans", 3, ("ranker",)),
     ]
-    assert inputs_of(plan, "encode@rocketqa")["model"] == "warm_up@rocketqa@1"
+    assert inputs_of(plan, "encode@rocketqa")["model"] == "train_dpr@rocketqa@1"
     assert inputs_of(plan, "rerank@rocketqa")["ranker"] == "warm_up_ranker@rocketqa"
     assert not {"pseudo_label", "cross_judge"} & {step.stage.name for step in plan.steps}
 
@@ -113,10 +113,10 @@ def test_augmentation_trains_a_third_retriever_on_the_pairs_made(experiment):
     looked_at = params_of(plan, "candidates@rocketqa@augment")
     assert (looked_at.queries, looked_at.rank_from, looked_at.rank_to) == ("unlabelled", 1, 6)
     assert looked_at.answering == "keep"
-    assert inputs_of(plan, "encode@rocketqa@augment:train")["model"] == "warm_up@rocketqa@1"
+    assert inputs_of(plan, "encode@rocketqa@augment:train")["model"] == "train_dpr@rocketqa@1"
     made = inputs_of(plan, "pseudo_label@rocketqa@augment")
     assert (made["verdicts"], made["pairs"]) == ("ranker_judge@rocketqa@augment", "corrupt")
-    third = inputs_of(plan, "warm_up@rocketqa@2")
+    third = inputs_of(plan, "train_dpr@rocketqa@2")
     assert (third["model"], third["negatives"]) == ("init_model", "mine@rocketqa@2")
     assert third["pairs"] == inputs_of(plan, "mine@rocketqa@2")["pairs"] == "pseudo_label@rocketqa@augment"
     judged = inputs_of(plan, "ranker_judge@rocketqa@2")["judged"]
@@ -124,12 +124,12 @@ def test_augmentation_trains_a_third_retriever_on_the_pairs_made(experiment):
         "rocketqa@1": "ranker_judge@rocketqa@1",
         "augment": "ranker_judge@rocketqa@augment",
     }
-    assert inputs_of(plan, "encode@rocketqa")["model"] == "warm_up@rocketqa@2"
+    assert inputs_of(plan, "encode@rocketqa")["model"] == "train_dpr@rocketqa@2"
     without = {
         step.name: step.key for step in train_retriever(experiment("data.unlabelled=train", "mine.rank_from=2")).steps
     }
     same = {step.name for step in plan.steps if without.get(step.name) == step.key}
-    assert {"warm_up@rocketqa@0", "warm_up_ranker@rocketqa"} <= same
+    assert {"train_dpr@rocketqa@0", "warm_up_ranker@rocketqa"} <= same
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_all_steps_run_and_the_ranker_denoises_and_pairs(run):
     right = {(query, f"{kind}{query[1:]}") for query in new for kind in ("right", "hidden")}
     assert len(made & right) > len(made) / 2
     assert sum(row["split"] == "train" for row in pairs) == len(TRAIN) + len(made)
-    assert notes["warm_up@rocketqa@2"]["training_pairs"] == len(TRAIN) + len(made)
+    assert notes["train_dpr@rocketqa@2"]["training_pairs"] == len(TRAIN) + len(made)
     asked = {query for query, _ in denoised[1]}
     assert asked <= {f"q{n}" for n in TRAIN} | {query for query, _ in made} and asked & new
     judged = len(tables["candidates@rocketqa@2", "candidates"])

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from noisyir import experiments
-from noisyir.app.serialized_step import SentStep
+from noisyir.app.serialized_step import SerializedStep
 from noisyir.engine.builds import Ref
 from noisyir.engine.plan import Output, Plan, Step
 from noisyir.engine.provenance import without_inputs
@@ -29,9 +29,9 @@ def resolved(step: Step) -> Inputs:
     }  # fmt: skip
 
 
-def travelled(sent: SentStep) -> SentStep:
+def travelled(sent: SerializedStep) -> SerializedStep:
     """As a database hands it over, which sorts the names of objects."""
-    return SentStep.model_validate(json.loads(json.dumps(sent.model_dump(mode="json"), sort_keys=True)))
+    return SerializedStep.model_validate(json.loads(json.dumps(sent.model_dump(mode="json"), sort_keys=True)))
 
 
 def plans() -> dict[str, Plan]:
@@ -49,7 +49,7 @@ PLANS = plans()
 def test_every_step_that_noisyir_plans_arrives_as_it_was_sent(name):
     for step in PLANS[name].steps:
         inputs = resolved(step)
-        there, found = travelled(SentStep.of(step, inputs)).open()
+        there, found = travelled(SerializedStep.of(step, inputs)).open()
         assert there == replace(step, inputs={})
         assert found == inputs
         labels = {name: list(value) for name, value in inputs.items() if isinstance(value, dict)}
@@ -58,7 +58,7 @@ def test_every_step_that_noisyir_plans_arrives_as_it_was_sent(name):
 
 def test_a_worker_with_another_version_refuses():
     step = PLANS["demo"].steps[-1]
-    sent = SentStep.of(step, resolved(step))
+    sent = SerializedStep.of(step, resolved(step))
     with pytest.raises(ConfigError, match=r"has the key .* other versions of noisyir; bring both to one"):
         sent.model_copy(update={"key": "abc"}).open()
     with pytest.raises(ConfigError, match="has no stage 'wash'"):

@@ -52,8 +52,8 @@ def test_every_method_runs_on_every_noise_under_every_seed(suite_of):
     count = Counter(step.stage.name for step in plan.steps)
     assert (count["ingest"], count["init_model"], count["bm25_index"]) == (1, 1, 1)
     assert count["corrupt"] == count["detect"] == 6 and count["score_pairs"] == 12
-    assert count["warm_up"] == 16  # without noise the oracle is dpr
-    assert all(step.seed in (0, 3) for step in plan.steps if step.stage.name in ("corrupt", "warm_up", "detect"))
+    assert count["train_dpr"] == 16  # without noise the oracle is dpr
+    assert all(step.seed in (0, 3) for step in plan.steps if step.stage.name in ("corrupt", "train_dpr", "detect"))
 
 
 def test_a_bench_without_detectors_has_only_what_its_methods_ask_for(suite_of):
@@ -105,7 +105,7 @@ def test_variants_change_the_experiment_and_share_what_they_have_in_common(suite
     assert suite.variant("top").mine.sampler == "topk" and suite.variant("plain").mine.per_query == 0
     count = Counter(step.stage.name for step in noise_bench(suite).steps)
     assert (count["hide"], count["mine"], count["score"]) == (2, 2, 4)  # each of two seeds; two arms are scored
-    assert count["warm_up"] == 2 * 3  # of each seed: the warm-up that both arms share, and a round of each
+    assert count["train_dpr"] == 2 * 3  # of each seed: the warm-up that both arms share, and a round of each
 
 
 def test_arms_are_named_by_what_there_is_more_than_one_of(suite_of):

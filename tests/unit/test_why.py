@@ -107,7 +107,7 @@ def plan_of(exp: Experiment) -> Plan:
     flags = plan.add(DETECT, DetectParams(method="gmm"), scores={"bm25": scored["pair_scores"]})
     plan.add(REPAIR, RepairParams(relabel=1.0), pairs=noisy, flags=flags["noise_flags"])
     plan.add(AUDIT, AuditParams(), pairs=noisy, flags=flags["noise_flags"], estimate=flags["noise_estimate"],
-             rivals=scored["rivals"], **texts)  # fmt: skip
+             competitors=scored["competitors"], **texts)  # fmt: skip
     return plan
 
 
@@ -164,10 +164,10 @@ def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
     )
     assert f"in its place, {scored['near_score']:.3f} with one much like it; the higher" in says["pair_scores"]
     rank = next(
-        row["rank"] for row in tables["rivals"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong)
+        row["rank"] for row in tables["competitors"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong)
     )
     place = f"at rank {rank} of all documents" if rank else "not found by the query's words"
-    assert says["rivals"].startswith(f"{wrong} {place} (similarity ")
+    assert says["competitors"].startswith(f"{wrong} {place} (similarity ")
     assert f"{wrong} is called wrong" in says["audit"]
     audited = next(row for row in tables["audit"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong))
     assert audited["reason"] in says["audit"]

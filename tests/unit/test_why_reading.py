@@ -53,7 +53,7 @@ def said(artifact, rows, doc_id=None, documents=("a",)):
         ("confusing", CONFUSING, None, []),
         ("readings", READINGS, None, ["answered 'Paris' from a (score 2.500)"]),
         ("readings", READINGS, "b", ["'Lyon' in b is answer 2"]),
-        ("given_run", PASSAGES, "a", []),
+        ("gold_run", PASSAGES, "a", []),
     ],
 )  # fmt: skip
 def test_the_tables_of_readers_in_words(artifact, rows, doc_id, says):

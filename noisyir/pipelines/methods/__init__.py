@@ -1,4 +1,4 @@
-"""What can be done about wrong labels: one file a method, each a function from a `Scene` to a trained model's outputs.
+"""What can be done about wrong labels: one file a method, a function from a `Context` to a trained model's outputs.
 
 A new method is a new file here, and its name in `METHODS`.
 """
@@ -6,7 +6,7 @@ A new method is a new file here, and its name in `METHODS`.
 from collections.abc import Callable, Mapping
 
 from noisyir.engine.plan import Outputs
-from noisyir.pipelines.context import Scene
+from noisyir.pipelines.context import Context
 from noisyir.pipelines.methods import (
     ablations,
     ance,
@@ -20,7 +20,7 @@ from noisyir.pipelines.methods import (
     rocketqa,
 )
 
-Method = Callable[[Scene], Outputs]
+Method = Callable[[Context], Outputs]
 
 METHODS: Mapping[str, Method] = {
     "dpr": dpr.train,

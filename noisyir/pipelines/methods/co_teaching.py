@@ -1,11 +1,11 @@
 """Co-teaching: two models, each taught by the pairs of small loss to the other (Han et al., NeurIPS 2018)."""
 
 from noisyir.engine.plan import Outputs
-from noisyir.pipelines.context import Scene
-from noisyir.stages.training.train_co_teaching import CO_TEACH
+from noisyir.pipelines.context import Context
+from noisyir.stages.training.train_co_teaching import TRAIN_CO_TEACHING
 
 
-def train(scene: Scene) -> Outputs:
+def train(context: Context) -> Outputs:
     """The share of pairs dropped is the noise rate that the experiment's detectors estimate."""
-    pairs, estimate = scene.noisy["noisy_pairs"], scene.flags()["noise_estimate"]
-    return scene.train(CO_TEACH, scene.exp.teaching(), "co_teaching", pairs=pairs, estimate=estimate)
+    pairs, estimate = context.noisy["noisy_pairs"], context.flags()["noise_estimate"]
+    return context.train(TRAIN_CO_TEACHING, context.exp.teaching(), "co_teaching", pairs=pairs, estimate=estimate)

@@ -1,24 +1,24 @@
 """Plain DPR (Karpukhin et al., EMNLP 2020), on the pairs as they come, or with regard to verdicts made beforehand."""
 
 from noisyir.engine.plan import Outputs
-from noisyir.pipelines.context import Scene
-from noisyir.stages.training.train_dpr import WARM_UP
+from noisyir.pipelines.context import Context
+from noisyir.stages.training.train_dpr import TRAIN_DPR
 
 
-def train(scene: Scene) -> Outputs:
+def train(context: Context) -> Outputs:
     """On all pairs alike: what popular trainers do.  Without hard negatives it is the warm-up of ANCE and AR2."""
-    mined = {} if scene.exp.train.hard_negatives else {"negatives": None}
-    return scene.train(WARM_UP, scene.exp.train, "dpr", pairs=scene.noisy["noisy_pairs"], **mined)
+    mined = {} if context.exp.train.hard_negatives else {"negatives": None}
+    return context.train(TRAIN_DPR, context.exp.train, "dpr", pairs=context.noisy["noisy_pairs"], **mined)
 
 
-def train_without_flagged(scene: Scene) -> Outputs:
+def train_without_flagged(context: Context) -> Outputs:
     """On the pairs that the detectors call clean."""
-    flags = scene.flags()["noise_flags"]
-    return scene.train(WARM_UP, scene.exp.train, "drop", pairs=scene.noisy["noisy_pairs"], flags=flags)
+    flags = context.flags()["noise_flags"]
+    return context.train(TRAIN_DPR, context.exp.train, "drop", pairs=context.noisy["noisy_pairs"], flags=flags)
 
 
-def train_weighted(scene: Scene) -> Outputs:
+def train_weighted(context: Context) -> Outputs:
     """On all pairs, the loss of each times its probability of being clean."""
-    params = scene.exp.train.model_copy(update={"flagged": "weight"})
-    flags = scene.flags()["noise_flags"]
-    return scene.train(WARM_UP, params, "reweight", pairs=scene.noisy["noisy_pairs"], flags=flags)
+    params = context.exp.train.model_copy(update={"flagged": "weight"})
+    flags = context.flags()["noise_flags"]
+    return context.train(TRAIN_DPR, params, "reweight", pairs=context.noisy["noisy_pairs"], flags=flags)

@@ -1,16 +1,16 @@
 """Noisy pair correction (Zhang et al., Findings of EMNLP 2023)."""
 
 from noisyir.engine.plan import Outputs
-from noisyir.pipelines.context import Scene
-from noisyir.stages.training.train_npc import NPC
+from noisyir.pipelines.context import Context
+from noisyir.stages.training.train_npc import TRAIN_NPC
 
 
-def train(scene: Scene) -> Outputs:
+def train(context: Context) -> Outputs:
     """As in the paper: it flags the pairs by its own loss before each epoch."""
-    return scene.train(NPC, scene.exp.correction(), "npc", pairs=scene.noisy["noisy_pairs"])
+    return context.train(TRAIN_NPC, context.exp.correction(), "npc", pairs=context.noisy["noisy_pairs"])
 
 
-def train_with_flags(scene: Scene) -> Outputs:
+def train_with_flags(context: Context) -> Outputs:
     """With the verdicts of the experiment's detectors instead of its own."""
-    params, flags = scene.exp.correction(detect="given"), scene.flags()["noise_flags"]
-    return scene.train(NPC, params, "npc_flags", pairs=scene.noisy["noisy_pairs"], flags=flags)
+    params, flags = context.exp.correction(detect="given"), context.flags()["noise_flags"]
+    return context.train(TRAIN_NPC, params, "npc_flags", pairs=context.noisy["noisy_pairs"], flags=flags)

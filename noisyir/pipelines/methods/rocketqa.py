@@ -6,70 +6,75 @@ model, as in the official code.
 
 from noisyir.engine.plan import Output, Outputs
 from noisyir.errors import ConfigError
-from noisyir.pipelines.context import Scene
+from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.methods.ar2 import initial_ranker
 from noisyir.pipelines.mining import TrainedJudge, retrieved
 from noisyir.pipelines.settings import AugmentParams
 from noisyir.stages.mining.pseudo_label import PSEUDO_LABEL
-from noisyir.stages.training.train_dpr import WARM_UP
+from noisyir.stages.training.train_dpr import TRAIN_DPR
 from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
 
 
-def train(scene: Scene) -> Outputs:
+def train(context: Context) -> Outputs:
     """Retriever 0; a ranker on what it finds; retriever 1 without what the ranker calls relevant; perhaps retriever 2.
 
     The outputs are those of the last retriever, and the ranker.
     """
-    exp, pairs = scene.exp, scene.noisy["noisy_pairs"]
+    exp, pairs = context.exp, context.noisy["noisy_pairs"]
     _refuse(exp)
     first = exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
-    start = scene.train(WARM_UP, first, "rocketqa@0", pairs=pairs, negatives=None)["model"]
-    judge = TrainedJudge(_ranker(scene, start))
-    trained = _trained(scene, "rocketqa@1", pairs, start, judge)
+    start = context.train(TRAIN_DPR, first, "rocketqa@0", pairs=pairs, negatives=None)["model"]
+    judge = TrainedJudge(_ranker(context, start))
+    trained = _trained(context, "rocketqa@1", pairs, start, judge)
     if exp.rocketqa.augment is not None:
-        judged = {"rocketqa@1": scene.mines["rocketqa@1"].verdicts["ranker"]}
+        judged = {"rocketqa@1": context.mines["rocketqa@1"].verdicts["ranker"]}
         judge = TrainedJudge(judge.ranker, judged)
-        made, said = _pseudo_pairs(scene, exp.rocketqa.augment, trained["model"], judge)
+        made, said = _pseudo_pairs(context, exp.rocketqa.augment, trained["model"], judge)
         judge = TrainedJudge(judge.ranker, {**judged, "augment": said})
-        trained = _trained(scene, "rocketqa@2", made, trained["model"], judge)
+        trained = _trained(context, "rocketqa@2", made, trained["model"], judge)
     return {**trained, "ranker": judge.ranker}
 
 
-def _trained(scene: Scene, label: str, pairs: Output, model: Output, judge: TrainedJudge) -> Outputs:
+def _trained(context: Context, label: str, pairs: Output, model: Output, judge: TrainedJudge) -> Outputs:
     """A retriever trained anew on these pairs, with negatives that another finds and the ranker finds irrelevant."""
-    settings = scene.exp.rocketqa
-    epochs = settings.epochs or scene.exp.train.epochs
-    params = scene.exp.train.model_copy(update={"hard_negatives": settings.hard_negatives, "epochs": epochs})
-    negatives = scene.mined(model, label, pairs=pairs, trained=judge)
-    return scene.train(WARM_UP, params, label, pairs=pairs, negatives=negatives)
+    settings = context.exp.rocketqa
+    epochs = settings.epochs or context.exp.train.epochs
+    params = context.exp.train.model_copy(update={"hard_negatives": settings.hard_negatives, "epochs": epochs})
+    negatives = context.mined(model, label, pairs=pairs, trained=judge)
+    return context.train(TRAIN_DPR, params, label, pairs=pairs, negatives=negatives)
 
 
-def _ranker(scene: Scene, model: Output) -> Output:
+def _ranker(context: Context, model: Output) -> Output:
     """The ranker, taught log odds on negatives drawn uniformly from what the first retriever finds."""
-    params = scene.exp.ranker.warm_up.model_copy(update={"loss": "pointwise"})
-    mine = scene.exp.mine
-    depth = scene.exp.rocketqa.ranker_rank_to or mine.rank_to
+    params = context.exp.ranker.warm_up.model_copy(update={"loss": "pointwise"})
+    mine = context.exp.mine
+    depth = context.exp.rocketqa.ranker_rank_to or mine.rank_to
     uniform = mine.model_copy(update={"sampler": "uniform", "per_query": params.n, "rank_to": depth})
-    negatives = scene.mined(model, "rocketqa@0", exp=scene.exp.model_copy(update={"mine": uniform}))
-    given = {"pairs": scene.noisy["noisy_pairs"], **{name: scene.data[name] for name in ("queries", "corpus")}}
-    return scene.plan.add(
+    negatives = context.mined(model, "rocketqa@0", exp=context.exp.model_copy(update={"mine": uniform}))
+    given = {"pairs": context.noisy["noisy_pairs"], **{name: context.data[name] for name in ("queries", "corpus")}}
+    return context.plan.add(
         WARM_UP_RANKER,
         params,
-        scene.name("rocketqa"),
-        ranker=initial_ranker(scene),
+        context.name("rocketqa"),
+        ranker=initial_ranker(context),
         negatives=negatives,
         **given,
     )["ranker"]
 
 
-def _pseudo_pairs(scene: Scene, augment: AugmentParams, model: Output, judge: TrainedJudge) -> tuple[Output, Output]:
+def _pseudo_pairs(
+    context: Context, augment: AugmentParams, model: Output, judge: TrainedJudge
+) -> tuple[Output, Output]:
     """All pairs, those made by the ranker included, and what it said of what the model finds for the queries.
 
     Ranks that are skipped for negatives are looked at, and so are documents that hold an answer.
     """
-    plan, exp, data, pairs = scene.plan, scene.exp, scene.data, scene.noisy["noisy_pairs"]
-    label, looked_at = scene.name("rocketqa@augment"), {"queries": augment.queries, "rank_from": 1, "answering": "keep"}
+    plan, exp, data, pairs = context.plan, context.exp, context.data, context.noisy["noisy_pairs"]
+    label, looked_at = (
+        context.name("rocketqa@augment"),
+        {"queries": augment.queries, "rank_from": 1, "answering": "keep"},
+    )
     which = exp.mine.candidates().model_copy(update=looked_at)
     found = retrieved(plan, exp, which, data, model, pairs, label)
     said = judge.verdicts(plan, exp, data, found, label)

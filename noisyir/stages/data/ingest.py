@@ -7,7 +7,7 @@ from noisyir.data.settings import IngestParams
 from noisyir.data.sources import open_source, source_digest
 from noisyir.data.validate import Validator
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import among
+from noisyir.engine.tables import semi_join
 from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.settings import HELD_OUT
 
@@ -36,7 +36,7 @@ def ingest(job: Job[IngestParams]) -> None:
 
 def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
     """The pairs without training pairs that were judged below `least`; a pair that nobody judged stays."""
-    below = pa.array(among(pairs, qrels.filter(pc.less(qrels["relevance"], least))))
+    below = pa.array(semi_join(pairs, qrels.filter(pc.less(qrels["relevance"], least))))
     return pairs.filter(pc.invert(pc.and_(below, pc.equal(pairs["split"], "train"))))
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import among
+from noisyir.engine.tables import semi_join
 from noisyir.errors import ConfigError, DataError
 from noisyir.mining.settings import CandidatesParams
 from noisyir.schemas import training
@@ -142,7 +142,7 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: Documents) 
         return np.isin(*keys)
 
     rules = {
-        "positive": among(found, pairs),
+        "positive": semi_join(found, pairs),
         "same_text": has_text(pairs.filter(pc.equal(pairs["split"], "train")), of_query=True),
         "held_out": has_text(_held_out(job), of_query=job.params.held_out == "same_query"),
     }

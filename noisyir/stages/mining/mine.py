@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import among
+from noisyir.engine.tables import semi_join
 from noisyir.errors import ConfigError
 from noisyir.mining.settings import MineParams
 from noisyir.schemas.data import PAIRS
@@ -70,7 +70,7 @@ def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]
             f"name {unheard} and give their verdicts, or do neither"
         )
     for judge in judges:
-        yield judge, among(table, given[judge].filter(given[judge]["keep"]))
+        yield judge, semi_join(table, given[judge].filter(given[judge]["keep"]))
 
 
 def _by_ids(job: Job[MineParams]) -> tuple[pa.Table, "Candidates"]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import among
+from noisyir.engine.tables import semi_join
 from noisyir.mining.settings import PseudoLabelParams
 from noisyir.schemas.data import NOISY_PAIRS, QUERIES
 from noisyir.schemas.noise import PSEUDO_PAIRS
@@ -31,7 +31,7 @@ def pseudo_label(job: Job[PseudoLabelParams]) -> None:
         pc.is_in(verdicts["query_id"], value_set=asked),
     )
     sure = verdicts.filter(may)
-    sure = sure.filter(pa.array(~among(sure, pairs))).sort_by(_BEST_FIRST).combine_chunks()
+    sure = sure.filter(pa.array(~semi_join(sure, pairs))).sort_by(_BEST_FIRST).combine_chunks()
     made = sure.filter(pa.array(_place(sure["query_id"]) < (params.per_query or len(sure))))
     job.write("pseudo_pairs", pa.concat_tables([_columns(pairs, None), _columns(made, "train")]))
     count = {name: pc.count_distinct(found["query_id"]).as_py() for name, found in (("of", verdicts), ("to", made))}

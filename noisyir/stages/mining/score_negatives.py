@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import among
+from noisyir.engine.tables import semi_join
 from noisyir.errors import DataError
 from noisyir.eval.settings import ScoreNegativesParams
 from noisyir.schemas.data import HIDDEN, QRELS
@@ -52,10 +52,10 @@ def _truth(job: Job[ScoreNegativesParams]) -> tuple[pa.Table, pa.Table | None]:
 
 def _with_truth(pairs: pa.Table, relevant: pa.Table, known: pa.Table | None) -> pa.Table:
     """The pairs with `relevant`, `known` and `query`, the query's number in the order of the ids."""
-    knows = np.ones(len(pairs), bool) if known is None else among(pairs, known)
+    knows = np.ones(len(pairs), bool) if known is None else semi_join(pairs, known)
     query = pc.rank(pairs["query_id"], tiebreaker="dense").to_numpy().astype(np.int64) - 1
     return (
-        pairs.append_column("relevant", pa.array(among(pairs, relevant)))
+        pairs.append_column("relevant", pa.array(semi_join(pairs, relevant)))
         .append_column("known", pa.array(knows))
         .append_column("query", pa.array(query))
     )

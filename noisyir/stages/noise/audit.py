@@ -15,7 +15,7 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.noise.settings import DetectParams
 from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
 from noisyir.schemas.noise import AUDIT as ROWS
-from noisyir.schemas.noise import AUDIT_FILES, AUDIT_JUDGES, AUDIT_NEGATIVES, NOISE_ESTIMATE, NOISE_FLAGS, RIVALS
+from noisyir.schemas.noise import AUDIT_FILES, AUDIT_JUDGES, AUDIT_NEGATIVES, COMPETITORS, NOISE_ESTIMATE, NOISE_FLAGS
 from noisyir.verdicts.judgements import MOST_SUSPECT_FIRST, judgements_digest, read_judgements, recalibrated
 from noisyir.verdicts.settings import AuditParams
 
@@ -99,13 +99,13 @@ def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
     """The pairs with their rank and similarity, and the documents above them; null and empty where none searched."""
     from noisyir.verdicts.rows import better_documents
 
-    rivals = job.table("rivals") if job.has("rivals") else RIVALS.schema.empty_table()
-    rivals = rivals.take(_places(pairs, rivals)).combine_chunks()
-    better, similarities = better_documents(rivals)
+    competitors = job.table("competitors") if job.has("competitors") else COMPETITORS.schema.empty_table()
+    competitors = competitors.take(_places(pairs, competitors)).combine_chunks()
+    better, similarities = better_documents(competitors)
     is_clean = pc.equal(pairs["verdict"], "clean")
     columns = {
-        "rank": rivals["rank"],
-        "similarity": rivals["similarity"],
+        "rank": competitors["rank"],
+        "similarity": competitors["similarity"],
         "better": better,
         "better_similarities": similarities,
         "replacement": pc.if_else(is_clean, pa.scalar(None, pa.string()), pairs["replacement"]),
@@ -244,7 +244,7 @@ AUDIT = Stage(
         "pairs": PAIRS.all(),
         "flags": NOISE_FLAGS.all(),
         "estimate": NOISE_ESTIMATE.all(),
-        "rivals": RIVALS.all().or_none(),
+        "competitors": COMPETITORS.all().or_none(),
         "audit_negatives": AUDIT_NEGATIVES.all().or_none(),
         "audit_judges": AUDIT_JUDGES.all().or_none(),
     },

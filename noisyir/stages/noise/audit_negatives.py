@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import among
+from noisyir.engine.tables import semi_join
 from noisyir.errors import DataError
 from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
 from noisyir.schemas.noise import AUDIT_JUDGES
@@ -73,7 +73,7 @@ def _compared(job: Job[SuspectsParams], suspects: pa.Table) -> Columns:
     cosine = pc.if_else(pc.greater(norms, 0.0), pc.divide(suspects["positive_similarity"], norms), 0.0)
     drawn = pa.nulls(len(suspects), pa.bool_())
     if job.has("negatives"):
-        drawn = pa.array(among(suspects, job.table("negatives")))
+        drawn = pa.array(semi_join(suspects, job.table("negatives")))
     return {
         "positive": pc.coalesce(suspects["positive"], first["doc_id_min"].take(place)),
         "positive_similarity": cosine,
@@ -139,7 +139,7 @@ def _judges(job: Job[SuspectsParams], said: "Said") -> pa.Table:
     drawn = job.table("negatives") if job.has("negatives") else None
 
     def row(judge: str | None, judged: int, against: pa.Table) -> dict[str, Any]:
-        used = None if drawn is None else int(among(against, drawn).sum())
+        used = None if drawn is None else int(semi_join(against, drawn).sum())
         return {"judge": judge, "judged": judged, "against": against.num_rows, "used": used}
 
     by_judge = {judge: said.verdicts.filter(pc.equal(said.verdicts["judge"], judge)) for judge in job.refs("verdicts")}

@@ -13,23 +13,23 @@ from noisyir.errors import ConfigError
 from noisyir.models.weights import classifier_digest, locate_classifier
 from noisyir.noise.settings import ScorePairsParams
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
-from noisyir.schemas.noise import PAIR_SCORES, RIVALS
+from noisyir.schemas.noise import COMPETITORS, PAIR_SCORES
 from noisyir.schemas.retrieval import LEXICAL_INDEX
 from noisyir.schemas.training import MODEL, NEGATIVES
 from noisyir.training.launch import in_processes
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
-    from noisyir.noise.competitors import Rivals
+    from noisyir.noise.competitors import Competitors
     from noisyir.noise.cross_fit import Scorer
-    from noisyir.noise.synthetic import MadeUp
+    from noisyir.noise.synthetic import SyntheticNegatives
     from noisyir.retrieval.numpy_bm25 import NumpyBm25
     from noisyir.training.batches import TrainingPairs
     from noisyir.training.examples import Documents
 
 _SETTING = "detectors.NAME.weights"
-_KEPT = 5  # rivals written a pair
+_KEPT = 5  # competitors written a pair
 
 
 @partial(in_processes, when=lambda params: params.folds > 1)
@@ -38,7 +38,7 @@ def score_pairs(job: Job[ScorePairsParams]) -> None:
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
-    from noisyir.noise.synthetic import made_up
+    from noisyir.noise.synthetic import synthetic
     from noisyir.training import examples
 
     torch.set_num_threads(job.runtime.cpu_threads)
@@ -49,15 +49,15 @@ def score_pairs(job: Job[ScorePairsParams]) -> None:
     documents = examples.read_documents(encoder, job.batches("corpus"), _needed(job, pairs, negatives))
     numbered = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
     ids = pairs.select(["query_id", "doc_id"])
-    wrong = made_up(encoder, numbered, job.params.neighbours, job.rng("made_up"))
+    wrong = synthetic(encoder, numbered, job.params.neighbours, job.rng("made_up"))
     if job.params.detector == "cross_encoder":
-        rivals, scores = None, _read_together(job, numbered, wrong, documents, train_queries["text"].to_pylist())
+        competitors, scores = None, _read_together(job, numbered, wrong, documents, train_queries["text"].to_pylist())
     elif job.params.searches:
-        rivals = _rivals(job, encoder, numbered, wrong, documents, train_queries["text"].to_pylist())
-        scores = _searched_scores(job.params.detector, rivals)
+        competitors = _competitors(job, encoder, numbered, wrong, documents, train_queries["text"].to_pylist())
+        scores = _searched_scores(job.params.detector, competitors)
     else:
-        rivals, scores = None, _in_batch(job, encoder, numbered, wrong)
-    best = pa.nulls(len(ids), pa.string()) if rivals is None else _named(documents, rivals.rows[:, 0])
+        competitors, scores = None, _in_batch(job, encoder, numbered, wrong)
+    best = pa.nulls(len(ids), pa.string()) if competitors is None else _named(documents, competitors.rows[:, 0])
     epoch = job.params.epochs if job.params.folds else 0
     job.write(
         "pair_scores",
@@ -67,7 +67,10 @@ def score_pairs(job: Job[ScorePairsParams]) -> None:
         .append_column("near_score", pa.array(scores[2], pa.float32()))
         .append_column("best_other", best),
     )
-    job.write("rivals", RIVALS.schema.empty_table() if rivals is None else _rivals_table(ids, documents, rivals))
+    job.write(
+        "competitors",
+        COMPETITORS.schema.empty_table() if competitors is None else _competitors_table(ids, documents, competitors),
+    )
 
 
 def _needed(job: Job[ScorePairsParams], pairs: pa.Table, negatives: pa.Table) -> pa.Array | None:
@@ -97,7 +100,7 @@ def _scorers(job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingP
         return iter([Scorer(encoder, np.arange(len(pairs)))])
     if params.folds == 1:
         raise ConfigError("score_pairs.folds=1 leaves no pairs to train on: set 0, or 2 and more")
-    training = WarmUpParams(
+    training = TrainDprParams(
         epochs=params.epochs, batch_size=params.batch_size, learning_rate=params.learning_rate, scale=params.scale
     )
     around = Surroundings(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, lambda *_: None, job.note)
@@ -105,7 +108,7 @@ def _scorers(job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingP
 
 
 def _in_batch(
-    job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingPairs", wrong: "MadeUp"
+    job: Job[ScorePairsParams], encoder: "BiEncoder", pairs: "TrainingPairs", wrong: "SyntheticNegatives"
 ) -> Sequence[np.ndarray]:
     from noisyir.losses.dpr import pair_nll
     from noisyir.noise.pair_nll import InBatch, log_rank, score_in_batch
@@ -124,7 +127,7 @@ def _in_batch(
 def _read_together(
     job: Job[ScorePairsParams],
     pairs: "TrainingPairs",
-    wrong: "MadeUp",
+    wrong: "SyntheticNegatives",
     documents: "Documents",
     queries: list[str],
 ) -> Sequence[np.ndarray]:
@@ -151,32 +154,32 @@ def _read_together(
     return score_together(judge, pairs, Texts(queries, read), tried, runtime.batch_tokens, progress)
 
 
-def _rivals(
+def _competitors(
     job: Job[ScorePairsParams],
     encoder: "BiEncoder",
     pairs: "TrainingPairs",
-    wrong: "MadeUp",
+    wrong: "SyntheticNegatives",
     documents: "Documents",
     texts: list[str],
-) -> "Rivals":
-    from noisyir.noise import competitors as rivals
+) -> "Competitors":
+    from noisyir.noise import competitors as competitors
 
     if job.params.detector == "bm25_margin":
         searcher = _bm25(job)
         row_of = documents.passages(searcher.doc_ids)
         chosen = np.arange(len(pairs))
-        return rivals.lexical_rivals(searcher, texts, row_of, pairs, chosen, keep=_KEPT, wrong=wrong)
+        return competitors.lexical_competitors(searcher, texts, row_of, pairs, chosen, keep=_KEPT, wrong=wrong)
     parts = [
         (
             scorer.chosen,
-            rivals.dense_rivals(
+            competitors.dense_competitors(
                 scorer.encoder, pairs, documents.same, scorer.chosen,
                 keep=_KEPT, depth=job.params.depth, wrong=wrong.of(scorer.chosen),
             ),
         )
         for scorer in _scorers(job, encoder, pairs)
     ]  # fmt: skip
-    return rivals.merged(parts)
+    return competitors.merged(parts)
 
 
 def _bm25(job: Job[ScorePairsParams]) -> "NumpyBm25":
@@ -187,14 +190,14 @@ def _bm25(job: Job[ScorePairsParams]) -> "NumpyBm25":
     return NumpyBm25(job.folder("lexical_index") / "bm25s", k1=job.params.k1, b=job.params.b)
 
 
-def _searched_scores(detector: str, rivals: "Rivals") -> Sequence[np.ndarray]:
+def _searched_scores(detector: str, competitors: "Competitors") -> Sequence[np.ndarray]:
     """(score, null score, near score) of detectors that search."""
     if detector == "similarity":
-        return -rivals.own, -rivals.random, -rivals.near
-    if detector == "rank":  # made-up documents are taken to lie deeper than the search goes
-        beyond = np.full(len(rivals.rank), np.log(rivals.depth + 1))
-        return rivals.log_rank(), beyond, beyond
-    return rivals.margins()
+        return -competitors.own, -competitors.random, -competitors.near
+    if detector == "rank":  # synthetic documents are taken to lie deeper than the search goes
+        beyond = np.full(len(competitors.rank), np.log(competitors.depth + 1))
+        return competitors.log_rank(), beyond, beyond
+    return competitors.margins()
 
 
 def _named(documents: "Documents", rows: np.ndarray) -> pa.Array:
@@ -202,15 +205,17 @@ def _named(documents: "Documents", rows: np.ndarray) -> pa.Array:
     return documents.numbering.ids.take(pa.array(rows, pa.int64(), mask=rows < 0))
 
 
-def _rivals_table(ids: pa.Table, documents: "Documents", rivals: "Rivals") -> pa.Table:
-    found = rivals.rows >= 0
+def _competitors_table(ids: pa.Table, documents: "Documents", competitors: "Competitors") -> pa.Table:
+    found = competitors.rows >= 0
     offsets = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
-    names = _named(documents, rivals.rows[found])
+    names = _named(documents, competitors.rows[found])
     return (
-        ids.append_column("similarity", pa.array(rivals.own))
-        .append_column("rank", pa.array(rivals.rank, pa.int32(), mask=rivals.rank == 0))
-        .append_column("rivals", pa.ListArray.from_arrays(offsets, names))
-        .append_column("rival_similarities", pa.ListArray.from_arrays(offsets, pa.array(rivals.similarities[found])))
+        ids.append_column("similarity", pa.array(competitors.own))
+        .append_column("rank", pa.array(competitors.rank, pa.int32(), mask=competitors.rank == 0))
+        .append_column("competitors", pa.ListArray.from_arrays(offsets, names))
+        .append_column(
+            "competitor_similarities", pa.ListArray.from_arrays(offsets, pa.array(competitors.similarities[found]))
+        )
     )
 
 
@@ -231,7 +236,7 @@ SCORE_PAIRS = Stage(
         "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
         "lexical_index": LEXICAL_INDEX.all().or_none(),
     },
-    writes={"pair_scores": PAIR_SCORES, "rivals": RIVALS},
+    writes={"pair_scores": PAIR_SCORES, "competitors": COMPETITORS},
     run=score_pairs,
     seeded=True,
     raw={"weights": _weights_digest},

@@ -4,10 +4,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import among
+from noisyir.engine.tables import semi_join
 from noisyir.errors import DataError
 from noisyir.eval.settings import ScoreConfidenceParams
-from noisyir.schemas.reading import CONFIDENCE_QUALITY, CONFIDENCES, GIVEN_RUN
+from noisyir.schemas.reading import CONFIDENCE_QUALITY, CONFIDENCES, GOLD_RUN
 
 
 def score_confidence(job: Job[ScoreConfidenceParams]) -> None:
@@ -25,7 +25,7 @@ def score_confidence(job: Job[ScoreConfidenceParams]) -> None:
             )
         by_update = known.sort_by([(name, "ascending") for name in ("update", *CONFIDENCES.key[:-1])])
         instances = by_update.filter(pc.equal(by_update["update"], 0)).combine_chunks()
-        right = among(instances, relevant)
+        right = semi_join(instances, relevant)
         question = instances["query_id"].combine_chunks().dictionary_encode().indices.to_numpy()
         values = by_update["value"].to_numpy().reshape(-1, len(instances))
         for update, confidence in enumerate(values):
@@ -40,7 +40,7 @@ SCORE_CONFIDENCE = Stage(
     params=ScoreConfidenceParams,
     reads={
         "confidences": CONFIDENCES.all().each(),
-        "given": GIVEN_RUN["query_id", "doc_id"],
+        "given": GOLD_RUN["query_id", "doc_id"],
     },
     writes={"confidence_quality": CONFIDENCE_QUALITY},
     run=score_confidence,

@@ -9,7 +9,7 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.report.settings import ReportParams
 from noisyir.schemas.data import CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import DETECTION
-from noisyir.schemas.reading import CONFIDENCE_QUALITY, CONFIDENCES, CONFUSING, GIVEN_RUN, SPANS
+from noisyir.schemas.reading import CONFIDENCE_QUALITY, CONFIDENCES, CONFUSING, GOLD_RUN, SPANS
 from noisyir.schemas.results import COMPARISON, METRICS
 from noisyir.schemas.results import REPORT as PAGE
 from noisyir.schemas.retrieval import DENSE_RUN
@@ -115,7 +115,7 @@ REPORT = Stage(
         "confidences": CONFIDENCES.all().or_none(),
         "spans": SPANS["query_id", "doc_id", "start", "end", "score"].or_none(),
         "confusing": CONFUSING["query_id", "doc_id", "confusing", "rank"].or_none(),
-        "given": GIVEN_RUN["query_id", "doc_id"].or_none(),
+        "given": GOLD_RUN["query_id", "doc_id"].or_none(),
         "corpus": CORPUS["doc_id", "title", "text"],
         "queries": QUERIES.all(),
         "pairs": PAIRS.all(),

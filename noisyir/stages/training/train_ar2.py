@@ -1,4 +1,4 @@
-"""ar2: one round of AR2, in which first the ranker and then the retriever learns from freshly mined negatives."""
+"""train_ar2: one round of AR2, in which first the ranker and then the retriever learns from freshly mined negatives."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @in_processes
-def ar2(job: Job[TrainAr2Params]) -> None:
+def train_ar2(job: Job[TrainAr2Params]) -> None:
     """Train both models; write them, their optimisers for the next round, and how losses and dev MRR@10 went."""
     from noisyir.training.ar2 import train_round
     from noisyir.training.checkpoint import load_checkpoint, save_checkpoint
@@ -46,8 +46,9 @@ def _material(job: Job[TrainAr2Params], encoder: "BiEncoder") -> "Material":
     return Material(lists, encoder.tokenize(lists.queries.to_pylist(), "query"), passages, held)
 
 
-AR2 = Stage(
-    name="ar2",
+TRAIN_AR2 = Stage(
+    name="train_ar2",
+    stream="ar2",
     version=1,
     params=TrainAr2Params,
     reads={
@@ -57,7 +58,7 @@ AR2 = Stage(
         **RANKING_READS,
     },
     writes={"model": MODEL, "ranker": RANKER, "ar2_state": AR2_STATE, "curves": CURVES},
-    run=ar2,
+    run=train_ar2,
     seeded=True,
     pool="gpu",
 )

@@ -1,4 +1,4 @@
-"""co_teach: training by co-teaching, which drops as many pairs as are estimated to be wrong."""
+"""train_co_teaching: training by co-teaching, which drops as many pairs as are estimated to be wrong."""
 
 import pyarrow as pa
 import pyarrow.compute
@@ -19,7 +19,7 @@ from noisyir.training.settings import TrainCoTeachingParams
 
 
 @in_processes
-def co_teach(job: Job[TrainCoTeachingParams]) -> None:
+def train_co_teaching(job: Job[TrainCoTeachingParams]) -> None:
     """Train two models by each other's small losses; write the first of them, and its curves."""
     from noisyir.training.co_teaching import CoTeaching
 
@@ -45,13 +45,14 @@ def _noise_rate(estimate: pa.Table) -> float:
     return float(rates[-1])
 
 
-CO_TEACH = Stage(
-    name="co_teach",
+TRAIN_CO_TEACHING = Stage(
+    name="train_co_teaching",
+    stream="co_teach",
     version=1,
     params=TrainCoTeachingParams,
     reads={name: read for name, read in TRAINING_READS.items() if name != "flags"} | {"estimate": NOISE_ESTIMATE.all()},
     writes={"model": MODEL, "curves": CURVES},
-    run=co_teach,
+    run=train_co_teaching,
     seeded=True,
     pool="gpu",
 )

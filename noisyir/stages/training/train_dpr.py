@@ -1,4 +1,4 @@
-"""DPR training: the start model, taught by pairs and by in-batch and mined negatives."""
+"""train_dpr: DPR training: the start model, taught by pairs and by in-batch and mined negatives."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import NOISE_FLAGS
 from noisyir.schemas.training import CURVES, MODEL, NEGATIVES
 from noisyir.training.launch import in_processes
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
@@ -25,7 +25,7 @@ _LARGEST_BETA_OF_DOT = 1e-2
 
 
 @in_processes
-def warm_up(job: Job[WarmUpParams]) -> None:
+def train_dpr(job: Job[TrainDprParams]) -> None:
     """Train the model on the pairs; write it, and how its loss and its dev MRR@10 went."""
     import torch
 
@@ -96,7 +96,7 @@ def write_curves(job: Job[Any], curves: "list[Point]") -> None:
     job.write("curves", pa.Table.from_pylist(rows, schema=CURVES.schema))
 
 
-def _regularised(params: WarmUpParams, similarity: str, objective: "Objective") -> "Objective":
+def _regularised(params: TrainDprParams, similarity: str, objective: "Objective") -> "Objective":
     """The objective, with the regulariser where it is switched on.  ConfigError where it could do no good."""
     from noisyir.training.regularised import Regularised
 
@@ -167,13 +167,14 @@ TRAINING_READS = {
     "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
 }
 
-WARM_UP = Stage(
-    name="warm_up",
+TRAIN_DPR = Stage(
+    name="train_dpr",
+    stream="warm_up",
     version=2,
-    params=WarmUpParams,
+    params=TrainDprParams,
     reads=TRAINING_READS,
     writes={"model": MODEL, "curves": CURVES},
-    run=warm_up,
+    run=train_dpr,
     seeded=True,
     pool="gpu",
 )

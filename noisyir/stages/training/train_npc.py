@@ -1,4 +1,4 @@
-"""npc: training by noisy pair correction, and what it thought of every pair at each epoch."""
+"""train_npc: training by noisy pair correction, and what it thought of every pair at each epoch."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @in_processes
-def npc(job: Job[TrainNpcParams]) -> None:
+def train_npc(job: Job[TrainNpcParams]) -> None:
     """Train, and write the model, its curves, and the scores and flags of each detection."""
     from noisyir.noise.npc_objective import NoisyPairCorrection
 
@@ -74,13 +74,14 @@ def _of_epoch(ids: pa.Table, found: "Detected") -> pa.Table:
     return ids.append_column("epoch", epoch).append_column("score", pa.array(found.score))
 
 
-NPC = Stage(
-    name="npc",
+TRAIN_NPC = Stage(
+    name="train_npc",
+    stream="npc",
     version=2,
     params=TrainNpcParams,
     reads=TRAINING_READS,
     writes={"model": MODEL, "curves": CURVES, "pair_scores": PAIR_SCORES, "noise_flags": NOISE_FLAGS},
-    run=npc,
+    run=train_npc,
     seeded=True,
     pool="gpu",
 )

@@ -26,8 +26,8 @@ def test_a_forecast_fits_100_columns_and_rounds_are_one_line(dry_run):
     said = dry_run("nq_ar2_sieve")
     table = said.partition("\n\n")[0].splitlines()
     assert len(table) < 45 and max(map(len, table)) <= 100
-    rounds = [line.split() for line in table if line.startswith("ar2@")]
-    assert [row[:2] for row in rounds] == [["ar2@*", "x10"], ["ar2@continued@*", "x10"]]
+    rounds = [line.split() for line in table if line.startswith("train_ar2@")]
+    assert [row[:2] for row in rounds] == [["train_ar2@*", "x10"], ["train_ar2@continued@*", "x10"]]
     assert all(row[-1] == "gpu" for row in rounds)
     (encode,) = [line for line in table if line.startswith("encode@zero_shot")]
     assert encode.split()[:4] == ["encode@zero_shot", "?", "21,027,691", "texts"] and "32.3 GB" in encode
@@ -44,8 +44,12 @@ def test_a_forecast_fits_100_columns_and_rounds_are_one_line(dry_run):
 def test_json_has_every_step_and_the_totals(dry_run):
     said = json.loads(dry_run("msmarco_doc_ar2", "--json", "--gpu-tflops", "200"))
     steps = {step["name"]: step for step in said["steps"]}
-    assert steps["ar2@9"]["key"] is None and steps["ar2@9"]["state"] == "would run" and steps["ar2@9"]["from"] == "gpu"
-    assert steps["ar2@9"]["seconds"] == pytest.approx(steps["ar2@9"]["flops"] / 200e12)
+    assert (
+        steps["train_ar2@9"]["key"] is None
+        and steps["train_ar2@9"]["state"] == "would run"
+        and steps["train_ar2@9"]["from"] == "gpu"
+    )
+    assert steps["train_ar2@9"]["seconds"] == pytest.approx(steps["train_ar2@9"]["flops"] / 200e12)
     total = sum(step["seconds"] for step in steps.values() if step["from"] == "gpu")
     assert said["total"]["seconds"]["gpu"] == pytest.approx(total)
     assert said["total"]["ram"] == max(step["ram"] for step in steps.values())
@@ -63,7 +67,7 @@ def test_readers_are_forecast_too(dry_run, name):
 def test_part_of_a_plan_costs_that_part(dry_run):
     whole, part = (json.loads(dry_run("nq_dpr", "--json", *more)) for more in ((), ("--to", "encode@zero_shot")))
     states = {step["name"]: step["state"] for step in part["steps"]}
-    assert (states["encode@zero_shot"], states["warm_up@dpr"]) == ("would run", "not chosen")
+    assert (states["encode@zero_shot"], states["train_dpr@dpr"]) == ("would run", "not chosen")
     assert part["total"]["disk"] < whole["total"]["disk"] / 4
 
 

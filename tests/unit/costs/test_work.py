@@ -79,8 +79,8 @@ def test_natural_questions_by_ar2_has_the_vectors_and_operations_of_the_papers_s
     large = Shape(24, 1024, 4096, 30522, known=False)
     passages, queries = BERT.forward(16 * 64 * 1500, 128), BERT.forward(64 * 1500, 12)
     judged = large.forward(16 * 64 * (3 * 500 + 1500), 12 + 128)
-    assert found["ar2@0"].work.flops == pytest.approx(3 * (passages + queries) + judged)
-    assert found["warm_up@warm_up"].work.rows == 40 * 58_880
+    assert found["train_ar2@0"].work.flops == pytest.approx(3 * (passages + queries) + judged)
+    assert found["train_dpr@warm_up"].work.rows == 40 * 58_880
     assert found["warm_up_ranker@ar2"].work.rows == 2000 * 64
     assert found["rerank@ar2"].work.rows == (8757 + 3610) * 100
 
@@ -120,7 +120,7 @@ def test_limits_of_questions_and_instances_count_and_ds_top_reads_its_best_passa
                       "reader.ensemble=[]", "reader.train.instances=8")  # fmt: skip
     at_once = {name: found[f"train_reader@{name}"].work.amount for name in ("ds_top", "cds_no_denoise", "cds_pa")}
     alone = found["train_reader@supervised"].work
-    assert alone.rows == 3 * 2500 and found["given_run"].work.rows == 87_599 + 10_570
+    assert alone.rows == 3 * 2500 and found["gold_run"].work.rows == 87_599 + 10_570
     assert [amount / alone.amount for amount in at_once.values()] == pytest.approx([5, 8, 8 * 1.4])
     assert all(line.time for line in found.values())
 

@@ -1,4 +1,4 @@
-"""Drawing by weight: numbering, tiers and edge cases; chances are tested in tests/properties/test_samplers.py."""
+"""Drawing by weight: numbering, fallbacks and edge cases; chances are tested in tests/properties/test_samplers.py."""
 
 import numpy as np
 
@@ -34,8 +34,8 @@ def test_a_query_that_is_large_is_drawn_whole_in_the_order_of_its_ranks():
 
 def test_later_tiers_serve_only_once_the_earlier_ones_are_used_up():
     never = -np.inf
-    tiers = np.array([[0.0, never, never, never], [9.0, 0.0, never, never], [9.0, 9.0, 0.0, never]])
-    drawn = draw(tiers, np.zeros(4, np.int64), np.arange(4), 4, np.random.default_rng(0))
+    fallbacks = np.array([[0.0, never, never, never], [9.0, 0.0, never, never], [9.0, 9.0, 0.0, never]])
+    drawn = draw(fallbacks, np.zeros(4, np.int64), np.arange(4), 4, np.random.default_rng(0))
     assert drawn.rows.tolist() == drawn.tier.tolist() == drawn.draw.tolist() == [0, 1, 2]
 
 

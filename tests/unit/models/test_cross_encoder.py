@@ -88,7 +88,7 @@ def refused(folder, message, error=DataError, max_len=MAX_LEN, device="cpu"):
         load_cross_encoder(folder, max_len, device)
 
 
-def test_an_encoder_without_a_classifier_is_refused_not_made_up(tmp_path):
+def test_an_encoder_without_a_classifier_is_refused_not_synthetic(tmp_path):
     refused(tiny_bert(tmp_path / "bert"), r"is not a sequence classifier: its file has no .*classifier\.weight")
 
 

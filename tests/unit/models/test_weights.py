@@ -34,7 +34,8 @@ def test_other_packaged_weights_are_refused(bert):
 
 def test_a_digest_needs_no_torch():
     code = (
-        "import sys; from noisyir.models.settings import InitModelParams; from noisyir.models.weights import weights_digest; "
+        "import sys; from noisyir.models.settings import InitModelParams\n"
+        "from noisyir.models.weights import weights_digest; "
         "weights_digest(InitModelParams()); "
         "print({'torch', 'transformers', 'sentence_transformers'} & set(sys.modules))"
     )

@@ -8,12 +8,12 @@ from noisyir.errors import DataError
 from noisyir.noise import cross_fit
 from noisyir.noise.cross_fit import cross_fitted
 from noisyir.training.batches import Ragged, TrainingPairs
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import static_encoder
 from tests.unit.training.toy import surroundings
 
 QUERIES, PAIRS, TEXTS = 24, 40, 18
-PARAMS = WarmUpParams(epochs=2, batch_size=8, learning_rate=0.05)
+PARAMS = TrainDprParams(epochs=2, batch_size=8, learning_rate=0.05)
 
 
 def encoder():

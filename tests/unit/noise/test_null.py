@@ -14,9 +14,9 @@ def simulated(seed, rate, share, gap=1.5, pairs=PAIRS):
     rng = np.random.default_rng(seed)
     near, wrong = rng.random(pairs) < share, rng.random(pairs) < rate
     right = rng.normal(-6, 1, pairs)
-    made_up = {kind: rng.normal(level, 1, pairs) for kind, level in (("random", gap), ("near", 0.0))}
+    synthetic = {kind: rng.normal(level, 1, pairs) for kind, level in (("random", gap), ("near", 0.0))}
     observed = np.where(near, rng.normal(0.0, 1, pairs), rng.normal(gap, 1, pairs))
-    return np.where(wrong, observed, right), made_up["random"], made_up["near"]
+    return np.where(wrong, observed, right), synthetic["random"], synthetic["near"]
 
 
 @pytest.mark.parametrize("rate", [0.2, 0.5])

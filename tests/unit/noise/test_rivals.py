@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-from noisyir.noise.competitors import Rivals, dense_rivals, lexical_rivals, merged
-from noisyir.noise.synthetic import MadeUp, made_up, passages_of_others
+from noisyir.noise.competitors import Competitors, dense_competitors, lexical_competitors, merged
+from noisyir.noise.synthetic import SyntheticNegatives, passages_of_others, synthetic
 from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
 from noisyir.training.batches import Ragged, TrainingPairs
 from tests.tiny_models import static_encoder
@@ -34,7 +34,7 @@ class World:
             self.encoder.tokenize(self.queries, "query"), self.encoder.tokenize(self.passages, "passage"),
             query, passage, text, Ragged.grouped(known[:, 0], known[:, 1], QUERIES), nothing,
         )  # fmt: skip
-        self.wrong = MadeUp(passages_of_others(passage, rng), passages_of_others(passage, rng))
+        self.wrong = SyntheticNegatives(passages_of_others(passage, rng), passages_of_others(passage, rng))
 
     def similarities(self):
         """(pair, passage), in float64."""
@@ -48,7 +48,7 @@ class World:
     def dense(self, chosen=None, *, keep=5, depth=10):
         chosen = np.arange(PAIRS) if chosen is None else chosen
         wrong = self.wrong.of(chosen)
-        return dense_rivals(self.encoder, self.pairs, self.same, chosen, keep=keep, depth=depth, wrong=wrong)
+        return dense_competitors(self.encoder, self.pairs, self.same, chosen, keep=keep, depth=depth, wrong=wrong)
 
 
 def check(world, found, scores, *, keep, depth, atol, above=-np.inf):
@@ -70,7 +70,7 @@ def check(world, found, scores, *, keep, depth, atol, above=-np.inf):
 
 @pytest.mark.parametrize("depth", [1, 3, 10, 1000])
 @pytest.mark.parametrize(("similarity", "size"), [("cosine", 1.0), ("dot", 1.0), ("dot", 20.0)])
-def test_dense_rivals_are_those_of_a_slow_search(similarity, size, depth):
+def test_dense_competitors_are_those_of_a_slow_search(similarity, size, depth):
     world = World(0, similarity, size)
     keep = min(5, depth)
     found = world.dense(keep=keep, depth=depth)
@@ -78,7 +78,7 @@ def test_dense_rivals_are_those_of_a_slow_search(similarity, size, depth):
     assert (found.rank > 0).all() == (depth == 1000)
 
 
-def test_rivals_of_some_pairs_merge_to_those_of_all():
+def test_competitors_of_some_pairs_merge_to_those_of_all():
     world = World(1)
     odd, even = np.arange(1, PAIRS, 2), np.arange(0, PAIRS, 2)
     whole, found = world.dense(), merged([(odd, world.dense(odd)), (even, world.dense(even))])
@@ -88,7 +88,7 @@ def test_rivals_of_some_pairs_merge_to_those_of_all():
     np.testing.assert_array_equal(found.rows, whole.rows)
 
 
-def test_where_the_query_knows_every_passage_there_is_no_rival():
+def test_where_the_query_knows_every_passage_there_is_no_competitor():
     world = World(2)
     (only,) = world.pairs.passage[:1]
     same = np.full(PASSAGES, only)
@@ -96,7 +96,9 @@ def test_where_the_query_knows_every_passage_there_is_no_rival():
         world.pairs.queries, world.pairs.passages, world.pairs.query[:1], world.pairs.passage[:1],
         world.pairs.text, world.pairs.known, world.pairs.negatives,
     )  # fmt: skip
-    found = dense_rivals(world.encoder, pairs, same, np.arange(1), keep=5, depth=10, wrong=world.wrong.of(np.arange(1)))
+    found = dense_competitors(
+        world.encoder, pairs, same, np.arange(1), keep=5, depth=10, wrong=world.wrong.of(np.arange(1))
+    )
     assert found.rank.tolist() == [1] and (found.rows == -1).all() and not found.similarities.any()
     assert found.margins()[0].tolist() == [-found.own[0]]
 
@@ -117,7 +119,7 @@ def bm25(tmp_path):
     return of
 
 
-def test_lexical_rivals_are_the_searchers_own_without_copies_and_known_ones(bm25):
+def test_lexical_competitors_are_the_searchers_own_without_copies_and_known_ones(bm25):
     world = World(3)
     blank, rare = [query for query in dict.fromkeys(world.pairs.query) if 5 <= query < 20][:2]  # read like no other
     world.queries[blank] = "nothing known"
@@ -129,7 +131,7 @@ def test_lexical_rivals_are_the_searchers_own_without_copies_and_known_ones(bm25
         hits = searcher.search([world.queries[query]], PASSAGES)
         places = [searcher.doc_ids.index(doc_id).as_py() for doc_id in hits.doc_ids]
         scores[pair, rows[places]] = hits.scores
-    found = lexical_rivals(
+    found = lexical_competitors(
         searcher, world.queries, world.same[rows], world.pairs, np.arange(PAIRS), keep=5, wrong=world.wrong
     )
     check(world, found, scores, keep=5, depth=PASSAGES, atol=1e-5, above=0.0)
@@ -149,7 +151,7 @@ def test_a_passage_with_many_copies_leaves_room_for_others(bm25):
     for row in copies:
         world.passages[row], world.same[row] = world.passages[own], own
     searcher, rows = bm25(world)
-    found = lexical_rivals(
+    found = lexical_competitors(
         searcher, world.queries, world.same[rows], world.pairs, np.array([pair]), keep=5, wrong=world.wrong.of([pair])
     )
     assert found.rank.tolist() == [1]
@@ -159,7 +161,7 @@ def test_a_passage_with_many_copies_leaves_room_for_others(bm25):
 def test_margins_and_log_ranks():
     rows, similarities = np.array([[3, 4], [5, -1], [-1, -1]]), np.array([[0.7, 0.6], [0.2, 0.0], [0.0, 0.0]])
     own, random, near = np.array([0.5, 0.6, 0.4]), np.array([0.1, 0.0, 0.3]), np.array([0.4, 0.5, 0.1])
-    found = Rivals(own, random, near, np.array([2, 1, 0]), rows, similarities, 100)
+    found = Competitors(own, random, near, np.array([2, 1, 0]), rows, similarities, 100)
     margins = found.margins()
     np.testing.assert_allclose(margins[0], [0.7 - 0.5, 0.2 - 0.6, 0.0 - 0.4])
     np.testing.assert_allclose(margins[1], [0.7 - 0.1, 0.6 - 0.0, 0.4 - 0.3])
@@ -174,7 +176,8 @@ def test_near_misses_are_among_the_nearest_passages_of_other_pairs(neighbours):
     with torch.no_grad():
         vectors = world.encoder.embed(world.pairs.passages, "passage").numpy()
     drawn = [
-        made_up(world.encoder, world.pairs, neighbours, np.random.default_rng(seed)).near.tolist() for seed in range(60)
+        synthetic(world.encoder, world.pairs, neighbours, np.random.default_rng(seed)).near.tolist()
+        for seed in range(60)
     ]
     for pair, own in enumerate(world.pairs.passage):
         others = named[named != own]
@@ -192,7 +195,7 @@ def test_passages_of_equal_vectors_are_each_others_near_misses():
     nothing = Ragged.grouped(rows[:0], rows[:0], 120)
     tokens = encoder.tokenize(texts, "passage")
     pairs = TrainingPairs(tokens, tokens, rows, rows, rows, Ragged.grouped(rows, rows, 120), nothing)
-    found = made_up(encoder, pairs, 3, rng)
+    found = synthetic(encoder, pairs, 3, rng)
     assert (found.near != rows).all() and set(found.near) <= set(rows.tolist())
 
 
@@ -202,5 +205,5 @@ def test_where_all_pairs_name_one_passage_it_stands_in_for_itself():
         world.pairs.queries, world.pairs.passages, world.pairs.query, np.full(PAIRS, 3),
         world.pairs.text, world.pairs.known, world.pairs.negatives,
     )  # fmt: skip
-    found = made_up(world.encoder, pairs, 10, np.random.default_rng(0))
+    found = synthetic(world.encoder, pairs, 10, np.random.default_rng(0))
     assert set(found.near) == set(found.random) == {3}

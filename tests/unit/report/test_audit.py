@@ -117,7 +117,7 @@ def test_each_document_is_in_the_page_once_and_only_if_shown(page):
 
 def test_columns_without_values_and_a_single_source_are_left_out(page):
     tables = audit_tables(30, sources=1)
-    del tables["rivals"]
+    del tables["competitors"]
     text = page(tables)
     assert '<th scope="col" data-key="rank"' not in text and '<th scope="col" data-key="source"' in text
     assert 'id="sources"' not in text and 'id="source"' not in text

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.schemas.noise import RIVALS
+from noisyir.schemas.noise import COMPETITORS
 from noisyir.verdicts.csv_files import guard, unguard, write_csv
 from noisyir.verdicts.histogram import bin_scores, border, component, histogram
 from noisyir.verdicts.reasons import Evidence, chance, reason
@@ -87,8 +87,8 @@ def test_words_of_more_than_a_tenth_of_the_texts_are_common_once_there_are_enoug
 
 
 def test_better_documents_are_those_above_the_pairs_own():
-    kind = pa.schema([pa.field(name, kind, True) for name, kind in RIVALS.columns.items()])
-    rows = table(RIVALS, [("q", "d", 0.5, 3, ["a", "b", "c"], [0.9, 0.6, 0.5]), ("r", "e", 0.8, 1, ["a"], [0.1])])
+    kind = pa.schema([pa.field(name, kind, True) for name, kind in COMPETITORS.columns.items()])
+    rows = table(COMPETITORS, [("q", "d", 0.5, 3, ["a", "b", "c"], [0.9, 0.6, 0.5]), ("r", "e", 0.8, 1, ["a"], [0.1])])
     rows = pa.concat_tables([rows.cast(kind), pa.Table.from_pylist([{"query_id": "s"}], schema=kind)])
     ids, similarities = better_documents(rows)
     assert ids.to_pylist() == [["a", "b"], [], []]

@@ -61,7 +61,7 @@ def bench(table=None, detection=(), builds=()):
     return Bench(summary() if table is None else table, detection, [0, 1, 2, 3, 4], 40, builds)
 
 
-def meta(stage="warm_up", seed=1, commit="abc", **params):
+def meta(stage="train_dpr", seed=1, commit="abc", **params):
     return Meta(stage, 1, "k", "b", params, seed, {}, {}, 90.0, "", {}, commit, {"numpy": "2.0"})
 
 
@@ -209,7 +209,7 @@ def test_the_page_needs_nothing_from_outside_and_its_links_lead_somewhere():
 def test_settings_that_differ_among_builds_are_marked():
     builds = [meta(seed=1, epochs=5, rate=0.2), meta(seed=2, epochs=5, rate=0.5), meta("ingest", None, dataset="squad")]
     ((stage, values), (_, data)) = settings(builds)
-    assert stage == "warm_up" and values == [
+    assert stage == "train_dpr" and values == [
         ("seed", "1 | 2", True),
         ("epochs", "5", False),
         ("rate", "0.2 | 0.5", True),

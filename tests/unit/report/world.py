@@ -90,7 +90,7 @@ def stage(
 
 
 INGEST = stage("ingest", {}, [CORPUS, QUERIES, PAIRS, QRELS, EXCLUDED], dataset)
-WARM_UP = stage("warm_up", {"pairs": PAIRS}, [MODEL, CURVES], train, Rate)
+TRAIN_DPR = stage("train_dpr", {"pairs": PAIRS}, [MODEL, CURVES], train, Rate)
 RANKS = {"bm25": lambda n: 2, "zero_shot": lambda n: None, "trained": lambda n: 1 if n < 8 else 5}
 
 
@@ -98,7 +98,7 @@ def plan_report(params: ReportParams, *, curves: bool = True) -> Plan:
     """Ingest and train, search three times, score, compare, report."""
     plan = Plan(7)
     data = plan.add(INGEST, Nothing())
-    trained = plan.add(WARM_UP, Rate(), pairs=data["pairs"])
+    trained = plan.add(TRAIN_DPR, Rate(), pairs=data["pairs"])
     runs = {}
     for label, rank_of in RANKS.items():
         reads = {"corpus": CORPUS} | ({"model": MODEL} if label == "trained" else {})

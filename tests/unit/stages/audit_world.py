@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from noisyir.schemas.artifact import Artifact
 from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
-from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, RIVALS
+from noisyir.schemas.noise import COMPETITORS, NOISE_ESTIMATE, NOISE_FLAGS
 
 
 def audit_tables(pairs: int, *, spice: str = "", sources: int = 5) -> dict[str, Any]:
     """What the stage is given when nobody judged by hand.
 
-    Pair n is right unless n divides by 3; then its document is the next query's, and its own is the best rival.
+    Pair n is right unless n divides by 3; then its document is the next query's, and its own is the best competitor.
 
     spice: text put into every query and document.
     """
@@ -37,8 +37,8 @@ def audit_tables(pairs: int, *, spice: str = "", sources: int = 5) -> dict[str, 
         "pairs": table(PAIRS, [(*ids[n], "train", f"source {n % sources}" if sources else None) for n in numbers]),
         "flags": table(NOISE_FLAGS, [(*pair, 1, score, p, p >= 0.5, best) for pair, score, p, best in flags]),
         "estimate": table(NOISE_ESTIMATE, [(1, name, value) for name, value in estimate.items()]),
-        "rivals": table(
-            RIVALS,
+        "competitors": table(
+            COMPETITORS,
             [(*ids[n], 0.2, 40, [f"d{n}"], [0.7]) if wrong[n] else (*ids[n], 0.8, 1, ["d0"], [0.3]) for n in numbers],
         ),
     }

@@ -10,7 +10,7 @@ from noisyir.models.settings import InitModelParams, InitRankerParams
 from noisyir.schemas.training import NEGATIVES
 from noisyir.stages.training.init_model import INIT_MODEL
 from noisyir.stages.training.init_ranker import INIT_RANKER
-from noisyir.stages.training.train_ar2 import AR2
+from noisyir.stages.training.train_ar2 import TRAIN_AR2
 from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
 from noisyir.training.settings import TrainAr2Params, WarmUpRankerParams
 from tests.tiny_models import tiny_bert
@@ -50,7 +50,7 @@ def play(run_stage_on, ranker, model):
     def run(settings=None, *, seed=1, **more):
         params = TrainAr2Params(**ROUND | (settings or {}))
         given = {**RANKING, "qrels": TABLES["qrels"], "model": model, "ranker": ranker, **more}
-        return run_stage_on(AR2, params, given, seed=seed, runtime=CPU)
+        return run_stage_on(TRAIN_AR2, params, given, seed=seed, runtime=CPU)
 
     return run
 
@@ -134,7 +134,7 @@ def test_seed_and_settings_enter_both_models(play):
 
 
 def noted(store):
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "ar2"]
+    (meta,) = [meta for meta in store.all_builds() if meta.stage == "train_ar2"]
     return meta.notes["lists"]
 
 

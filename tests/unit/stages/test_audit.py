@@ -10,7 +10,7 @@ import pytest
 
 from noisyir.errors import DataError
 from noisyir.schemas.data import PAIRS
-from noisyir.schemas.noise import NOISE_FLAGS, RIVALS
+from noisyir.schemas.noise import COMPETITORS, NOISE_FLAGS
 from noisyir.stages.noise.audit import AUDIT
 from noisyir.verdicts.csv_files import unguard
 from noisyir.verdicts.settings import AuditParams
@@ -59,9 +59,9 @@ def test_only_training_pairs_are_audited_by_their_last_epoch(run):
 
 def test_without_searching_there_is_no_rank_and_the_reason_speaks_of_words_and_score(run):
     tables = audit_tables(12)
-    del tables["rivals"]
+    del tables["competitors"]
     none = run(tables)["audit"]
-    empty = run(tables | {"rivals": RIVALS.schema.empty_table()})["audit"]
+    empty = run(tables | {"competitors": COMPETITORS.schema.empty_table()})["audit"]
     assert none.equals(empty)
     assert none["rank"].null_count == none["similarity"].null_count == 12
     wrong, *_, right = none.to_pylist()

@@ -6,7 +6,7 @@ import pytest
 from noisyir.errors import ConfigError, DataError
 from noisyir.models.settings import InitModelParams
 from noisyir.stages.training.init_model import INIT_MODEL
-from noisyir.stages.training.train_co_teaching import CO_TEACH
+from noisyir.stages.training.train_co_teaching import TRAIN_CO_TEACHING
 from noisyir.training.settings import TrainCoTeachingParams
 from tests.tiny_models import tiny_bert
 
@@ -45,7 +45,7 @@ def start(run_stage_on, tmp_path):
 
 def test_a_model_is_trained_by_the_last_epochs_noise_rate_and_written_with_its_curves(run_stage_on, start):
     inputs = {**TABLES, "model": start, "estimate": estimate(0.1, 0.4)}
-    made = run_stage_on(CO_TEACH, PARAMS, inputs, seed=1)
+    made = run_stage_on(TRAIN_CO_TEACHING, PARAMS, inputs, seed=1)
     curves = made["curves"].to_pylist()
     shares = [(row["step"], row["epoch"], row["value"]) for row in curves if row["name"] == "keep_share"]
     assert shares == [(0, 0.0, 1.0), (2, 1.0, 0.8), (4, 2.0, 0.6), (6, 3.0, 0.6)]
@@ -58,7 +58,7 @@ def test_a_model_is_trained_by_the_last_epochs_noise_rate_and_written_with_its_c
 def test_the_noise_rate_and_the_seed_decide_the_model(run_stage_on, start):
     def model(rate, seed=1):
         inputs = {**TABLES, "model": start, "estimate": estimate(rate)}
-        return (run_stage_on(CO_TEACH, PARAMS, inputs, seed=seed)["model"] / "model.safetensors").read_bytes()
+        return (run_stage_on(TRAIN_CO_TEACHING, PARAMS, inputs, seed=seed)["model"] / "model.safetensors").read_bytes()
 
     assert len({model(0.4), model(0.0), model(0.4, seed=2)}) == 3
 
@@ -66,16 +66,16 @@ def test_the_noise_rate_and_the_seed_decide_the_model(run_stage_on, start):
 def test_a_noise_rate_that_leaves_no_pair_is_an_error(run_stage_on, start):
     inputs = {**TABLES, "model": start, "estimate": estimate(1.0)}
     with pytest.raises(DataError, match=r"noise rate is estimated as 1\.0, which leaves co-teaching no pair"):
-        run_stage_on(CO_TEACH, PARAMS, inputs)
+        run_stage_on(TRAIN_CO_TEACHING, PARAMS, inputs)
 
 
 def test_an_estimate_without_a_rate_is_an_error(run_stage_on, start):
     inputs = {**TABLES, "model": start, "estimate": estimate(0.4).filter(pa.array([False, True]))}
     with pytest.raises(DataError, match="no row `rate`: run detect again"):
-        run_stage_on(CO_TEACH, PARAMS, inputs)
+        run_stage_on(TRAIN_CO_TEACHING, PARAMS, inputs)
 
 
 def test_a_single_epoch_is_an_error(run_stage_on, start):
     inputs = {**TABLES, "model": start, "estimate": estimate(0.4)}
     with pytest.raises(ConfigError, match=r"no pair in its first epoch: set train\.epochs to 2 or more"):
-        run_stage_on(CO_TEACH, TrainCoTeachingParams(epochs=1), inputs)
+        run_stage_on(TRAIN_CO_TEACHING, TrainCoTeachingParams(epochs=1), inputs)

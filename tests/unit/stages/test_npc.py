@@ -7,7 +7,7 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.schemas.noise import NOISE_FLAGS
 from noisyir.schemas.training import NEGATIVES
-from noisyir.stages.training.train_npc import NPC
+from noisyir.stages.training.train_npc import TRAIN_NPC
 from tests.unit.stages.audit_world import table
 from tests.unit.stages.pair_world import COUNT, WRONG, model, pair_tables, paired
 
@@ -22,7 +22,7 @@ def train(run_stage_on, tmp_path):
 
     def run(npc=None, *, seed=0, settings=None, **more):
         params = TrainNpcParams(**TRAINING | (settings or {}), npc=npc or {})
-        return run_stage_on(NPC, params, {"model": start, **pair_tables(), **more}, seed=seed)
+        return run_stage_on(TRAIN_NPC, params, {"model": start, **pair_tables(), **more}, seed=seed)
 
     return run
 

@@ -64,30 +64,30 @@ def test_wrong_pairs_score_higher_and_so_do_documents_drawn_at_random(score, det
     assert set(out["epoch"].to_pylist()) == {2 if folds else 0}
     scores = out["score"].to_numpy()
     assert auroc(scores, WRONG) > 0.99
-    for made_up in ("null_score", "near_score"):
-        beside_right = np.concatenate([scores[~WRONG], out[made_up].to_numpy()])
+    for synthetic in ("null_score", "near_score"):
+        beside_right = np.concatenate([scores[~WRONG], out[synthetic].to_numpy()])
         assert auroc(beside_right, np.arange(len(beside_right)) >= (~WRONG).sum()) > 0.9
 
 
 @pytest.mark.parametrize("detector", [*DENSE, "bm25_margin"])
 def test_detectors_that_search_say_what_they_would_pair_instead(score, detector):
     out = score(pair_tables(), detector=detector)
-    rows = out["rivals"].to_pylist()
+    rows = out["competitors"].to_pylist()
     for number, row in enumerate(rows):
-        assert row["doc_id"] not in row["rivals"] and len(set(row["rivals"])) == len(row["rivals"]) <= 5
-        assert row["rival_similarities"] == sorted(row["rival_similarities"], reverse=True)
+        assert row["doc_id"] not in row["competitors"] and len(set(row["competitors"])) == len(row["competitors"]) <= 5
+        assert row["competitor_similarities"] == sorted(row["competitor_similarities"], reverse=True)
         if WRONG[number]:
-            assert row["rivals"][0] == f"d{number}" and row["rival_similarities"][0] > row["similarity"]
+            assert row["competitors"][0] == f"d{number}" and row["competitor_similarities"][0] > row["similarity"]
             assert row["rank"] is None or row["rank"] > 1
         else:
-            assert row["rank"] == 1 and row["rival_similarities"][0] < row["similarity"]
-    assert out["pair_scores"]["best_other"].to_pylist() == [row["rivals"][0] for row in rows]
+            assert row["rank"] == 1 and row["competitor_similarities"][0] < row["similarity"]
+    assert out["pair_scores"]["best_other"].to_pylist() == [row["competitors"][0] for row in rows]
 
 
 @pytest.mark.parametrize("detector", [*IN_BATCH, "cross_encoder"])
-def test_detectors_that_do_not_search_write_no_rivals(score, detector):
+def test_detectors_that_do_not_search_write_no_competitors(score, detector):
     out = score(pair_tables(), detector=detector)
-    assert out["rivals"].num_rows == 0 and out["pair_scores"]["best_other"].null_count == COUNT
+    assert out["competitors"].num_rows == 0 and out["pair_scores"]["best_other"].null_count == COUNT
 
 
 @pytest.mark.parametrize("detector", [*DENSE, "bm25_margin", "cross_encoder"])
@@ -108,15 +108,15 @@ def test_the_seed_decides_and_nothing_else(score):
 
 
 @pytest.mark.parametrize("detector", ["margin", "bm25_margin"])
-def test_a_copy_of_the_pairs_document_is_no_rival_and_no_document_is_named_twice(score, detector):
+def test_a_copy_of_the_pairs_document_is_no_competitor_and_no_document_is_named_twice(score, detector):
     tables = pair_tables()
     copies = [(f"copy{n}", COUNT + n, "", f"w{n} w{n} w{n + 1}") for n in range(30)]
-    plain = score(tables, detector=detector)["rivals"].to_pylist()
+    plain = score(tables, detector=detector)["competitors"].to_pylist()
     tables["corpus"] = pa.concat_tables([tables["corpus"], table(CORPUS, copies)])
-    rows = score(tables, detector=detector)["rivals"].to_pylist()
+    rows = score(tables, detector=detector)["competitors"].to_pylist()
     for row, before in zip(rows, plain, strict=True):
-        named = [name.replace("copy", "d") for name in row["rivals"]]
-        assert named[0] == before["rivals"][0] and len(set(named)) == len(named)
+        named = [name.replace("copy", "d") for name in row["competitors"]]
+        assert named[0] == before["competitors"][0] and len(set(named)) == len(named)
         assert row["doc_id"] not in named and row["rank"] == before["rank"]
 
 
@@ -135,11 +135,13 @@ def test_pairs_of_one_text_score_alike(score, detector):
     }
     out = score(tables, detector=detector)
     assert len(set(out["pair_scores"]["score"].to_pylist())) == 1
-    assert {tuple(row["rivals"]) for row in out["rivals"].to_pylist()} <= {()}  # all documents are the pair's own
+    assert {tuple(row["competitors"]) for row in out["competitors"].to_pylist()} <= {
+        ()
+    }  # all documents are the pair's own
 
 
 @pytest.mark.parametrize("detector", [*DETECTORS, "cross_encoder"])
-def test_the_only_passage_of_a_corpus_has_no_rival(score, detector):
+def test_the_only_passage_of_a_corpus_has_no_competitor(score, detector):
     tables = pair_tables(4)
     tables["corpus"] = tables["corpus"].slice(0, 1)
     tables["pairs"] = table(NOISY_PAIRS, [(f"q{n}", "d0", "train", None) for n in range(4)])
@@ -179,7 +181,7 @@ def test_bm25_margin_needs_an_index(run_stage_on, tmp_path):
         run_stage_on(SCORE_PAIRS, ScorePairsParams(detector="bm25_margin"), given)
 
 
-def test_a_cross_encoder_scores_each_pair_and_its_made_up_ones_by_minus_its_logit(score, classifier):
+def test_a_cross_encoder_scores_each_pair_and_its_synthetic_ones_by_minus_its_logit(score, classifier):
     tables = pair_tables()
     titles = [("Title of " + name) * (name > "d3") for name in tables["corpus"]["doc_id"].to_pylist()]
     tables["corpus"] = tables["corpus"].set_column(2, "title", pa.array(titles))
@@ -189,9 +191,9 @@ def test_a_cross_encoder_scores_each_pair_and_its_made_up_ones_by_minus_its_logi
     logits = load_cross_encoder(classifier, 32, "cpu").logits(every, 4096, lambda _: None).reshape(COUNT, COUNT)
     own = np.array([paired(n) for n in range(COUNT)])
     np.testing.assert_allclose(out["score"].to_numpy(), -logits[np.arange(COUNT), own], atol=1e-5)
-    for made_up in ("null_score", "near_score"):
-        off = np.abs(logits + out[made_up].to_numpy()[:, None])
-        off[np.arange(COUNT), own] = np.inf  # a made-up pair has another document
+    for synthetic in ("null_score", "near_score"):
+        off = np.abs(logits + out[synthetic].to_numpy()[:, None])
+        off[np.arange(COUNT), own] = np.inf  # a synthetic pair has another document
         assert off.min(axis=1).max() < 1e-5
     assert set(out["epoch"].to_pylist()) == {0}
 

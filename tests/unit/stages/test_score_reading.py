@@ -7,7 +7,7 @@ from noisyir.errors import DataError
 from noisyir.eval.settings import CompareParams, ScoreConfidenceParams, ScoreReadingParams
 from noisyir.reading.settings import EnsembleParams
 from noisyir.schemas.data import ANSWERS, QUERIES
-from noisyir.schemas.reading import CONFIDENCES, GIVEN_RUN, PASSAGES, READINGS
+from noisyir.schemas.reading import CONFIDENCES, GOLD_RUN, PASSAGES, READINGS
 from noisyir.stages.reading.ensemble import ENSEMBLE
 from noisyir.stages.reading.score_confidence import SCORE_CONFIDENCE
 from noisyir.stages.reading.score_reading import SCORE_READING
@@ -72,7 +72,7 @@ def test_what_cannot_be_scored_is_refused(score):
 @pytest.fixture
 def quality(run_stage_on):
     def run(rows, relevant):
-        run = table(GIVEN_RUN, [(query, doc, 1, 1.0) for query, doc in relevant])
+        run = table(GOLD_RUN, [(query, doc, 1, 1.0) for query, doc in relevant])
         given = {"confidences": {"cds": table(CONFIDENCES, rows)}, "given": run}
         rows = run_stage_on(SCORE_CONFIDENCE, ScoreConfidenceParams(), given)["confidence_quality"].to_pylist()
         return {(row["update"], row["measure"]): row["value"] for row in rows}

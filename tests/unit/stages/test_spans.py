@@ -1,4 +1,4 @@
-"""spans, given_run and confusing: what is labelled, what is a negative, and what is counted instead of labelled."""
+"""spans, gold_run and confusing: what is labelled, what is a negative, and what is counted instead of labelled."""
 
 from itertools import pairwise
 
@@ -7,13 +7,13 @@ import pytest
 
 from noisyir.data.answers import has_answer
 from noisyir.errors import DataError
-from noisyir.reading.settings import ConfusingParams, GivenRunParams, SpansParams
+from noisyir.reading.settings import ConfusingParams, GoldRunParams, SpansParams
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.schemas.data import ANSWERS, PAIRS, QRELS
 from noisyir.schemas.reading import SPANS
 from noisyir.schemas.retrieval import BM25_RUN
 from noisyir.stages.reading.confusing import CONFUSING, first_words
-from noisyir.stages.reading.gold_run import GIVEN
+from noisyir.stages.reading.gold_run import GOLD
 from noisyir.stages.reading.spans import SPANS as STAGE
 from noisyir.stages.retrieval.bm25_index import BM25_INDEX
 from tests.unit.stages.audit_world import table
@@ -99,7 +99,7 @@ def test_data_that_nothing_can_be_labelled_in_is_refused(label):
 
 def test_given_passages_are_those_judged_relevant_the_most_relevant_first(run_stage_on):
     pairs = table(PAIRS, [("q0", "p0", "train", None), ("q5", "p2", "train", None), ("q3", "p1", "train", None)])
-    run = run_stage_on(GIVEN, GivenRunParams(), {"qrels": QRELS_TABLE, "pairs": pairs})["given_run"].to_pylist()
+    run = run_stage_on(GOLD, GoldRunParams(), {"qrels": QRELS_TABLE, "pairs": pairs})["gold_run"].to_pylist()
     assert [(row["query_id"], row["doc_id"], row["rank"], row["score"]) for row in run] == [
         ("q0", "p0", 1, 1.0),
         ("q1", "p3", 1, 1.0),
@@ -109,7 +109,7 @@ def test_given_passages_are_those_judged_relevant_the_most_relevant_first(run_st
     ]
     weak = {"qrels": table(QRELS, [("q0", "p0", 1)]), "pairs": PAIRS.schema.empty_table()}
     with pytest.raises(DataError, match="none of 1 judgements is 2 or more"):
-        run_stage_on(GIVEN, GivenRunParams(min_relevance=2), weak)
+        run_stage_on(GOLD, GoldRunParams(min_relevance=2), weak)
 
 
 @pytest.fixture

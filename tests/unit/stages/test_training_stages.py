@@ -6,8 +6,8 @@ import pytest
 from noisyir.errors import ConfigError
 from noisyir.models.settings import InitModelParams
 from noisyir.stages.training.init_model import INIT_MODEL
-from noisyir.stages.training.train_dpr import WARM_UP
-from noisyir.training.settings import WarmUpParams
+from noisyir.stages.training.train_dpr import TRAIN_DPR
+from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import WORDS, tiny_bert
 
 COUNT = 20
@@ -65,8 +65,8 @@ def start(start_of):
 
 
 def test_a_model_is_made_trained_and_written_with_its_curves(run_stage_on, start):
-    params = WarmUpParams(epochs=3, batch_size=8, learning_rate=0.02, hard_negatives=1)
-    made = run_stage_on(WARM_UP, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
+    params = TrainDprParams(epochs=3, batch_size=8, learning_rate=0.02, hard_negatives=1)
+    made = run_stage_on(TRAIN_DPR, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
     curves = made["curves"].to_pylist()
     assert [row["step"] for row in curves if row["name"] == "train_loss"] == [1, 2, 3, 4, 5, 6]
     assert [row["epoch"] for row in curves if row["name"] == "dev_mrr@10"] == [1.0, 2.0, 3.0]
@@ -76,13 +76,13 @@ def test_a_model_is_made_trained_and_written_with_its_curves(run_stage_on, start
 
 def test_hard_negatives_without_mined_ones_are_an_error(run_stage_on, start):
     with pytest.raises(ConfigError, match=r"train\.hard_negatives=2 needs mined ones: set mine\.per_query"):
-        run_stage_on(WARM_UP, WarmUpParams(hard_negatives=2), {**TABLES, "model": start})
+        run_stage_on(TRAIN_DPR, TrainDprParams(hard_negatives=2), {**TABLES, "model": start})
 
 
 def test_mined_negatives_are_left_unread_where_none_are_wanted(run_stage_on, start):
-    params = WarmUpParams(epochs=1, batch_size=8)
-    with_negatives = run_stage_on(WARM_UP, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
-    without = run_stage_on(WARM_UP, params, {**TABLES, "model": start}, seed=1)
+    params = TrainDprParams(epochs=1, batch_size=8)
+    with_negatives = run_stage_on(TRAIN_DPR, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
+    without = run_stage_on(TRAIN_DPR, params, {**TABLES, "model": start}, seed=1)
     weights = [(made["model"] / "model.safetensors").read_bytes() for made in (with_negatives, without)]
     assert (
         with_negatives["curves"]
@@ -94,8 +94,8 @@ def test_mined_negatives_are_left_unread_where_none_are_wanted(run_stage_on, sta
 
 def trained(run_stage_on, start, **settings):
     """The weights, and the loss curve."""
-    params = WarmUpParams(**{"epochs": 2, "batch_size": 8, "learning_rate": 0.02} | settings)
-    made = run_stage_on(WARM_UP, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
+    params = TrainDprParams(**{"epochs": 2, "batch_size": 8, "learning_rate": 0.02} | settings)
+    made = run_stage_on(TRAIN_DPR, params, {**TABLES, "model": start, "negatives": NEGATIVES}, seed=1)
     losses = [row["value"] for row in made["curves"].to_pylist() if row["name"] == "train_loss"]
     return (made["model"] / "model.safetensors").read_bytes(), losses
 

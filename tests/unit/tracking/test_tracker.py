@@ -49,15 +49,15 @@ def test_one_parent_run_and_one_nested_run_for_each_executed_stage(tracked, runs
 
 
 def test_settings_are_params_flattened_by_dots(runs):
-    assert runs["demo"].data.params["train.epochs"] == runs["warm_up@dpr"].data.params["epochs"] == "2"
-    assert runs["warm_up@dpr"].data.params["seed"] == "42"
+    assert runs["demo"].data.params["train.epochs"] == runs["train_dpr@dpr"].data.params["epochs"] == "2"
+    assert runs["train_dpr@dpr"].data.params["seed"] == "42"
     assert "seed" not in runs["bm25"].data.params
 
 
 def test_inputs_are_datasets_known_by_digest(tracked, runs):
     _, outcome = tracked
-    logged = {item.dataset.name: item.dataset.digest for item in runs["npc@npc"].inputs.dataset_inputs}
-    used = dict(outcome.results["npc@npc"].meta.input_refs())
+    logged = {item.dataset.name: item.dataset.digest for item in runs["train_npc@npc"].inputs.dataset_inputs}
+    used = dict(outcome.results["train_npc@npc"].meta.input_refs())
     assert logged == {name: ref.digest[:36] for name, ref in used.items()}
     assert [item.dataset.source_type for item in runs["ingest"].inputs.dataset_inputs] == ["raw"]
 
@@ -65,14 +65,16 @@ def test_inputs_are_datasets_known_by_digest(tracked, runs):
 def test_the_training_curve_is_there_in_full(tracked, runs):
     home, outcome = tracked
     store = Store(home / "store", home=home)
-    curves = read_parts(store.fs, store.parts(outcome.results["npc@npc"].meta.ref("curves")), ["name", "step", "value"])
+    curves = read_parts(
+        store.fs, store.parts(outcome.results["train_npc@npc"].meta.ref("curves")), ["name", "step", "value"]
+    )
     client = connect(home).client
     wanted: dict[str, list[tuple[int, float]]] = {}
     for row in curves.to_pylist():
         wanted.setdefault(row["name"].replace("@", "_"), []).append((row["step"], row["value"]))
     assert wanted
     for name, points in wanted.items():
-        history = client.get_metric_history(runs["npc@npc"].info.run_id, name)
+        history = client.get_metric_history(runs["train_npc@npc"].info.run_id, name)
         assert [point.step for point in history] == [step for step, _ in points]
         assert [point.value for point in history] == pytest.approx([value for _, value in points])
 
@@ -125,7 +127,7 @@ def tracker(home: Path, tiny: Callable[..., Experiment]) -> Tracker:
 
 @pytest.fixture
 def step(tiny: Callable[..., Experiment]) -> Step:
-    return train_retriever(tiny()).named("warm_up")[0]
+    return train_retriever(tiny()).named("train_dpr")[0]
 
 
 def statuses(backend: Backend) -> dict[str, str]:
@@ -138,7 +140,7 @@ def test_long_curves_arrive_whole(tracker: Tracker, step: Step, backend: Backend
     for at in range(2345):
         tracker.metric(step, "loss", 1 / (at + 1), at)
     tracker.failed(step, DataError("enough"))
-    (run,) = backend.client.search_runs([backend.experiment_id("noisyir-demo")], "tags.stage = 'warm_up'")
+    (run,) = backend.client.search_runs([backend.experiment_id("noisyir-demo")], "tags.stage = 'train_dpr'")
     history = backend.client.get_metric_history(run.info.run_id, "loss")
     assert [(point.step, point.value) for point in history] == [(at, 1 / (at + 1)) for at in range(2345)]
 
@@ -148,8 +150,8 @@ def test_a_failed_stage_ends_its_run_and_the_parent(tracker, step, backend, erro
     tracker.started(step)
     tracker.failed(step, error)
     tracker.abort(error)
-    assert statuses(backend) == {"demo": status, "warm_up@dpr": status}
-    (run,) = backend.client.search_runs([backend.experiment_id("noisyir-demo")], "tags.stage = 'warm_up'")
+    assert statuses(backend) == {"demo": status, "train_dpr@dpr": status}
+    (run,) = backend.client.search_runs([backend.experiment_id("noisyir-demo")], "tags.stage = 'train_dpr'")
     assert run.data.tags["error"] in ("no file x", "KeyboardInterrupt")
 
 
@@ -157,7 +159,7 @@ def test_a_retried_stage_has_a_run_for_each_try(tracker: Tracker, step: Step, ba
     tracker.started(step)
     tracker.failed(step, OSError("lost a disk"))
     tracker.started(step)
-    runs = backend.client.search_runs([backend.experiment_id("noisyir-demo")], "tags.stage = 'warm_up'")
+    runs = backend.client.search_runs([backend.experiment_id("noisyir-demo")], "tags.stage = 'train_dpr'")
     assert sorted(run.info.status for run in runs) == ["FAILED", "RUNNING"]
 
 

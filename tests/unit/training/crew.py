@@ -22,7 +22,7 @@ from noisyir.training.objective import Contrastive, Objective
 from noisyir.training.ranker import RankerLearner
 from noisyir.training.regularised import Regularised
 from noisyir.training.run import TrainingRun, train
-from noisyir.training.settings import CcrParams, TrainAr2Params, TrainCoTeachingParams, WarmUpParams
+from noisyir.training.settings import CcrParams, TrainAr2Params, TrainCoTeachingParams, TrainDprParams
 from noisyir.training.validation import embed_all
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.ar2_world import SETTINGS, material, toy_lists, toy_ranker
@@ -51,19 +51,19 @@ def gradients(model: nn.Module) -> Found:
     return found
 
 
-def plain(encoder: BiEncoder, pairs: TrainingPairs, params: WarmUpParams) -> Objective:
+def plain(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
     return Contrastive()
 
 
-def weighted(encoder: BiEncoder, pairs: TrainingPairs, params: WarmUpParams) -> Objective:
+def weighted(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
     return Contrastive(torch.linspace(0, 1, len(pairs)))
 
 
-def regularised(encoder: BiEncoder, pairs: TrainingPairs, params: WarmUpParams) -> Objective:
+def regularised(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
     return Regularised(Contrastive(), CcrParams(beta=0.5))
 
 
-def corrected(encoder: BiEncoder, pairs: TrainingPairs, params: WarmUpParams) -> Objective:
+def corrected(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
     """After its warm-up, with a teacher that is not the student, and with flags of its own detection."""
     settings = TrainNpcParams(**dict(params))
     objective = NoisyPairCorrection(encoder, pairs, settings, surroundings(Path(mkdtemp())).rng)
@@ -74,7 +74,7 @@ def corrected(encoder: BiEncoder, pairs: TrainingPairs, params: WarmUpParams) ->
     return objective
 
 
-def taught_by_peer(encoder: BiEncoder, pairs: TrainingPairs, params: WarmUpParams) -> Objective:
+def taught_by_peer(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
     settings = TrainCoTeachingParams(**dict(params))
     objective = CoTeaching(encoder, pairs, settings, surroundings(Path(mkdtemp())).rng, noise_rate=0.4)
     objective.step = 100  # the ramp is over
@@ -88,7 +88,7 @@ def one_step(
     encoder = tiny_encoder(bert, layers=1, **shape)
     without_dropout(encoder)
     examples = toy_pairs(encoder, negatives=3)
-    settings = WarmUpParams(**{"batch_size": 8, "hard_negatives": 1, **params})
+    settings = TrainDprParams(**{"batch_size": 8, "hard_negatives": 1, **params})
     taught = objective(encoder, examples, settings)
     run = TrainingRun(encoder, examples, None, settings, taught, surroundings(Path(mkdtemp())))
     negatives = draw_negatives(examples, settings.hard_negatives, np.random.default_rng(0))
@@ -125,7 +125,7 @@ def whole_run(objective: Callable[..., Objective], bert: Path, *, shape: dict[st
     """Curves and last vectors of a run of several epochs."""
     encoder = without_dropout(tiny_encoder(bert, layers=1, **shape))
     assert isinstance(encoder, BiEncoder)
-    settings = WarmUpParams(**{"epochs": 3, "batch_size": 7, "learning_rate": 0.01, "hard_negatives": 1, **params})
+    settings = TrainDprParams(**{"epochs": 3, "batch_size": 7, "learning_rate": 0.01, "hard_negatives": 1, **params})
     examples, held = toy_pairs(encoder, negatives=2), toy_held(encoder)
     around = surroundings(Path(mkdtemp()))
     curves = train(encoder, examples, held, settings, objective(encoder, examples, settings), around)

@@ -15,7 +15,7 @@ from noisyir.training.distributed import world
 from noisyir.training.launch import in_processes
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import train
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import toy_held, toy_pairs
 
@@ -41,7 +41,7 @@ def fragile(job: Job[FragileParams]) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
     encoder = tiny_encoder(Path(job.params.bert), backbone="static")
-    params = WarmUpParams(epochs=4, batch_size=5, learning_rate=0.01, hard_negatives=1, patience=4)
+    params = TrainDprParams(epochs=4, batch_size=5, learning_rate=0.01, hard_negatives=1, patience=4)
     around = replace(surroundings(job), metric=metric, checkpoint_seconds=1e-9)
     curves = train(encoder, toy_pairs(encoder, negatives=2), toy_held(encoder), params, Contrastive(), around)
     encoder.save(job.new_folder("model"))

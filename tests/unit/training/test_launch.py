@@ -10,8 +10,8 @@ from noisyir.engine.stage import run_stage
 from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError, NoisyirError
 from noisyir.models.bi_encoder import load_bi_encoder
-from noisyir.stages.training.train_dpr import WARM_UP
-from noisyir.training.settings import WarmUpParams
+from noisyir.stages.training.train_dpr import TRAIN_DPR
+from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.stages.test_training_stages import CORPUS, NEGATIVES, TABLES
 from tests.unit.training.fragile_stage import FRAGILE, STEPS, FragileParams
@@ -50,12 +50,12 @@ def vectors(folder):
 
 def test_warm_up_in_two_processes_gives_the_model_of_one(run_stage_on, store, bert, tmp_path):
     tiny_encoder(bert, shared=False).save(tmp_path / "start")
-    params = WarmUpParams(epochs=2, batch_size=7, learning_rate=0.02, hard_negatives=1)
+    params = TrainDprParams(epochs=2, batch_size=7, learning_rate=0.02, hard_negatives=1)
     given = {**TABLES, "model": tmp_path / "start", "negatives": NEGATIVES}
-    alone = run_stage_on(WARM_UP, params, given, seed=1, runtime=ONE)
+    alone = run_stage_on(TRAIN_DPR, params, given, seed=1, runtime=ONE)
     expected = alone["curves"].to_pylist(), vectors(alone["model"])
     store.remove(store.all_builds()[-1])  # the same key: the number of processes is no part of it
-    shared = run_stage_on(WARM_UP, params, given, seed=1, runtime=TWO)
+    shared = run_stage_on(TRAIN_DPR, params, given, seed=1, runtime=TWO)
     np.testing.assert_allclose(vectors(shared["model"]), expected[1], atol=1e-4)
     for found, wanted in zip(shared["curves"].to_pylist(), expected[0], strict=True):
         assert found == {**wanted, "value": pytest.approx(wanted["value"], abs=1e-4)}

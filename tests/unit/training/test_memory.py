@@ -11,7 +11,7 @@ from noisyir.training.co_teaching import CoTeaching
 from noisyir.training.objective import Contrastive
 from noisyir.training.ranker import RankerLearner
 from noisyir.training.run import TrainingRun, train
-from noisyir.training.settings import CoTeachingParams, TrainAr2Params, TrainCoTeachingParams, WarmUpParams
+from noisyir.training.settings import CoTeachingParams, TrainAr2Params, TrainCoTeachingParams, TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.ar2_world import SETTINGS, material, toy_ranker
 from tests.unit.training.test_ar2 import BATCH, calm, gradients
@@ -83,7 +83,7 @@ def test_both_of_ar2s_learners_go_on_with_less(bert, tmp_path, monkeypatch):
 def test_checkpointed_training_is_that_without(bert, tmp_path):
     def weight(**settings):
         encoder = tiny_encoder(bert, backbone="transformer", layers=1)
-        params = WarmUpParams(epochs=1, batch_size=8, learning_rate=0.002, **settings)
+        params = TrainDprParams(epochs=1, batch_size=8, learning_rate=0.002, **settings)
         train(encoder, toy_pairs(encoder), None, params, Contrastive(), surroundings(tmp_path))
         return {name: value.detach() for name, value in encoder.named_parameters()}
 
@@ -98,7 +98,7 @@ def test_rates_are_told_while_training_and_kept_in_the_end(bert, tmp_path):
         encoder,
         toy_pairs(encoder),
         None,
-        WarmUpParams(epochs=2, batch_size=8),
+        TrainDprParams(epochs=2, batch_size=8),
         Contrastive(),
         replace(around, note=kept.__setitem__),
     )

@@ -6,7 +6,7 @@ from torch import nn
 
 from noisyir.errors import ConfigError
 from noisyir.training.optimisers import DenseAdamW, RowAdamW, learning_rate, optimiser_for
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder
 
 HUGE = 1e9
@@ -87,7 +87,7 @@ def test_betas_decay_the_moments_of_gradients_that_nothing_clips(kind):
 
 @pytest.mark.parametrize("backbone", ["static", "transformer"])
 def test_the_settings_reach_the_optimiser_of_either_backbone(bert, backbone):
-    params = WarmUpParams(betas=(0.8, 0.9), clip_norm=None, weight_decay=0.01)
+    params = TrainDprParams(betas=(0.8, 0.9), clip_norm=None, weight_decay=0.01)
     optimiser = optimiser_for(tiny_encoder(bert, backbone=backbone), params)
     if isinstance(optimiser, RowAdamW):
         assert (optimiser.betas, optimiser.clip_norm, optimiser.weight_decay) == ((0.8, 0.9), None, 0.01)
@@ -98,7 +98,7 @@ def test_the_settings_reach_the_optimiser_of_either_backbone(bert, backbone):
 
 def test_an_average_that_never_moves_is_an_error(bert):
     with pytest.raises(ConfigError, match=r"train\.betas=\[0\.9, 1\.0\]: .* set values below 1"):
-        optimiser_for(tiny_encoder(bert), WarmUpParams(betas=(0.9, 1.0)))
+        optimiser_for(tiny_encoder(bert), TrainDprParams(betas=(0.9, 1.0)))
 
 
 @pytest.mark.parametrize("kind", [RowAdamW, DenseAdamW])
@@ -125,7 +125,7 @@ def test_a_restored_optimiser_goes_on_as_if_nothing_had_happened(kind):
 
 
 def test_the_rate_rises_linearly_then_falls_to_nothing_or_stays():
-    params = WarmUpParams(learning_rate=1.0, warmup_ratio=0.2, decay="linear")
+    params = TrainDprParams(learning_rate=1.0, warmup_ratio=0.2, decay="linear")
     assert [learning_rate(step, 10, params) for step in range(10)] == pytest.approx(
         [1 / 2, 2 / 2, 8 / 8, 7 / 8, 6 / 8, 5 / 8, 4 / 8, 3 / 8, 2 / 8, 1 / 8]
     )

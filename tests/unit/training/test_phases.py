@@ -7,7 +7,7 @@ import torch
 from noisyir.training.lists import ListBatches
 from noisyir.training.optimisers import DenseAdamW
 from noisyir.training.phases import Learner, Phases
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 from tests.unit.training.ar2_world import toy_lists
 from tests.unit.training.toy import SIZE, surroundings
 
@@ -31,7 +31,7 @@ def straight(work, steps, metric=lambda *_: None, stop=-1):
     torch.nn.init.zeros_(model.weight)
     optimiser = DenseAdamW(list(model.parameters()), clip_norm=None, weight_decay=0.0, betas=(0.9, 0.999))
     batches = ListBatches(toy_lists(), 1, 10, lambda epoch: np.random.default_rng(epoch))
-    learner = Straight(model, optimiser, batches, WarmUpParams(learning_rate=0.1), steps, around)
+    learner = Straight(model, optimiser, batches, TrainDprParams(learning_rate=0.1), steps, around)
     learner.stop = stop
     return learner, Phases([(learner, steps)], around)
 

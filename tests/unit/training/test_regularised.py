@@ -13,7 +13,7 @@ from noisyir.training.co_teaching import CoTeaching
 from noisyir.training.objective import Contrastive, on_device
 from noisyir.training.regularised import Regularised
 from noisyir.training.run import train
-from noisyir.training.settings import CcrParams, TrainCoTeachingParams, WarmUpParams
+from noisyir.training.settings import CcrParams, TrainCoTeachingParams, TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, surroundings, toy_pairs
 
@@ -33,7 +33,7 @@ def made(bert, method, tmp_path):
         params = TrainCoTeachingParams(**STANDARD)
         return encoder, pairs, params, CoTeaching(encoder, pairs, params, rng, 0.3)
     weights = torch.linspace(0, 1, SIZE) if method == "weighted" else None
-    return encoder, pairs, WarmUpParams(**STANDARD), Contrastive(weights)
+    return encoder, pairs, TrainDprParams(**STANDARD), Contrastive(weights)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -75,7 +75,7 @@ class Recording(Contrastive):
 
 def test_all_else_is_left_to_the_inner_objective(bert, tmp_path):
     encoder, inner = tiny_encoder(bert), Recording()
-    params = WarmUpParams(epochs=2, batch_size=12)
+    params = TrainDprParams(epochs=2, batch_size=12)
     objective = Regularised(inner, CcrParams(beta=BETA))
     curves = train(encoder, toy_pairs(encoder), None, params, objective, surroundings(tmp_path))
     epoch = [("after_step",)] * 2

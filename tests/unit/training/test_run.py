@@ -6,13 +6,13 @@ import torch
 from noisyir.errors import ConfigError, DataError
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import train
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 from noisyir.training.validation import dev_mrr
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import surroundings, toy_held, toy_pairs
 
-STATIC = WarmUpParams(epochs=8, batch_size=8, learning_rate=0.05)
-TRANSFORMER = WarmUpParams(epochs=12, batch_size=8, learning_rate=0.002)
+STATIC = TrainDprParams(epochs=8, batch_size=8, learning_rate=0.05)
+TRANSFORMER = TrainDprParams(epochs=12, batch_size=8, learning_rate=0.002)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_other_ones(bert, tmp
 
 def test_patience_ends_training_and_the_best_weights_come_back(bert, tmp_path):
     encoder = tiny_encoder(bert)
-    params = WarmUpParams(epochs=30, batch_size=8, learning_rate=0.05, patience=2)
+    params = TrainDprParams(epochs=30, batch_size=8, learning_rate=0.05, patience=2)
     held = toy_held(encoder)
     curves = train(encoder, toy_pairs(encoder), held, params, Contrastive(), surroundings(tmp_path))
     ranked = [value for name, _, _, value in curves if name == "dev_mrr@10"]
@@ -76,7 +76,7 @@ def test_the_loss_curve_is_the_mean_of_the_steps_it_stands_for(bert, tmp_path, m
 def test_a_pool_of_its_own_without_hard_negatives_is_an_error(bert, tmp_path):
     encoder = tiny_encoder(bert)
     with pytest.raises(ConfigError, match=r"train\.pool=own with hard_negatives=0 leaves nothing to compete"):
-        train(encoder, toy_pairs(encoder), None, WarmUpParams(pool="own"), Contrastive(), surroundings(tmp_path))
+        train(encoder, toy_pairs(encoder), None, TrainDprParams(pool="own"), Contrastive(), surroundings(tmp_path))
 
 
 def test_pools_of_their_own_teach_too(bert, tmp_path):
@@ -90,11 +90,11 @@ def test_pools_of_their_own_teach_too(bert, tmp_path):
 def test_patience_without_dev_queries_is_an_error(bert, tmp_path):
     encoder = tiny_encoder(bert)
     with pytest.raises(ConfigError, match=r"train\.patience=2 needs dev queries"):
-        train(encoder, toy_pairs(encoder), None, WarmUpParams(patience=2), Contrastive(), surroundings(tmp_path))
+        train(encoder, toy_pairs(encoder), None, TrainDprParams(patience=2), Contrastive(), surroundings(tmp_path))
 
 
 def test_a_diverging_run_ends_with_advice(bert, tmp_path):
     encoder = tiny_encoder(bert, similarity="dot")
-    params = WarmUpParams(epochs=50, batch_size=8, learning_rate=1e20, scale=1e20, warmup_ratio=0.0)
+    params = TrainDprParams(epochs=50, batch_size=8, learning_rate=1e20, scale=1e20, warmup_ratio=0.0)
     with pytest.raises(DataError, match=r"loss is \S+ at step \d+; lower train.learning_rate"):
         train(encoder, toy_pairs(encoder), None, params, Contrastive(), surroundings(tmp_path))

@@ -14,7 +14,7 @@ from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import Point
 from noisyir.training.run import train as train_model
-from noisyir.training.settings import WarmUpParams
+from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import surroundings, toy_held, toy_pairs
 
@@ -33,7 +33,7 @@ def train(
             if step == die_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    params = WarmUpParams(epochs=4, batch_size=5, learning_rate=0.01, hard_negatives=1, patience=3)
+    params = TrainDprParams(epochs=4, batch_size=5, learning_rate=0.01, hard_negatives=1, patience=3)
     around = surroundings(work, checkpoint_seconds=1e-9, metric=metric)
     curves = train_model(encoder, toy_pairs(encoder, negatives=2), toy_held(encoder), params, Contrastive(), around)
     return encoder, curves, taken
