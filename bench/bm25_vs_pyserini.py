@@ -21,9 +21,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.engine.plan import Plan, Step
+from noisyir.engine.build_stage import run_stage
+from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Job, Stage, run_stage
+from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.retrieval.java import java_class

@@ -32,11 +32,12 @@ try:
     import pyarrow.compute as pc
     import torch
 
+    from noisyir.engine.build_stage import Result, recorded, run_stage
     from noisyir.engine.observe import Silent
-    from noisyir.engine.plan import Choice, Plan, Step, forecast, resolve
+    from noisyir.engine.plan import Choice, Plan, forecast, resolve
     from noisyir.engine.provenance import git_commit
     from noisyir.engine.runtime import Runtime
-    from noisyir.engine.stage import Result, recorded, run_stage
+    from noisyir.engine.stage import Step
     from noisyir.engine.store import Store
     from noisyir.engine.tables import read_parts
     from noisyir.eval.significance import bootstrap_means, holm, paired_t_test, percentile_interval

@@ -34,9 +34,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir import schemas
+from noisyir.engine.build_stage import Result, run_stage
 from noisyir.engine.plan import Plan, resolve
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Job, Result, Stage, run_stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.mining.candidates import Candidates

@@ -23,8 +23,9 @@ import pyarrow.compute as pc
 import torch
 
 from noisyir import experiments
-from noisyir.engine.plan import Plan, Step, resolve
-from noisyir.engine.stage import recorded
+from noisyir.engine.build_stage import recorded
+from noisyir.engine.plan import Plan, resolve
+from noisyir.engine.stage import Step
 from noisyir.engine.store import Store, open_store
 from noisyir.engine.tables import read_parts, semi_join
 from noisyir.errors import NoisyirError, StoreError

@@ -9,10 +9,11 @@ from flows.artifacts import show
 from flows.experiment import stages_as_tasks, watched, watchers, writable_store
 from noisyir import experiments
 from noisyir.app.runs import Outcome, run_plan
-from noisyir.engine.observe import Observer, Silent
+from noisyir.engine.observe import Silent
 from noisyir.engine.parallel import at_once
 from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
 from noisyir.pipelines.readers import bench_of
 from noisyir.pipelines.suite import Suite

@@ -12,9 +12,10 @@ from flows.embedded import embedded
 from noisyir import experiments
 from noisyir.app import runs
 from noisyir.app.runs import Outcome
-from noisyir.engine.observe import Observer, Several, Silent
+from noisyir.engine.observe import Several, Silent
 from noisyir.engine.plan import Choice, RunStep
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store, open_store
 from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment

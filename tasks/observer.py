@@ -8,7 +8,7 @@ from prefect.logging import get_run_logger
 
 from noisyir.engine.builds import Meta
 from noisyir.engine.observe import Silent
-from noisyir.engine.plan import Step
+from noisyir.engine.stage import Step
 
 PROGRESS_EVERY_SECONDS = 15.0
 

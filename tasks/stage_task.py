@@ -8,11 +8,12 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
-from noisyir.engine.observe import Observer, Several
+from noisyir.engine.build_stage import Result, recorded, run_stage
+from noisyir.engine.observe import Several
 from noisyir.engine.parallel import stage_runner
-from noisyir.engine.plan import RunStep, Step
+from noisyir.engine.plan import RunStep
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Inputs, Result, recorded, run_stage
+from noisyir.engine.stage import Inputs, Observer, Step
 from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError
 from tasks.cluster import Cluster

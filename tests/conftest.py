@@ -11,11 +11,12 @@ import hypothesis
 import pyarrow as pa
 import pytest
 
+from noisyir.engine.build_stage import run_stage
 from noisyir.engine.builds import Meta, Ref
-from noisyir.engine.plan import Plan, Step
+from noisyir.engine.plan import Plan
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Job, Stage, run_stage
+from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.schemas.artifact import Artifact

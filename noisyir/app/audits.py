@@ -16,10 +16,9 @@ from noisyir import experiments
 from noisyir.app.runs import Outcome, run_experiment
 from noisyir.data.pairs import PairsFile
 from noisyir.data.row_files import SUFFIXES
-from noisyir.engine.observe import Observer
 from noisyir.engine.plan import Choice, RunStep
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Pool
+from noisyir.engine.stage import Observer, Pool
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, StoreError

@@ -15,8 +15,9 @@ from noisyir.costs.nodes import Sizes
 from noisyir.costs.rates import Machine
 from noisyir.costs.table import HEADINGS, forecast_row, totals_lines
 from noisyir.engine.builds import Meta
-from noisyir.engine.observe import Observer, Silent
-from noisyir.engine.plan import Forecast, Step
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Forecast
+from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.pipelines.experiment import Experiment

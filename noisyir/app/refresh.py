@@ -9,10 +9,9 @@ from pydantic import ValidationError
 from noisyir.app.lookup import Indexed, experiment_of, find_model, newest_index
 from noisyir.app.runs import Outcome, run_steps
 from noisyir.engine.builds import Meta
-from noisyir.engine.observe import Observer
 from noisyir.engine.plan import Choice, Plan, RunStep
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Pool, Stage
+from noisyir.engine.stage import Observer, Pool, Stage
 from noisyir.engine.store import Store
 from noisyir.errors import DataError, StoreError
 from noisyir.pipelines.settings import RefreshCorpusParams

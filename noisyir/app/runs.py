@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from noisyir.engine.build_stage import Result
 from noisyir.engine.builds import Ref
-from noisyir.engine.observe import Observer, Several
+from noisyir.engine.observe import Several
 from noisyir.engine.parallel import execute_side_by_side
-from noisyir.engine.plan import Choice, Plan, RunStep, Step, execute, failed_step, forecast
+from noisyir.engine.plan import Choice, Plan, RunStep, execute, failed_step, forecast
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Pool, Result
+from noisyir.engine.stage import Observer, Pool, Step
 from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.readers import pipeline_of

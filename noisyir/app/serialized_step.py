@@ -6,8 +6,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from noisyir.engine.builds import Ref
-from noisyir.engine.plan import Step, key_of
-from noisyir.engine.stage import Inputs
+from noisyir.engine.plan import key_of
+from noisyir.engine.stage import Inputs, Step
 from noisyir.errors import ConfigError
 from noisyir.settings import Params
 from noisyir.stages import stage_named

@@ -9,11 +9,11 @@ from noisyir import experiments
 from noisyir.app.console import observer_for, print_forecast, stdout_console
 from noisyir.app.runs import Outcome, run_plan
 from noisyir.commands import open_store, prefect_engine
-from noisyir.engine.observe import Observer
+from noisyir.engine.build_stage import Result
 from noisyir.engine.parallel import at_once, execute_side_by_side
 from noisyir.engine.plan import Choice, forecast
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Result
+from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 from noisyir.pipelines.readers import bench_of

@@ -9,8 +9,9 @@ from noisyir.costs.rates import Machine, Time, measured, time_of
 from noisyir.costs.scene import Work
 from noisyir.costs.work import work_of
 from noisyir.data.settings import ExpectedParams
-from noisyir.engine.plan import Forecast, Step
+from noisyir.engine.plan import Forecast
 from noisyir.engine.provenance import ABSENT
+from noisyir.engine.stage import Step
 from noisyir.engine.store import Store
 
 _READABLE = 60  # steps of a plan that are listed one by one

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from noisyir.data.settings import ExpectedParams
 from noisyir.engine.builds import Meta, Ref
-from noisyir.engine.plan import Forecast, Output, Step
-from noisyir.engine.stage import Stage
+from noisyir.engine.plan import Forecast
+from noisyir.engine.stage import Output, Stage, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.settings import Params

@@ -3,50 +3,30 @@
 import logging
 from collections.abc import Callable, Sequence
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
-if TYPE_CHECKING:
-    from noisyir.engine.builds import Meta
-    from noisyir.engine.plan import Step
+from noisyir.engine.builds import Meta
+from noisyir.engine.stage import Observer, Step
 
 log = logging.getLogger("noisyir")
-
-
-class Observer(Protocol):
-    """Follows a pipeline run; every method may do nothing."""
-
-    def started(self, step: "Step") -> None:
-        """A stage begins to execute (not called for cached ones)."""
-
-    def progress(self, step: "Step", done: int, total: int | None, unit: str) -> None:
-        """`done` of `total` units are finished; total is None while unknown."""
-
-    def metric(self, step: "Step", name: str, value: float, at: int) -> None:
-        """A value measured inside a stage, such as the training loss, at training step `at`."""
-
-    def finished(self, step: "Step", meta: "Meta", cached: bool) -> None:
-        """The stage's artifacts are in the store."""
-
-    def failed(self, step: "Step", error: BaseException) -> None:
-        """The stage raised; the run ends."""
 
 
 class Silent:
     """Observes nothing: the default, and a base for observers that care about few events."""
 
-    def started(self, step: "Step") -> None:
+    def started(self, step: Step) -> None:
         """Do nothing."""
 
-    def progress(self, step: "Step", done: int, total: int | None, unit: str) -> None:
+    def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
         """Do nothing."""
 
-    def metric(self, step: "Step", name: str, value: float, at: int) -> None:
+    def metric(self, step: Step, name: str, value: float, at: int) -> None:
         """Do nothing."""
 
-    def finished(self, step: "Step", meta: "Meta", cached: bool) -> None:
+    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Do nothing."""
 
-    def failed(self, step: "Step", error: BaseException) -> None:
+    def failed(self, step: Step, error: BaseException) -> None:
         """Do nothing."""
 
 
@@ -56,19 +36,19 @@ class Relay(Silent):
     def __init__(self, tell: Callable[[tuple[str, tuple[Any, ...]]], None]) -> None:
         self._tell = tell
 
-    def started(self, step: "Step") -> None:
+    def started(self, step: Step) -> None:
         """Pass it on."""
         self._tell(("started", ()))
 
-    def progress(self, step: "Step", done: int, total: int | None, unit: str) -> None:
+    def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
         """Pass it on."""
         self._tell(("progress", (done, total, unit)))
 
-    def metric(self, step: "Step", name: str, value: float, at: int) -> None:
+    def metric(self, step: Step, name: str, value: float, at: int) -> None:
         """Pass it on."""
         self._tell(("metric", (name, value, at)))
 
-    def finished(self, step: "Step", meta: "Meta", cached: bool) -> None:
+    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Pass it on."""
         self._tell(("finished", (meta, cached)))
 
@@ -80,31 +60,31 @@ class Several:
         self.observers = observers
         self._one_at_a_time = RLock()
 
-    def started(self, step: "Step") -> None:
+    def started(self, step: Step) -> None:
         """Pass it on."""
         with self._one_at_a_time:
             for observer in self.observers:
                 observer.started(step)
 
-    def progress(self, step: "Step", done: int, total: int | None, unit: str) -> None:
+    def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
         """Pass it on."""
         with self._one_at_a_time:
             for observer in self.observers:
                 observer.progress(step, done, total, unit)
 
-    def metric(self, step: "Step", name: str, value: float, at: int) -> None:
+    def metric(self, step: Step, name: str, value: float, at: int) -> None:
         """Pass it on."""
         with self._one_at_a_time:
             for observer in self.observers:
                 observer.metric(step, name, value, at)
 
-    def finished(self, step: "Step", meta: "Meta", cached: bool) -> None:
+    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Pass it on."""
         with self._one_at_a_time:
             for observer in self.observers:
                 observer.finished(step, meta, cached)
 
-    def failed(self, step: "Step", error: BaseException) -> None:
+    def failed(self, step: Step, error: BaseException) -> None:
         """Pass it on."""
         with self._one_at_a_time:
             for observer in self.observers:

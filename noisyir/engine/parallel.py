@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from noisyir.engine.observe import Observer, Relay, Several
-from noisyir.engine.plan import Choice, Plan, Step, execute
+from noisyir.engine.build_stage import Result, reuse, run_stage
+from noisyir.engine.observe import Relay, Several
+from noisyir.engine.plan import Choice, Plan, execute
 from noisyir.engine.processes import Helpers, Tell
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Inputs, Result, Spread, reuse, run_stage
+from noisyir.engine.stage import Inputs, Observer, Spread, Step
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError
 

@@ -5,7 +5,7 @@ so the graph is stated once and choosing part of it (`--to`, `--only`) is done o
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from contextlib import suppress
 from contextvars import copy_context
@@ -15,46 +15,14 @@ from threading import Thread
 from types import MappingProxyType
 from typing import Any, Literal, TypeVar
 
+from noisyir.engine.build_stage import Result, recorded
 from noisyir.engine.builds import Meta, Ref, canonical_json
-from noisyir.engine.stage import Inputs, Result, Stage, recorded
+from noisyir.engine.stage import Inputs, Output, Outputs, PlannedInputs, Stage, Step
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, StoreError
 from noisyir.settings import Params
 
-
-@dataclass(frozen=True)
-class Output:
-    """An artifact that a step will have written: known by its key before it exists."""
-
-    step: str
-    stage: str
-    key: str
-    artifact: str
-
-
 T = TypeVar("T")
-Outputs = Mapping[str, Output]
-PlannedInputs = Mapping[str, str | Ref | Output | Mapping[str, Output]]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One call of a stage in a plan.  `name` is the stage's, with `@label` where a pipeline calls it repeatedly."""
-
-    name: str
-    stage: Stage
-    params: Params
-    seed: int | None
-    inputs: PlannedInputs
-    key: str
-
-    def outputs_needed(self) -> Iterator[Output]:
-        """The earlier steps' outputs that this step reads."""
-        for value in self.inputs.values():
-            if isinstance(value, Output):
-                yield value
-            elif isinstance(value, Mapping):
-                yield from value.values()
 
 
 @dataclass

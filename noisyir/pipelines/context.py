@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from noisyir.engine.plan import Output, Outputs, Plan
-from noisyir.engine.stage import Stage
+from noisyir.engine.plan import Plan
+from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.noise.settings import ScorePairsParams
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.mining import Mined, TrainedJudge, mine

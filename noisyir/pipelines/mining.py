@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from noisyir.engine.plan import Output, Outputs, Plan
+from noisyir.engine.plan import Plan
+from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
 from noisyir.mining.settings import CandidatesParams, Judge
 from noisyir.pipelines.experiment import Experiment

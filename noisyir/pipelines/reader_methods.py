@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from noisyir.engine.plan import Output, Outputs, Plan
+from noisyir.engine.plan import Plan
+from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError, did_you_mean
 from noisyir.eval.settings import ScoreConfidenceParams
 from noisyir.pipelines.experiment import Experiment

@@ -3,7 +3,8 @@
 from dataclasses import replace
 from itertools import product
 
-from noisyir.engine.plan import Output, Plan
+from noisyir.engine.plan import Plan
+from noisyir.engine.stage import Output
 from noisyir.eval.bench import Cell
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.reader_methods import ENSEMBLED, Reading, reader_method

@@ -2,7 +2,8 @@
 
 from itertools import product
 
-from noisyir.engine.plan import Output, Outputs, Plan
+from noisyir.engine.plan import Plan
+from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError, did_you_mean
 from noisyir.eval.bench import Cell, compared
 from noisyir.eval.settings import NoiseTableParams, ScoreDetectionParams, ScoreLossGroupsParams

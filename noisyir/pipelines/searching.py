@@ -1,6 +1,7 @@
 """Ranking documents by one model: encode, index, search."""
 
-from noisyir.engine.plan import Output, Outputs, Plan
+from noisyir.engine.plan import Plan
+from noisyir.engine.stage import Output, Outputs
 from noisyir.pipelines.experiment import Experiment
 from noisyir.retrieval.settings import EncodeParams, SearchParams
 from noisyir.stages.retrieval.encode import ENCODE

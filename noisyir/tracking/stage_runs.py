@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput, Metric
 
-    from noisyir.engine.plan import Step
+    from noisyir.engine.stage import Step
 
 log = logging.getLogger("noisyir")
 

@@ -15,9 +15,9 @@ from noisyir.app import runs
 from noisyir.app.runs import Outcome
 from noisyir.engine.builds import Meta
 from noisyir.engine.observe import Silent
-from noisyir.engine.plan import Choice, Plan, Step
+from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Job, Stage
+from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment

@@ -8,11 +8,12 @@ from contextvars import ContextVar
 
 import pytest
 
+from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
 from noisyir.engine.parallel import at_once, execute_side_by_side
 from noisyir.engine.plan import Choice, Plan, execute
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Job, Stage, run_stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError, NoisyirError, StoreError
 from noisyir.schemas.artifact import Artifact

@@ -11,10 +11,10 @@ from noisyir import cli, experiments
 from noisyir.app.lookup import find_confidences
 from noisyir.app.runs import run_experiment
 from noisyir.data.pairs import PairsFile
+from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import run_stage
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.reader_methods import READERS

@@ -8,9 +8,9 @@ import pytest
 from noisyir import experiments
 from noisyir.app.serialized_step import SerializedStep
 from noisyir.engine.builds import Ref
-from noisyir.engine.plan import Output, Plan, Step
+from noisyir.engine.plan import Plan
 from noisyir.engine.provenance import without_inputs
-from noisyir.engine.stage import Inputs
+from noisyir.engine.stage import Inputs, Output, Step
 from noisyir.errors import ConfigError
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.pipelines.retrievers import audit

@@ -9,10 +9,11 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
+from noisyir.engine.build_stage import run_stage
 from noisyir.engine.builds import Ref
 from noisyir.engine.plan import Choice, Plan, execute, forecast
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Job, Stage, run_stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.errors import DataError, SchemaError, StoreError
 from noisyir.schemas.data import QUERIES

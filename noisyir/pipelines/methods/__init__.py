@@ -5,7 +5,7 @@ A new method is a new file here, and its name in `METHODS`.
 
 from collections.abc import Callable, Mapping
 
-from noisyir.engine.plan import Outputs
+from noisyir.engine.stage import Outputs
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.methods import (
     ablations,

@@ -1,6 +1,6 @@
 """Noisy pair correction with parts of it switched off (Zhang et al., Findings of EMNLP 2023, Tables 3 and 5)."""
 
-from noisyir.engine.plan import Outputs
+from noisyir.engine.stage import Outputs
 from noisyir.pipelines.context import Context
 from noisyir.stages.training.train_npc import TRAIN_NPC
 

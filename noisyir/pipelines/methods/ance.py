@@ -1,6 +1,6 @@
 """ANCE (Xiong et al., ICLR 2021) in rounds: train, mine with the model as it is, train on what it mined, and so on."""
 
-from noisyir.engine.plan import Outputs
+from noisyir.engine.stage import Outputs
 from noisyir.errors import ConfigError
 from noisyir.pipelines.context import Context
 from noisyir.stages.training.train_dpr import TRAIN_DPR

@@ -1,6 +1,6 @@
 """AR2 (Zhang et al., ICLR 2022) in rounds: a retriever and a ranker, trained against each other and for each other."""
 
-from noisyir.engine.plan import Output, Outputs
+from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment

@@ -1,6 +1,6 @@
 """Co-teaching: two models, each taught by the pairs of small loss to the other (Han et al., NeurIPS 2018)."""
 
-from noisyir.engine.plan import Outputs
+from noisyir.engine.stage import Outputs
 from noisyir.pipelines.context import Context
 from noisyir.stages.training.train_co_teaching import TRAIN_CO_TEACHING
 

@@ -1,6 +1,6 @@
 """Plain DPR (Karpukhin et al., EMNLP 2020), on the pairs as they come, or with regard to verdicts made beforehand."""
 
-from noisyir.engine.plan import Outputs
+from noisyir.engine.stage import Outputs
 from noisyir.pipelines.context import Context
 from noisyir.stages.training.train_dpr import TRAIN_DPR
 

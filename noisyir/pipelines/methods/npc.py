@@ -1,6 +1,6 @@
 """Noisy pair correction (Zhang et al., Findings of EMNLP 2023)."""
 
-from noisyir.engine.plan import Outputs
+from noisyir.engine.stage import Outputs
 from noisyir.pipelines.context import Context
 from noisyir.stages.training.train_npc import TRAIN_NPC
 

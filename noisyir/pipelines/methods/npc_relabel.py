@@ -1,6 +1,6 @@
 """Noisy pair correction on repaired pairs: the surest wrong ones relabelled, the others left to the teacher."""
 
-from noisyir.engine.plan import Outputs
+from noisyir.engine.stage import Outputs
 from noisyir.pipelines.context import Context
 from noisyir.stages.training.train_npc import TRAIN_NPC
 

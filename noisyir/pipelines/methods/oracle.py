@@ -1,6 +1,6 @@
 """The oracle: DPR on the pairs that are clean in truth (DPR-C of Zhang et al., Findings of EMNLP 2023, section 4.3)."""
 
-from noisyir.engine.plan import Outputs
+from noisyir.engine.stage import Outputs
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.methods import dpr
 from noisyir.stages.training.train_dpr import TRAIN_DPR

@@ -1,6 +1,6 @@
 """Plain DPR on repaired pairs: the surest wrong ones relabelled, the others dropped."""
 
-from noisyir.engine.plan import Outputs
+from noisyir.engine.stage import Outputs
 from noisyir.pipelines.context import Context
 from noisyir.stages.training.train_dpr import TRAIN_DPR
 

@@ -4,7 +4,7 @@ Cross-batch negatives are in-batch negatives of a large `train.batch_size`.  Eve
 model, as in the official code.
 """
 
-from noisyir.engine.plan import Output, Outputs
+from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment

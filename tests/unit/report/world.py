@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.engine.plan import Plan, Step, resolve
+from noisyir.engine.build_stage import Result, run_stage
+from noisyir.engine.plan import Plan, resolve
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Job, Result, Stage, run_stage
+from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
 from noisyir.eval.settings import CompareParams, ScoreParams
 from noisyir.report.settings import ReportParams

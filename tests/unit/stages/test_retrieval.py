@@ -11,11 +11,11 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from noisyir.engine.build_stage import run_stage
 from noisyir.engine.builds import Ref
 from noisyir.engine.observe import Silent
-from noisyir.engine.plan import Step
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import run_stage
+from noisyir.engine.stage import Step
 from noisyir.engine.store import Store
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from noisyir.app.runs import Outcome
-from noisyir.engine.plan import Step
 from noisyir.engine.provenance import git_commit
+from noisyir.engine.stage import Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, DataError

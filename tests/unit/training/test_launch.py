@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import run_stage
 from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError, NoisyirError
 from noisyir.models.bi_encoder import load_bi_encoder

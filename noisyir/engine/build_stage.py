@@ -1,0 +1,126 @@
+"""How a stage runs: check, read, call, check, publish; for Python, the command line and Prefect alike."""
+
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.devices import own_device
+from noisyir.engine.observe import Silent
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Inputs, Job, Observer, Spread, Step
+from noisyir.engine.store import Store
+from noisyir.errors import DataError, MissingPackageError, StoreError
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `run_stage` did: the build that now stands for the step, and whether it was there already."""
+
+    meta: Meta
+    cached: bool
+
+
+def run_stage(
+    step: Step,
+    inputs: Inputs,
+    *,
+    store: Store,
+    runtime: Runtime,
+    observer: Observer | None = None,
+    refresh: bool = False,
+    spread: Spread | None = None,
+) -> Result:
+    """Check, read, call, check, publish: the one way in which a stage runs.
+
+    A build of the step's key from inputs with the same digests is a hit, unless `refresh`.  Two runs of one key
+    build once: the second waits.  Whatever the stage raises, the store stays as it was; `work` is kept for a retry.
+    spread: how an engine takes over what a stage spreads.
+    """
+    observer = observer or Silent()
+    if not refresh and (result := reuse(step, inputs, store, observer)):
+        return result
+    at_gpu = step.stage.pool == "gpu" and not (step.stage.spreads and spread)
+    with store.lock(step.stage.name, step.key) as waited:
+        if (not refresh or waited) and (result := reuse(step, inputs, store, observer)):
+            return result
+        observer.started(step)
+        try:
+            with own_device(runtime, store.home) if at_gpu else nullcontext(runtime) as machine:
+                meta = _build(step, inputs, store, machine, observer, spread)
+        except BaseException as error:
+            observer.failed(step, error)
+            raise
+        observer.finished(step, meta, cached=False)
+        return Result(meta, cached=False)
+
+
+def reuse(step: Step, inputs: Inputs, store: Store, observer: Observer) -> Result | None:
+    """The build of the step's key from inputs with the same digests, where there is one."""
+    if found := store.find(step.stage.name, step.key, recorded(inputs)):
+        observer.finished(step, found, cached=True)
+        return Result(found, cached=True)
+    return None
+
+
+def _build(
+    step: Step, inputs: Inputs, store: Store, runtime: Runtime, observer: Observer, spread: Spread | None
+) -> Meta:
+    from noisyir.engine.provenance import git_commit, package_versions
+
+    _check_raw(step, inputs)
+    began = time.monotonic()
+    stage, from_inputs = step.stage, recorded(inputs)
+    staging = store.staging(stage.name, step.key)
+    work = store.work(stage.name, step.key, from_inputs)
+    job = Job(step, step.params, inputs, store, runtime, observer, staging, work, spread)
+    try:
+        stage.run(job)
+        meta = store.publish(
+            staging,
+            stage=stage.name,
+            version=stage.version,
+            key=step.key,
+            params=step.params.model_dump(mode="json"),
+            seed=step.seed,
+            inputs=from_inputs,
+            artifacts=job.outputs,
+            seconds=round(time.monotonic() - began, 3),
+            notes=job.notes,
+            git_commit=git_commit(),
+            packages=package_versions(),
+        )
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"stage {step.name} needs the package {error.name}: pip install 'noisyir[all]'"
+        ) from error
+    except OSError as error:
+        raise StoreError(f"stage {step.name} could not read or write: {error}") from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    shutil.rmtree(work, ignore_errors=True)
+    return meta
+
+
+def _check_raw(step: Step, inputs: Inputs) -> None:
+    """DataError when raw inputs are not those in the key: changed since it was made, or others on this machine."""
+    found = step.stage.digests(step.params)
+    if wrong := [name for name in step.stage.raw if found.get(name) != inputs.get(name)]:
+        raise DataError(
+            f"{step.name}: the raw input {' and '.join(wrong)} is not what this run was planned with: it has changed "
+            "since, or this machine has another; run it again"
+        )
+
+
+def recorded(inputs: Inputs) -> dict[str, Any]:
+    """Inputs as a build's meta records them."""
+
+    def plain(value: str | Ref | Mapping[str, Ref]) -> Any:
+        if isinstance(value, Ref):
+            return asdict(value)
+        return value if isinstance(value, str) else {label: asdict(ref) for label, ref in value.items()}
+
+    return {name: plain(value) for name, value in inputs.items()}
