@@ -59,10 +59,10 @@ ARMS: dict[str, tuple[str, dict[str, Any]]] = {  # name -> the method, and what 
 }
 SAMPLERS: dict[str, dict[str, Any]] = {
     "uniform": {"sampler": "uniform"},
-    "simans": {"sampler": "simans"},
-    "trisampler": {"sampler": "trisampler"},
+    "simans": {"sampler": {"kind": "simans", "scale": 20.0}},
+    "trisampler": {"sampler": {"kind": "trisampler", "scale": 20.0}},
     "sieve": {"sampler": "uniform", "judges": ["sieve"]},
-    "sieve+trisampler": {"sampler": "trisampler", "judges": ["sieve"]},
+    "sieve+trisampler": {"sampler": {"kind": "trisampler", "scale": 20.0}, "judges": ["sieve"]},
 }
 LISTS = {"n": 7, "precision": "bf16", "lists_at_once": "auto"}
 SETTINGS: dict[str, Any] = {
@@ -72,8 +72,7 @@ SETTINGS: dict[str, Any] = {
         "chunk_size": "auto", "dev_queries": 0,
     },
     "mine": {
-        "run": "dense", "rank_to": 100, "per_query": 8, "answering": "keep", "simans": {"scale": 20.0},
-        "trisampler": {"scale": 20.0},
+        "run": "dense", "rank_to": 100, "per_query": 8, "answering": "keep",
     },
     "judges": {
         "sieve": {"learning_rate": 1e-5, "batch_size": 64, "scale": 20.0, "pool_size": None, "precision": "bf16"}

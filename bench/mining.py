@@ -58,8 +58,8 @@ RUNTIME = Runtime()
 SIDES = ("noisyir", "torch", "faiss")
 WITH_FILTER = MineParams(rank_to=101, per_query=10, sampler="topk", filters={"relative_margin": 0.05})
 SAMPLERS = {
-    "simans": {"sampler": "simans", "simans": {"scale": 20.0}},
-    "trisampler": {"sampler": "trisampler", "trisampler": {"scale": 20.0}},
+    "simans": {"sampler": {"kind": "simans", "scale": 20.0}},
+    "trisampler": {"sampler": {"kind": "trisampler", "scale": 20.0}},
 }
 PAIR = ("query_id", "doc_id")
 READS = {"corpus": CORPUS, "queries": QUERIES, "pairs": PAIRS, "answers": ANSWERS, "qrels": QRELS}

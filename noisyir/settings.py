@@ -1,12 +1,25 @@
-"""What all settings share: frozen, and strict about names."""
+"""What all settings share: frozen, strict about names, and in a key only where they say something."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.fields import FieldInfo
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 Split = Literal["train", "dev", "test"]
 HELD_OUT: tuple[Split, ...] = ("dev", "test")
+
+_LOCATION = "location"
+Location = Annotated[str | None, _LOCATION]
+
+
+@dataclass(frozen=True)
+class Only:
+    """Metadata of a setting that is read only where another setting has one of these values."""
+
+    setting: str
+    values: tuple[str, ...]
 
 
 class Params(BaseModel):
@@ -15,14 +28,74 @@ class Params(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def key_values(self) -> dict[str, Any]:
-        """The settings that decide the result: all of them but where the raw input lies."""
-        return self.model_dump(mode="json", exclude=set(self.locations()))
+        """The settings that decide the result and differ from their class's defaults, as JSON.
+
+        So a release that adds a setting changes no key; one that changes a default changes its stage's version.
+        What says where raw input lies is left out (its content enters the key), and so is what is not read (`Only`).
+        """
+        fields = type(self).model_fields.items()
+        read = {name: (getattr(self, name), field) for name, field in fields if self._reads(field)}
+        return {name: _key_part(value) for name, (value, field) in read.items() if _says_something(value, field)}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kinds_by_default(cls, values: Any) -> Any:
+        """Settings of one of several ways to do a thing that do not say of which are of the default one."""
+        if not isinstance(values, dict):
+            return values
+        kinds = {name: getattr(field.default, "kind", None) for name, field in cls.model_fields.items()}
+        unnamed = [name for name, kind in kinds.items() if kind and isinstance(values.get(name), dict)]
+        return values | {name: {"kind": kinds[name], **values[name]} for name in unnamed}
+
+    @property
+    def revised(self) -> bool:
+        """Whether these settings mean something else than at first, so that they are in a key even as a default."""
+        return False
+
+    def _reads(self, field: FieldInfo) -> bool:
+        conditions = [found for found in field.metadata if isinstance(found, Only)]
+        return _LOCATION not in field.metadata and all(
+            getattr(self, found.setting) in found.values for found in conditions
+        )
 
     @classmethod
     def locations(cls) -> list[str]:
         """The fields that say where raw input lies; its content enters the key as a digest instead."""
-        return [name for name, field in cls.model_fields.items() if field.metadata and _LOCATION in field.metadata]
+        return [name for name, field in cls.model_fields.items() if _LOCATION in field.metadata]
 
 
-_LOCATION = "location"
-Location = Annotated[str | None, _LOCATION]
+def _says_something(value: Any, field: FieldInfo) -> bool:
+    default = field.get_default(call_default_factory=True)
+    if type(value) is not type(default):
+        return True
+    if isinstance(value, Params):
+        return value.revised or value.key_values() != default.key_values()
+    return bool(value != default)
+
+
+def _key_part(value: Any) -> Any:
+    """A setting as JSON, the settings within it by what differs from their defaults."""
+    match value:
+        case Params():
+            return value.key_values()
+        case dict():
+            return {str(name): _key_part(inner) for name, inner in value.items()}
+        case list() | tuple():
+            return [_key_part(inner) for inner in value]
+        case _:
+            return value
+
+
+def merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Settings with some changed; groups are merged, all else is replaced, and so is a group of another kind."""
+    result = dict(settings)
+    for name, value in changes.items():
+        before = as_group(result.get(name))
+        both = isinstance(value, dict) and before is not None and value.get("kind") in (None, before.get("kind"))
+        result[name] = merged(before, value) if both and before is not None else value
+    return result
+
+
+def as_group(value: Any) -> dict[str, Any] | None:
+    """A group of settings, also where only its kind is given; None for what is none."""
+    return {"kind": value} if isinstance(value, str) else value if isinstance(value, dict) else None

@@ -4,7 +4,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from noisyir.mining.candidates import Candidates
-from noisyir.mining.filters import below_share, distance
+from noisyir.mining.filters.relative_margin import below_share
+from noisyir.mining.filters.triangle import distance
 
 Scores = Float[np.ndarray, " candidate"]
 Mask = Bool[np.ndarray, " candidate"]
@@ -17,7 +18,7 @@ def signals(candidates: Candidates) -> dict[str, Float[np.ndarray, " candidate"]
     """What each filter compares with its bound: the higher, the likelier the candidate is relevant.
 
     max_score: s-.  absolute_margin: s- - s+.  relative_margin: (s- - s+) / |s+|, in effect infinite where s+ = 0.
-    max_positive_cosine: cos(d+, d-), 0 where a vector is zero.  triangle: minus `filters.distance`, by weight.
+    max_positive_cosine: cos(d+, d-), 0 where a vector is zero.  triangle: minus `filters.triangle.distance`, by weight.
     Source: Moreira et al. (NV-Retriever), arXiv:2407.15831, section 3.2, for the first three.
     """
     score, positive = candidates.score.astype(np.float64), candidates.positive_score.astype(np.float64)

@@ -60,6 +60,12 @@ class Candidates:
         )
 
 
+def gap(score: Scores, positive_score: Scores) -> Scores:
+    """s- - s+ in double precision."""
+    difference: Scores = score.astype(np.float64) - positive_score
+    return difference
+
+
 def dot_rows(
     left: Float[np.ndarray, "m dim"], left_rows: Rows, right: Float[np.ndarray, "n dim"], right_rows: Rows, block: int
 ) -> Float[np.ndarray, " candidate"]:

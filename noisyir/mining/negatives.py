@@ -7,7 +7,6 @@ from jaxtyping import Float, Int
 
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.fallbacks import fallbacks
 from noisyir.mining.settings import MineParams
 
 _CANDIDATES_AT_ONCE = 65536  # their arrays fit into a processor's cache
@@ -32,13 +31,14 @@ def negatives(
 ) -> Negatives:
     """Draw from candidates that are in the order of their ids; `transitional` is for TriSampler's first stage."""
     rows, number, weight = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty(0)]
-    by: dict[str, int] = dict.fromkeys(fallbacks(candidates.take(slice(0)), params, transitional), 0)
+    sampler, per_query = params.sampler, params.per_query
+    by = dict.fromkeys(sampler.with_fallbacks(candidates.take(slice(0)), per_query, transitional), 0)
     for start, block in candidates.blocks(_CANDIDATES_AT_ONCE):
-        weights = fallbacks(block, params, transitional)
-        drawn = draw(weights.values(), block.query, block.document, params.per_query, rng)
+        weights = sampler.with_fallbacks(block, per_query, transitional)
+        drawn = draw(weights.values(), block.query, block.document, per_query, rng)
         rows.append(start + drawn.rows)
         number.append(drawn.draw)
-        weight.append(shares(weights[params.sampler], block.query)[drawn.rows])
+        weight.append(shares(weights[sampler.kind], block.query)[drawn.rows])
         for name, count in zip(by, np.bincount(drawn.tier, minlength=len(by)).tolist(), strict=True):
             by[name] += count
     return Negatives(np.concatenate(rows), np.concatenate(number), np.concatenate(weight), by)

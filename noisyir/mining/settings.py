@@ -2,8 +2,11 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
+from noisyir.mining.filters import Filters
+from noisyir.mining.samplers import Sampler
+from noisyir.mining.samplers.uniform import Uniform
 from noisyir.settings import Fraction, Location, Params
 from noisyir.training.settings import CcrParams, TrainDprParams
 
@@ -43,72 +46,6 @@ class CandidatesParams(RetrievedParams):
     )
 
 
-class TriangleParams(Params):
-    """Both sides of a candidate: how much farther from the query than the positive it is, and how far from that.
-
-    Drop what is nearer than `margin` in s+ - s- + weight (1 - s(d+, d-)), a sum of cosines that is 0 at the positive.
-    """
-
-    margin: float = Field(description="the least distance of what is kept")
-    weight: NonNegativeFloat = Field(1.5, description="of the side between positive and candidate")
-
-
-class FilterParams(Params):
-    """Candidates dropped before any sampler sees them; null: not used.  Scores are those of the given vectors."""
-
-    max_score: float | None = Field(None, description="drop what scores above this (TopK-Abs)")
-    absolute_margin: float | None = Field(None, description="drop what scores above positive - this (TopK-MarginPos)")
-    relative_margin: float | None = Field(
-        None, description="drop what scores above positive - this * |positive|; 0.05 is PercPos 95 %"
-    )
-    max_angle: Annotated[float, Field(gt=0.0, le=180.0)] | None = Field(
-        None, description="degrees: drop what TriSampler's Eq. 4 puts beyond; the paper's bound is 60"
-    )
-    max_positive_cosine: Annotated[float, Field(ge=-1.0, le=1.0)] | None = Field(
-        None, description="drop what is nearer to the positive than this cosine: a guard against near-duplicates"
-    )
-    triangle: TriangleParams | None = None
-
-    @property
-    def used(self) -> tuple[str, ...]:
-        """The names of the filters that are switched on."""
-        return tuple(name for name in type(self).model_fields if getattr(self, name) is not None)
-
-
-class SoftmaxParams(Params):
-    """Chances in proportion to exp(score / temperature)."""
-
-    temperature: PositiveFloat = Field(1.0, description="1 suits dot products, 0.05 cosine")
-
-
-class DebiasedParams(Params):
-    """Chances in proportion to exp(-|score - positive| / temperature)."""
-
-    temperature: PositiveFloat = Field(1.0, description="1 suits dot products, 0.05 cosine")
-
-
-class SimansParams(Params):
-    """SimANS: chances in proportion to exp(-a (score - positive - b)^2)."""
-
-    a: PositiveFloat = Field(0.5, description="how sharp the peak is")
-    b: float = Field(0.0, description="where the peak lies, relative to the positive's score")
-    sign: Literal["paper", "code"] = Field("paper", description="peak at positive + b, or, as its code has it, - b")
-    scale: PositiveFloat = Field(1.0, description="multiplies scores beforehand: 1 suits dot products, 20 cosine")
-
-
-class TriSamplerParams(Params):
-    """TriSampler: Eq. 5 picks transitional negatives, Eq. 6 draws among them."""
-
-    transitional: PositiveInt | None = Field(None, description="transitional negatives a query; null: 4 per_query")
-    draw: Literal["two_stage", "one_shot"] = Field("two_stage", description="one_shot: by the product of both weights")
-    doc_sim: Literal["dot", "cosine", "norm_matched"] = Field(
-        "dot", description="Eq. 6's similarities; norm_matched: dot products, the positive rescaled to the query's norm"
-    )
-    scale: PositiveFloat | Literal["std"] = Field(
-        1.0, description="multiplies scores before Eq. 5; std: divides them by the standard deviation of the query's"
-    )
-
-
 class MineParams(RetrievedParams):
     """Which candidates become hard negatives."""
 
@@ -116,14 +53,8 @@ class MineParams(RetrievedParams):
     run: Literal["bm25", "dense", "random"] = Field(
         "bm25", description="whose ranking; dense: the model's that mines; random: documents of the whole corpus"
     )
-    sampler: Literal["uniform", "topk", "softmax", "debiased", "simans", "trisampler"] = Field(
-        "uniform", description="what the chances of being drawn follow (docs/mining.md)"
-    )
-    softmax: SoftmaxParams = SoftmaxParams()
-    debiased: DebiasedParams = DebiasedParams()
-    simans: SimansParams = SimansParams()
-    trisampler: TriSamplerParams = TriSamplerParams()
-    filters: FilterParams = FilterParams()
+    sampler: Sampler = Field(Uniform(), description="what the chances of being drawn follow (docs/mining.md)")
+    filters: Filters = Field({}, description="candidates dropped before any sampler sees them, by kind")
     judges: tuple[Judge, ...] = Field(
         (), description="draw only what all of these keep; ranker is heard where a method trains one to judge"
     )
@@ -139,7 +70,7 @@ class MineParams(RetrievedParams):
     @property
     def needs_scores(self) -> bool:
         """Whether drawing takes a model's scores, and not ranks alone."""
-        return self.sampler not in ("uniform", "topk") or bool(self.filters.used)
+        return self.sampler.needs_scores or bool(self.filters)
 
     def candidates(self) -> CandidatesParams:
         """The part that decides which candidates there are."""

@@ -14,7 +14,7 @@ from noisyir.noise.settings import DetectParams, NpcParams, RepairParams, ScoreP
 from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
 from noisyir.report.settings import PublishedParams, ReportParams
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
-from noisyir.settings import Params
+from noisyir.settings import Params, merged
 from noisyir.training.settings import (
     CoTeachingParams,
     RoundParams,
@@ -122,12 +122,3 @@ class Experiment(Params):
                 first = error.errors()[0]
                 raise ValueError(f"{'.'.join((name, *map(str, first['loc'])))}: {first['msg']}") from error
         return self
-
-
-def merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Settings with some changed; groups of settings are merged, all else is replaced."""
-    result = dict(settings)
-    for name, value in changes.items():
-        both = isinstance(value, dict) and isinstance(result.get(name), dict)
-        result[name] = merged(result[name], value) if both else value
-    return result

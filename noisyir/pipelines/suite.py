@@ -6,8 +6,8 @@ from pydantic import Field, ValidationError, model_validator
 
 from noisyir.data.settings import CorruptParams, HideParams
 from noisyir.eval.settings import NoiseTableParams, ScoreLossGroupsParams
-from noisyir.pipelines.experiment import Experiment, merged
-from noisyir.settings import Params
+from noisyir.pipelines.experiment import Experiment
+from noisyir.settings import Params, merged
 
 
 class Suite(Params):

@@ -6,13 +6,18 @@ import torch
 
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw
-from noisyir.mining.fallbacks import filtered
-from noisyir.mining.filters import distance, not_near
-from noisyir.mining.samplers import topk
-from noisyir.mining.settings import FilterParams, TriangleParams
+from noisyir.mining.filters.max_positive_cosine import not_near
+from noisyir.mining.filters.triangle import distance
+from noisyir.mining.samplers.topk import topk
+from noisyir.mining.settings import MineParams
 from tests.tiny_models import static_encoder
 
 PASSAGES, QUERIES, NEGATIVES = 60, 20, 5
+
+
+def keeps(found, **filters):
+    """The mask of each filter, by its kind."""
+    return {kind: chosen.keeps(found) for kind, chosen in MineParams(filters=filters).filters.items()}
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +42,7 @@ def test_a_triangle_keeps_what_is_far_enough_from_query_and_positive_together():
     spelt = [0.6 - 0.6 + 1.5 * (1 - 1.0), 0.6 - 0.7 + 1.5 * (1 - 0.5), 0.6 - 0.3 + 1.5 * (1 - 0.2)]
     np.testing.assert_allclose(distance(found, 1.5), spelt, atol=1e-12)
     for margin, kept in ((0.0, [True] * 3), (0.01, [False, True, True]), (0.66, [False, False, True])):
-        params = FilterParams(triangle=TriangleParams(margin=margin))
-        assert filtered(found, params)["triangle"].tolist() == kept
+        assert keeps(found, triangle={"margin": margin})["triangle"].tolist() == kept
 
 
 def test_what_is_nearer_to_the_positive_than_a_cosine_goes():
@@ -50,7 +54,7 @@ def test_what_is_nearer_to_the_positive_than_a_cosine_goes():
     )  # fmt: skip
     for bound, kept in ((0.75, [True, False, True, True]), (0.7, [False, False, True, True]), (1.0, [True] * 4)):
         assert not_near(found, bound).tolist() == kept
-        masks = filtered(found, FilterParams(max_positive_cosine=bound, max_score=10.0))
+        masks = keeps(found, max_score=10.0, max_positive_cosine=bound, triangle=None)
         assert list(masks) == ["max_score", "max_positive_cosine"]
         assert masks["max_positive_cosine"].tolist() == kept
 
@@ -87,7 +91,7 @@ def test_the_negatives_are_those_of_sentence_transformers(encoder, texts, filter
     one = np.ones(len(query))
     own = scores[np.arange(len(queries)), np.arange(len(queries))][query]
     found = Candidates(query, document, rank, scores[query, document], own, one, one, one, one)
-    found = found.take(np.logical_and.reduce(list(filtered(found, FilterParams(**filters)).values())))
+    found = found.take(np.logical_and.reduce(list(keeps(found, **filters).values())))
     drawn = draw(topk(found.rank)[None], found.query, found.document, NEGATIVES, np.random.default_rng(0)).rows
     ours = {query: [] for query in queries}
     for row in drawn:

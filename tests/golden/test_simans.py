@@ -3,8 +3,14 @@
 import numpy as np
 import pytest
 
-from noisyir.mining import filters, samplers
 from noisyir.mining.draw import draw, shares
+from noisyir.mining.filters.absolute_margin import below_margin
+from noisyir.mining.filters.max_score import below
+from noisyir.mining.filters.relative_margin import below_share
+from noisyir.mining.samplers.debiased import debiased
+from noisyir.mining.samplers.simans import simans as weigh
+from noisyir.mining.samplers.softmax import softmax
+from noisyir.mining.samplers.trisampler import near_positive
 
 ONE_QUERY = np.zeros(3, np.int64)
 SCORES, POSITIVE = np.array([5.0, 4.0, 1.0]), np.full(3, 4.0)
@@ -12,7 +18,7 @@ SCORES, POSITIVE = np.array([5.0, 4.0, 1.0]), np.full(3, 4.0)
 
 def simans(**settings):
     given = {"a": 0.5, "b": 0.0, "sign": "paper"} | settings
-    return samplers.simans(SCORES, POSITIVE, **given)
+    return weigh(SCORES, POSITIVE, **given)
 
 
 def test_the_distribution_of_the_paper():
@@ -28,25 +34,25 @@ def test_b_moves_the_peak_above_the_positive_and_in_the_code_below_it():
 
 
 def test_a_scale_turns_cosines_into_what_a_and_b_are_made_for():
-    scaled = samplers.simans(SCORES / 20, POSITIVE / 20, 0.5, 1.0, sign="paper", scale=20.0)
+    scaled = weigh(SCORES / 20, POSITIVE / 20, 0.5, 1.0, sign="paper", scale=20.0)
     np.testing.assert_allclose(scaled, simans(b=1.0), atol=1e-12)
 
 
 def test_it_is_equation_5_of_trisampler_at_a_quarter():
-    np.testing.assert_allclose(simans(a=0.25), samplers.near_positive(SCORES, POSITIVE))
+    np.testing.assert_allclose(simans(a=0.25), near_positive(SCORES, POSITIVE))
 
 
 def test_where_every_weight_underflows_the_nearest_are_still_drawn_first():
     score = np.array([-300.0, -100.0, -200.0])
-    log_weights = samplers.simans(score, np.full(3, 50.0), 1.0, 0.0, sign="paper")
+    log_weights = weigh(score, np.full(3, 50.0), 1.0, 0.0, sign="paper")
     assert (np.exp(log_weights) == 0).all()
     drawn = draw(log_weights[None], ONE_QUERY, np.arange(3), 2, np.random.default_rng(0))
     assert drawn.rows.tolist() == [1, 2]
 
 
 def test_softmax_and_debiased_weights():
-    np.testing.assert_allclose(np.exp(samplers.softmax(SCORES, 2.0)), [np.exp(2.5), np.exp(2), np.exp(0.5)])
-    np.testing.assert_allclose(np.exp(samplers.debiased(SCORES, POSITIVE, 2.0)), [np.exp(-1 / 2), 1, np.exp(-3 / 2)])
+    np.testing.assert_allclose(np.exp(softmax(SCORES, 2.0)), [np.exp(2.5), np.exp(2), np.exp(0.5)])
+    np.testing.assert_allclose(np.exp(debiased(SCORES, POSITIVE, 2.0)), [np.exp(-1 / 2), 1, np.exp(-3 / 2)])
 
 
 @pytest.mark.parametrize("positive", [0.8, -0.8, 0.0])
@@ -55,12 +61,12 @@ def test_margin_filters_are_those_of_sentence_transformers(positive):
     score = np.linspace(-1, 1, 41).astype(np.float32)
     positives = np.full(41, positive, np.float32)
     one = np.float32(positive).astype(np.float64)
-    assert (filters.below(score, 0.5) == ~(score > 0.5)).all()
-    assert (filters.below_margin(score, positives, 0.1) == ~(score.astype(float) + 0.1 > one)).all()
-    assert (filters.below_share(score, positives, 0.05) == ~(score > one - abs(one) * 0.05)).all()
+    assert (below(score, 0.5) == ~(score > 0.5)).all()
+    assert (below_margin(score, positives, 0.1) == ~(score.astype(float) + 0.1 > one)).all()
+    assert (below_share(score, positives, 0.05) == ~(score > one - abs(one) * 0.05)).all()
 
 
 def test_percpos_95_keeps_what_scores_at_most_0_95_of_the_positive():
     score = np.array([0.77, 0.759, 0.761, 0.1])
-    assert filters.below_share(score, np.full(4, 0.8), 0.05).tolist() == [False, True, False, True]
-    assert filters.below_share(np.array([-0.8, -0.83, -0.85]), np.full(3, -0.8), 0.05).tolist() == [False, False, True]
+    assert below_share(score, np.full(4, 0.8), 0.05).tolist() == [False, True, False, True]
+    assert below_share(np.array([-0.8, -0.83, -0.85]), np.full(3, -0.8), 0.05).tolist() == [False, False, True]

@@ -5,11 +5,10 @@ import pytest
 import torch
 
 from noisyir.losses.dpr import pair_nll
-from noisyir.mining import filters, samplers
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.fallbacks import fallbacks
-from noisyir.mining.settings import MineParams
+from noisyir.mining.filters.max_angle import angle
+from noisyir.mining.samplers.trisampler import TriSampler, by_deviation, in_triangle, near_positive
 
 SCORES = np.array([9.0, 8.0, 6.0, 3.0])
 POSITIVE = np.full(4, 8.0)
@@ -25,8 +24,8 @@ def candidates(score, positive, similarity, norms=(1.0, 1.0, 1.0)):
 def weights_of(found, **settings):
     """The shares that the sampler's own tier gives to all candidates."""
     settings = {"draw": "one_shot"} | settings
-    params = MineParams(per_query=2, sampler="trisampler", trisampler=settings)
-    return shares(fallbacks(found, params, np.random.default_rng(0))["trisampler"], found.query)
+    weights = TriSampler(**settings).with_fallbacks(found, 2, np.random.default_rng(0))
+    return shares(weights["trisampler"], found.query)
 
 
 def test_equation_3_a_negatives_gradient_is_its_softmax_weight_and_the_positives_saturates_at_minus_1():
@@ -44,24 +43,24 @@ def test_equation_3_a_negatives_gradient_is_its_softmax_weight_and_the_positives
 def test_equation_4_is_the_difference_of_two_angles():
     found = candidates([0.5, -1.0, 2.0], 1.0, 0.0, norms=(2.0, 1.0, 1.0))  # cosines 0.25, -0.5, 1; 0.5 of the positive
     expected = [np.degrees(np.arccos(0.25)) - 60, 120 - 60, 60 - 0]
-    np.testing.assert_allclose(filters.angle(found), expected)
+    np.testing.assert_allclose(angle(found), expected)
 
 
 def test_equation_5():
-    weights = np.exp(samplers.near_positive(SCORES, POSITIVE))
+    weights = np.exp(near_positive(SCORES, POSITIVE))
     np.testing.assert_allclose(weights, [np.exp(-((9 - 8) ** 2) / 4), 1, np.exp(-((6 - 8) ** 2) / 4), np.exp(-25 / 4)])
-    np.testing.assert_allclose(samplers.near_positive(SCORES / 20, POSITIVE / 20, 20.0), np.log(weights))
+    np.testing.assert_allclose(near_positive(SCORES / 20, POSITIVE / 20, 20.0), np.log(weights))
 
 
 def test_equation_5_in_standard_deviations_of_the_querys_candidates():
     query = np.array([0, 0, 0, 1, 1])
     score = np.array([1.0, 2.0, 3.0, 5.0, 5.0])
     deviation = np.sqrt(((1 - 2) ** 2 + 0 + (3 - 2) ** 2) / 3)
-    np.testing.assert_allclose(samplers.by_deviation(query, score), [1 / deviation] * 3 + [1, 1])
+    np.testing.assert_allclose(by_deviation(query, score), [1 / deviation] * 3 + [1, 1])
 
 
 def test_equation_6():
-    log_weights = samplers.in_triangle(np.array([9.5, 8.0, 9.0, 1.0]), SCORES)
+    log_weights = in_triangle(np.array([9.5, 8.0, 9.0, 1.0]), SCORES)
     np.testing.assert_allclose(np.exp(log_weights), [9.5 - 9, 0, 9 - 6, 0])
 
 
@@ -92,7 +91,7 @@ def test_for_unit_vectors_equation_6_is_the_triangle_with_60_degrees_at_the_quer
     positive, other = (
         np.stack([np.full(50, np.cos(turn)), np.sin(turn) * np.cos(a), np.sin(turn) * np.sin(a)], 1) for a in around
     )
-    log_weights = samplers.in_triangle((positive * other).sum(1), other @ query)
+    log_weights = in_triangle((positive * other).sum(1), other @ query)
     to_positive, to_other = positive - query, other - query
     cosine = (to_positive * to_other).sum(1) / np.linalg.norm(to_positive, axis=1) / np.linalg.norm(to_other, axis=1)
     inside = np.degrees(np.arccos(np.clip(cosine, -1, 1))) < 60
@@ -101,10 +100,9 @@ def test_for_unit_vectors_equation_6_is_the_triangle_with_60_degrees_at_the_quer
 
 
 def drawn_by_tier(found, rng=0, **settings):
-    params = MineParams(per_query=3, sampler="trisampler", trisampler=settings)
     generator = np.random.default_rng(rng)
-    weights = fallbacks(found, params, generator)
-    drawn = draw(list(weights.values()), found.query, found.document, params.per_query, generator)
+    weights = TriSampler(**settings).with_fallbacks(found, 3, generator)
+    drawn = draw(list(weights.values()), found.query, found.document, 3, generator)
     names = list(weights)
     return [(int(row), names[tier]) for row, tier in zip(drawn.rows, drawn.tier, strict=True)]
 
@@ -118,8 +116,7 @@ def test_transitional_negatives_are_drawn_by_equation_5_and_the_final_ones_among
 def test_four_transitional_negatives_for_each_final_one_unless_told_otherwise():
     found = candidates(np.full(50, 8.0), 8.0, 9.0)
     for given, size in ({}, 12), ({"transitional": 7}, 7), ({"transitional": 80}, 50):
-        params = MineParams(per_query=3, sampler="trisampler", trisampler=given)
-        weights = fallbacks(found, params, np.random.default_rng(0))
+        weights = TriSampler(**given).with_fallbacks(found, 3, np.random.default_rng(0))
         assert (weights["trisampler"] > -np.inf).sum() == (weights["eq_5"] > -np.inf).sum() == size
         assert (weights["rank"] > -np.inf).all()
 

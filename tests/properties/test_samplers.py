@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_np
 from scipy import stats
 
-from noisyir.mining import samplers
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.fallbacks import fallbacks, filtered
+from noisyir.mining.samplers import Sampler
+from noisyir.mining.samplers.debiased import debiased
+from noisyir.mining.samplers.simans import simans
+from noisyir.mining.samplers.softmax import softmax
+from noisyir.mining.samplers.trisampler import by_deviation, in_triangle, near_positive
 from noisyir.mining.settings import MineParams
 
-SAMPLERS = ("uniform", "topk", "softmax", "debiased", "simans", "trisampler")
+SAMPLERS = tuple(Sampler.variants())
 
 
 @st.composite
@@ -32,7 +35,7 @@ def tables(draw_value):
 
 def mined(candidates, params, seed=0):
     """(query, document, tier) of each draw, in order."""
-    weights = fallbacks(candidates, params, np.random.default_rng([seed, 1]))
+    weights = params.sampler.with_fallbacks(candidates, params.per_query, np.random.default_rng([seed, 1]))
     found = draw(
         list(weights.values()), candidates.query, candidates.document, params.per_query, np.random.default_rng(seed)
     )
@@ -41,8 +44,8 @@ def mined(candidates, params, seed=0):
 
 
 def settings(sampler, how="two_stage", doc_sim="dot", scale=1.0):
-    three = {"draw": how, "doc_sim": doc_sim, "scale": scale}
-    return MineParams(per_query=3, sampler=sampler, trisampler=three)
+    three = {"draw": how, "doc_sim": doc_sim, "scale": scale} if sampler == "trisampler" else {}
+    return MineParams(per_query=3, sampler={"kind": sampler, **three})
 
 
 any_settings = st.builds(
@@ -66,13 +69,13 @@ def test_every_query_gets_what_it_can_whatever_the_scores(candidates, params):
 def test_the_same_seed_draws_the_same_in_whatever_order_the_rows_come(candidates, params, random):
     order = np.array(random.sample(range(len(candidates)), len(candidates)), np.int64)
     # exact: sums over a query's rows, which "std" takes, depend on their order in the last bit
-    assume(params.sampler != "trisampler" or params.trisampler.scale != "std")
+    assume(getattr(params.sampler, "scale", None) != "std")
     assert mined(candidates.take(order), params) == mined(candidates, params)
 
 
 @given(tables(), any_settings)
 def test_weights_are_a_distribution_for_each_query(candidates, params):
-    own = next(iter(fallbacks(candidates, params, np.random.default_rng(0)).values()))
+    own = next(iter(params.sampler.with_fallbacks(candidates, params.per_query, np.random.default_rng(0)).values()))
     assert not np.isnan(own).any() and not np.isposinf(own).any()
     found = shares(own, candidates.query)
     assert (found >= 0).all()
@@ -90,11 +93,11 @@ def test_weights_do_not_change_when_all_scores_of_a_query_rise_alike(score, posi
     """Of softmax this holds for the shares; of Eq. 6 if the documents' similarities rise with them."""
     own, moved = np.full(6, positive), np.full(6, positive) + shift
     for sampler in (
-        lambda s, p: samplers.softmax(s, 2.0),
-        lambda s, p: samplers.debiased(s, p, 2.0),
-        lambda s, p: samplers.simans(s, p, 0.5, 1.0, sign="paper"),
-        lambda s, p: samplers.near_positive(s, p),
-        lambda s, p: samplers.near_positive(s, p, samplers.by_deviation(ONE_QUERY, s)),
+        lambda s, p: softmax(s, 2.0),
+        lambda s, p: debiased(s, p, 2.0),
+        lambda s, p: simans(s, p, 0.5, 1.0, sign="paper"),
+        lambda s, p: near_positive(s, p),
+        lambda s, p: near_positive(s, p, by_deviation(ONE_QUERY, s)),
     ):
         if np.std(score) < 1e-3:
             continue
@@ -107,15 +110,14 @@ def test_weights_do_not_change_when_all_scores_of_a_query_rise_alike(score, posi
 def test_what_a_scale_does(score, similarity, factor):
     """Ranks do not feel it, Eq. 6 cancels it, Eq. 5 feels it unless in standard deviations; a temperature undoes it."""
     positive = np.full(6, 7.0)
-    inside, scaled = (samplers.in_triangle(by * similarity, by * score) for by in (1.0, factor))
+    inside, scaled = (in_triangle(by * similarity, by * score) for by in (1.0, factor))
     np.testing.assert_allclose(shares(scaled, ONE_QUERY), shares(inside, ONE_QUERY), atol=1e-9)
-    np.testing.assert_allclose(samplers.softmax(factor * score, factor), samplers.softmax(score, 1.0), atol=1e-9)
-    near = samplers.near_positive(score, positive)
-    np.testing.assert_allclose(samplers.near_positive(factor * score, factor * positive), factor**2 * near, atol=1e-9)
+    np.testing.assert_allclose(softmax(factor * score, factor), softmax(score, 1.0), atol=1e-9)
+    near = near_positive(score, positive)
+    np.testing.assert_allclose(near_positive(factor * score, factor * positive), factor**2 * near, atol=1e-9)
     if np.std(score) > 1e-3:
         in_deviations = (
-            samplers.near_positive(by * score, by * positive, samplers.by_deviation(ONE_QUERY, by * score))
-            for by in (1.0, factor)
+            near_positive(by * score, by * positive, by_deviation(ONE_QUERY, by * score)) for by in (1.0, factor)
         )
         np.testing.assert_allclose(*in_deviations, rtol=1e-6)
 
@@ -143,7 +145,7 @@ def test_two_stages_have_the_chances_of_drawing_a_set_and_then_among_it():
     query, document = np.repeat(np.arange(many), 3), np.tile(np.arange(3), many)
     repeated = (np.tile(np.broadcast_to(column, 3), many) for column in columns)
     found = Candidates(query, document, document + 1, *repeated)
-    params = MineParams(per_query=1, sampler="trisampler", trisampler={"transitional": 2})
+    params = MineParams(per_query=1, sampler={"kind": "trisampler", "transitional": 2})
     finals = Counter(document for _, document, _ in mined(found, params))
     chances = np.zeros(3)
     for first, second in permutations(range(3), 2):
@@ -163,10 +165,9 @@ def test_filters_combine_and_a_stricter_margin_keeps_fewer(candidates, ceiling, 
             "relative_margin": share * factor,
             "max_angle": degrees / factor,
         }
-        params = MineParams(filters=filters).filters
-        masks = filtered(candidates, params)
-        assert tuple(masks) == params.used
-        return np.logical_and.reduce(list(masks.values()))
+        chosen = MineParams(filters=filters).filters
+        assert list(chosen) == list(filters)
+        return np.logical_and.reduce([one.keeps(candidates) for one in chosen.values()])
 
     loose, strict = kept(1.0), kept(2.0)
     assert (strict <= loose).all()

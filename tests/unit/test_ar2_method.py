@@ -89,7 +89,7 @@ def test_another_sampler_in_one_round_moves_that_rounds_mining_and_what_follows(
         "train_dpr@warm_up", "warm_up_ranker@ar2", "mine@ar2@0", "train_ar2@0", "encode@ar2@1:train", "candidates@ar2@1"
     }  # fmt: skip
     plan = train_retriever(experiment("ar2.rounds=3", "ar2.mine={1: {sampler: simans}}"))
-    samplers = [plan.named(f"mine@ar2@{number}")[0].params.sampler for number in range(3)]
+    samplers = [plan.named(f"mine@ar2@{number}")[0].params.sampler.kind for number in range(3)]
     assert samplers == ["uniform", "simans", "simans"]
 
 
@@ -133,8 +133,8 @@ def test_continued_starts_where_ar2_ends_with_optimisers_of_its_own(experiment):
     assert first["model"] == first["ranker"] == "train_ar2@1" and "ar2_state" not in first
     assert second["model"] == second["ar2_state"] == "train_ar2@continued@0"
     assert first["negatives"] == "mine@ar2_continued@0"
-    assert plan.named("mine@ar2_continued@0")[0].params.sampler == "topk"
-    assert plan.named("mine@ar2@1")[0].params.sampler == "uniform"
+    assert plan.named("mine@ar2_continued@0")[0].params.sampler.kind == "topk"
+    assert plan.named("mine@ar2@1")[0].params.sampler.kind == "uniform"
     assert len(plan.named("train_dpr")) == len(plan.named("warm_up_ranker")) == 1
 
 

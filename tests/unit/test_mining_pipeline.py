@@ -14,7 +14,7 @@ from noisyir.tracking import Tracker
 from tests.tiny import SETTINGS, write_beir
 
 MINED = ("mine.per_query=3", "mine.rank_to=20")
-DENSE = (*MINED, "mine.run=dense", "mine.sampler=trisampler", "mine.trisampler.scale=20", "mine.filters.max_score=0.9")
+DENSE = (*MINED, "mine.run=dense", "mine.sampler=trisampler", "mine.sampler.scale=20", "mine.filters.max_score=0.9")
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +67,8 @@ def test_dense_negatives_are_drawn_from_the_untrained_models_ranking(mine):
 
 
 def test_bm25s_candidates_have_the_untrained_models_scores_and_its_own_has_the_highest(mine):
-    by_model, _ = mine(*MINED, "mine.run=dense", "mine.sampler=simans", "mine.simans.scale=20")
-    by_words, _ = mine(*MINED, "mine.sampler=simans", "mine.simans.scale=20")
+    by_model, _ = mine(*MINED, "mine.run=dense", "mine.sampler=simans", "mine.sampler.scale=20")
+    by_words, _ = mine(*MINED, "mine.sampler=simans", "mine.sampler.scale=20")
     best, other = (
         dict(
             zip(

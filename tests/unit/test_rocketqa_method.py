@@ -91,7 +91,7 @@ def test_the_second_retriever_learns_without_what_the_ranker_calls_relevant(expe
     assert judge["candidates"] == inputs_of(plan, "mine@rocketqa@1")["candidates"] == "candidates@rocketqa@0"
     assert inputs_of(plan, "encode@rocketqa@0:train")["model"] == "train_dpr@rocketqa@0"
     drawn = [params_of(plan, f"mine@rocketqa@{number}") for number in (0, 1)]
-    assert [(params.sampler, params.per_query, params.judges) for params in drawn] == [
+    assert [(params.sampler.kind, params.per_query, params.judges) for params in drawn] == [
         ("uniform", 4, ()),
         ("simans", 3, ("ranker",)),
     ]

@@ -102,7 +102,7 @@ VARIANTS = "variants: {plain: {mine: {per_query: 0}}, top: {mine: {per_query: 2,
 def test_variants_change_the_experiment_and_share_what_they_have_in_common(suite_of):
     suite = suite_of("methods=[ance]", "table.baseline=plain", text=f"{HIDE}\n{VARIANTS}")
     assert suite.arms == ("plain", "top")
-    assert suite.variant("top").mine.sampler == "topk" and suite.variant("plain").mine.per_query == 0
+    assert suite.variant("top").mine.sampler.kind == "topk" and suite.variant("plain").mine.per_query == 0
     count = Counter(step.stage.name for step in noise_bench(suite).steps)
     assert (count["hide"], count["mine"], count["score"]) == (2, 2, 4)  # each of two seeds; two arms are scored
     assert count["train_dpr"] == 2 * 3  # of each seed: the warm-up that both arms share, and a round of each

@@ -6,6 +6,7 @@ model, as in the official code.
 
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
+from noisyir.mining.samplers.uniform import Uniform
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.methods.ar2 import initial_ranker
@@ -50,7 +51,7 @@ def _ranker(context: Context, model: Output) -> Output:
     params = context.exp.ranker.warm_up.model_copy(update={"loss": "pointwise"})
     mine = context.exp.mine
     depth = context.exp.rocketqa.ranker_rank_to or mine.rank_to
-    uniform = mine.model_copy(update={"sampler": "uniform", "per_query": params.n, "rank_to": depth})
+    uniform = mine.model_copy(update={"sampler": Uniform(), "per_query": params.n, "rank_to": depth})
     negatives = context.mined(model, "rocketqa@0", exp=context.exp.model_copy(update={"mine": uniform}))
     given = {"pairs": context.noisy["noisy_pairs"], **{name: context.data[name] for name in ("queries", "corpus")}}
     return context.plan.add(

@@ -22,12 +22,11 @@ _PAIR = ["query_id", "doc_id"]
 
 def mine(job: Job[MineParams]) -> None:
     """Keep what all judges and filters keep, weigh it, and draw; equal for equal candidates in whatever order."""
-    from noisyir.mining.fallbacks import filtered
     from noisyir.mining.negatives import negatives
 
     table, candidates = _by_ids(job)
     kept, removed = np.ones(len(candidates), bool), {}
-    for name, keeps in (*_judged(job, table), *filtered(candidates, job.params.filters).items()):
+    for name, keeps in (*_judged(job, table), *_filtered(job.params, candidates)):
         removed[name] = int((kept & ~keeps).sum())
         kept &= keeps
     candidates = candidates.take(kept)
@@ -73,14 +72,21 @@ def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]
         yield judge, semi_join(table, given[judge].filter(given[judge]["keep"]))
 
 
+def _filtered(params: MineParams, candidates: "Candidates") -> "Iterator[tuple[str, Mask]]":
+    """For each filter, by its kind, the candidates that it keeps."""
+    for kind, chosen in params.filters.items():
+        yield kind, chosen.keeps(candidates)
+
+
 def _by_ids(job: Job[MineParams]) -> tuple[pa.Table, "Candidates"]:
     """The candidates in the order of their ids, and as arrays.  ConfigError where scores are needed and missing."""
     from noisyir.mining.candidates import Candidates
 
     params, table = job.params, job.table("candidates")
     if params.needs_scores and table["score"].null_count:
-        filters = params.filters.used
-        wants = f"mine.filters.{filters[0]}" if filters else f"mine.sampler={params.sampler}"
+        wants = (
+            f"mine.filters.{next(iter(params.filters))}" if params.filters else f"mine.sampler={params.sampler.kind}"
+        )
         raise ConfigError(f"{wants} needs scores: give the stage candidates the vectors of a model")
     query, document = _numbers(table["query_id"]), _numbers(table["doc_id"])
     order = np.argsort(query * (document.max(initial=0) + 1) + document)

@@ -4,7 +4,8 @@ import numpy as np
 
 from noisyir.mining.candidates import dot_rows
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.samplers import topk, uniform
+from noisyir.mining.samplers.topk import topk
+from noisyir.mining.samplers.uniform import uniform
 
 
 def test_first_draws_follow_the_weights():

@@ -49,7 +49,7 @@ def test_each_query_of_many_gets_its_best_ranks_and_weights_are_of_its_own():
 
 def test_each_tiers_share_is_counted_over_all_blocks():
     candidates, sizes = many(2000, 80)
-    drawn = mined(candidates, per_query=3, sampler="trisampler", trisampler={"transitional": 2})
+    drawn = mined(candidates, per_query=3, sampler={"kind": "trisampler", "transitional": 2})
     assert list(drawn.by) == ["trisampler", "eq_5", "rank"]
     assert drawn.by["rank"] == (sizes > 2).sum() and sum(drawn.by.values()) == np.minimum(sizes, 3).sum()
     assert drawn.by["trisampler"] == (drawn.weight > 0).sum() > 0

@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.errors import ConfigError
+from noisyir.mining.samplers import Sampler
 from noisyir.mining.settings import MineParams
 from noisyir.schemas.data import PAIRS
 from noisyir.schemas.training import CANDIDATES, VERDICTS
@@ -59,7 +60,7 @@ def note_of(store):
     return note
 
 
-@pytest.mark.parametrize("sampler", ["uniform", "topk", "softmax", "debiased", "simans", "trisampler"])
+@pytest.mark.parametrize("sampler", list(Sampler.variants()))
 def test_every_query_gets_distinct_negatives_in_numbered_draws(run_stage_on, sampler):
     params = MineParams(per_query=5, sampler=sampler)
     given = data(falling)
@@ -73,9 +74,7 @@ def test_every_query_gets_distinct_negatives_in_numbered_draws(run_stage_on, sam
     assert tables[0].equals(tables[2]) is (sampler == "topk")
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"sampler": "softmax"}, {"sampler": "trisampler", "trisampler": {"scale": "std"}}]
-)
+@pytest.mark.parametrize("settings", [{}, {"sampler": "softmax"}, {"sampler": {"kind": "trisampler", "scale": "std"}}])
 def test_the_order_of_the_candidates_does_not_matter(run_stage_on, settings):
     params, given = MineParams(per_query=4, **settings), data(falling)
     shuffled = given["candidates"].take(np.random.default_rng(3).permutation(QUERIES * DEPTH))
@@ -92,7 +91,7 @@ def test_topk_takes_the_best_ranks_in_their_order(run_stage_on):
 
 
 def test_weights_are_chances_of_the_first_draw(run_stage_on):
-    params = MineParams(per_query=DEPTH, sampler="softmax", softmax={"temperature": 0.1})
+    params = MineParams(per_query=DEPTH, sampler={"kind": "softmax", "temperature": 0.1})
     drawn = by_query(run_stage_on(MINE, params, data(falling))["negatives"])
     chances = np.exp(10 * falling(np.arange(1, DEPTH + 1)))
     chances /= chances.sum()
@@ -102,7 +101,7 @@ def test_weights_are_chances_of_the_first_draw(run_stage_on):
 
 
 def test_filters_come_first_and_each_candidate_is_counted_by_the_first_that_drops_it(run_stage_on, note_of):
-    filters = {"max_score": 0.965, "relative_margin": 0.05, "absolute_margin": 0.02}
+    filters = {"max_score": 0.965, "absolute_margin": 0.02, "relative_margin": 0.05}
     params = MineParams(per_query=10, sampler="topk", filters=filters)
     drawn = by_query(run_stage_on(MINE, params, data(falling))["negatives"])
     # scores are 0.98, 0.96, ..., 0.40; bounds are 0.965, 0.9 - 0.02 = 0.88 and 0.95 * 0.9 = 0.855
@@ -142,7 +141,7 @@ def test_all_judges_must_keep_what_is_drawn_and_they_come_before_filters(run_sta
     assert note["drawn"] == 13 * QUERIES and note["queries_with_too_few"] == QUERIES + 1
 
 
-@pytest.mark.parametrize("sampler", ["uniform", "topk", "softmax", "debiased", "simans", "trisampler"])
+@pytest.mark.parametrize("sampler", list(Sampler.variants()))
 def test_what_a_sieve_keeps_can_be_drawn_by_any_sampler(run_stage_on, sampler):
     params = MineParams(per_query=DEPTH, sampler=sampler, judges=("sieve",))
     drawn = by_query(run_stage_on(MINE, params, data(falling) | {"verdicts": {"sieve": verdicts(SIEVE)}})["negatives"])
@@ -167,7 +166,7 @@ def test_a_query_with_too_few_candidates_gives_all_of_them_and_the_build_says_so
 
 def test_what_trisampler_had_to_fill_up_is_told(run_stage_on, note_of):
     # documents score 0.98, 0.96, ...: only from 0.94 on are they nearer to the positive than to the query
-    params = MineParams(per_query=4, sampler="trisampler", trisampler={"transitional": 3})
+    params = MineParams(per_query=4, sampler={"kind": "trisampler", "transitional": 3})
     out = by_query(run_stage_on(MINE, params, data(falling, similarity=0.95, depth=4))["negatives"])
     note = note_of()
     assert note["drawn"] == 4 * QUERIES

@@ -1,0 +1,24 @@
+"""The same chance for every candidate."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from noisyir.mining.candidates import Candidates, LogWeights, Rows
+from noisyir.mining.samplers import Sampler
+
+
+def uniform(rank: Rows) -> LogWeights:
+    """The same weight for all."""
+    return np.zeros(len(rank))
+
+
+class Uniform(Sampler):
+    """The same chance for every candidate."""
+
+    kind: Literal["uniform"] = "uniform"
+    needs_scores: ClassVar[bool] = False
+
+    def weights(self, candidates: Candidates) -> LogWeights:
+        """The same for all."""
+        return uniform(candidates.rank)

@@ -1,0 +1,152 @@
+"""Several ways to do one thing: a family of classes, each with its settings and its function in one file.
+
+A family is a base class that names its `home`, the package whose modules hold its variants, and perhaps a `group`, the
+entry points by which other packages bring theirs.  Defining a variant registers it; a field of the family's type takes
+the variants that there are and nothing else: `{kind: simans, a: 1}`, or `simans` alone.
+"""
+
+from collections.abc import Mapping
+from functools import cache, partial
+from importlib import import_module
+from importlib.metadata import entry_points
+from pkgutil import iter_modules
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import GetCoreSchemaHandler, TypeAdapter
+from pydantic_core import core_schema
+
+from noisyir.errors import ConfigError, did_you_mean
+from noisyir.settings import Params
+
+_ONLY = "value"  # stands for the name of a kind's only setting without a default
+
+
+class Variant(Params):
+    """One way of several.  Bump `version` when its meaning or a default changes; it is in the key where it is chosen.
+
+    Each variant names itself by a field `kind: Literal["its_name"] = "its_name"`; a family sets `home` and no kind.
+    """
+
+    version: ClassVar[int] = 1
+    home: ClassVar[str]
+    group: ClassVar[str | None] = None
+    known: ClassVar[dict[str, type["Variant"]]]
+
+    kind: str
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Begin a family where a home is given, else register the variant in its family."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if cls.is_family():
+            cls.known = {}
+        elif isinstance(kind := cls.model_fields["kind"].default, str):
+            other = cls.known.setdefault(kind, cls)
+            if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
+                raise ConfigError(f"{cls.__module__} and {other.__module__} both define the {cls.family()} {kind!r}")
+
+    def model_post_init(self, _: Any) -> None:
+        """Count the kind as set, so that the settings that were set tell of what."""
+        self.__pydantic_fields_set__.add("kind")
+
+    @classmethod
+    def is_family(cls) -> bool:
+        """Whether this is the base of a family, and none of its variants."""
+        return "home" in cls.__dict__
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Of a family: whichever variant `kind` names; a name alone stands for the variant with its defaults."""
+        if not cls.is_family() or "known" not in cls.__dict__:
+            return handler(source)
+        choices = {kind: handler.generate_schema(variant) for kind, variant in cls.variants().items()}
+        chosen = core_schema.tagged_union_schema(choices, discriminator="kind")
+        return core_schema.no_info_before_validator_function(partial(_spelt_out, cls.variants()), chosen)
+
+    @classmethod
+    def family(cls) -> str:
+        """What the family calls its variants: `sampler`, `detector`."""
+        return next(base.__name__.lower() for base in cls.__mro__ if "home" in base.__dict__)
+
+    @classmethod
+    def variants(cls) -> Mapping[str, type[Self]]:
+        """The family's classes by kind: those of its home, then those that installed packages bring."""
+        _load(cls.home, cls.group)
+        return cls.known  # type: ignore[return-value]
+
+    @classmethod
+    def of_kind(cls, kind: str) -> type[Self]:
+        """The variant of this name.  ConfigError, with a suggestion, where there is none."""
+        known = cls.variants()
+        if kind not in known:
+            raise ConfigError(
+                f"no {cls.family()} {kind!r}{did_you_mean(kind, list(known))}; there are {', '.join(known)}"
+            )
+        return known[kind]
+
+    @classmethod
+    def parse(cls, values: Any) -> Self:
+        """The variant that these settings describe.  ValidationError as of any field of the family's type."""
+        return _adapter(cls).validate_python(values)  # type: ignore[no-any-return]
+
+    @property
+    def revised(self) -> bool:
+        """Whether its version has changed."""
+        return self.version > 1
+
+    def key_values(self) -> dict[str, Any]:
+        """The kind with its version, and its settings that differ from their defaults."""
+        values = super().key_values()
+        return {**values, "kind": f"{self.kind}/{self.version}"}
+
+
+def by_kind(values: Any) -> Any:
+    """Variants by their kind, as people write them: `{relative_margin: 0.05}`, `{triangle: {margin: 0.1}}`.
+
+    A value that is no group of settings is that of the kind's only setting without a default; null leaves it out.
+    """
+    if not isinstance(values, Mapping):
+        return values
+    return {kind: _of_kind(kind, value) for kind, value in values.items() if value is not None}
+
+
+def _of_kind(kind: str, value: Any) -> Any:
+    if isinstance(value, Variant):
+        return value
+    return {"kind": kind, **value} if isinstance(value, Mapping) else {"kind": kind, _ONLY: value}
+
+
+def _spelt_out(variants: Mapping[str, type[Variant]], value: Any) -> Any:
+    """Settings with their kind, from a name alone or from the value of a kind's only setting without a default."""
+    if isinstance(value, str):
+        return {"kind": value}
+    if isinstance(value, Mapping) and _ONLY in value and (variant := variants.get(value["kind"])):
+        required = [name for name, field in variant.model_fields.items() if field.is_required()]
+        if len(required) == 1:
+            return {"kind": value["kind"], required[0]: value[_ONLY]}
+    return value
+
+
+@cache
+def _adapter(family: type[Variant]) -> TypeAdapter[Any]:
+    return TypeAdapter(Annotated[family, "of"])  # type: ignore[arg-type]  # bare, it would be the base class's own schema
+
+
+@cache
+def _load(home: str, group: str | None) -> None:
+    """Import the modules of a family's home, and what other packages registered for it.
+
+    ConfigError names the package whose entry point cannot be loaded.
+    """
+    package = import_module(home)
+    for module in iter_modules(package.__path__):
+        import_module(f"{home}.{module.name}")
+    for entry in entry_points(group=group) if group else ():
+        try:
+            entry.load()
+        except Exception as error:  # whatever a stranger's module raises
+            whose = entry.dist.name if entry.dist else entry.value
+            raise ConfigError(
+                f"the package {whose} brings {entry.value} for {group}, and it cannot be loaded "
+                f"({type(error).__name__}: {error}): mend it, or uninstall it"
+            ) from error
