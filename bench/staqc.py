@@ -29,15 +29,15 @@ from noisyir.tracking import open_tracker
 COLUMNS = {"query": "title", "document": "code", "query_id": "qid", "doc_id": "id", "split": None}
 DETECTORS: dict[str, dict[str, Any]] = {
     "static": {
-        "similarity": {"detector": "similarity"},
-        "bm25_margin": {"detector": "bm25_margin"},
-        "margin, cross-fitted": {"detector": "margin", "folds": 2},
-        "pair_nll, cross-fitted": {"detector": "pair_nll", "folds": 2},
+        "similarity": {"kind": "similarity"},
+        "bm25_margin": {"kind": "bm25_margin"},
+        "margin, cross-fitted": {"kind": "margin", "folds": 2},
+        "pair_nll, cross-fitted": {"kind": "pair_nll", "folds": 2},
     },
     "transformer": {
-        "similarity": {"detector": "similarity"},
-        "margin": {"detector": "margin"},
-        "pair_nll": {"detector": "pair_nll"},
+        "similarity": {"kind": "similarity"},
+        "margin": {"kind": "margin"},
+        "pair_nll": {"kind": "pair_nll"},
     },
 }
 TOGETHER = ("similarity", "bm25_margin", "margin", "margin, cross-fitted")

@@ -1,7 +1,7 @@
 """What all settings share: frozen, strict about names, and in a key only where they say something."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -26,6 +26,11 @@ class Params(BaseModel):
     """Frozen, and refuses unknown keys: a misspelt setting is an error, never a default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def parse(cls, values: Any) -> Self:
+        """The settings that these values describe.  ValidationError where they cannot be."""
+        return cls.model_validate(values)
 
     def key_values(self) -> dict[str, Any]:
         """The settings that decide the result and differ from their class's defaults, as JSON.

@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import GetCoreSchemaHandler, TypeAdapter
+from pydantic import GetCoreSchemaHandler, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 from pydantic_core import core_schema
 
 from noisyir.errors import ConfigError, did_you_mean
@@ -45,9 +45,10 @@ class Variant(Params):
             if (other.__module__, other.__qualname__) != (cls.__module__, cls.__qualname__):
                 raise ConfigError(f"{cls.__module__} and {other.__module__} both define the {cls.family()} {kind!r}")
 
-    def model_post_init(self, _: Any) -> None:
-        """Count the kind as set, so that the settings that were set tell of what."""
-        self.__pydantic_fields_set__.add("kind")
+    @model_serializer(mode="wrap")
+    def _with_kind(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Settings tell of what they are, also where defaults are left out."""
+        return {"kind": self.kind, **dump(self)}
 
     @classmethod
     def is_family(cls) -> bool:

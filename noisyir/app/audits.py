@@ -161,7 +161,7 @@ def experiment_of(
     exp = _named(data, corpus, overrides)
     changes: dict[str, Any] = {"audit": exp.audit or AuditParams()}
     if model:  # a trained model scores the pairs itself, instead of small ones trained on their folds
-        changes["detectors"] = {name: params.model_copy(update={"folds": 0}) for name, params in exp.detectors.items()}
+        changes["detectors"] = {name: detector.untrained() for name, detector in exp.detectors.items()}
     return exp.model_copy(update=changes)
 
 

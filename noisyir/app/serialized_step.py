@@ -39,7 +39,7 @@ class SerializedStep(Params):
         """The step, by this machine's code, and its inputs.  ConfigError where that is not what was sent."""
         stage = stage_named(self.stage)
         try:
-            params = stage.params.model_validate(self.params)
+            params = stage.params.parse(self.params)
         except ValidationError as error:
             wrong = ".".join(map(str, error.errors()[0]["loc"]))
             raise ConfigError(f"{self.name} has a bad setting {wrong}; {_TWO_VERSIONS}") from error

@@ -142,7 +142,7 @@ class Builds:
             if stage is None or stage.version != meta.version:
                 continue
             try:
-                params = stage.params.model_validate(dict(meta.params))
+                params = stage.params.parse(dict(meta.params))
             except ValidationError:
                 continue  # written when the stage had other settings
             self._nodes[meta.stage, meta.key, meta.build] = Built(meta, params, self)

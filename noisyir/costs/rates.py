@@ -26,7 +26,7 @@ _OF_MODELS = frozenset(
         "read",
     }
 )
-_TELLING = ("dataset", "factory", "precision", "mechanism", "detector", "folds", "weights")
+_TELLING = ("dataset", "factory", "precision", "mechanism", "kind", "folds", "weights")
 _REACH = 10.0  # how many times its own amount a shorter build may speak for
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.noise.pair_nll import embed_used
+from noisyir.noise.in_batch import embed_used
 from noisyir.noise.synthetic import SyntheticNegatives
 from noisyir.retrieval.numpy_bm25 import NumpyBm25
 from noisyir.training.batches import Rows, TrainingPairs, is_known

@@ -18,7 +18,7 @@ from noisyir.losses.npc import move_average, npc_loss
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.noise.combine import Scores
 from noisyir.noise.detection import detect
-from noisyir.noise.pair_nll import InBatch, score_in_batch
+from noisyir.noise.in_batch import InBatch, score_in_batch
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.noise.synthetic import passages_of_others
 from noisyir.training.batches import Batch, TrainingPairs

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
-from noisyir.settings import Fraction, Location, Params
+from noisyir.settings import Fraction, Params
 from noisyir.training.settings import TrainDprParams
 
 
@@ -23,38 +23,6 @@ class DetectParams(Params):
     clip: Fraction = Field(0.999, description="quantile above which scores are clipped before a mixture is fitted")
     confidence: Fraction = Field(0.95, description="of the noise rate's bootstrap interval")
     resamples: PositiveInt = Field(1000, description="bootstrap resamples of the pairs")
-
-
-class ScorePairsParams(Params):
-    """How suspect each pair is, by one detector."""
-
-    detector: Literal["pair_nll", "in_batch_rank", "similarity", "rank", "margin", "bm25_margin", "cross_encoder"] = (
-        Field("pair_nll", description="what is computed of each pair (docs/noise.md)")
-    )
-    batch_size: PositiveInt = Field(512, description="pairs that are each other's negatives: their number + 1")
-    shuffles: PositiveInt = Field(2, description="orders of the pairs that the loss is averaged over")
-    scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax")
-    hard_negatives: NonNegativeInt = Field(0, description="mined negatives beside; an ablation, the paper uses none")
-    neighbours: PositiveInt = Field(10, description="documents nearest to a pair's own, of which one is its near miss")
-    depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
-    k1: PositiveFloat = Field(0.9, description="bm25_margin: term frequency saturation")
-    b: Fraction = Field(0.4, description="bm25_margin: document length normalisation")
-    weights: Location = Field(
-        None, description="cross_encoder: folder or Hugging Face name of a sequence classifier of one label or two"
-    )
-    max_len: Annotated[int, Field(ge=8)] = Field(
-        256, description="cross_encoder: tokens of query and document together that are read"
-    )
-    folds: NonNegativeInt = Field(
-        0, description="models trained, each without one fold of the pairs, which it then scores; 0: the given model"
-    )
-    epochs: PositiveInt = Field(2, description="folds: passes over the pairs of the other folds")
-    learning_rate: PositiveFloat = Field(3e-3, description="folds: the peak of training")
-
-    @property
-    def searches(self) -> bool:
-        """Whether the detector searches the whole collection, and so finds what would be paired instead."""
-        return self.detector not in ("pair_nll", "in_batch_rank", "cross_encoder")
 
 
 class RepairParams(Params):

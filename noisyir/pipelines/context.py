@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs, Stage
-from noisyir.noise.settings import ScorePairsParams
+from noisyir.noise.detectors import Detector
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.mining import Mined, TrainedJudge, mine
 from noisyir.retrieval.settings import Bm25IndexParams
@@ -70,37 +70,37 @@ class Context:
         found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained)
         return found.negatives
 
-    def scores(self, detector: str, params: ScorePairsParams) -> Outputs:
+    def scores(self, name: str, detector: Detector) -> Outputs:
         """The noisy pairs scored by one detector, starting from the untrained model."""
         index = None
-        if params.detector == "bm25_margin":
+        if detector.lexical:
             engine = Bm25IndexParams(engine="bm25s")
             index = self.plan.add(BM25_INDEX, engine, self.name("for_pairs"), corpus=self.data["corpus"])[
                 "lexical_index"
             ]
         return self.plan.add(
             SCORE_PAIRS,
-            params,
-            self.name(detector),
+            detector,
+            self.name(name),
             model=self.start,
             pairs=self.noisy["noisy_pairs"],
             lexical_index=index,
-            negatives=self.mined(self.start) if params.hard_negatives else None,
+            negatives=self.mined(self.start) if detector.negatives_needed else None,
             queries=self.data["queries"],
             corpus=self.data["corpus"],
         )
 
     def flags(self) -> Outputs:
         """The verdicts of the experiment's detectors on the noisy pairs, and the noise rate."""
-        scores = {name: self.scores(name, params)["pair_scores"] for name, params in self.exp.detectors.items()}
+        scores = {name: self.scores(name, detector)["pair_scores"] for name, detector in self.exp.detectors.items()}
         flags = self.judged["detectors"] = self.plan.add(DETECT, self.exp.detect, self.label, scores=scores)
         return flags
 
     def competitors(self) -> Output | None:
         """What the first of the experiment's detectors that searches would pair instead; None where none searches."""
-        for name, params in self.exp.detectors.items():
-            if params.searches:
-                return self.scores(name, params)["competitors"]
+        for name, detector in self.exp.detectors.items():
+            if detector.searches:
+                return self.scores(name, detector)["competitors"]
         return None
 
     def repaired(self) -> Outputs:

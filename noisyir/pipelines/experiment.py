@@ -10,7 +10,10 @@ from noisyir.data.settings import CorruptParams, ExpectedParams, HideParams, Ing
 from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.mining.settings import JudgesParams, MineParams
 from noisyir.models.settings import InitModelParams
-from noisyir.noise.settings import DetectParams, NpcParams, RepairParams, ScorePairsParams, TrainNpcParams
+from noisyir.noise.detectors import Detector
+from noisyir.noise.detectors.bm25_margin import Bm25Margin
+from noisyir.noise.detectors.margin import Margin
+from noisyir.noise.settings import DetectParams, NpcParams, RepairParams, TrainNpcParams
 from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
 from noisyir.report.settings import PublishedParams, ReportParams
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
@@ -48,10 +51,10 @@ class Experiment(Params):
     methods: tuple[str, ...] = Field(
         ("dpr",), min_length=1, description="trained side by side; the last one is on trial, and kept"
     )
-    detectors: dict[str, ScorePairsParams] = Field(
+    detectors: dict[str, Detector] = Field(
         {
-            "bm25": ScorePairsParams(detector="bm25_margin"),
-            "cross_fit": ScorePairsParams(detector="margin", folds=2),
+            "bm25": Bm25Margin(),
+            "cross_fit": Margin(folds=2),
         },
         description="what pairs are judged by, for methods and audits that want verdicts beforehand",
     )

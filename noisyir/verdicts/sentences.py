@@ -150,7 +150,7 @@ def _negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
 
 
 def _pair_scores(rows: Sequence[Row], asked: Asked) -> list[str]:
-    by = asked.params.get("detector", "the loss of training")
+    by = asked.params.get("kind", "the loss of training")
     return [
         f"{row['doc_id']}, epoch {row['epoch']}: {by} {row['score']:.3f}, and {row['null_score']:.3f} with another "
         f"document in its place{_near(row.get('near_score'))}; the higher, the likelier wrong"
@@ -164,7 +164,7 @@ def _near(score: float | None) -> str:
 
 
 def _competitors(rows: Sequence[Row], asked: Asked) -> list[str]:
-    by_words = asked.params.get("detector") == "bm25_margin"
+    by_words = asked.params.get("kind") == "bm25_margin"
     unranked = "not found by the query's words" if by_words else f"beyond rank {asked.params.get('depth')}"
     says = []
     for row in asked.of(rows):

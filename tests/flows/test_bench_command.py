@@ -23,7 +23,7 @@ experiment:
   encode: {{splits: [test]}}
   search: {{top_k: 10}}
   score: {{splits: [test], measures: [RR@10]}}
-  detectors: {{bm25: {{detector: bm25_margin}}}}
+  detectors: {{bm25: {{kind: bm25_margin}}}}
   detect: {{resamples: 100}}
 noise: [{{rate: 0.4}}]
 methods: [dpr, oracle]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from noisyir.losses.dpr import pair_nll
 from noisyir.noise.combine import Scores
 from noisyir.noise.detection import detect
-from noisyir.noise.pair_nll import InBatch, log_rank, score_in_batch
+from noisyir.noise.in_batch import InBatch, log_rank, score_in_batch
 from noisyir.noise.settings import DetectParams
 from noisyir.noise.synthetic import passages_of_others
 from noisyir.training.batches import Ragged, TrainingPairs

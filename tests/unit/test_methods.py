@@ -131,7 +131,7 @@ def test_mined_negatives_go_to_every_trainer_but_not_into_pair_scores(plan_of):
     plan = plan_of(*PLAIN, "mine.per_query=2", "train.hard_negatives=1", "bm25_index.engine=bm25s")
     assert all(trainer(plan, method).inputs["negatives"].stage == "mine" for method in PLAIN)
     assert not any("negatives" in step.inputs for step in plan.named("score_pairs"))
-    hard = plan_of("drop", "mine.per_query=2", "detectors={ppl: {hard_negatives: 1}}")
+    hard = plan_of("drop", "mine.per_query=2", "detectors={ppl: {kind: pair_nll, hard_negatives: 1}}")
     assert hard.named("score_pairs")[0].inputs["negatives"].stage == "mine"
 
 
@@ -141,10 +141,10 @@ def test_neighbour_noise_is_drawn_by_the_untrained_model(plan_of):
 
 
 def test_an_audit_shows_the_first_searching_detectors_competitors(plan_of):
-    plan = plan_of("dpr", "detectors={ppl: {}, far: {detector: margin}, bm25: {detector: bm25_margin}}", pipeline=audit)
+    plan = plan_of("dpr", "detectors={ppl: pair_nll, far: {kind: margin}, bm25: bm25_margin}", pipeline=audit)
     (step,) = plan.named("audit")
     assert step.inputs["competitors"].step == "score_pairs@far" and step.inputs["flags"].step == "detect"
-    none = plan_of("dpr", "detectors={ppl: {}}", pipeline=audit)
+    none = plan_of("dpr", "detectors={ppl: pair_nll}", pipeline=audit)
     assert "competitors" not in none.named("audit")[0].inputs
     assert not any(step.stage.name in ("train_dpr", "train_npc", "search") for step in plan.steps)
 
@@ -154,7 +154,7 @@ def test_an_audit_shows_the_first_searching_detectors_competitors(plan_of):
     [
         (["npc_flag"], r"methods: no method 'npc_flag' \(did you mean npc_flags\?\); there are dpr, oracle, npc"),
         (["methods=[]"], r"methods: .*at least 1 item"),
-        (["dpr", "detectors.x={detectr: margin}"], r"unknown key detectors\.x\.detectr \(did you mean detector\?\)"),
+        (["dpr", "detectors.x={kind: margn}"], r"detectors\.x: there is no 'margn' \(did you mean margin\?\)"),
         (["dpr", "audit.sampl=3"], r"unknown key audit\.sampl \(did you mean sample\?\); known here: "),
     ],
 )

@@ -75,7 +75,10 @@ def test_a_bench_without_detectors_has_only_what_its_methods_ask_for(suite_of):
         (["seeds=[]"], r"seeds: .*at least 1 item"),
         (["seeds=[one]"], r"seeds\.0: .*integer.*got 'one'"),
         (["experiment.train.epoch=1"], r"unknown key experiment\.train\.epoch \(did you mean epochs\?\)"),
-        (["experiment.detectors.a={fold: 1}"], r"unknown key experiment\.detectors\.a\.fold \(did you mean folds\?\)"),
+        (
+            ["experiment.detectors.a={kind: margin, fold: 1}"],
+            r"unknown key experiment\.detectors\.a\.fold \(did you mean folds\?\)",
+        ),
         (["noise=[]"], r"noise, hide: a suite needs one of either at least"),
         (["noise=[{rat: 0.5}]"], r"unknown key noise\.0\.rat \(did you mean rate\?\); known here: mechanism, rate"),
         (["noise=[{rate: 2}]"], r"noise\.0\.rate: .*less than or equal to 1, got 2"),

@@ -21,7 +21,8 @@ from noisyir.errors import DataError, StoreError
 from noisyir.eval.settings import ScoreParams
 from noisyir.mining.settings import CandidatesParams, MineParams
 from noisyir.models.settings import InitModelParams
-from noisyir.noise.settings import DetectParams, RepairParams, ScorePairsParams
+from noisyir.noise.detectors.bm25_margin import Bm25Margin
+from noisyir.noise.settings import DetectParams, RepairParams
 from noisyir.pipelines.experiment import Experiment
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
 from noisyir.schemas.artifact import Artifact
@@ -102,7 +103,7 @@ def plan_of(exp: Experiment) -> Plan:
                    corpus=data["corpus"], **index)  # fmt: skip
     plan.add(SCORE, ScoreParams(measures=("RR@10",)), "start", run=run["dense_run"],
              **{name: data[name] for name in ("qrels", "queries", "answers", "corpus")})  # fmt: skip
-    scored = plan.add(SCORE_PAIRS, ScorePairsParams(detector="bm25_margin"), "bm25", model=start, pairs=noisy,
+    scored = plan.add(SCORE_PAIRS, Bm25Margin(), "bm25", model=start, pairs=noisy,
                       **texts, **lexical)  # fmt: skip
     flags = plan.add(DETECT, DetectParams(method="gmm"), scores={"bm25": scored["pair_scores"]})
     plan.add(REPAIR, RepairParams(relabel=1.0), pairs=noisy, flags=flags["noise_flags"])

@@ -222,7 +222,7 @@ def _making(job: Job[AuditParams]) -> "Making":
     assert isinstance(flags, Ref)
     for meta in lineage(job.store, [flags]):
         settings[meta.stage] = dict(meta.params)
-        detectors += [meta.params["detector"]] if meta.stage == "score_pairs" else []
+        detectors += [meta.params["kind"]] if meta.stage == "score_pairs" else []
     return Making(
         dataset=settings.get("ingest", {}).get("dataset"),
         detectors=tuple(detectors),

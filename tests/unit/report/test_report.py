@@ -104,7 +104,7 @@ def test_won_and_lost_queries_show_the_ranks_of_the_relevant_document(folder: Pa
 
 def test_the_settings_shown_are_an_experiment(store: Store, tmp_path: Path):
     given = {"name": "small", "seed": 7, "audit": {}, "methods": ["dpr", "npc"], "npc": {"final": "teacher"}}
-    given |= {"detectors": {"one": {"detector": "pair_nll", "folds": 2}}}
+    given |= {"detectors": {"one": {"kind": "pair_nll", "folds": 2}}}
     exp = Experiment.model_validate(given)
     params = ReportParams(settings=exp.model_dump(mode="json", exclude_defaults=True))
     page = (report_folder(store, params) / "report.html").read_text()

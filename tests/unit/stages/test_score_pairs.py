@@ -6,13 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from pydantic import ValidationError
 
 from noisyir import experiments
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.detection import detection_quality
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.models.weights import classifier_digest
-from noisyir.noise.settings import ScorePairsParams
+from noisyir.noise.detectors import Detector
 from noisyir.pipelines.retrievers import audit
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
@@ -36,18 +37,18 @@ def classifier(tmp_path_factory):
 
 @pytest.fixture
 def score(run_stage_on, tmp_path, classifier):
-    """`score(tables, detector=...)`: the stage's outputs; bm25_margin gets its index, cross_encoder its weights."""
+    """`score(tables, kind=...)`: the stage's outputs; bm25_margin gets its index, cross_encoder its weights."""
     folder = model(tmp_path / "model")
 
     def run(tables, *, seed=0, **params):
         given = {"model": folder, **tables}
         given.pop("qrels", None)
-        if params.get("detector") == "bm25_margin":
+        if params.get("kind") == "bm25_margin":
             engine = Bm25IndexParams(engine="bm25s")
             given |= run_stage_on(BM25_INDEX, engine, {"corpus": tables["corpus"]})
-        if params.get("detector") == "cross_encoder":
+        if params.get("kind") == "cross_encoder":
             params = {"weights": str(classifier), "max_len": 32} | params
-        return run_stage_on(SCORE_PAIRS, ScorePairsParams(**params), given, seed=seed)
+        return run_stage_on(SCORE_PAIRS, Detector.parse(params), given, seed=seed)
 
     return run
 
@@ -58,7 +59,8 @@ def auroc(scores, is_wrong):
 
 @pytest.mark.parametrize(("detector", "folds"), [*((name, 0) for name in DETECTORS), ("pair_nll", 2), ("margin", 3)])
 def test_wrong_pairs_score_higher_and_so_do_documents_drawn_at_random(score, detector, folds):
-    out = score(pair_tables(), detector=detector, folds=folds, epochs=2)["pair_scores"]
+    training = {"folds": folds, "epochs": 2} if folds else {}
+    out = score(pair_tables(), kind=detector, **training)["pair_scores"]
     assert out["query_id"].to_pylist() == [f"q{n}" for n in range(COUNT)]
     assert out["doc_id"].to_pylist() == [f"d{paired(n)}" for n in range(COUNT)]
     assert set(out["epoch"].to_pylist()) == {2 if folds else 0}
@@ -71,7 +73,7 @@ def test_wrong_pairs_score_higher_and_so_do_documents_drawn_at_random(score, det
 
 @pytest.mark.parametrize("detector", [*DENSE, "bm25_margin"])
 def test_detectors_that_search_say_what_they_would_pair_instead(score, detector):
-    out = score(pair_tables(), detector=detector)
+    out = score(pair_tables(), kind=detector)
     rows = out["competitors"].to_pylist()
     for number, row in enumerate(rows):
         assert row["doc_id"] not in row["competitors"] and len(set(row["competitors"])) == len(row["competitors"]) <= 5
@@ -86,7 +88,7 @@ def test_detectors_that_search_say_what_they_would_pair_instead(score, detector)
 
 @pytest.mark.parametrize("detector", [*IN_BATCH, "cross_encoder"])
 def test_detectors_that_do_not_search_write_no_competitors(score, detector):
-    out = score(pair_tables(), detector=detector)
+    out = score(pair_tables(), kind=detector)
     assert out["competitors"].num_rows == 0 and out["pair_scores"]["best_other"].null_count == COUNT
 
 
@@ -96,14 +98,14 @@ def test_the_order_of_the_pairs_does_not_matter_where_they_are_not_each_others_n
     order = np.random.default_rng(1).permutation(len(tables["pairs"]))
     shuffled = tables | {"pairs": tables["pairs"].take(order)}
     one, other = (
-        score(given, detector=detector)["pair_scores"].sort_by("query_id").select(["doc_id", "score", "best_other"])
+        score(given, kind=detector)["pair_scores"].sort_by("query_id").select(["doc_id", "score", "best_other"])
         for given in (tables, shuffled)
     )
     assert one.equals(other)
 
 
 def test_the_seed_decides_and_nothing_else(score):
-    first, again, other = (score(pair_tables(), detector="pair_nll", seed=seed)["pair_scores"] for seed in (1, 1, 2))
+    first, again, other = (score(pair_tables(), kind="pair_nll", seed=seed)["pair_scores"] for seed in (1, 1, 2))
     assert first.equals(again) and not first.equals(other)
 
 
@@ -111,9 +113,9 @@ def test_the_seed_decides_and_nothing_else(score):
 def test_a_copy_of_the_pairs_document_is_no_competitor_and_no_document_is_named_twice(score, detector):
     tables = pair_tables()
     copies = [(f"copy{n}", COUNT + n, "", f"w{n} w{n} w{n + 1}") for n in range(30)]
-    plain = score(tables, detector=detector)["competitors"].to_pylist()
+    plain = score(tables, kind=detector)["competitors"].to_pylist()
     tables["corpus"] = pa.concat_tables([tables["corpus"], table(CORPUS, copies)])
-    rows = score(tables, detector=detector)["competitors"].to_pylist()
+    rows = score(tables, kind=detector)["competitors"].to_pylist()
     for row, before in zip(rows, plain, strict=True):
         named = [name.replace("copy", "d") for name in row["competitors"]]
         assert named[0] == before["competitors"][0] and len(set(named)) == len(named)
@@ -122,7 +124,7 @@ def test_a_copy_of_the_pairs_document_is_no_competitor_and_no_document_is_named_
 
 @pytest.mark.parametrize("detector", DETECTORS)
 def test_five_pairs_are_scored(score, detector):
-    out = score(pair_tables(5), detector=detector)["pair_scores"]
+    out = score(pair_tables(5), kind=detector)["pair_scores"]
     assert out.num_rows == 5 and auroc(out["score"].to_numpy(), WRONG[:5]) == 1.0
 
 
@@ -133,7 +135,7 @@ def test_pairs_of_one_text_score_alike(score, detector):
         "corpus": table(CORPUS, [(f"d{n}", n, "", "w1 w2") for n in range(6)]),
         "pairs": table(NOISY_PAIRS, [(f"q{n}", f"d{n}", "train", None) for n in range(6)]),
     }
-    out = score(tables, detector=detector)
+    out = score(tables, kind=detector)
     assert len(set(out["pair_scores"]["score"].to_pylist())) == 1
     assert {tuple(row["competitors"]) for row in out["competitors"].to_pylist()} <= {
         ()
@@ -145,7 +147,7 @@ def test_the_only_passage_of_a_corpus_has_no_competitor(score, detector):
     tables = pair_tables(4)
     tables["corpus"] = tables["corpus"].slice(0, 1)
     tables["pairs"] = table(NOISY_PAIRS, [(f"q{n}", "d0", "train", None) for n in range(4)])
-    out = score(tables, detector=detector)["pair_scores"]
+    out = score(tables, kind=detector)["pair_scores"]
     assert out["best_other"].null_count == 4 and pc.all(pc.is_finite(out["score"])).as_py()
 
 
@@ -154,7 +156,7 @@ def test_mined_negatives_take_part_where_they_are_wanted(score):
     mined = [(f"q{n}", f"d{(n + 59) % COUNT}", 1.0, 0) for n in range(12)]  # holds the query's word, too
     tables["negatives"] = table(NEGATIVES, mined)
     easy, hard = (
-        score(tables, detector="pair_nll", hard_negatives=count)["pair_scores"]["score"].to_numpy() for count in (0, 1)
+        score(tables, kind="pair_nll", hard_negatives=count)["pair_scores"]["score"].to_numpy() for count in (0, 1)
     )
     right = ~WRONG[:12]
     assert (hard[right] > easy[right]).all()
@@ -163,9 +165,9 @@ def test_mined_negatives_take_part_where_they_are_wanted(score):
 def test_what_is_missing_is_named(score):
     tables = pair_tables()
     with pytest.raises(ConfigError, match=r"hard_negatives=2 needs mined ones: set mine\.per_query"):
-        score(tables, hard_negatives=2)
+        score(tables, kind="pair_nll", hard_negatives=2)
     with pytest.raises(ConfigError, match=r"folds=1 leaves no pairs to train on: set 0, or 2 and more"):
-        score(tables, folds=1)
+        score(tables, kind="pair_nll", folds=1)
     with pytest.raises(DataError, match=r"folds=4 needs as many different training queries; there are 3"):
         score(pair_tables(3), folds=4)
     with pytest.raises(DataError, match="there are no training pairs"):
@@ -177,15 +179,15 @@ def test_what_is_missing_is_named(score):
 def test_bm25_margin_needs_an_index(run_stage_on, tmp_path):
     given = {"model": model(tmp_path / "model"), **pair_tables()}
     del given["qrels"]
-    with pytest.raises(ConfigError, match="detector=bm25_margin needs a lexical index of engine bm25s"):
-        run_stage_on(SCORE_PAIRS, ScorePairsParams(detector="bm25_margin"), given)
+    with pytest.raises(ConfigError, match="bm25_margin needs a lexical index of engine bm25s"):
+        run_stage_on(SCORE_PAIRS, Detector.parse("bm25_margin"), given)
 
 
 def test_a_cross_encoder_scores_each_pair_and_its_synthetic_ones_by_minus_its_logit(score, classifier):
     tables = pair_tables()
     titles = [("Title of " + name) * (name > "d3") for name in tables["corpus"]["doc_id"].to_pylist()]
     tables["corpus"] = tables["corpus"].set_column(2, "title", pa.array(titles))
-    out = score(tables, detector="cross_encoder")["pair_scores"]
+    out = score(tables, kind="cross_encoder")["pair_scores"]
     read = [f"{row['title']} {row['text']}".strip() for row in tables["corpus"].to_pylist()]
     every = Texts([f"w{n}" for n in range(COUNT) for _ in read], read * COUNT)
     logits = load_cross_encoder(classifier, 32, "cpu").logits(every, 4096, lambda _: None).reshape(COUNT, COUNT)
@@ -199,10 +201,10 @@ def test_a_cross_encoder_scores_each_pair_and_its_synthetic_ones_by_minus_its_lo
 
 
 def test_a_cross_encoder_is_not_trained(score):
-    with pytest.raises(ConfigError, match=r"folds=2 trains bi-encoders; with detector=cross_encoder set it to 0"):
-        score(pair_tables(5), detector="cross_encoder", folds=2)
+    with pytest.raises(ValidationError, match="folds"):  # a setting of detectors that train bi-encoders
+        score(pair_tables(5), kind="cross_encoder", folds=2)
     with pytest.raises(ConfigError, match=r"needs a sequence classifier: set detectors\.NAME\.weights to its folder"):
-        score(pair_tables(5), detector="cross_encoder", weights=None)
+        score(pair_tables(5), kind="cross_encoder", weights=None)
 
 
 def test_weights_that_did_not_change_are_read_once(classifier, tmp_path, monkeypatch):
@@ -222,17 +224,17 @@ def test_the_bytes_of_a_cross_encoder_and_not_its_place_decide_the_key(tmp_path)
 
     one, copy = (tiny_classifier(tmp_path / name) for name in ("one", "copy"))
     other = tiny_classifier(tmp_path / "other", seed=1)
-    first, again, changed = (step(detector="cross_encoder", weights=str(at)) for at in (one, copy, other))
+    first, again, changed = (step(kind="cross_encoder", weights=str(at)) for at in (one, copy, other))
     assert first.key == again.key != changed.key
     (copy / "model.safetensors").write_bytes((other / "model.safetensors").read_bytes())
-    assert step(detector="cross_encoder", weights=str(copy)).key == changed.key
-    assert "weights" in first.inputs and "weights" not in step(detector="margin").inputs
+    assert step(kind="cross_encoder", weights=str(copy)).key == changed.key
+    assert "weights" in first.inputs and "weights" not in step(kind="margin").inputs
     with pytest.raises(ConfigError, match=r"needs a sequence classifier: set detectors\.NAME\.weights"):
-        step(detector="cross_encoder")
+        step(kind="cross_encoder")
     with pytest.raises(DataError, match=r"detectors\.NAME\.weights=nobody/nothing .*hf download nobody/nothing"):
-        step(detector="cross_encoder", weights="nobody/nothing")
+        step(kind="cross_encoder", weights="nobody/nothing")
     (one / "model.safetensors").unlink()
     with pytest.raises(DataError, match=r"detectors\.NAME\.weights=.*/one is not a model: it holds no \.safetensors"):
-        step(detector="cross_encoder", weights=str(one))
+        step(kind="cross_encoder", weights=str(one))
     with pytest.raises(DataError, match=r"/beir is not a model: it has no config\.json"):
-        step(detector="cross_encoder", weights=str(collection))
+        step(kind="cross_encoder", weights=str(collection))

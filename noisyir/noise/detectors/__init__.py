@@ -1,0 +1,114 @@
+"""Detectors, a file each: how suspect a pair of query and document is.  What is done about it is decided elsewhere.
+
+A detector scores each pair, and beside it the two wrong documents that were made up for its query: the null that the
+observed scores are held against.  Higher is more suspect.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pydantic import Field, PositiveInt
+
+from noisyir.variants import Variant
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from noisyir.engine.runtime import Runtime
+    from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.noise.combine import Scores
+    from noisyir.noise.competitors import Competitors
+    from noisyir.noise.synthetic import SyntheticNegatives
+    from noisyir.training.batches import TrainingPairs
+    from noisyir.training.examples import Documents
+    from noisyir.training.run import Surroundings
+
+
+@dataclass(frozen=True)
+class PairsToScore:
+    """The training pairs, and all that a detector may look at.
+
+    encoder: the model that the pipeline starts from.  wrong: the documents made up for each pair, as rows of documents.
+    query_texts: of each row of `pairs.queries`; read_documents: those of `documents`, read when called.
+    rng: a generator for a purpose; training: what is around a training run, for detectors that train models.
+    lexical_index: the folder of BM25's index, where the detector asks for one (`Detector.lexical`).
+    """
+
+    encoder: "BiEncoder"
+    pairs: "TrainingPairs"
+    wrong: "SyntheticNegatives"
+    documents: "Documents"
+    query_texts: list[str]
+    read_documents: Callable[[], list[str]]
+    rng: "Callable[..., np.random.Generator]"
+    training: "Surroundings"
+    runtime: "Runtime"
+    progress: Callable[[int, int | None, str], None]
+    lexical_index: Path | None
+
+    def by_text(self, suspicion: Callable[[str, str], float]) -> "Scores":
+        """Scores of each pair and of its wrong documents by a function of the query's text and the document's."""
+        import numpy as np
+
+        from noisyir.noise.combine import Scores
+
+        read = self.read_documents()
+        asked = [self.query_texts[row] for row in self.pairs.query]
+
+        def scores(rows: "np.ndarray") -> "np.ndarray":
+            pairs = zip(asked, rows, strict=True)
+            return np.array([suspicion(query, read[row]) for query, row in pairs], np.float32)
+
+        return Scores(scores(self.pairs.passage), scores(self.wrong.random), scores(self.wrong.near))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """The scores of the pairs and of their wrong documents; of detectors that search, what they would pair instead."""
+
+    scores: "Scores"
+    competitors: "Competitors | None" = None
+
+
+class Detector(Variant):
+    """How suspect each pair is, by one detector.
+
+    searches: whether it searches the whole collection, and so finds what would be paired instead.
+    lexical: whether it wants an index of BM25.
+    """
+
+    home: ClassVar[str] = __name__
+    group: ClassVar[str | None] = "noisyir.detectors"
+    searches: ClassVar[bool] = False
+    lexical: ClassVar[bool] = False
+
+    neighbours: PositiveInt = Field(10, description="documents nearest to a pair's own, of which one is its near miss")
+
+    def score(self, given: PairsToScore) -> "Scored | Scores":
+        """Score all pairs."""
+        raise NotImplementedError
+
+    @property
+    def trainings(self) -> int:
+        """How many models it trains; 0 where it takes the one given."""
+        return 0
+
+    @property
+    def epochs_trained(self) -> int:
+        """Passes over the pairs that its models have made."""
+        return 0
+
+    @property
+    def negatives_needed(self) -> int:
+        """Mined negatives that it wants for each query."""
+        return 0
+
+    def untrained(self) -> Self:
+        """The same detector by the given model, where it would train its own."""
+        return self
+
+    def weights_digest(self) -> str | None:
+        """What stands for weights of its own in the key; None where it has none."""
+        return None

@@ -1,0 +1,46 @@
+"""How relevant a cross-encoder finds the document."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from noisyir.noise.detectors import Detector, PairsToScore
+from noisyir.settings import Location
+
+if TYPE_CHECKING:
+    from noisyir.noise.combine import Scores
+
+_SETTING = "detectors.NAME.weights"
+
+
+class CrossEncoderDetector(Detector):
+    """Minus the logit of a sequence classifier that reads query and document together."""
+
+    kind: Literal["cross_encoder"] = "cross_encoder"
+
+    weights: Location = Field(
+        None, description="folder or Hugging Face name of a sequence classifier of one label or two"
+    )
+    max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
+
+    def score(self, given: PairsToScore) -> "Scores":
+        """Read every pair, and every query with its wrong documents."""
+        from noisyir.models.cross_encoder import Texts, load_cross_encoder
+        from noisyir.models.weights import locate_classifier
+        from noisyir.noise.combine import Scores
+        from noisyir.noise.cross_encoder import score_together
+
+        judge = load_cross_encoder(locate_classifier(self.weights, _SETTING), self.max_len, given.runtime.device)
+        texts = Texts(given.query_texts, given.read_documents())
+        tried = (given.pairs.passage, given.wrong.random, given.wrong.near)
+
+        def progress(done: int, total: int) -> None:
+            given.progress(done, total, "texts")
+
+        return Scores(*score_together(judge, given.pairs, texts, tried, given.runtime.batch_tokens, progress))
+
+    def weights_digest(self) -> str | None:
+        """Of the classifier."""
+        from noisyir.models.weights import classifier_digest
+
+        return classifier_digest(self.weights, _SETTING)

@@ -1,0 +1,21 @@
+"""How much better the best other document of the collection fits the query."""
+
+from typing import TYPE_CHECKING, Literal
+
+from noisyir.noise.detectors.cross_fitted import DenseSearch
+
+if TYPE_CHECKING:
+    from noisyir.noise.combine import Scores
+    from noisyir.noise.competitors import Competitors
+
+
+class Margin(DenseSearch):
+    """The best other document's similarity minus the pair's own."""
+
+    kind: Literal["margin"] = "margin"
+
+    def scores_of(self, found: "Competitors") -> "Scores":
+        """The margins."""
+        from noisyir.noise.combine import Scores
+
+        return Scores(*found.margins())

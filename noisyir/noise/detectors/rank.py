@@ -1,0 +1,24 @@
+"""The rank of a pair's document in the whole collection."""
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from noisyir.noise.detectors.cross_fitted import DenseSearch
+
+if TYPE_CHECKING:
+    from noisyir.noise.combine import Scores
+    from noisyir.noise.competitors import Competitors
+
+
+class Rank(DenseSearch):
+    """Ln of the document's rank; synthetic documents are taken to lie deeper than the search goes."""
+
+    kind: Literal["rank"] = "rank"
+
+    def scores_of(self, found: "Competitors") -> "Scores":
+        """The log-ranks."""
+        from noisyir.noise.combine import Scores
+
+        beyond = np.full(len(found.rank), np.log(found.depth + 1))
+        return Scores(found.log_rank(), beyond, beyond)

@@ -1,0 +1,21 @@
+"""The plain similarity of query and document."""
+
+from typing import TYPE_CHECKING, Literal
+
+from noisyir.noise.detectors.cross_fitted import DenseSearch
+
+if TYPE_CHECKING:
+    from noisyir.noise.combine import Scores
+    from noisyir.noise.competitors import Competitors
+
+
+class Similarity(DenseSearch):
+    """Minus the similarity of query and document."""
+
+    kind: Literal["similarity"] = "similarity"
+
+    def scores_of(self, found: "Competitors") -> "Scores":
+        """Minus the similarities."""
+        from noisyir.noise.combine import Scores
+
+        return Scores(-found.own, -found.random, -found.near)
