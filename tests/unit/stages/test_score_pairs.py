@@ -169,11 +169,11 @@ def test_what_is_missing_is_named(score):
     with pytest.raises(ConfigError, match=r"folds=1 leaves no pairs to train on: set 0, or 2 and more"):
         score(tables, kind="pair_nll", folds=1)
     with pytest.raises(DataError, match=r"folds=4 needs as many different training queries; there are 3"):
-        score(pair_tables(3), folds=4)
+        score(pair_tables(3), kind="pair_nll", folds=4)
     with pytest.raises(DataError, match="there are no training pairs"):
-        score(tables | {"pairs": tables["pairs"].slice(COUNT)})
+        score(tables | {"pairs": tables["pairs"].slice(COUNT)}, kind="pair_nll")
     with pytest.raises(DataError, match="unknown documents, for example 'd42'"):
-        score(tables | {"corpus": tables["corpus"].slice(0, 40)})
+        score(tables | {"corpus": tables["corpus"].slice(0, 40)}, kind="pair_nll")
 
 
 def test_bm25_margin_needs_an_index(run_stage_on, tmp_path):
