@@ -41,7 +41,7 @@ try:
     from noisyir.engine.store import Store
     from noisyir.engine.tables import read_parts
     from noisyir.eval.significance import bootstrap_means, holm, paired_t_test, percentile_interval
-    from noisyir.pipelines.methods import METHODS
+    from noisyir.pipelines.methods import Method
     from noisyir.pipelines.retrievers import noise_bench
     from noisyir.pipelines.suite import Suite
 except ModuleNotFoundError as error:
@@ -263,7 +263,7 @@ def main() -> None:
     asked = arguments()
     if missing := [name for name in LATER if find_spec(name) is None]:
         raise SystemExit(f"these packages are missing: {', '.join(missing)}")
-    known = [name for name in asked.methods if ARMS[name][0] in METHODS]
+    known = [name for name in asked.methods if ARMS[name][0] in Method.variants()]
     for name in set(asked.methods) - set(known):
         print(f"{name} is left out: noisyir has no method {ARMS[name][0]!r}")
     plans = plans_of(settings_of(asked), [Arm(*both) for both in product(known, asked.samplers)], range(asked.seeds))

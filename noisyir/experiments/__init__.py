@@ -3,20 +3,19 @@
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
 from noisyir.engine.processes import launched
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, did_you_mean
+from noisyir.faults import faults
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.settings import RefreshCorpusParams
 from noisyir.pipelines.suite import Suite
 from noisyir.settings import Params, as_group
-from noisyir.variants import Variant
 
 P = TypeVar("P", bound=Params)
 
@@ -109,7 +108,7 @@ def _validated(model: type[P], settings: dict[str, Any], source: str) -> P:
     try:
         return model.model_validate(settings)
     except ValidationError as error:
-        raise ConfigError(_explain(error, model, source)) from error
+        raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults(error, model))) from error
 
 
 def _parse(value: str, override: str) -> Any:
@@ -126,48 +125,3 @@ def _set(settings: dict[str, Any], path: list[str], value: Any, override: str) -
             raise ConfigError(f"{override!r}: {name} is a value, not a group of settings")
         settings[name] = settings = group
     settings[path[-1]] = value
-
-
-def _explain(error: ValidationError, model: type[Params], source: str) -> str:
-    return "\n".join(f"{source}: {_fault(fault, model)}" for fault in error.errors())
-
-
-def _fault(fault: ErrorDetails, model: type[Params]) -> str:
-    *groups, last = list(map(str, fault["loc"])) or [""]
-    inside, spoken = _inside(model, groups)
-    where = ".".join([*spoken, last])
-    match fault["type"]:
-        case "extra_forbidden":
-            known = list(inside.model_fields)
-            return f"unknown key {where}{did_you_mean(last, known)}; known here: {', '.join(known)}"
-        case "union_tag_invalid":
-            tag, kinds = fault["ctx"]["tag"], [kind.strip("'") for kind in fault["ctx"]["expected_tags"].split(", ")]
-            return f"{where}: there is no {tag!r}{did_you_mean(tag, kinds)}; there are {', '.join(kinds)}"
-        case "union_tag_not_found":
-            return f"{where}: say of which kind, such as {where}.kind=NAME"
-        case "value_error":  # of a check of our own, which says all
-            return str(fault["ctx"]["error"])
-    return f"{where}: {fault['msg']}, got {fault['input']!r}"
-
-
-def _inside(model: type[Params], groups: Sequence[str]) -> tuple[type[Params], list[str]]:
-    """The settings where `groups` lead, and the groups as people write them: without the kinds that were chosen.
-
-    Places in lists and names of a user's choice are passed by.
-    """
-    spoken = []
-    for group in groups:
-        if issubclass(model, Variant) and model.is_family() and group in model.variants():
-            model = model.variants()[group]
-            continue
-        spoken.append(group)
-        if group in model.model_fields:
-            model = _params_in(model.model_fields[group].annotation) or model
-    return model, spoken
-
-
-def _params_in(annotation: Any) -> type[Params] | None:
-    """The settings that a field is, may be, or holds many of."""
-    if isinstance(annotation, type) and issubclass(annotation, Params):
-        return annotation
-    return next(filter(None, map(_params_in, get_args(annotation))), None)

@@ -8,12 +8,16 @@ from pydantic import Field, ValidationError, model_validator
 
 from noisyir.data.settings import CorruptParams, ExpectedParams, HideParams, IngestParams
 from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
-from noisyir.mining.settings import JudgesParams, MineParams
+from noisyir.faults import faults
+from noisyir.mining.judges import Judge, Judges
+from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
 from noisyir.noise.detectors import Detector
 from noisyir.noise.detectors.bm25_margin import Bm25Margin
 from noisyir.noise.detectors.margin import Margin
 from noisyir.noise.settings import DetectParams, NpcParams, RepairParams, TrainNpcParams
+from noisyir.pipelines.methods import Method
+from noisyir.pipelines.methods.dpr import Dpr
 from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
 from noisyir.report.settings import PublishedParams, ReportParams
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
@@ -43,13 +47,13 @@ class Experiment(Params):
     bm25_index: Bm25IndexParams = Bm25IndexParams()
     bm25: Bm25Params = Bm25Params()
     mine: MineParams = MineParams()
-    judges: JudgesParams = JudgesParams()
+    judges: Judges = Field({}, description="settings of the judges that `mine.judges` names, by kind")
     refresh: RefreshParams = RefreshParams()
     score_negatives: ScoreNegativesParams = ScoreNegativesParams()
     model: InitModelParams = InitModelParams()
     train: TrainDprParams = TrainDprParams()
-    methods: tuple[str, ...] = Field(
-        ("dpr",), min_length=1, description="trained side by side; the last one is on trial, and kept"
+    methods: tuple[Method, ...] = Field(
+        (Dpr(),), min_length=1, description="trained side by side; the last one is on trial, and kept"
     )
     detectors: dict[str, Detector] = Field(
         {
@@ -73,6 +77,10 @@ class Experiment(Params):
     score: ScoreParams = ScoreParams()
     compare: CompareParams = CompareParams()
     report: ReportParams = ReportParams()
+
+    def judge(self, kind: str) -> Judge:
+        """The judge of this kind, with the experiment's settings.  ConfigError where there is none."""
+        return self.judges.get(kind) or Judge.parse(kind)
 
     def correction(self, **npc: object) -> TrainNpcParams:
         """The settings of training by noisy pair correction, with some of `npc` changed."""
@@ -122,6 +130,6 @@ class Experiment(Params):
             try:
                 make()
             except ValidationError as error:
-                first = error.errors()[0]
-                raise ValueError(f"{'.'.join((name, *map(str, first['loc'])))}: {first['msg']}") from error
+                model = TrainAr2Params if name.endswith("train") else MineParams
+                raise ValueError(faults(error, model, name)[0]) from error
         return self

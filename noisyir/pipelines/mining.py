@@ -2,22 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
-from noisyir.mining.settings import CandidatesParams, Judge
-from noisyir.pipelines.experiment import Experiment
+from noisyir.mining.judges import Judge
+from noisyir.mining.settings import CandidatesParams
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.retrieval.settings import RandomRunParams
+from noisyir.stages import stage_of
 from noisyir.stages.mining.candidates import CANDIDATES
-from noisyir.stages.mining.cross_judge import CROSS_JUDGE
 from noisyir.stages.mining.mine import MINE
 from noisyir.stages.mining.ranker_judge import RANKER_JUDGE
-from noisyir.stages.mining.sieve import SIEVE
 from noisyir.stages.retrieval.bm25 import BM25
 from noisyir.stages.retrieval.bm25_index import BM25_INDEX
 from noisyir.stages.retrieval.random_run import RANDOM_RUN
+
+if TYPE_CHECKING:
+    from noisyir.pipelines.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -40,15 +43,15 @@ class TrainedJudge:
     ranker: Output
     judged: Mapping[str, Output] = field(default_factory=dict)
 
-    def verdicts(self, plan: Plan, exp: Experiment, data: Outputs, found: Output, label: str) -> Output:
+    def verdicts(self, plan: Plan, exp: "Experiment", data: Outputs, found: Output, label: str) -> Output:
         """What it says of these candidates."""
         given = {"ranker": self.ranker, "judged": self.judged or None, **_texts(data)}
-        return plan.add(RANKER_JUDGE, exp.judges.ranker, label, candidates=found, **given)["verdicts"]
+        return plan.add(RANKER_JUDGE, exp.judge("ranker"), label, candidates=found, **given)["verdicts"]
 
 
 def mine(
     plan: Plan,
-    exp: Experiment,
+    exp: "Experiment",
     data: Outputs,
     model: Output,
     pairs: Output,
@@ -61,7 +64,7 @@ def mine(
     """
     params, candidates = exp.mine, retrieved(plan, exp, exp.mine.candidates(), data, model, pairs, label)
     said: dict[str, Outputs] = {
-        judge: _judged(judge, plan, exp, data, model, pairs, candidates, label) for judge in params.judges
+        judge: _judged(exp.judge(judge), plan, data, model, pairs, candidates, label) for judge in params.judges
     }
     verdicts = {judge: outputs["verdicts"] for judge, outputs in said.items()}
     if trained is not None:
@@ -72,7 +75,7 @@ def mine(
 
 
 def retrieved(
-    plan: Plan, exp: Experiment, which: CandidatesParams, data: Outputs, model: Output, pairs: Output, label: str
+    plan: Plan, exp: "Experiment", which: CandidatesParams, data: Outputs, model: Output, pairs: Output, label: str
 ) -> Output:
     """The candidates of training queries in the ranking that `mine.run` names; of labelled ones with their scores."""
     params, own = exp.mine, f"{label}:train" if label else "train"
@@ -102,23 +105,23 @@ def retrieved(
 
 
 def _judged(
-    judge: Judge, plan: Plan, exp: Experiment, data: Outputs, model: Output, pairs: Output, found: Output, label: str
+    judge: Judge, plan: Plan, data: Outputs, model: Output, pairs: Output, found: Output, label: str
 ) -> Outputs:
-    """What a judge says of the candidates; the sieve starts from the model that mines."""
-    match judge:
-        case "sieve":
-            given = {"model": model, "pairs": pairs, "qrels": data["qrels"], **_texts(data)}
-            return plan.add(SIEVE, exp.judges.sieve, label, candidates=found, **given)
-        case "cross_encoder":
-            params = exp.judges.cross_encoder
-            return plan.add(CROSS_JUDGE, params, label, candidates=found, **_texts(data))
-        case "ranker":
-            raise ConfigError(
-                "mine.judges: ranker needs no naming, a method that trains one hears it (rocketqa): drop it"
-            )
+    """What a judge says of the candidates; its stage is given what it reads, the model being the one that mines.
+
+    ConfigError for one that reads what only a method makes.
+    """
+    stage, offered = stage_of(judge), {"model": model, "pairs": pairs, "candidates": found, "qrels": data["qrels"]}
+    offered |= _texts(data)
+    if missing := [name for name, read in stage.reads.items() if not read.optional and name not in offered]:
+        raise ConfigError(
+            f"mine.judges: {judge.kind} reads a {missing[0]}, and needs no naming: a method that trains one hears it "
+            "(rocketqa): drop it"
+        )
+    return plan.add(stage, judge, label, **{name: offered[name] for name in stage.reads if name in offered})
 
 
-def _model_free(plan: Plan, exp: Experiment, data: Outputs, label: str) -> Output:
+def _model_free(plan: Plan, exp: "Experiment", data: Outputs, label: str) -> Output:
     """The training queries' run by BM25, or at random over the whole corpus."""
     if exp.mine.run == "random":
         return plan.add(RANDOM_RUN, RandomRunParams(top_k=exp.mine.rank_to), label, **_texts(data))["random_run"]

@@ -7,11 +7,10 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output
 from noisyir.eval.bench import Cell
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.reader_methods import ENSEMBLED, Reading, reader_method
+from noisyir.pipelines.reading import ENSEMBLED, ReadingContext
 from noisyir.pipelines.retrievers import (
     context_of,
     data_of,
-    method_of,
     noise_bench,
     report_of,
     table_of,
@@ -36,15 +35,15 @@ def train_reader(exp: Experiment) -> Plan:
     """The experiment's readers on distant labels, scored on the same held-out questions, and their confidences."""
     plan, params = Plan(exp.seed), exp.reader
     reading = _reading(plan, exp)
-    trained = {name: reading.train(name) for name in params.methods}
+    trained = {method.kind: reading.train(method) for method in params.methods}
     readings = {name: reading.read(name, outputs["reader"]) for name, outputs in trained.items()}
-    *others, last = params.methods
+    *others, last = trained
     if params.ensemble:
         readings[ENSEMBLED] = reading.ensemble({name: readings[name] for name in params.ensemble})
         others.append(ENSEMBLED)
     metrics = {name: reading.score(name, readings[name]) for name in (*others, last)}
     comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
-    confidences = {name: trained[name]["confidences"] for name in params.methods if reader_method(name).is_cds}
+    confidences = {method.kind: trained[method.kind]["confidences"] for method in params.methods if method.is_cds}
     cases: dict[str, Output] = {}
     if confidences:
         quality = reading.score_confidence(confidences)
@@ -67,22 +66,23 @@ def reader_bench(suite: Suite) -> Plan:
         for seed in suite.seeds:
             plan.seed = seed
             of_seed = replace(reading, label=f"{seed}:{variant}" if variant else str(seed))
-            for name in suite.methods:
-                trained, cell = of_seed.train(name), str(Cell(labels, rate, suite.arm(name, variant), seed))
+            for method in suite.readers:
+                name, trained = method.kind, of_seed.train(method)
+                cell = str(Cell(labels, rate, suite.arm(name, variant), seed))
                 results["metrics"][cell] = of_seed.score(name, of_seed.read(name, trained["reader"]))
-                if reader_method(name).is_cds:
+                if method.is_cds:
                     results["confidence"][cell] = of_seed.score_confidence({name: trained["confidences"]})
     plan.seed = suite.experiment.seed
     plan.keep(**plan.add(NOISE_TABLE, table.model_copy(update={"conditions": "labels"}), **results))
     return plan
 
 
-def _reading(plan: Plan, exp: Experiment, label: str = "") -> Reading:
+def _reading(plan: Plan, exp: Experiment, label: str = "") -> ReadingContext:
     """The experiment's questions, their passages, and which held-out ones are read."""
     data, retriever = data_of(plan, exp), None
     if exp.reader.wants_dense:
         context = context_of(plan, exp, data, label)
-        retriever = context.start if exp.reader.retriever is None else method_of(exp.reader.retriever)(context)["model"]
-    reading = Reading(plan, exp, data, retriever, label)
+        retriever = context.start if exp.reader.retriever is None else exp.reader.retriever.train(context)["model"]
+    reading = ReadingContext(plan, exp, data, retriever, label)
     reading.hold_out()
     return reading

@@ -4,12 +4,10 @@ from itertools import product
 
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
-from noisyir.errors import ConfigError, did_you_mean
 from noisyir.eval.bench import Cell, compared
 from noisyir.eval.settings import NoiseTableParams, ScoreDetectionParams, ScoreLossGroupsParams
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.methods import METHODS, Method
 from noisyir.pipelines.mining import Mined
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.pipelines.suite import Suite
@@ -40,8 +38,8 @@ def train_retriever(exp: Experiment) -> Plan:
     bm25 = plan.add(BM25, exp.bm25, queries=data["queries"], **lexical)
     context = context_of(plan, exp, data)
     runs = {"bm25": bm25["bm25_run"], "zero_shot": _ranked(plan, exp, data, context.start, "zero_shot")["dense_run"]}
-    for name in exp.methods:
-        trained = method_of(name)(context)
+    for method in exp.methods:
+        name, trained = method.kind, method.train(context)
         dense = _ranked(plan, exp, data, trained["model"], name)
         runs[name] = dense["dense_run"]
         if "ranker" in trained:
@@ -92,8 +90,8 @@ def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: s
     """The suite's methods with one variant, under one condition and seed: what the table is given, by input and arm."""
     context = context_of(plan, exp, data_of(plan, exp, label), label)
     found: dict[tuple[str, str], Output] = {}
-    for name in suite.methods:
-        arm, trained = suite.arm(name, variant), method_of(name)(context)
+    for method in suite.retrievers:
+        name, arm, trained = method.kind, suite.arm(method.kind, variant), method.train(context)
         run = _ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
         found["metrics", arm] = _score(plan, exp, context.data, run, context.name(name))
         if suite.loss_groups and exp.mine.per_query:
@@ -143,15 +141,6 @@ def context_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> C
         doc_vectors=vectors and vectors["doc_vectors"],
     )
     return Context(plan, exp, data, noisy, start, label)
-
-
-def method_of(name: str) -> Method:
-    """The retriever's method of this name.  ConfigError, with a suggestion, where there is none."""
-    if name not in METHODS:
-        raise ConfigError(
-            f"methods: no method {name!r}{did_you_mean(name, list(METHODS))}; there are {', '.join(METHODS)}"
-        )
-    return METHODS[name]
 
 
 def _audit(context: Context) -> None:

@@ -1,12 +1,16 @@
 """Ranking documents by one model: encode, index, search."""
 
+from typing import TYPE_CHECKING
+
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
-from noisyir.pipelines.experiment import Experiment
 from noisyir.retrieval.settings import EncodeParams, SearchParams
 from noisyir.stages.retrieval.encode import ENCODE
 from noisyir.stages.retrieval.index import INDEX
 from noisyir.stages.retrieval.search import SEARCH
+
+if TYPE_CHECKING:
+    from noisyir.pipelines.experiment import Experiment
 
 
 def encoded(plan: Plan, params: EncodeParams, data: Outputs, model: Output, label: str) -> Outputs:
@@ -14,7 +18,9 @@ def encoded(plan: Plan, params: EncodeParams, data: Outputs, model: Output, labe
     return plan.add(ENCODE, params, label, model=model, corpus=data["corpus"], queries=data["queries"])
 
 
-def searched(plan: Plan, exp: Experiment, params: SearchParams, data: Outputs, vectors: Outputs, label: str) -> Outputs:
+def searched(
+    plan: Plan, exp: "Experiment", params: SearchParams, data: Outputs, vectors: Outputs, label: str
+) -> Outputs:
     """The index and the run of the encoded queries."""
     index = plan.add(INDEX, exp.index, label, doc_vectors=vectors["doc_vectors"])
     run = plan.add(SEARCH, params, label, query_vectors=vectors["query_vectors"], corpus=data["corpus"], **index)

@@ -8,6 +8,10 @@ from noisyir.data.settings import JoinCorpusParams
 from noisyir.eval.settings import ScoreReadingParams
 from noisyir.mining.settings import PseudoLabelParams
 from noisyir.models.settings import InitRankerParams, InitReaderParams
+from noisyir.pipelines.methods import Method
+from noisyir.pipelines.reader_methods import Reader
+from noisyir.pipelines.reader_methods.cds import CdsAverage
+from noisyir.pipelines.reader_methods.distant import DsAll
 from noisyir.reading.settings import ConfusingParams, Passages, ReadParams, SpansParams
 from noisyir.settings import Params
 from noisyir.training.settings import CcrParams, RerankParams, RoundParams, TrainReaderParams, WarmUpRankerParams
@@ -67,12 +71,12 @@ class RocketqaParams(Params):
 class ReaderParams(Params):
     """Everything of an experiment that trains readers."""
 
-    methods: tuple[str, ...] = Field(
-        ("ds_all", "cds_pa"), min_length=1, description="trained side by side; the last one is on trial, and kept"
+    methods: tuple[Reader, ...] = Field(
+        (DsAll(), CdsAverage()), min_length=1, description="trained side by side; the last one is on trial, and kept"
     )
     ensemble: tuple[str, ...] = Field((), description="of the methods, those whose answers are also given as one")
     labels: Passages = Field("bm25", description="whose passages are labelled and trained on")
-    retriever: str | None = Field(
+    retriever: Method | None = Field(
         None, description="dense: the method, as of `methods`, that trains the retriever; null: the untrained model"
     )
     passages: tuple[Passages, ...] = Field(
@@ -90,11 +94,12 @@ class ReaderParams(Params):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> Self:
-        for setting in ("methods", "passages", "ensemble"):
-            if len(set(names := getattr(self, setting))) < len(names):
+        known = tuple(method.kind for method in self.methods)
+        for setting, names in (("methods", known), ("passages", self.passages), ("ensemble", self.ensemble)):
+            if len(set(names)) < len(names):
                 raise ValueError(f"reader.{setting}={list(names)} names one of them twice")
-        if strangers := [name for name in self.ensemble if name not in self.methods]:
-            raise ValueError(f"reader.ensemble: {strangers[0]!r} is not among reader.methods={list(self.methods)}")
+        if strangers := [name for name in self.ensemble if name not in known]:
+            raise ValueError(f"reader.ensemble: {strangers[0]!r} is not among reader.methods={list(known)}")
         return self
 
     @property

@@ -2,11 +2,17 @@
 
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from noisyir.data.settings import CorruptParams, HideParams
 from noisyir.eval.settings import NoiseTableParams, ScoreLossGroupsParams
+from noisyir.faults import faults
 from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.methods import Method
+from noisyir.pipelines.methods.dpr import Dpr
+from noisyir.pipelines.methods.npc import Npc
+from noisyir.pipelines.methods.oracle import Oracle
+from noisyir.pipelines.reader_methods import Reader
 from noisyir.settings import Params, merged
 
 
@@ -18,7 +24,9 @@ class Suite(Params):
     experiment: Experiment
     noise: tuple[CorruptParams, ...] = Field((), description="wrong pairs put in")
     hide: tuple[HideParams, ...] = Field((), description="relevant documents hidden: false negatives")
-    methods: tuple[str, ...] = Field(("dpr", "oracle", "npc"), description="trained on each; none: mining alone")
+    methods: tuple[Method | Reader, ...] = Field(
+        (Dpr(), Oracle(), Npc()), description="trained on each; none: mining alone"
+    )
     variants: dict[str, dict[str, Any]] = Field(
         {"": {}}, min_length=1, description="what of the experiment differs, by name: each method is run with each"
     )
@@ -28,6 +36,28 @@ class Suite(Params):
         None, description="the losses of false, hard and in-batch negatives under each model; null: not computed"
     )
     table: NoiseTableParams = NoiseTableParams()
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _of_the_task(cls, methods: Any, info: ValidationInfo) -> Any:
+        """A name means a reader's method in a suite of readers, and a retriever's elsewhere."""
+        if not isinstance(methods, list | tuple) or "experiment" not in info.data:
+            return methods
+        family = Reader if info.data["experiment"].task == "reader" else Method
+        try:
+            return tuple(family.parse(method) for method in methods)
+        except ValidationError as error:
+            raise ValueError(faults(error, family, "methods")[0]) from error
+
+    @property
+    def retrievers(self) -> tuple[Method, ...]:
+        """The methods of a suite of retrievers."""
+        return tuple(method for method in self.methods if isinstance(method, Method))
+
+    @property
+    def readers(self) -> tuple[Reader, ...]:
+        """The methods of a suite of readers."""
+        return tuple(method for method in self.methods if isinstance(method, Reader))
 
     @model_validator(mode="after")
     def _readers_have_no_noise(self) -> Self:
@@ -73,8 +103,7 @@ class Suite(Params):
         try:
             return Experiment(**merged(self.experiment.model_dump(exclude_unset=True), self.variants[name]))
         except ValidationError as error:
-            where = ".".join(map(str, error.errors()[0]["loc"]))
-            raise ValueError(f"variants.{name}: {where}: {error.errors()[0]['msg']}") from error
+            raise ValueError(faults(error, Experiment, f"variants.{name}")[0]) from error
 
     def arm(self, method: str, variant: str) -> str:
         """What the table calls a method with a variant: by what there is more than one of."""
@@ -83,4 +112,5 @@ class Suite(Params):
     @property
     def arms(self) -> tuple[str, ...]:
         """All that the table compares."""
-        return tuple(self.arm(method, variant) for variant in self.variants for method in self.methods or ("",))
+        names = [method.kind for method in self.methods] or [""]
+        return tuple(self.arm(name, variant) for variant in self.variants for name in names)

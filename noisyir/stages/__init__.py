@@ -6,6 +6,7 @@ from pkgutil import walk_packages
 
 from noisyir.engine.stage import Stage
 from noisyir.errors import ConfigError
+from noisyir.settings import Params
 
 
 @cache
@@ -20,3 +21,8 @@ def stage_named(name: str) -> Stage:
         return _stages()[name]
     except KeyError as error:
         raise ConfigError(f"this version of noisyir has no stage {name!r}") from error
+
+
+def stage_of(settings: Params) -> Stage:
+    """The stage whose settings these are."""
+    return next(stage for stage in _stages().values() if stage.params is type(settings))

@@ -23,7 +23,7 @@ MAY_NOT_IMPORT = {
 # Layers of noisyir, lowest first: a module imports from its own layer and from those below.
 LAYERS = [
     {"errors", "__init__"},
-    {"settings", "variants"},
+    {"settings", "variants", "faults"},
     {"schemas"},
     {"engine"},
     {"losses", "models"},

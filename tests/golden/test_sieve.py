@@ -7,8 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from noisyir.mining.settings import SieveParams
-from noisyir.mining.sieve_verdicts import pool_means, sieve_out_rate, stays
+from noisyir.mining.judges.sieve import SieveJudge, pool_means, sieve_out_rate, stays
 
 
 def algorithm_1(negatives, positive):
@@ -21,7 +20,7 @@ def algorithm_1(negatives, positive):
 
 
 def sieved(negatives, positive):
-    """The same by `noisyir.mining.sieve_verdicts`."""
+    """The same by `noisyir.mining.judges.sieve`."""
     score, query = np.array(negatives, np.float32), np.zeros(len(negatives), np.int64)
     return stays(score, pool_means(score, query, np.array([positive], np.float32))).tolist()
 
@@ -98,7 +97,7 @@ def loss_of_the_code(negatives, positive, beta):
 
 @pytest.mark.parametrize(("preset", "own", "effective"), [("code_main", 0.1, 0.6), ("code_ar2", 1.0, 6.0)])
 def test_the_presets_of_the_code_have_the_beta_that_it_comes_to(preset, own, effective):
-    params = SieveParams(preset=preset)
+    params = SieveJudge(preset=preset)
     assert params.ccr.beta == pytest.approx(effective)
     negatives, positive = [0.3, -0.2, 0.5, 0.1, 0.0], 0.6
     total = sum(map(exp, [positive, *negatives]))
@@ -108,9 +107,9 @@ def test_the_presets_of_the_code_have_the_beta_that_it_comes_to(preset, own, eff
 
 
 def test_the_papers_preset_and_a_beta_that_is_set():
-    assert SieveParams().ccr.beta == 0.5
-    assert SieveParams(preset="code_ar2", ccr={"beta": 0.25}).ccr.beta == 0.25
-    assert SieveParams(preset="code_main", hard_negatives=3).ccr.beta == pytest.approx(0.4)
-    settings = SieveParams()
+    assert SieveJudge().ccr.beta == 0.5
+    assert SieveJudge(preset="code_ar2", ccr={"beta": 0.25}).ccr.beta == 0.25
+    assert SieveJudge(preset="code_main", hard_negatives=3).ccr.beta == pytest.approx(0.4)
+    settings = SieveJudge()
     assert (settings.learning_rate, settings.epochs, settings.hard_negatives, settings.pool) == (1e-7, 1, 5, "own")
     assert (settings.betas, settings.clip_norm, settings.weight_decay, settings.scale) == ((0.8, 0.9), None, 0.01, 1.0)

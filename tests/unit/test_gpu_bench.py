@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from noisyir.engine.store import Store
-from noisyir.pipelines.methods import METHODS
+from noisyir.pipelines.methods import Method
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def kind_of(sampler):
 def test_arms_of_a_method_differ_in_nothing_but_what_is_mined(bench):
     toy = bench.merged(bench.SETTINGS, bench.TOY)
     for method, (known, _) in bench.ARMS.items():
-        if known not in METHODS:
+        if known not in Method.variants():
             continue
         plans = {name: bench.plan_of(bench.Arm(method, name), toy, 0) for name in bench.SAMPLERS}
         for name, plan in plans.items():

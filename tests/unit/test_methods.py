@@ -6,7 +6,7 @@ import pytest
 
 from noisyir import experiments
 from noisyir.errors import ConfigError
-from noisyir.pipelines.methods import METHODS
+from noisyir.pipelines.methods import Method
 from noisyir.pipelines.retrievers import audit, train_retriever
 from tests.tiny import write_beir
 
@@ -30,7 +30,7 @@ EXPECTED = {
     "npc_hard_pair_loss": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "hard_negatives": 1}),
 }
 NEED_MINED = {"ar2", "ar2_continued", "rocketqa"}  # tests/unit/test_ar2_method.py, test_rocketqa_method.py
-PLAIN = [name for name in METHODS if name not in NEED_MINED]
+PLAIN = [name for name in Method.variants() if name not in NEED_MINED]
 TEXTS = {"queries", "corpus", "qrels", "model"}  # what every trainer reads besides
 
 

@@ -17,7 +17,7 @@ from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError
-from noisyir.pipelines.reader_methods import READERS
+from noisyir.pipelines.reader_methods import Reader
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.reading.positives import most_believed
 from noisyir.tracking import Tracker
@@ -182,5 +182,5 @@ def test_a_suite_of_readers_takes_no_noise(world, tmp_path):
 
 def test_every_method_changes_settings_that_exist(world):
     params = experiment(world).reader.train
-    for method in READERS.values():
+    for method in Reader.variants().values():
         assert type(params).model_validate({**dict(params), **method.changes})

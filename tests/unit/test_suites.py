@@ -7,8 +7,6 @@ import pytest
 from noisyir import experiments
 from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell
-from noisyir.pipelines.methods import METHODS
-from noisyir.pipelines.reader_methods import READERS
 from noisyir.pipelines.retrievers import noise_bench
 from tests.tiny import write_beir
 
@@ -36,7 +34,7 @@ def suite_of(collection, tmp_path):
 def test_every_shipped_suite_loads_under_its_own_name_and_can_be_tabled(name):
     suite = experiments.load_suite(name)
     assert suite.name == name and suite.description
-    assert set(suite.methods) <= set(READERS if suite.experiment.task == "reader" else METHODS)
+    assert suite.methods == (suite.readers if suite.experiment.task == "reader" else suite.retrievers)
     assert not suite.methods or suite.table.baseline in suite.arms
     assert suite.table.reference in {*suite.arms, None, "oracle"}
 

@@ -1,43 +1,23 @@
-"""What can be done about wrong labels: one file a method, a function from a `Context` to a trained model's outputs.
+"""What can be done about wrong labels: one file a method, from an experiment's pairs to a trained model's outputs.
 
-A new method is a new file here, and its name in `METHODS`.
+A method adds steps to a plan; the arithmetic is in the stages that it names.  A new method is a new file here.
 """
 
-from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar
 
 from noisyir.engine.stage import Outputs
-from noisyir.pipelines.context import Context
-from noisyir.pipelines.methods import (
-    ablations,
-    ance,
-    ar2,
-    co_teaching,
-    dpr,
-    npc,
-    npc_relabel,
-    oracle,
-    relabel,
-    rocketqa,
-)
+from noisyir.variants import Variant
 
-Method = Callable[[Context], Outputs]
+if TYPE_CHECKING:
+    from noisyir.pipelines.context import Context
 
-METHODS: Mapping[str, Method] = {
-    "dpr": dpr.train,
-    "oracle": oracle.train,
-    "npc": npc.train,
-    "npc_flags": npc.train_with_flags,
-    "npc_relabel": npc_relabel.train,
-    "drop": dpr.train_without_flagged,
-    "reweight": dpr.train_weighted,
-    "relabel": relabel.train,
-    "co_teaching": co_teaching.train,
-    "ance": ance.train,
-    "ar2": ar2.train,
-    "ar2_continued": ar2.train_on,
-    "rocketqa": rocketqa.train,
-    "npc_detection_only": ablations.detection_only,
-    "npc_correction_only": ablations.correction_only,
-    "npc_detect_once": ablations.detect_once,
-    "npc_hard_pair_loss": ablations.hard_pair_loss,
-}
+
+class Method(Variant):
+    """A way to train a retriever.  What it trains is told apart in tables by its kind."""
+
+    home: ClassVar[str] = __name__
+    group: ClassVar[str | None] = "noisyir.methods"
+
+    def train(self, context: "Context") -> Outputs:
+        """Plan the training; the outputs of the last step: `model`, `curves`, perhaps `ranker`."""
+        raise NotImplementedError

@@ -1,29 +1,49 @@
 """Noisy pair correction with parts of it switched off (Zhang et al., Findings of EMNLP 2023, Tables 3 and 5)."""
 
+from typing import TYPE_CHECKING, ClassVar, Literal
+
 from noisyir.engine.stage import Outputs
-from noisyir.pipelines.context import Context
+from noisyir.pipelines.methods import Method
 from noisyir.stages.training.train_npc import TRAIN_NPC
 
+if TYPE_CHECKING:
+    from noisyir.pipelines.context import Context
 
-def detection_only(context: Context) -> Outputs:
+
+class Ablation(Method):
+    """Noisy pair correction with some of `npc` changed."""
+
+    changes: ClassVar[dict[str, object]]
+
+    def train(self, context: "Context") -> Outputs:
+        """Train with what the ablation changes."""
+        params = context.exp.correction(**self.changes)
+        return context.train(TRAIN_NPC, params, self.kind, pairs=context.noisy["noisy_pairs"])
+
+
+class DetectionOnly(Ablation):
     """Flagged pairs are left out of the loss; no teacher ("De")."""
-    return _npc(context, "npc_detection_only", consistency=0.0)
+
+    kind: Literal["npc_detection_only"] = "npc_detection_only"
+    changes: ClassVar[dict[str, object]] = {"consistency": 0.0}
 
 
-def correction_only(context: Context) -> Outputs:
+class CorrectionOnly(Ablation):
     """All pairs count as clean; the teacher smooths all ("Co")."""
-    return _npc(context, "npc_correction_only", detect="never")
+
+    kind: Literal["npc_correction_only"] = "npc_correction_only"
+    changes: ClassVar[dict[str, object]] = {"detect": "never"}
 
 
-def detect_once(context: Context) -> Outputs:
+class DetectOnce(Ablation):
     """The first detection's flags for all epochs ("w/o iterative detection")."""
-    return _npc(context, "npc_detect_once", detect="once")
+
+    kind: Literal["npc_detect_once"] = "npc_detect_once"
+    changes: ClassVar[dict[str, object]] = {"detect": "once"}
 
 
-def hard_pair_loss(context: Context) -> Outputs:
+class HardPairLoss(Ablation):
     """Mined negatives in the loss that pairs are flagged by ("PPL with hard negatives"); needs mine.per_query."""
-    return _npc(context, "npc_hard_pair_loss", hard_negatives=1)
 
-
-def _npc(context: Context, label: str, **settings: object) -> Outputs:
-    return context.train(TRAIN_NPC, context.exp.correction(**settings), label, pairs=context.noisy["noisy_pairs"])
+    kind: Literal["npc_hard_pair_loss"] = "npc_hard_pair_loss"
+    changes: ClassVar[dict[str, object]] = {"hard_negatives": 1}

@@ -1,16 +1,20 @@
 """Noisy pair correction (Zhang et al., Findings of EMNLP 2023)."""
 
+from typing import TYPE_CHECKING, Literal
+
 from noisyir.engine.stage import Outputs
-from noisyir.pipelines.context import Context
+from noisyir.pipelines.methods import Method
 from noisyir.stages.training.train_npc import TRAIN_NPC
 
+if TYPE_CHECKING:
+    from noisyir.pipelines.context import Context
 
-def train(context: Context) -> Outputs:
+
+class Npc(Method):
     """As in the paper: it flags the pairs by its own loss before each epoch."""
-    return context.train(TRAIN_NPC, context.exp.correction(), "npc", pairs=context.noisy["noisy_pairs"])
 
+    kind: Literal["npc"] = "npc"
 
-def train_with_flags(context: Context) -> Outputs:
-    """With the verdicts of the experiment's detectors instead of its own."""
-    params, flags = context.exp.correction(detect="given"), context.flags()["noise_flags"]
-    return context.train(TRAIN_NPC, params, "npc_flags", pairs=context.noisy["noisy_pairs"], flags=flags)
+    def train(self, context: "Context") -> Outputs:
+        """Detect, correct, train."""
+        return context.train(TRAIN_NPC, context.exp.correction(), "npc", pairs=context.noisy["noisy_pairs"])

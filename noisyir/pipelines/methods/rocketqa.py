@@ -4,11 +4,13 @@ Cross-batch negatives are in-batch negatives of a large `train.batch_size`.  Eve
 model, as in the official code.
 """
 
+from typing import TYPE_CHECKING, Literal
+
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
+from noisyir.mining.judges.ranker import RankerJudge
 from noisyir.mining.samplers.uniform import Uniform
-from noisyir.pipelines.context import Context
-from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.methods import Method
 from noisyir.pipelines.methods.ar2 import initial_ranker
 from noisyir.pipelines.mining import TrainedJudge, retrieved
 from noisyir.pipelines.settings import AugmentParams
@@ -16,28 +18,37 @@ from noisyir.stages.mining.pseudo_label import PSEUDO_LABEL
 from noisyir.stages.training.train_dpr import TRAIN_DPR
 from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
 
-
-def train(context: Context) -> Outputs:
-    """Retriever 0; a ranker on what it finds; retriever 1 without what the ranker calls relevant; perhaps retriever 2.
-
-    The outputs are those of the last retriever, and the ranker.
-    """
-    exp, pairs = context.exp, context.noisy["noisy_pairs"]
-    _refuse(exp)
-    first = exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
-    start = context.train(TRAIN_DPR, first, "rocketqa@0", pairs=pairs, negatives=None)["model"]
-    judge = TrainedJudge(_ranker(context, start))
-    trained = _trained(context, "rocketqa@1", pairs, start, judge)
-    if exp.rocketqa.augment is not None:
-        judged = {"rocketqa@1": context.mines["rocketqa@1"].verdicts["ranker"]}
-        judge = TrainedJudge(judge.ranker, judged)
-        made, said = _pseudo_pairs(context, exp.rocketqa.augment, trained["model"], judge)
-        judge = TrainedJudge(judge.ranker, {**judged, "augment": said})
-        trained = _trained(context, "rocketqa@2", made, trained["model"], judge)
-    return {**trained, "ranker": judge.ranker}
+if TYPE_CHECKING:
+    from noisyir.pipelines.context import Context
+    from noisyir.pipelines.experiment import Experiment
 
 
-def _trained(context: Context, label: str, pairs: Output, model: Output, judge: TrainedJudge) -> Outputs:
+class Rocketqa(Method):
+    """Denoised hard negatives, and perhaps further pairs."""
+
+    kind: Literal["rocketqa"] = "rocketqa"
+
+    def train(self, context: "Context") -> Outputs:
+        """Retriever 0; a ranker on what it finds; retriever 1 without what it calls relevant; perhaps retriever 2.
+
+        The outputs are those of the last retriever, and the ranker.
+        """
+        exp, pairs = context.exp, context.noisy["noisy_pairs"]
+        _refuse(exp)
+        first = exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
+        start = context.train(TRAIN_DPR, first, "rocketqa@0", pairs=pairs, negatives=None)["model"]
+        judge = TrainedJudge(_ranker(context, start))
+        trained = _trained(context, "rocketqa@1", pairs, start, judge)
+        if exp.rocketqa.augment is not None:
+            judged = {"rocketqa@1": context.mines["rocketqa@1"].verdicts["ranker"]}
+            judge = TrainedJudge(judge.ranker, judged)
+            made, said = _pseudo_pairs(context, exp.rocketqa.augment, trained["model"], judge)
+            judge = TrainedJudge(judge.ranker, {**judged, "augment": said})
+            trained = _trained(context, "rocketqa@2", made, trained["model"], judge)
+        return {**trained, "ranker": judge.ranker}
+
+
+def _trained(context: "Context", label: str, pairs: Output, model: Output, judge: TrainedJudge) -> Outputs:
     """A retriever trained anew on these pairs, with negatives that another finds and the ranker finds irrelevant."""
     settings = context.exp.rocketqa
     epochs = settings.epochs or context.exp.train.epochs
@@ -46,7 +57,7 @@ def _trained(context: Context, label: str, pairs: Output, model: Output, judge: 
     return context.train(TRAIN_DPR, params, label, pairs=pairs, negatives=negatives)
 
 
-def _ranker(context: Context, model: Output) -> Output:
+def _ranker(context: "Context", model: Output) -> Output:
     """The ranker, taught log odds on negatives drawn uniformly from what the first retriever finds."""
     params = context.exp.ranker.warm_up.model_copy(update={"loss": "pointwise"})
     mine = context.exp.mine
@@ -65,7 +76,7 @@ def _ranker(context: Context, model: Output) -> Output:
 
 
 def _pseudo_pairs(
-    context: Context, augment: AugmentParams, model: Output, judge: TrainedJudge
+    context: "Context", augment: AugmentParams, model: Output, judge: TrainedJudge
 ) -> tuple[Output, Output]:
     """All pairs, those made by the ranker included, and what it said of what the model finds for the queries.
 
@@ -83,9 +94,11 @@ def _pseudo_pairs(
     return plan.add(PSEUDO_LABEL, augment.pairing(), label, **given)["pseudo_pairs"], said
 
 
-def _refuse(exp: Experiment) -> None:
+def _refuse(exp: "Experiment") -> None:
     """ConfigError for settings that leave the method nothing to learn from, or no probabilities."""
-    augment, bound = exp.rocketqa.augment, exp.judges.ranker.max_relevance
+    augment, judge = exp.rocketqa.augment, exp.judge("ranker")
+    assert isinstance(judge, RankerJudge)
+    bound = judge.max_relevance
     if exp.mine.per_query == 0:
         raise ConfigError(
             "rocketqa learns from mined negatives: set mine.per_query, to 4 as in the paper, and mine.run=dense"

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
-from noisyir.mining.settings import CrossJudgeParams, RankerJudgeParams
+from noisyir.mining.judges.cross_encoder import CrossEncoderJudge
+from noisyir.mining.judges.ranker import RelevanceJudge
 from noisyir.models.weights import classifier_digest, locate_classifier
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.training import CANDIDATES, VERDICTS
@@ -26,7 +27,7 @@ _PAIRS_AT_ONCE = 16384  # sorted by length and read together
 _REASONS = {True: "a cross-encoder finds it irrelevant", False: "a cross-encoder finds it relevant"}
 
 
-def cross_judge(job: Job[CrossJudgeParams]) -> None:
+def cross_judge(job: Job[CrossEncoderJudge]) -> None:
     """Score every candidate by the probability that it is relevant, and keep what is not above the bound."""
     import torch
 
@@ -41,7 +42,7 @@ def cross_judge(job: Job[CrossJudgeParams]) -> None:
 
 def write_verdicts(job: Job[Any], found: pa.Table, score: np.ndarray) -> None:
     """Write the verdicts on these candidates by their probabilities, float32, of being relevant."""
-    params: RankerJudgeParams = job.params
+    params: RelevanceJudge = job.params
     bound = np.full(len(found), params.max_relevance, np.float32)
     keep = pa.array(score <= bound)
     job.write(
@@ -120,14 +121,14 @@ READ_BY_CROSS_ENCODERS = {
 }
 
 
-def _weights_digest(params: CrossJudgeParams) -> str:
+def _weights_digest(params: CrossEncoderJudge) -> str:
     return classifier_digest(params.weights, _SETTING)
 
 
 CROSS_JUDGE = Stage(
     name="cross_judge",
     version=1,
-    params=CrossJudgeParams,
+    params=CrossEncoderJudge,
     reads=READ_BY_CROSS_ENCODERS,
     writes={"verdicts": VERDICTS},
     run=cross_judge,

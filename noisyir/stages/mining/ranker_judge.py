@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.mining.settings import RankerJudgeParams
+from noisyir.mining.judges.ranker import RankerJudge
 from noisyir.schemas.training import RANKER, VERDICTS
 from noisyir.stages.mining.cross_judge import READ_BY_CROSS_ENCODERS, relevance, write_verdicts
 
 _PAIR = ["query_id", "doc_id"]
 
 
-def ranker_judge(job: Job[RankerJudgeParams]) -> None:
+def ranker_judge(job: Job[RankerJudge]) -> None:
     """Score every candidate as `cross_judge` does; what the same ranker has scored already is not read again."""
     import torch
 
@@ -31,7 +31,7 @@ def ranker_judge(job: Job[RankerJudgeParams]) -> None:
     job.note("pairs_read", int(new.sum()))
 
 
-def _scored_already(job: Job[RankerJudgeParams], found: pa.Table) -> np.ndarray:
+def _scored_already(job: Job[RankerJudge], found: pa.Table) -> np.ndarray:
     """The scores, float32, that earlier verdicts give to these candidates, the first that does; NaN: none does."""
     score = np.full(len(found), np.nan, np.float32)
     numbered = found.select(_PAIR).append_column("row", pa.array(np.arange(len(found))))
@@ -45,7 +45,7 @@ def _scored_already(job: Job[RankerJudgeParams], found: pa.Table) -> np.ndarray:
 RANKER_JUDGE = Stage(
     name="ranker_judge",
     version=1,
-    params=RankerJudgeParams,
+    params=RankerJudge,
     reads={
         "ranker": RANKER.all(),
         "judged": VERDICTS["query_id", "doc_id", "score"].each().or_none(),

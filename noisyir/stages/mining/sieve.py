@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
-from noisyir.mining.settings import SieveParams
-from noisyir.mining.sieve_verdicts import sieve_out_rate, stays
+from noisyir.mining.judges.sieve import SieveJudge, sieve_out_rate, stays
 from noisyir.schemas.training import CANDIDATES, CURVES, VERDICTS
 from noisyir.stages.training.train_dpr import TRAINING_READS, join_examples, run_loop, start_model, write_curves
 from noisyir.training.launch import in_processes
@@ -34,7 +33,7 @@ _REASONS = {
 
 
 @in_processes
-def sieve(job: Job[SieveParams]) -> None:
+def sieve(job: Job[SieveJudge]) -> None:
     """Train on each query's candidates as they come, then judge them; the trained model is not kept.
 
     DataError when candidates belong to queries without a training pair.
@@ -65,7 +64,7 @@ def sieve(job: Job[SieveParams]) -> None:
     _write(job, judged, cosine, bound, keep)
 
 
-def _by_ids(job: Job[SieveParams]) -> tuple[pa.Table, pa.Table]:
+def _by_ids(job: Job[SieveJudge]) -> tuple[pa.Table, pa.Table]:
     """The candidates, and the training pairs of their queries, in the order of their ids."""
     found = job.table("candidates").sort_by(_ORDER)
     asked, pairs = found["query_id"].unique(), job.table("pairs")
@@ -86,7 +85,7 @@ def _by_cosine(encoder: "BiEncoder") -> "BiEncoder":
 
 
 def _pools(
-    job: Job[SieveParams], found: pa.Table, pairs: pa.Table, queries: pa.Table, documents: "Documents"
+    job: Job[SieveJudge], found: pa.Table, pairs: pa.Table, queries: pa.Table, documents: "Documents"
 ) -> "tuple[pa.Table, Pools]":
     """The candidates that are judged, by query and rank, and the pools they are judged in."""
     from noisyir.mining.sieve_pools import Pools
@@ -111,7 +110,7 @@ def _some(query: Rows, count: int, rng: np.random.Generator) -> Rows:
     return draw([np.zeros(len(query))], query, np.arange(len(query)), count, rng).rows
 
 
-def _write(job: Job[SieveParams], judged: pa.Table, cosine: np.ndarray, bound: np.ndarray, keep: np.ndarray) -> None:
+def _write(job: Job[SieveJudge], judged: pa.Table, cosine: np.ndarray, bound: np.ndarray, keep: np.ndarray) -> None:
     """Write the verdicts, and note how many there are of each kind."""
     reason = pc.if_else(pa.array(keep), _REASONS[True], _REASONS[False])
     job.write(
@@ -138,7 +137,7 @@ def _write(job: Job[SieveParams], judged: pa.Table, cosine: np.ndarray, bound: n
 SIEVE = Stage(
     name="sieve",
     version=1,
-    params=SieveParams,
+    params=SieveJudge,
     reads={
         **{name: read for name, read in TRAINING_READS.items() if name not in ("flags", "negatives")},
         "candidates": CANDIDATES["query_id", "doc_id", "rank"],

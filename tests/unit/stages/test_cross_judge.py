@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 import pytest
 
 from noisyir.errors import ConfigError, DataError
-from noisyir.mining.settings import CrossJudgeParams
+from noisyir.mining.judges.cross_encoder import CrossEncoderJudge
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.training import CANDIDATES
@@ -34,7 +34,7 @@ def judge(run_stage_on, classifier):
 
     def run(tables, **params):
         params = {"weights": str(classifier), "max_len": MAX_LEN} | params
-        return run_stage_on(CROSS_JUDGE, CrossJudgeParams(**params), tables)["verdicts"]
+        return run_stage_on(CROSS_JUDGE, CrossEncoderJudge(**params), tables)["verdicts"]
 
     return run
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.engine.runtime import Runtime
-from noisyir.mining.settings import RankerJudgeParams
+from noisyir.mining.judges.ranker import RankerJudge
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.models.ranker import initial_ranker
 from noisyir.models.settings import InitRankerParams
@@ -30,7 +30,7 @@ def judge(run_stage_on, ranker, store):
     def run(bound=0.5, judged=None):
         given = world() | {"ranker": ranker} | ({"judged": judged} if judged else {})
         runtime = Runtime(device="cpu", threads=1)
-        found = run_stage_on(RANKER_JUDGE, RankerJudgeParams(max_relevance=bound), given, runtime=runtime)["verdicts"]
+        found = run_stage_on(RANKER_JUDGE, RankerJudge(max_relevance=bound), given, runtime=runtime)["verdicts"]
         (meta,) = [meta for meta in store.all_builds() if meta.stage == "ranker_judge"]
         return found, meta.notes["pairs_read"]
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from noisyir.errors import DataError
-from noisyir.mining.settings import SieveParams
+from noisyir.mining.judges.sieve import SieveJudge
 from noisyir.mining.sieve_pools import Pools, cosines
 from noisyir.schemas.data import CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.schemas.training import CANDIDATES
@@ -75,7 +75,7 @@ def sieve(run_stage_on, tmp_path, store):
     """`sieve(settings, **world)`: the verdicts, the curves and the note of the last run."""
 
     def run(settings=None, *, seed=0, given=None, **how):
-        params = SieveParams(**{"pool_size": None, "batch_size": 4} | (settings or {}))
+        params = SieveJudge(**{"pool_size": None, "batch_size": 4} | (settings or {}))
         made = run_stage_on(SIEVE, params, given or world(tmp_path, **how), seed=seed)
         metas = [meta for meta in store.all_builds() if meta.stage == "sieve"]
         notes = {meta.key: meta.notes for meta in metas}

@@ -1,14 +1,13 @@
-"""How readers are trained on distant labels: what each method's name changes, and the steps that all have in common."""
+"""What a reader's method is given: questions, labelled and read passages, and the steps that all have in common."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
-from noisyir.errors import ConfigError, did_you_mean
 from noisyir.eval.settings import ScoreConfidenceParams
 from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.reader_methods import Reader
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.reading.settings import EnsembleParams, GoldRunParams, Passages, SpansParams
 from noisyir.settings import Split
@@ -24,49 +23,11 @@ from noisyir.stages.reading.train_reader import TRAIN_READER
 from noisyir.stages.retrieval.bm25 import BM25
 from noisyir.stages.retrieval.bm25_index import BM25_INDEX
 
-
-@dataclass(frozen=True)
-class Method:
-    """What of `reader.train` a method changes, and whose passages it is trained on: None stands for `reader.labels`."""
-
-    changes: Mapping[str, Any]
-    labels: Passages | None = None
-
-    @property
-    def is_cds(self) -> bool:
-        """Whether the method has confidences and wants confusing passages."""
-        return bool(self.changes["objective"] == "cds")
-
-
-READERS: Mapping[str, Method] = {
-    "supervised": Method({"objective": "supervised"}, labels="given"),
-    "ds_top": Method({"objective": "ds_top"}),
-    "ds_all": Method({"objective": "ds_all"}),
-    "ds_average": Method({"objective": "ds_average"}),
-    "hard_em": Method({"objective": "hard_em"}),
-    "cds_sw": Method({"objective": "cds", "confidence": "soft"}),
-    "cds_hm": Method({"objective": "cds", "confidence": "hard_max"}),
-    "cds_pa": Method({"objective": "cds", "confidence": "positive_average"}),
-    "cds_slow": Method(
-        {"objective": "cds", "confidence": "positive_average", "confidence_decay": 0.97, "updates_per_epoch": 1}
-    ),
-    "cds_no_debias": Method({"objective": "cds", "alpha": 0.0}),
-    "cds_no_denoise": Method({"objective": "cds", "beta": 0.0}),
-    "cds_no_confidence": Method({"objective": "cds", "confidence": "none"}),
-}
 ENSEMBLED = "ensemble"
 
 
-def reader_method(name: str) -> Method:
-    """The method of this name.  ConfigError, with a suggestion, where there is none."""
-    if name not in READERS:
-        known = ", ".join(READERS)
-        raise ConfigError(f"reader.methods: no method {name!r}{did_you_mean(name, list(READERS))}; there are {known}")
-    return READERS[name]
-
-
 @dataclass(frozen=True)
-class Reading:
+class ReadingContext:
     """One experiment's questions and passages under one seed.  Steps that two methods share are one step of the plan.
 
     data: what ingest wrote; retriever: the model of dense passages, None where none are read; asked: the held-out
@@ -96,14 +57,14 @@ class Reading:
         """The training questions' spans in these passages, and the passages."""
         return self._matched(kind, self.exp.reader.spans, self.name(kind))
 
-    def train(self, name: str) -> Outputs:
+    def train(self, method: Reader) -> Outputs:
         """A method's reader, its confidences and how training went."""
-        method, reader = reader_method(name), self.exp.reader
+        reader = self.exp.reader
         spans = self.labelled(method.labels or reader.labels)["spans"]
         return self.plan.add(
             TRAIN_READER,
-            reader.train.model_copy(update=dict(method.changes)),
-            self.name(name),
+            method.settings(reader.train),
+            self.name(method.kind),
             reader=self.start(),
             spans=spans,
             confusing=self.confusing() if method.is_cds else None,

@@ -1,0 +1,57 @@
+"""What is wrong with settings, in words: where, what stands there, and what was perhaps meant."""
+
+from collections.abc import Sequence
+from typing import Any, get_args
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from noisyir.errors import did_you_mean
+from noisyir.settings import Params
+from noisyir.variants import Variant
+
+
+def faults(error: ValidationError, model: type[Params], within: str = "") -> list[str]:
+    """A sentence for each fault of settings that were to be a `model`, the group `within` of others."""
+    return [_fault(fault, model, within) for fault in error.errors()]
+
+
+def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
+    *groups, last = list(map(str, fault["loc"])) or [""]
+    inside, spoken = _inside(model, groups)
+    where = ".".join(filter(None, [within, *spoken, last]))
+    match fault["type"]:
+        case "extra_forbidden":
+            known = list(inside.model_fields)
+            return f"unknown key {where}{did_you_mean(last, known)}; known here: {', '.join(known)}"
+        case "union_tag_invalid":
+            tag, kinds = fault["ctx"]["tag"], [kind.strip("'") for kind in fault["ctx"]["expected_tags"].split(", ")]
+            return f"{where}: there is no {tag!r}{did_you_mean(tag, kinds)}; there are {', '.join(kinds)}"
+        case "union_tag_not_found":
+            return f"{where}: say of which kind, such as {where}.kind=NAME"
+        case "value_error":  # of a check of our own, which says all
+            return f"{within}: {fault['ctx']['error']}" if within else str(fault["ctx"]["error"])
+    return f"{where}: {fault['msg']}, got {fault['input']!r}"
+
+
+def _inside(model: type[Params], groups: Sequence[str]) -> tuple[type[Params], list[str]]:
+    """The settings where `groups` lead, and the groups as people write them: without the kinds that were chosen.
+
+    Places in lists and names of a user's choice are passed by.
+    """
+    spoken = []
+    for group in groups:
+        if issubclass(model, Variant) and model.is_family() and group in model.variants():
+            model = model.variants()[group]
+            continue
+        spoken.append(group)
+        if group in model.model_fields:
+            model = _params_in(model.model_fields[group].annotation) or model
+    return model, spoken
+
+
+def _params_in(annotation: Any) -> type[Params] | None:
+    """The settings that a field is, may be, or holds many of."""
+    if isinstance(annotation, type) and issubclass(annotation, Params):
+        return annotation
+    return next(filter(None, map(_params_in, get_args(annotation))), None)

@@ -1,0 +1,81 @@
+"""The passage sieve: a model trained a little by the robust loss, and its verdicts, on flat arrays (a row a candidate).
+
+A candidate stays if its loss is at least the mean loss of its query's pool, the positive included (Wang et al., AAAI
+2024, Algorithm 1).  The loss is lse - s, and lse is the pool's: so it stays if its score is at most the pool's mean
+score, and neither softmax nor temperature has a part in it.
+"""
+
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from jaxtyping import Float
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+
+from noisyir.mining.candidates import Mask, Rows, Scores
+from noisyir.mining.judges import Judge
+from noisyir.settings import Fraction
+from noisyir.training.settings import CcrParams, TrainDprParams
+
+
+class SieveJudge(Judge, TrainDprParams):
+    """The passage sieve (Wang et al., AAAI 2024, Algorithm 1): training by the robust loss, then a verdict by cosines.
+
+    The preset decides what of these is not set: the papers' values, or those of the authors' two code branches.
+    """
+
+    kind: Literal["sieve"] = "sieve"
+    preset: Literal["paper", "code_main", "code_ar2"] = Field(
+        "paper", description="beta 0.5, or the effective values of the published code"
+    )
+    epochs: PositiveInt = Field(1, description="passes over the training queries")
+    batch_size: PositiveInt = Field(16, description="queries a step")
+    learning_rate: PositiveFloat = Field(1e-7, description="the peak, after warm-up")
+    warmup_ratio: Fraction = Field(0.2, description="share of steps over which the rate rises from 0")
+    weight_decay: Annotated[float, Field(ge=0.0)] = Field(0.01, description="AdamW's, decoupled")
+    betas: tuple[Fraction, Fraction] = Field((0.8, 0.9), description="AdamW's decay of its moving averages")
+    clip_norm: PositiveFloat | None = Field(None, description="largest gradient norm of a step; null: any")
+    scale: PositiveFloat = Field(1.0, description="multiplies similarities before the softmax")
+    hard_negatives: PositiveInt = Field(5, description="candidates a query in each batch, drawn at random")
+    pool: Literal["batch", "own"] = Field("own", description="what competes with a query's positive")
+    dev_queries: NonNegativeInt = Field(0, description="dev queries ranked after each epoch, at most; 0: none")
+    pool_size: PositiveInt | None = Field(
+        30, description="candidates of a query that are judged, drawn at random; the others are not drawn; null: all"
+    )
+
+    @model_validator(mode="after")
+    def _beta_of_the_preset(self) -> Self:
+        if "beta" not in self.ccr.model_fields_set:
+            pool = self.hard_negatives + 1  # the code subtracts beta * CCR from each entry of the pool
+            beta = {"paper": 0.5, "code_main": 0.1 * pool, "code_ar2": 1.0 * pool}[self.preset]
+            # as a default: it is not among the fields that were set, so that a variant's preset can still decide
+            filled = CcrParams.model_construct(
+                _fields_set=self.ccr.model_fields_set, **{**dict(self.ccr), "beta": beta}
+            )
+            object.__setattr__(self, "ccr", filled)
+        return self
+
+
+def pool_means(score: Scores, query: Rows, positive_score: Float[np.ndarray, " query"]) -> Scores:
+    """For each candidate the mean score of its query's pool: all of the query's candidates and its positive.
+
+    query: the number of each candidate's query, 0 to queries - 1.  Summed in float64 and rounded to float32, as
+    scores are; so in a pool of equal scores it is that score.
+    """
+    count = len(positive_score)
+    total = np.bincount(query, score, count) + positive_score
+    mean = (total / (np.bincount(query, minlength=count) + 1)).astype(np.float32)
+    bound: Scores = mean[query]
+    return bound
+
+
+def stays(score: Scores, bound: Scores) -> Mask:
+    """Score <= bound, Algorithm 1's loss >= mean loss: ties stay, and with them pools of nothing but duplicates.
+
+    The published code has a strict comparison, by which such a pool goes whole.
+    """
+    return score <= bound
+
+
+def sieve_out_rate(keep: Mask) -> float:
+    """The share of candidates that go; 0 where there are none."""
+    return 1.0 - float(keep.mean()) if len(keep) else 0.0
