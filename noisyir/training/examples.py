@@ -3,7 +3,7 @@
 Only texts that pairs, negatives or dev queries name are read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -92,18 +92,25 @@ def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.rand
     return kept.select(["query_id", "doc_id"]).append_column("text", texts)
 
 
+def document_texts(
+    corpus: Iterable[pa.RecordBatch], needed: pa.Array | None
+) -> Iterator[tuple[pa.StringArray, list[str]]]:
+    """Ids, and titles with texts, of the documents in `needed` (None: all), batch by batch of the corpus."""
+    for batch in corpus:
+        some = batch if needed is None else batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
+        yield some["doc_id"], list(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()))
+
+
 def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed: pa.Array | None) -> TokenisedDocuments:
     """Tokenise the documents whose ids are in `needed` (None: all), streaming the corpus."""
     ids, tokens = [], encoder.tokenize([], "passage")
     same: list[int] = []
     first: dict[bytes, int] = {}
-    for batch in corpus:
-        some = batch if needed is None else batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
-        texts = list(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()))
+    for some, texts in document_texts(corpus, needed):
         tokens += encoder.tokenize(texts, "passage")
         for text in texts:
             same.append(first.setdefault(sha256(text.encode()).digest(), len(same)))
-        ids.append(some["doc_id"])
+        ids.append(some)
     numbering = Numbering(pa.chunked_array(ids, pa.string()).combine_chunks(), "documents")
     return TokenisedDocuments(numbering, np.array(same, np.int64), tokens)
 

@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.errors import ConfigError, DataError
-from noisyir.models.tokens import passage_text
 from noisyir.training.batches import Batches, Ragged, Rows, is_known
-from noisyir.training.examples import Numbering, TrainingDocuments
+from noisyir.training.examples import Numbering, TrainingDocuments, document_texts
 
 _TRIES = 100  # draws of a passage before all are taken to be right for the query
 
@@ -30,16 +29,14 @@ class TrainingTexts(TrainingDocuments):
 def read_texts(corpus: Iterable[pa.RecordBatch], needed: pa.Array) -> TrainingTexts:
     """The documents whose ids are in `needed`, streaming the corpus."""
     ids, texts = [pa.array([], pa.string())], [pa.array([], pa.large_string())]
-    for batch in corpus:
-        some = batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
-        ids.append(some["doc_id"])
-        texts.append(
-            pa.array(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()), pa.large_string())
-        )
+    for some, read in document_texts(corpus, needed):
+        ids.append(some)
+        texts.append(pa.array(read, pa.large_string()))
     order = pc.sort_indices(pa.concat_arrays(ids))
-    read = pa.concat_arrays(texts).take(order)
-    _, first, code = np.unique(np.asarray(read.dictionary_encode().indices), return_index=True, return_inverse=True)
-    return TrainingTexts(Numbering(pa.concat_arrays(ids).take(order), "documents"), first[code].astype(np.int64), read)
+    ordered = pa.concat_arrays(texts).take(order)
+    _, first, code = np.unique(np.asarray(ordered.dictionary_encode().indices), return_index=True, return_inverse=True)
+    numbering = Numbering(pa.concat_arrays(ids).take(order), "documents")
+    return TrainingTexts(numbering, first[code].astype(np.int64), ordered)
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class ReaderLearner(Learner[Rows]):
         rng: Callable[..., np.random.Generator],
     ) -> None:
         batches = QuestionBatches(len(instances.questions), params.batch_size, partial(rng, "reader_epoch"))
-        super().__init__(reader, batches, params.descent(), params.epochs * batches.an_epoch, rng)
+        super().__init__(reader, batches, params.descent(params.learning_rate), params.epochs * batches.an_epoch, rng)
         self.reader, self.instances, self.params = reader, instances, params
         self.room = reader.tokenizer.room(instances.questions)
         self.is_cds = params.objective == "cds"

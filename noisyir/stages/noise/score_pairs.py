@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
@@ -75,13 +74,10 @@ def _needed(job: Job[Detector], pairs: pa.Table, negatives: pa.Table) -> pa.Arra
 
 def _texts(job: Job[Detector], documents: "TokenisedDocuments") -> list[str]:
     """Title and text of the documents, in their order, which is the corpus's."""
-    from noisyir.models.tokens import passage_text
+    from noisyir.training.examples import document_texts
 
-    read: list[str] = []
-    for batch in job.batches("corpus"):
-        some = batch.filter(pc.is_in(batch["doc_id"], value_set=documents.numbering.ids))
-        read += map(passage_text, some["title"].to_pylist(), some["text"].to_pylist())
-    return read
+    read = document_texts(job.batches("corpus"), documents.numbering.ids)
+    return [text for _, texts in read for text in texts]
 
 
 def _scores_table(ids: pa.Table, epoch: int, scored: Scored, documents: "TokenisedDocuments") -> pa.Table:
