@@ -10,9 +10,7 @@ Each model has one epoch of plain training behind it before the first that is ti
 import argparse
 import copy
 import statistics
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -23,8 +21,8 @@ from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import locate_weights
 from noisyir.noise.npc_objective import NoisyPairCorrection
 from noisyir.noise.settings import NpcParams, TrainNpcParams
+from noisyir.training.bi_encoder import BiEncoderLearner
 from noisyir.training.objective import Contrastive
-from noisyir.training.run import Surroundings, TrainingRun
 
 
 def main() -> None:
@@ -37,17 +35,20 @@ def main() -> None:
     )
     start = initial_bi_encoder(locate_weights("minilm"), InitModelParams())
     pairs = tokenised(start, read_pairs(asked.squad))
-    around = Surroundings(_rng, Path(tempfile.mkdtemp()), 3600.0, lambda *_: None, lambda *_: None)
     plain, corrected = copy.deepcopy(start), copy.deepcopy(start)
-    runs = {
-        "dpr": TrainingRun(plain, pairs, None, params, Contrastive(), around),
-        "npc": TrainingRun(corrected, pairs, None, params, NoisyPairCorrection(corrected, pairs, params, _rng), around),
+    objectives = {
+        "dpr": (plain, Contrastive()),
+        "npc": (corrected, NoisyPairCorrection(corrected, pairs, params, _rng)),
     }
-    for run in runs.values():
-        _epoch(run)
+    learners = {
+        name: BiEncoderLearner(encoder, pairs, None, params, objective, _rng)
+        for name, (encoder, objective) in objectives.items()
+    }
+    for learner in learners.values():
+        _epoch(learner)
     ratios = []
     for turn in range(asked.turns):
-        seconds = {name: _epoch(run) for name, run in runs.items()}
+        seconds = {name: _epoch(learner) for name, learner in learners.items()}
         ratios.append(seconds["npc"] / seconds["dpr"])
         print(f"turn {turn + 1}: dpr {seconds['dpr']:.2f} s, npc {seconds['npc']:.2f} s, {ratios[-1]:.2f}x", flush=True)
     print(f"\n{len(pairs):,} pairs, {torch.get_num_threads()} threads")
@@ -58,12 +59,12 @@ def _rng(*purpose: object) -> np.random.Generator:
     return np.random.default_rng(list(map(ord, "/".join(map(str, purpose)))))
 
 
-def _epoch(run: TrainingRun) -> float:
+def _epoch(learner: BiEncoderLearner) -> float:
     began = time.perf_counter()
-    run.start_epoch()
-    for batch in run.batches_left():
-        run.step(batch)
-    run.end_epoch()
+    learner.start_epoch()
+    for _ in range(learner.batches.an_epoch):
+        learner.step()
+    learner.end_epoch()
     return time.perf_counter() - began
 
 

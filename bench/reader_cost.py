@@ -9,10 +9,8 @@ contrast and cost the same; --several leaves them out.
 
 import argparse
 import statistics
-import tempfile
 import time
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +23,6 @@ from noisyir.models.weights import locate_weights
 from noisyir.reading.matching import places
 from noisyir.training.instances import Instances, training_instances
 from noisyir.training.reader import ReaderLearner
-from noisyir.training.run import Surroundings
 from noisyir.training.settings import TrainReaderParams
 
 _PASSAGES, _CONFUSING = 20, 5
@@ -49,8 +46,7 @@ def main() -> None:
     for name, params in methods.items():
         reader, _ = initial_reader(locate_weights("minilm"), InitReaderParams(layers=asked.layers, max_len=256), seed=0)
         instances = read_instances(asked, reader.tokenizer)
-        around = Surroundings(_rng, Path(tempfile.mkdtemp()), 3600.0, lambda *_: None, lambda *_: None)
-        learners[name] = ReaderLearner(reader, instances, params, around)
+        learners[name] = ReaderLearner(reader, instances, params, _rng)
     for learner in learners.values():
         learner.step()
     ratios, total = [], dict.fromkeys(learners, 0.0)

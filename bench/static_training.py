@@ -32,8 +32,9 @@ from noisyir.models.settings import InitModelParams
 from noisyir.models.tokens import passage_text
 from noisyir.models.weights import locate_weights
 from noisyir.training.batches import Ragged, TrainingPairs
+from noisyir.training.bi_encoder import train
 from noisyir.training.objective import Contrastive
-from noisyir.training.run import Surroundings, train
+from noisyir.training.run import TrainingContext
 from noisyir.training.settings import TrainDprParams
 
 Texts = list[tuple[str, str]]
@@ -89,11 +90,11 @@ def ours(folder: Path, texts: Texts, params: TrainDprParams) -> dict[str, float]
     pairs = tokenised(encoder, texts)
     ready = time.perf_counter()
     with tempfile.TemporaryDirectory() as work:
-        around = Surroundings(
+        context = TrainingContext(
             rng=lambda *purpose: np.random.default_rng(list(map(ord, "/".join(map(str, purpose))))),
             work=Path(work), checkpoint_seconds=60.0, progress=lambda *_: None, metric=lambda *_: None,
         )  # fmt: skip
-        train(encoder, pairs, None, params, Contrastive(), around)
+        train(encoder, pairs, None, params, Contrastive(), context)
     ended = time.perf_counter()
     steps = len(texts) * params.epochs
     return {"noisyir": steps / (ended - began), "noisyir steps only": steps / (ended - ready)}

@@ -8,8 +8,9 @@ import numpy as np
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Rows, TrainingPairs
+from noisyir.training.bi_encoder import train
 from noisyir.training.objective import Contrastive
-from noisyir.training.run import Surroundings, train
+from noisyir.training.run import TrainingContext
 from noisyir.training.settings import TrainDprParams
 
 
@@ -22,7 +23,7 @@ class Scorer:
 
 
 def cross_fitted(
-    start: BiEncoder, pairs: TrainingPairs, folds: int, params: TrainDprParams, around: Surroundings
+    start: BiEncoder, pairs: TrainingPairs, folds: int, params: TrainDprParams, context: TrainingContext
 ) -> Iterator[Scorer]:
     """Train a copy of `start` on all folds but one, for each fold in turn.
 
@@ -37,12 +38,12 @@ def cross_fitted(
             "model (--model of noisyir audit), or set folds: 0 of the detectors"
         )
     fold = np.arange(texts) % folds
-    fold_of_pair = around.rng("folds").permutation(fold)[pairs.text[pairs.query]]
+    fold_of_pair = context.rng("folds").permutation(fold)[pairs.text[pairs.query]]
     for number in range(folds):
         rows = np.flatnonzero(fold_of_pair != number)
         rest = replace(pairs, query=pairs.query[rows], passage=pairs.passage[rows])
-        work = around.work / f"fold{number}"
+        work = context.work / f"fold{number}"
         work.mkdir(parents=True, exist_ok=True)
         encoder = copy.deepcopy(start)
-        train(encoder, rest, None, params, Contrastive(), replace(around, work=work))
+        train(encoder, rest, None, params, Contrastive(), replace(context, work=work))
         yield Scorer(encoder, np.flatnonzero(fold_of_pair == number))

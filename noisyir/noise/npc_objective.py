@@ -4,9 +4,8 @@ Warm-up epochs on all pairs alike; then a teacher is split off, and before each 
 fitted by a mixture, and the pairs flagged.  Flagged pairs keep the consistency loss alone.
 """
 
-import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -14,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noisyir.losses.dpr import pair_nll
-from noisyir.losses.npc import move_average, npc_loss
+from noisyir.losses.npc import npc_loss
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.noise.combine import Scores
 from noisyir.noise.detection import detect
@@ -22,8 +21,10 @@ from noisyir.noise.in_batch import InBatch, score_in_batch
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.noise.synthetic import passages_of_others
 from noisyir.training.batches import Batch, TrainingPairs
+from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.distributed import world
 from noisyir.training.objective import Objective, on_device
+from noisyir.training.teacher import follow, teacher_of
 from noisyir.training.validation import embed_all
 
 
@@ -36,6 +37,9 @@ class Detected:
     null_score: Float[np.ndarray, " pair"]
     p_clean: Float[np.ndarray, " pair"]
     is_clean: Bool[np.ndarray, " pair"]
+
+
+_FOUND = [field.name for field in fields(Detected) if field.name != "epoch"]
 
 
 class NoisyPairCorrection(Objective):
@@ -64,7 +68,7 @@ class NoisyPairCorrection(Objective):
             return {}
         first = epoch == npc.warmup_epochs
         if first:
-            self.teacher = _frozen_copy(self.encoder)
+            self.teacher = teacher_of(self.encoder)
         if npc.detect == "each_epoch" or (first and npc.detect == "once"):
             return self._detect(epoch)
         return {}
@@ -105,43 +109,34 @@ class NoisyPairCorrection(Objective):
     def after_step(self) -> None:
         """Let the teacher follow."""
         if self.teacher is not None:
-            for slow, fast in zip(self.teacher.parameters(), self.encoder.parameters(), strict=True):
-                move_average(slow, fast, self.params.npc.teacher_decay)
+            follow(self.teacher, self.encoder, self.params.npc.teacher_decay)
 
-    @torch.no_grad()
     def finish(self) -> None:
         """Keep the teacher's weights where they were asked for."""
         if self.params.npc.final == "teacher" and self.teacher is not None:
-            for weight, slow in zip(self.encoder.parameters(), self.teacher.parameters(), strict=True):
-                weight.copy_(slow)
+            load_weights(self.encoder, dict(self.teacher.named_parameters()))
 
     # Resuming -----------------------------------------------------------------------------------------------
 
-    def state(self) -> Mapping[str, Tensor]:
+    def state(self) -> Tensors:
         """The teacher, the present flags, and the detections so far."""
         if self.teacher is None:
             return {}
-        tensors: dict[str, Tensor] = {f"teacher.{name}": weight for name, weight in self.teacher.named_parameters()}
-        for found in self.history:
-            for name in ("score", "null_score", "p_clean", "is_clean"):
-                tensors[f"detected.{found.epoch}.{name}"] = torch.from_numpy(getattr(found, name))
-        return tensors | {"is_clean": self._is_clean}
+        detected = {
+            f"{found.epoch}.{name}": torch.from_numpy(getattr(found, name)) for found in self.history for name in _FOUND
+        }
+        teacher = dict(self.teacher.named_parameters())
+        return {"teacher": teacher, "flags": {"is_clean": self._is_clean}, "detected": detected}
 
-    @torch.no_grad()
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
-        if "is_clean" not in state:
+    def load(self, tensors: Tensors, done: int) -> None:
+        """Continue from a checkpoint with what `state` returned."""
+        if "teacher" not in tensors:
             return
-        self._is_clean = state["is_clean"]
-        self.teacher = _frozen_copy(self.encoder)
-        for name, weight in self.teacher.named_parameters():
-            weight.copy_(state[f"teacher.{name}"])
-        epochs = sorted({int(name.split(".")[1]) for name in state if name.startswith("detected.")})
-        columns = ("score", "null_score", "p_clean", "is_clean")
+        self._is_clean = tensors["flags"]["is_clean"]
+        self.teacher = teacher_of(self.encoder)
+        load_weights(self.teacher, tensors["teacher"])
+        detected = tensors.get("detected", {})
         self.history = [
-            Detected(epoch, **{name: state[f"detected.{epoch}.{name}"].numpy() for name in columns}) for epoch in epochs
+            Detected(epoch, **{name: detected[f"{epoch}.{name}"].numpy() for name in _FOUND})
+            for epoch in sorted({int(name.split(".")[0]) for name in detected})
         ]
-
-
-def _frozen_copy(encoder: BiEncoder) -> BiEncoder:
-    return copy.deepcopy(encoder).eval().requires_grad_(False)

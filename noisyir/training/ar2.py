@@ -4,9 +4,9 @@ Either stands still while the other learns: the retriever takes no part in the r
 the ranker judges in evaluation mode, without a gradient.  Optimisers and schedules go on from round to round.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,19 +16,17 @@ from torch import Tensor
 from noisyir.errors import ConfigError
 from noisyir.losses.ar2 import RetrieverLoss, retriever_loss
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.compiling import keep_fewer_activations
 from noisyir.models.ranker import Ranker
 from noisyir.models.tokens import Side, Tokens, token_batches
 from noisyir.training.batches import Batch, Rows
 from noisyir.training.checkpoint import Checkpoint
 from noisyir.training.corrected_ranker import CorrectedRankerLearner
 from noisyir.training.distributed import world
-from noisyir.training.gradients import backward, cached_backward, chunks_for
+from noisyir.training.gradients import BatchGradient
+from noisyir.training.learner import Learner
 from noisyir.training.lists import ListBatch, ListBatches, Lists
-from noisyir.training.optimisers import optimiser_for
-from noisyir.training.phases import Learner, Phases
 from noisyir.training.ranker import RankerLearner, list_scores
-from noisyir.training.run import Point, Surroundings
+from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainAr2Params
 from noisyir.training.throughput import encoding, judging
 from noisyir.training.validation import Held, dev_mrr
@@ -52,20 +50,20 @@ class RetrieverLearner(Learner[ListBatch]):
     name = "retriever"
 
     def __init__(
-        self, encoder: BiEncoder, ranker: Ranker, material: Material, params: TrainAr2Params, around: Surroundings
+        self,
+        encoder: BiEncoder,
+        ranker: Ranker,
+        material: Material,
+        params: TrainAr2Params,
+        rng: Callable[..., np.random.Generator],
     ) -> None:
-        settings = params.descent(params.retriever_learning_rate)
-        batches = ListBatches(
-            material.lists, params.n, params.retriever_batch_size, partial(around.rng, "retriever_epoch")
-        )
+        batches = ListBatches(material.lists, params.n, params.retriever_batch_size, partial(rng, "retriever_epoch"))
         steps = params.rounds * params.retriever_steps
-        super().__init__(encoder, optimiser_for(encoder, settings), batches, settings, steps, around)
+        super().__init__(encoder, batches, params.descent(params.retriever_learning_rate), steps, rng)
         self.encoder, self.ranker, self.material, self.params = encoder, ranker, material, params
         self._encoding, self._judging = encoding(encoder), judging(ranker)
-        if params.gradient_checkpointing:
-            keep_fewer_activations(encoder.transformers)
-        texts, bf16 = params.retriever_batch_size * (2 + params.n), params.precision == "bf16"
-        self.chunks = chunks_for(encoder, material.passages, params.chunk_size, texts, bf16=bf16)
+        texts = params.retriever_batch_size * (2 + params.n)
+        self.gradient = BatchGradient(encoder, material.passages, params, texts)
 
     def descend(self, batch: ListBatch, seed: int) -> dict[str, float]:
         """The loss and its two parts.  Each distinct passage is encoded once, whoever's lists it is in."""
@@ -87,18 +85,9 @@ class RetrieverLearner(Learner[ListBatch]):
             found.append(retriever_loss(scores, judged, adv_lambda=weight, variant=variant, is_clean=is_clean))
             return found[-1].total
 
-        self.encoder.train()
         texts = self._texts(batch.queries, distinct, columns)
         self.work += self._encoding(texts.queries, texts.passages)
-        bf16 = self.params.precision == "bf16"
-
-        def descend(chunk_size: int | None) -> None:
-            if chunk_size is not None:
-                cached_backward(self.encoder, texts, loss, seed=seed, bf16=bf16, chunk_size=chunk_size)
-            else:
-                backward(self.encoder, texts, loss, seed=seed, bf16=bf16, embed=_embedded)
-
-        self.chunks.attempt(descend, partial(self.encoder.zero_grad, set_to_none=True))
+        self.gradient.compute(texts, loss, seed, _embedded)
         names = ("retriever_loss", "adversarial", "distillation")
         return {name: float(value.detach()) for name, value in zip(names, found[-1], strict=True)}
 
@@ -108,6 +97,11 @@ class RetrieverLearner(Learner[ListBatch]):
         ignored[np.arange(len(queries))[:, None], columns] = False
         read = self.material.queries.take(queries), self.material.passages.take(distinct)
         return Batch(queries, *read, columns[:, 0], ignored)
+
+    def finish(self) -> dict[str, float]:
+        """Rank the dev queries, if there are any."""
+        held = self.material.held
+        return {} if held is None else {"dev_mrr@10": dev_mrr(self.encoder, held)}
 
 
 def _embedded(
@@ -130,7 +124,7 @@ def train_round(
     ranker: Ranker,
     material: Material,
     params: TrainAr2Params,
-    around: Surroundings,
+    context: TrainingContext,
     earlier: Checkpoint | None,
 ) -> tuple[list[Point], Checkpoint]:
     """Train both models in place; returns the learning curves, and what the next round's `earlier` is.
@@ -138,28 +132,20 @@ def train_round(
     earlier: None in the first round.  ConfigError when all rounds are over; DataError when a loss is no longer finite.
     """
     of_ranker = (CorrectedRankerLearner if params.flagged == "soft" else RankerLearner)(
-        ranker, material.lists, params, around,
+        ranker, material.lists, params, context.rng,
         batch_size=params.ranker_batch_size, learning_rate=params.ranker_learning_rate,
         steps=params.rounds * params.ranker_steps,
     )  # fmt: skip
-    of_retriever = RetrieverLearner(encoder, ranker, material, params, around)
-    steps = {of_ranker: params.ranker_steps, of_retriever: params.retriever_steps}
-    if earlier is not None:
-        for learner, count in steps.items():
-            _go_on(learner, earlier, count, params.rounds)
-    phases = Phases([(learner, learner.done + count) for learner, count in steps.items()], around)
-    phases.run()
-    if material.held is not None:
-        phases.point("dev_mrr@10", of_retriever, dev_mrr(encoder, material.held))
-    tensors = {name: state for learner in steps for name, state in learner.optimiser_state().items()}
-    return phases.curves, Checkpoint(tensors, {learner.name: learner.done for learner in steps})
-
-
-def _go_on(learner: Learner[Any], earlier: Checkpoint, count: int, rounds: int) -> None:
-    """Take up the optimiser and the schedule where the round before left them, for `count` steps more."""
-    learner.load(earlier.tensors, earlier.progress[learner.name])
-    if learner.done + count > learner.steps:
-        raise ConfigError(
-            f"the {learner.name} has taken {learner.done} of the {learner.steps} steps that ar2.rounds={rounds} "
-            "allows: raise it"
-        )
+    learners = of_ranker, RetrieverLearner(encoder, ranker, material, params, context.rng)
+    for learner in learners:
+        if earlier is not None:
+            learner.load(earlier.tensors, earlier.progress[learner.name])
+        learner.until = learner.done + learner.steps // params.rounds
+        if learner.until > learner.steps:
+            raise ConfigError(
+                f"the {learner.name} has taken {learner.done} of the {learner.steps} steps that "
+                f"ar2.rounds={params.rounds} allows: raise it"
+            )
+    curves = TrainingRun(learners, context).run()
+    tensors = {name: state for learner in learners for name, state in learner.optimiser_state().items()}
+    return curves, Checkpoint(tensors, {learner.name: learner.done for learner in learners})

@@ -1,9 +1,9 @@
 """Training pairs as arrays, and the batches of an epoch: which pairs together, with which negatives and masks."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Sized
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from noisyir.models.tokens import Tokens, take_ragged
 
 Rows = npt.NDArray[np.int64]
+B = TypeVar("B", bound=Sized)
 Pool = Literal["batch", "own"]
 """What competes with a query's positive: all columns of the batch, or those of its own pair alone."""
 
@@ -32,6 +33,12 @@ class Ragged:
         """For the things at `rows`: (which of them, value), one entry a value."""
         offsets, places = take_ragged(self.offsets, rows)
         return np.repeat(np.arange(len(rows)), np.diff(offsets)), self.values[places]
+
+    def shuffled(self, rows: Rows, rng: np.random.Generator) -> tuple[Rows, Rows, Rows]:
+        """For the things at `rows`: (which of them, place, value) of every value, in an order drawn for each thing."""
+        thing, value = self.take(rows)
+        order = np.lexsort((rng.random(len(thing)), thing))
+        return thing, np.arange(len(thing)) - np.searchsorted(thing, thing), value[order]
 
 
 @dataclass(frozen=True)
@@ -74,38 +81,58 @@ class Batch:
         return len(self.queries)
 
 
-@dataclass(frozen=True)
-class Epoch:
-    """One pass over the pairs in an order, and with negatives, that `rng` alone decides.
+class Batches(Generic[B]):
+    """Batches without end, by their number from 0: epochs of `size` things, in an order that `rng` decides.
 
-    Every pair is in one batch: there are ceil(pairs / batch_size) of them and their sizes differ by at most one.
+    rng: a generator for an epoch.  Each thing is in one of the `an_epoch` batches of an epoch: ceil(size / batch_size),
+    whose sizes differ by at most one.
     """
 
-    pairs: TrainingPairs
-    batch_size: int
-    hard_negatives: int
-    rng: np.random.Generator
-    pool: Pool = "batch"
+    def __init__(self, size: int, batch_size: int, rng: Callable[[int], np.random.Generator]) -> None:
+        self.size, self.rng = size, rng
+        self.an_epoch = math.ceil(size / batch_size)
+        self._epoch, self._rows, self._drawn = -1, list[Rows](), np.empty((0, 0), np.int64)
 
-    def __len__(self) -> int:
-        return batch_count(len(self.pairs), self.batch_size)
+    def __getitem__(self, number: int) -> B:
+        """Batch `number`; an epoch is drawn whole, so that any of its batches can come first."""
+        epoch, place = divmod(number, self.an_epoch)
+        if epoch != self._epoch:
+            rng = self.rng(epoch)
+            self._rows = np.array_split(rng.permutation(self.size), self.an_epoch)
+            self._drawn, self._epoch = self.draw(rng), epoch
+        rows = self._rows[place]
+        return self.batch(rows, self._drawn[rows])
 
-    @cached_property
-    def _plan(self) -> tuple[list[Rows], Rows]:
-        """Pair numbers by batch, and the (pair, n) negatives: drawn whole, so that any batch can come first."""
-        order = self.rng.permutation(len(self.pairs))
-        return np.array_split(order, len(self)), draw_negatives(self.pairs, self.hard_negatives, self.rng)
+    def draw(self, rng: np.random.Generator) -> Rows:
+        """(thing, n) numbers that are drawn anew each epoch; none, unless a kind of batches needs them."""
+        return np.empty((self.size, 0), np.int64)
 
-    def batches(self, start: int = 0) -> Iterator[Batch]:
-        """The batches from number `start` on."""
-        chosen, negatives = self._plan
-        for rows in chosen[start:]:
-            yield assemble(self.pairs, rows, negatives[rows], self.pool)
+    def batch(self, rows: Rows, drawn: Rows) -> B:
+        """The batch of the things at `rows`, for which `drawn` was drawn."""
+        raise NotImplementedError
 
 
-def batch_count(pairs: int, batch_size: int) -> int:
-    """Batches of one epoch."""
-    return -(-pairs // batch_size)
+class PairBatches(Batches[Batch]):
+    """Batches of training pairs; with each pair `hard_negatives` of its query's are drawn."""
+
+    def __init__(
+        self,
+        pairs: TrainingPairs,
+        batch_size: int,
+        hard_negatives: int,
+        rng: Callable[[int], np.random.Generator],
+        pool: Pool = "batch",
+    ) -> None:
+        super().__init__(len(pairs), batch_size, rng)
+        self.pairs, self.hard_negatives, self.pool = pairs, hard_negatives, pool
+
+    def draw(self, rng: np.random.Generator) -> Rows:
+        """The (pair, n) hard negatives."""
+        return draw_negatives(self.pairs, self.hard_negatives, rng)
+
+    def batch(self, rows: Rows, drawn: Rows) -> Batch:
+        """The pairs at `rows` with their negatives."""
+        return assemble(self.pairs, rows, drawn, self.pool)
 
 
 def assemble(pairs: TrainingPairs, rows: Rows, negatives: Rows, pool: Pool = "batch") -> Batch:
@@ -151,10 +178,7 @@ def draw_negatives(pairs: TrainingPairs, count: int, rng: np.random.Generator) -
     """
     named = np.union1d(pairs.passage, pairs.negatives.values)
     drawn = named[rng.integers(len(named), size=(len(pairs), count))]
-    pair, passage = pairs.negatives.take(pairs.query)
-    shuffled = np.lexsort((rng.random(len(pair)), pair))
-    starts = np.searchsorted(pair, pair)  # `pair` ascends: where each pair's list begins
-    place = np.arange(len(pair)) - starts
+    pair, place, passage = pairs.negatives.shuffled(pairs.query, rng)
     kept = place < count
-    drawn[pair[kept], place[kept]] = passage[shuffled][kept]
+    drawn[pair[kept], place[kept]] = passage[kept]
     return drawn

@@ -8,20 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from noisyir.errors import StoreError
 
 _FILE = "checkpoint.safetensors"
 
+Tensors = Mapping[str, Mapping[str, Tensor]]
+"""Tensors by group, as a model or its optimiser, and name."""
+
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """tensors: by group (`model`, `optimiser`, `best`) and name; progress: what JSON can hold."""
+    """The state of a run; progress: what JSON can hold."""
 
-    tensors: Mapping[str, Mapping[str, Tensor]]
+    tensors: Tensors
     progress: Mapping[str, Any]
 
 
@@ -53,3 +57,10 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
             return Checkpoint(tensors, json.loads(file.metadata()["progress"]))
     except (SafetensorError, ValueError, KeyError, struct.error) as error:
         raise StoreError(f"damaged checkpoint {path}: {error}. Delete it and run again") from error
+
+
+@torch.no_grad()
+def load_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
+    """Give the model the saved value of every parameter; those that two towers share are one."""
+    for name, weight in model.named_parameters():
+        weight.copy_(saved[name])

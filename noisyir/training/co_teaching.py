@@ -8,8 +8,7 @@ noise on the second's weights.  The loop's model is the one that is kept.
 
 import copy
 import math
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -19,9 +18,9 @@ from torch import Tensor
 from noisyir.errors import DataError
 from noisyir.losses.dpr import pair_nll
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.compiling import keep_fewer_activations
-from noisyir.training.batches import Batch, TrainingPairs, batch_count
-from noisyir.training.gradients import backward, cached_backward, chunks_for
+from noisyir.training.batches import Batch, TrainingPairs
+from noisyir.training.checkpoint import Tensors, load_weights
+from noisyir.training.gradients import BatchGradient
 from noisyir.training.objective import Objective, on_device
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.settings import TrainCoTeachingParams
@@ -59,12 +58,10 @@ class CoTeaching(Objective):
     ) -> None:
         self.params, self.rng, self.noise_rate = params, rng, noise_rate
         self.peer = perturbed(encoder, params.co_teaching.perturbation, rng("peer")).train()
-        if params.gradient_checkpointing:
-            keep_fewer_activations(self.peer.transformers)
         self.optimiser = optimiser_for(self.peer, params)
-        texts, bf16 = params.batch_size * (2 + params.hard_negatives), params.precision == "bf16"
-        self.chunks = chunks_for(self.peer, pairs.passages, params.chunk_size, texts, bf16=bf16)
-        self.steps_an_epoch = batch_count(len(pairs), params.batch_size)
+        texts = params.batch_size * (2 + params.hard_negatives)
+        self.gradient = BatchGradient(self.peer, pairs.passages, params, texts)
+        self.steps_an_epoch = math.ceil(len(pairs) / params.batch_size)
         self.step = 0
 
     @property
@@ -90,14 +87,9 @@ class CoTeaching(Objective):
             seen.append(own.detach())
             return taught(own, losses, self.share)
 
-        def descend(chunk_size: int | None) -> float:
-            step = partial(cached_backward, chunk_size=chunk_size) if chunk_size else backward
-            return step(self.peer, batch, loss, seed=seed, bf16=params.precision == "bf16")
-
-        undo = partial(self.peer.zero_grad, set_to_none=True)
-        undo()  # of a step that the other model takes again, having found too little memory
+        self.gradient.drop()  # of a step that the other model takes again, having found too little memory
         seed = int(self.rng("peer_dropout", self.step).integers(2**63))
-        value = self.chunks.attempt(descend, undo)
+        value = self.gradient.compute(batch, loss, seed)
         if not math.isfinite(value):
             raise DataError(f"co-teaching diverged: the second model's loss is {value} at step {self.step}; "
                             "lower train.learning_rate")  # fmt: skip
@@ -110,20 +102,15 @@ class CoTeaching(Objective):
 
     # Resuming -----------------------------------------------------------------------------------------------
 
-    def state(self) -> Mapping[str, Tensor]:
-        """The peer, its optimiser, and the steps taken."""
-        tensors: dict[str, Tensor] = {f"peer.{name}": weight for name, weight in self.peer.named_parameters()}
-        tensors |= {f"optimiser.{name}": value for name, value in self.optimiser.state().items()}
-        return tensors | {"step": torch.tensor(self.step)}
+    def state(self) -> Tensors:
+        """The peer and its optimiser."""
+        return {"peer": dict(self.peer.named_parameters()), "peer_optimiser": self.optimiser.state()}
 
-    @torch.no_grad()
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
-        for name, weight in self.peer.named_parameters():
-            weight.copy_(state[f"peer.{name}"])
-        prefix = "optimiser."
-        self.optimiser.load({name.removeprefix(prefix): state[name] for name in state if name.startswith(prefix)})
-        self.step = int(state["step"])
+    def load(self, tensors: Tensors, done: int) -> None:
+        """Continue after `done` steps from a checkpoint with what `state` returned."""
+        load_weights(self.peer, tensors["peer"])
+        self.optimiser.load(tensors["peer_optimiser"])
+        self.step = done
 
 
 @torch.no_grad()

@@ -4,18 +4,18 @@ The teacher, a moving average of the ranker's weights, ranks every list; the ran
 the right passage only where nobody doubts it.
 """
 
-import copy
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from noisyir.losses.npc import move_average, npc_loss
+from noisyir.losses.npc import npc_loss
+from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.lists import ListBatch
 from noisyir.training.ranker import RankerLearner, list_scores
 from noisyir.training.settings import TrainAr2Params
+from noisyir.training.teacher import follow, teacher_of
 
 _TEACHER = "ranker_teacher"
 
@@ -30,7 +30,7 @@ class CorrectedRankerLearner(RankerLearner):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.teacher = copy.deepcopy(self.ranker).eval().requires_grad_(False)
+        self.teacher = teacher_of(self.ranker)
 
     def losses(self, scores: Float[Tensor, "list passage"], batch: ListBatch) -> Float[Tensor, " list"]:
         """Eq. 9 with a list for the batch's passages."""
@@ -41,20 +41,15 @@ class CorrectedRankerLearner(RankerLearner):
         is_clean = torch.from_numpy(self.lists.is_clean(batch)).to(scores.device)
         return npc_loss(scores, taught, positive, ignored, is_clean, weight=1.0, direction="teacher_student")
 
-    def step(self) -> dict[str, float]:
-        """Descend once, and let the teacher follow."""
-        measured = super().step()
-        for slow, fast in zip(self.teacher.parameters(), self.ranker.parameters(), strict=True):
-            move_average(slow, fast, self.params.teacher_decay)
-        return measured
+    def after_step(self) -> None:
+        """Let the teacher follow."""
+        follow(self.teacher, self.ranker, self.params.teacher_decay)
 
-    def optimiser_state(self) -> dict[str, Mapping[str, Tensor]]:
+    def optimiser_state(self) -> Tensors:
         """The optimiser and the teacher: what the next round goes on with."""
         return {**super().optimiser_state(), _TEACHER: dict(self.teacher.named_parameters())}
 
-    @torch.no_grad()
-    def load(self, tensors: Mapping[str, Mapping[str, Tensor]], done: int) -> None:
+    def load(self, tensors: Tensors, done: int) -> None:
         """As a plain ranker, with the teacher."""
         super().load(tensors, done)
-        for name, weight in self.teacher.named_parameters():
-            weight.copy_(tensors[_TEACHER][name])
+        load_weights(self.teacher, tensors[_TEACHER])

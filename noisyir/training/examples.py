@@ -3,7 +3,7 @@
 Only texts that pairs, negatives or dev queries name are read.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -38,20 +38,26 @@ class Numbering:
 
 
 @dataclass(frozen=True)
-class Documents:
-    """The tokenised documents that training needs, in the corpus's order.
+class TrainingDocuments:
+    """The documents that training needs.
 
     same: for each row the first one of the same title and text; to training they are one passage.
     """
 
     numbering: Numbering
-    tokens: Tokens
     same: Rows
 
     def passages(self, ids: pa.ChunkedArray | pa.Array) -> Rows:
         """The row that stands for each document in training.  DataError as `Numbering.rows`."""
         rows: Rows = self.same[self.numbering.rows(ids)]
         return rows
+
+
+@dataclass(frozen=True)
+class TokenisedDocuments(TrainingDocuments):
+    """As a bi-encoder reads them, in the corpus's order."""
+
+    tokens: Tokens
 
 
 def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.Table]:
@@ -86,24 +92,31 @@ def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.rand
     return kept.select(["query_id", "doc_id"]).append_column("text", texts)
 
 
-def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed: pa.Array | None) -> Documents:
+def document_texts(
+    corpus: Iterable[pa.RecordBatch], needed: pa.Array | None
+) -> Iterator[tuple[pa.StringArray, list[str]]]:
+    """Ids, and titles with texts, of the documents in `needed` (None: all), batch by batch of the corpus."""
+    for batch in corpus:
+        some = batch if needed is None else batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
+        yield some["doc_id"], list(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()))
+
+
+def read_documents(encoder: BiEncoder, corpus: Iterable[pa.RecordBatch], needed: pa.Array | None) -> TokenisedDocuments:
     """Tokenise the documents whose ids are in `needed` (None: all), streaming the corpus."""
     ids, tokens = [], encoder.tokenize([], "passage")
     same: list[int] = []
     first: dict[bytes, int] = {}
-    for batch in corpus:
-        some = batch if needed is None else batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
-        texts = list(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()))
+    for some, texts in document_texts(corpus, needed):
         tokens += encoder.tokenize(texts, "passage")
         for text in texts:
             same.append(first.setdefault(sha256(text.encode()).digest(), len(same)))
-        ids.append(some["doc_id"])
+        ids.append(some)
     numbering = Numbering(pa.chunked_array(ids, pa.string()).combine_chunks(), "documents")
-    return Documents(numbering, tokens, np.array(same, np.int64))
+    return TokenisedDocuments(numbering, np.array(same, np.int64), tokens)
 
 
 def training_pairs(
-    encoder: BiEncoder, pairs: pa.Table, queries: pa.Table, documents: Documents, negatives: pa.Table
+    encoder: BiEncoder, pairs: pa.Table, queries: pa.Table, documents: TokenisedDocuments, negatives: pa.Table
 ) -> TrainingPairs:
     """Number the pairs, and gather for each query text what the pairs know to be right for it."""
     numbering = Numbering(queries["query_id"].combine_chunks(), "queries")
@@ -124,7 +137,7 @@ def training_pairs(
 
 
 def held_out(
-    encoder: BiEncoder, relevance: pa.Table, documents: Documents, at_most: int, rng: np.random.Generator
+    encoder: BiEncoder, relevance: pa.Table, documents: TokenisedDocuments, at_most: int, rng: np.random.Generator
 ) -> Held | None:
     """Dev queries over a pool of `at_most` documents, more if more are relevant; None when there are no queries."""
     if not relevance.num_rows:

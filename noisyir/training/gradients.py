@@ -2,22 +2,63 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from noisyir.models.at_once import AtOnce, Auto
+from noisyir.models.at_once import AtOnce
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.compiling import keep_fewer_activations
 from noisyir.models.tokens import SIDES, Side, Tokens
 from noisyir.training.batches import Batch, Rows
 from noisyir.training.distributed import Division, world
+from noisyir.training.settings import TrainAr2Params, TrainDprParams
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """(query vectors, passage vectors) -> the batch's loss, a scalar."""
 
 Embed = Callable[[BiEncoder, Tokens, Tokens], tuple[Tensor, Tensor]]
 """(encoder, queries, passages) -> their vectors, as `BiEncoder.embed_both`."""
+
+
+class BatchGradient:
+    """Takes the gradient of one bi-encoder's batches in the memory that there is.
+
+    texts: of one step.  `params.chunk_size` of them pass through a tower at once, or, with auto, as many of the longest
+    as fit.  A static tower keeps next to nothing, and takes all.
+    """
+
+    def __init__(
+        self, encoder: BiEncoder, passages: Tokens, params: TrainDprParams | TrainAr2Params, texts: int
+    ) -> None:
+        self.encoder, self.bf16 = encoder, params.precision == "bf16"
+        if params.gradient_checkpointing:
+            keep_fewer_activations(encoder.transformers)
+        self.chunks = AtOnce(params.chunk_size, texts, again=world().alone)
+        if encoder.transformers and len(passages):
+            self.chunks.fit(encoder, partial(self._probe, passages.take(np.array([passages.lengths.argmax()]))))
+
+    def compute(self, batch: Batch, loss: Loss, seed: int, embed: Embed = BiEncoder.embed_both) -> float:
+        """Leave the gradient of the batch's loss in the weights and return the loss.  Dropout follows from `seed`."""
+
+        def step(chunk_size: int | None) -> float:
+            if chunk_size is None:
+                return backward(self.encoder, batch, loss, seed=seed, bf16=self.bf16, embed=embed)
+            return cached_backward(self.encoder, batch, loss, seed=seed, bf16=self.bf16, chunk_size=chunk_size)
+
+        return self.chunks.attempt(step, self.drop)
+
+    def drop(self) -> None:
+        """Leave no gradient in the weights."""
+        self.encoder.zero_grad(set_to_none=True)
+
+    def _probe(self, longest: Tokens, texts: int) -> None:
+        """Pass so many of the longest text through a tower and back."""
+        with seeded(self.encoder.device, 0), _autocast(self.encoder, self.bf16):
+            vectors = self.encoder.embed(longest.take(np.zeros(texts, np.int64)), "passage")
+        vectors.sum().backward()  # type: ignore[no-untyped-call]
 
 
 def backward(
@@ -94,24 +135,6 @@ def seeded(device: torch.device, *seed: int) -> Iterator[None]:
         for generator in (torch.default_generator, *(torch.cuda.default_generators[gpu] for gpu in gpus)):
             generator.manual_seed(number)
         yield
-
-
-def chunks_for(encoder: BiEncoder, passages: Tokens, wanted: int | Auto | None, most: int, *, bf16: bool) -> AtOnce:
-    """How many texts pass through a tower at once: `wanted`, or, with auto, as many of the longest as fit.
-
-    most: texts of one step.  A static tower keeps next to nothing, and takes all.
-    """
-
-    def probe(texts: int) -> None:
-        with seeded(encoder.device, 0), _autocast(encoder, bf16):
-            vectors = encoder.embed(longest.take(np.zeros(texts, np.int64)), "passage")
-        vectors.sum().backward()  # type: ignore[no-untyped-call]
-
-    chunks = AtOnce(wanted, most, again=world().alone)
-    if encoder.transformers and len(passages):
-        longest = passages.take(np.array([passages.lengths.argmax()]))
-        chunks.fit(encoder, probe)
-    return chunks
 
 
 def _autocast(encoder: BiEncoder, bf16: bool) -> AbstractContextManager[None]:

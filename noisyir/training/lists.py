@@ -13,43 +13,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.errors import ConfigError, DataError
-from noisyir.models.tokens import passage_text
-from noisyir.training.batches import Ragged, Rows, batch_count, is_known
-from noisyir.training.examples import Numbering
+from noisyir.training.batches import Batches, Ragged, Rows, is_known
+from noisyir.training.examples import Numbering, TrainingDocuments, document_texts
 
 _TRIES = 100  # draws of a passage before all are taken to be right for the query
 
 
 @dataclass(frozen=True)
-class TrainingTexts:
-    """Documents as models read them, in the order of their ids.
+class TrainingTexts(TrainingDocuments):
+    """As texts, which every model tokenises for itself, in the order of their ids."""
 
-    same: for each row the first one of the same title and text; to training they are one passage.
-    """
-
-    numbering: Numbering
     texts: pa.LargeStringArray
-    same: Rows
-
-    def passages(self, ids: pa.ChunkedArray) -> Rows:
-        """The row that stands for each document.  DataError as `Numbering.rows`."""
-        rows: Rows = self.same[self.numbering.rows(ids)]
-        return rows
 
 
 def read_texts(corpus: Iterable[pa.RecordBatch], needed: pa.Array) -> TrainingTexts:
     """The documents whose ids are in `needed`, streaming the corpus."""
     ids, texts = [pa.array([], pa.string())], [pa.array([], pa.large_string())]
-    for batch in corpus:
-        some = batch.filter(pc.is_in(batch["doc_id"], value_set=needed))
-        ids.append(some["doc_id"])
-        texts.append(
-            pa.array(map(passage_text, some["title"].to_pylist(), some["text"].to_pylist()), pa.large_string())
-        )
+    for some, read in document_texts(corpus, needed):
+        ids.append(some)
+        texts.append(pa.array(read, pa.large_string()))
     order = pc.sort_indices(pa.concat_arrays(ids))
-    read = pa.concat_arrays(texts).take(order)
-    _, first, code = np.unique(np.asarray(read.dictionary_encode().indices), return_index=True, return_inverse=True)
-    return TrainingTexts(Numbering(pa.concat_arrays(ids).take(order), "documents"), read, first[code].astype(np.int64))
+    ordered = pa.concat_arrays(texts).take(order)
+    _, first, code = np.unique(np.asarray(ordered.dictionary_encode().indices), return_index=True, return_inverse=True)
+    numbering = Numbering(pa.concat_arrays(ids).take(order), "documents")
+    return TrainingTexts(numbering, first[code].astype(np.int64), ordered)
 
 
 @dataclass(frozen=True)
@@ -94,10 +81,10 @@ class Lists:
         places, perhaps repeatedly.
         """
         places = np.arange(count) >= count - self.missing(count)[:, None]
-        columns = np.zeros((len(self), 1 + count), np.int64)
-        query, place, positive = _shuffled(self.positives, rng)
+        columns, everyone = np.zeros((len(self), 1 + count), np.int64), np.arange(len(self))
+        query, place, positive = self.positives.shuffled(everyone, rng)
         columns[query[place == 0], 0] = positive[place == 0]
-        query, place, negative = _shuffled(self.negatives, rng)
+        query, place, negative = self.negatives.shuffled(everyone, rng)
         kept = place < count
         columns[query[kept], 1 + place[kept]] = negative[kept]
         columns[:, 1:][places] = self._strangers(np.nonzero(places)[0], rng)
@@ -115,13 +102,6 @@ class Lists:
             f"query {self.queries[int(queries[wrong][0])].as_py()!r} has too few mined negatives, and nearly all "
             "training passages are known to be right for it: mine more, or lower n"
         )
-
-
-def _shuffled(of: Ragged, rng: np.random.Generator) -> tuple[Rows, Rows, Rows]:
-    """(thing, place, value) of every value, each thing's in an order drawn at random."""
-    thing, value = of.take(np.arange(len(of.offsets) - 1))
-    order = np.lexsort((rng.random(len(thing)), thing))
-    return thing, np.arange(len(thing)) - of.offsets[thing], value[order]
 
 
 def ranking_lists(pairs: pa.Table, queries: pa.Table, documents: TrainingTexts, negatives: pa.Table) -> Lists:
@@ -171,24 +151,17 @@ class ListBatch:
         return ListBatch(self.queries[rows], self.passages[rows])
 
 
-class ListBatches:
-    """Batches without end, by their number: epochs of all queries, in an order and with draws that `rng` decides.
-
-    rng: a generator for an epoch.  An epoch has ceil(queries / batch_size) batches whose sizes differ by at most one.
-    """
+class ListBatches(Batches[ListBatch]):
+    """Batches of the lists of all queries; each epoch draws every query's list anew, of `count` negatives."""
 
     def __init__(self, lists: Lists, count: int, batch_size: int, rng: Callable[[int], np.random.Generator]) -> None:
-        self.lists, self.count, self.rng = lists, count, rng
-        self.an_epoch = batch_count(len(lists), batch_size)
-        self._epoch, self._batches, self._columns = -1, list[Rows](), np.empty((0, 0), np.int64)
+        super().__init__(len(lists), batch_size, rng)
+        self.lists, self.count = lists, count
 
-    def __getitem__(self, number: int) -> ListBatch:
-        """Batch `number`, from 0."""
-        epoch, place = divmod(number, self.an_epoch)
-        if epoch != self._epoch:
-            rng = self.rng(epoch)
-            self._batches = np.array_split(rng.permutation(len(self.lists)), self.an_epoch)
-            self._columns = self.lists.draw(self.count, rng)
-            self._epoch = epoch
-        rows = self._batches[place]
-        return ListBatch(rows, self._columns[rows])
+    def draw(self, rng: np.random.Generator) -> Rows:
+        """The passages of every list."""
+        return self.lists.draw(self.count, rng)
+
+    def batch(self, rows: Rows, drawn: Rows) -> ListBatch:
+        """The lists at `rows`."""
+        return ListBatch(rows, drawn)

@@ -1,13 +1,12 @@
 """What a training run descends on: the loss of a batch, and what a method does between steps."""
 
-from collections.abc import Mapping
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from noisyir.losses.dpr import pair_nll
 from noisyir.training.batches import Batch
+from noisyir.training.checkpoint import Tensors
 
 
 class Objective:
@@ -30,12 +29,12 @@ class Objective:
     def finish(self) -> None:
         """Called when the last epoch is over."""
 
-    def state(self) -> Mapping[str, Tensor]:
-        """What a checkpoint must hold."""
+    def state(self) -> Tensors:
+        """What a checkpoint must hold of it, in groups of its own."""
         return {}
 
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
+    def load(self, tensors: Tensors, done: int) -> None:
+        """Continue after `done` steps from a checkpoint with what `state` returned; an empty group is not in it."""
 
 
 class Contrastive(Objective):

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
 from noisyir.errors import ConfigError
-from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.static_tower import StaticTower
 from noisyir.training.settings import TrainDprParams
 
@@ -29,7 +28,7 @@ class Optimiser(Protocol):
         """Continue from what `state` returned."""
 
 
-def optimiser_for(encoder: BiEncoder, params: TrainDprParams) -> Optimiser:
+def optimiser_for(model: nn.Module, params: TrainDprParams) -> Optimiser:
     """AdamW over all weights of a transformer; over the touched rows of a static model.
 
     ConfigError for a moving average that never moves.
@@ -39,9 +38,9 @@ def optimiser_for(encoder: BiEncoder, params: TrainDprParams) -> Optimiser:
             f"train.betas={list(params.betas)}: an average that decays by 1 never moves; set values below 1, such as "
             "[0.9, 0.999]"
         )
-    kind = RowAdamW if isinstance(encoder.query_tower, StaticTower) else DenseAdamW
+    kind = RowAdamW if any(isinstance(part, StaticTower) for part in model.modules()) else DenseAdamW
     return kind(
-        list(encoder.parameters()), clip_norm=params.clip_norm, weight_decay=params.weight_decay, betas=params.betas
+        list(model.parameters()), clip_norm=params.clip_norm, weight_decay=params.weight_decay, betas=params.betas
     )
 
 

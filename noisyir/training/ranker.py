@@ -17,10 +17,9 @@ from noisyir.models.compiling import keep_fewer_activations
 from noisyir.models.ranker import Ranker
 from noisyir.training.distributed import world
 from noisyir.training.gradients import seeded
+from noisyir.training.learner import Learner
 from noisyir.training.lists import ListBatch, ListBatches, Lists
-from noisyir.training.optimisers import DenseAdamW
-from noisyir.training.phases import Learner, Phases
-from noisyir.training.run import Point, Surroundings
+from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import RankingParams, WarmUpRankerParams
 from noisyir.training.throughput import Work, judging
 
@@ -38,22 +37,15 @@ class RankerLearner(Learner[ListBatch]):
         ranker: Ranker,
         lists: Lists,
         params: RankingParams,
-        around: Surroundings,
+        rng: Callable[..., np.random.Generator],
         *,
         batch_size: int,
         learning_rate: float,
         steps: int,
         loss: ListLoss = ranker_loss,
     ) -> None:
-        settings = params.descent(learning_rate)
-        optimiser = DenseAdamW(
-            list(ranker.parameters()),
-            clip_norm=settings.clip_norm,
-            weight_decay=settings.weight_decay,
-            betas=settings.betas,
-        )
-        batches = ListBatches(lists, params.n, batch_size, partial(around.rng, "ranker_epoch"))
-        super().__init__(ranker, optimiser, batches, settings, steps, around)
+        batches = ListBatches(lists, params.n, batch_size, partial(rng, "ranker_epoch"))
+        super().__init__(ranker, batches, params.descent(learning_rate), steps, rng)
         self.ranker, self.lists, self.params, self.loss = ranker, lists, params, loss
         self._judging = judging(ranker)
         if params.gradient_checkpointing:
@@ -88,7 +80,6 @@ class RankerLearner(Learner[ListBatch]):
         here = world()
         own = here.divide(np.ones(len(batch), np.int64)).own
         at_once = size or len(batch)
-        self.ranker.train()
         with seeded(self.ranker.device, seed, *here.stream):
             for rows in np.array_split(own, math.ceil(len(own) / at_once)) if len(own) else ():
                 scores = list_scores(self.ranker, self.lists, batch.take(rows), self.params)
@@ -113,13 +104,13 @@ def list_scores(ranker: Ranker, lists: Lists, batch: ListBatch, params: RankingP
     return params.ranker_scale * scores.view(batch.passages.shape)
 
 
-def warm_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, around: Surroundings) -> list[Point]:
+def warm_up(ranker: Ranker, lists: Lists, params: WarmUpRankerParams, context: TrainingContext) -> list[Point]:
     """Train the ranker in place and return its learning curves.  DataError when the loss is no longer finite."""
     steps = params.epochs * math.ceil(len(lists) / params.batch_size)
     if params.max_steps is not None:
         steps = min(steps, params.max_steps)
     learner = RankerLearner(
-        ranker, lists, params, around,
+        ranker, lists, params, context.rng,
         batch_size=params.batch_size, learning_rate=params.learning_rate, steps=steps, loss=LOSSES[params.loss],
     )  # fmt: skip
-    return Phases([(learner, steps)], around).run()
+    return TrainingRun([learner], context).run()

@@ -4,8 +4,9 @@ A step has whole questions.  Each distinct window of a question is read once, ho
 share its states, and each instance's probability feeds the next estimate of confidences at no further cost.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,30 +19,25 @@ from noisyir.models.compiling import keep_fewer_activations
 from noisyir.models.reader import Reader, Reads, Spans
 from noisyir.reading.confidence import shares
 from noisyir.reading.sampling import counterfactual, n_best_chance
-from noisyir.training.batches import Rows, batch_count
+from noisyir.training.batches import Batches, Rows
+from noisyir.training.checkpoint import Tensors
 from noisyir.training.confidences import Confidences
 from noisyir.training.gradients import seeded
 from noisyir.training.instances import Drawn, Instances, windows_and_spans
-from noisyir.training.optimisers import DenseAdamW
-from noisyir.training.phases import Learner, Phases
-from noisyir.training.run import Point, Surroundings
+from noisyir.training.learner import Learner
+from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainReaderParams
 from noisyir.training.throughput import judging
 
 _MOST_HARD = 0.8  # of Hard-EM's steps, at most, take the least loss
 
 
-class QuestionBatches:
-    """Rows of questions, in an order that `rng` decides for each epoch."""
+class QuestionBatches(Batches[Rows]):
+    """Rows of questions."""
 
-    def __init__(self, questions: int, batch_size: int, rng: Callable[[int], np.random.Generator]) -> None:
-        self.questions, self.rng = questions, rng
-        self.an_epoch = batch_count(questions, batch_size)
-
-    def __getitem__(self, number: int) -> Rows:
-        """Batch `number`, from 0."""
-        epoch, place = divmod(number, self.an_epoch)
-        return np.array_split(self.rng(epoch).permutation(self.questions), self.an_epoch)[place]
+    def batch(self, rows: Rows, drawn: Rows) -> Rows:
+        """The rows themselves: what is drawn of a question is drawn at its step."""
+        return rows
 
 
 @dataclass(frozen=True)
@@ -70,18 +66,15 @@ class ReaderLearner(Learner[Rows]):
 
     name, unit = "reader", "questions"
 
-    def __init__(self, reader: Reader, instances: Instances, params: TrainReaderParams, around: Surroundings) -> None:
-        settings = params.descent()
-        optimiser = DenseAdamW(
-            list(reader.parameters()),
-            clip_norm=settings.clip_norm,
-            weight_decay=settings.weight_decay,
-            betas=settings.betas,
-        )
-        batches = QuestionBatches(
-            len(instances.questions), params.batch_size, lambda epoch: around.rng("reader_epoch", epoch)
-        )
-        super().__init__(reader, optimiser, batches, settings, params.epochs * batches.an_epoch, around)
+    def __init__(
+        self,
+        reader: Reader,
+        instances: Instances,
+        params: TrainReaderParams,
+        rng: Callable[..., np.random.Generator],
+    ) -> None:
+        batches = QuestionBatches(len(instances.questions), params.batch_size, partial(rng, "reader_epoch"))
+        super().__init__(reader, batches, params.descent(params.learning_rate), params.epochs * batches.an_epoch, rng)
         self.reader, self.instances, self.params = reader, instances, params
         self.room = reader.tokenizer.room(instances.questions)
         self.is_cds = params.objective == "cds"
@@ -94,26 +87,23 @@ class ReaderLearner(Learner[Rows]):
         if params.gradient_checkpointing:
             keep_fewer_activations(reader.transformers)
 
-    def step(self) -> dict[str, float]:
-        """Descend once; then estimate the confidences anew if it is time to."""
-        measured = super().step()
+    def after_step(self) -> None:
+        """Estimate the confidences anew if it is time to."""
         rate, an_epoch = self.params.updates_per_epoch, self.batches.an_epoch
         if self.is_cds and self.params.confidence != "none":
             if self.done * rate // an_epoch > (self.done - 1) * rate // an_epoch:
                 self.confidences.update()
-        return measured
 
     def descend(self, batch: Rows, seed: int) -> dict[str, float]:
         """The loss a question and its parts, and the share of instances whose span is the model's own choice.
 
         `questions_at_once` of them pass through the model, and add their gradient, before the next.
         """
-        params, rng = self.params, self.around.rng("reader_draw", self.done)
+        params, rng = self.params, self.rng("reader_draw", self.done)
         share = params.confusing_share if self.is_cds and params.beta > 0 else 0.0
         drawn = [self.instances.draw(int(question), params.instances, share, rng) for question in batch]
-        hard = self.around.rng("hard_em", self.done).random() < min(self.done / params.hard_em_steps, _MOST_HARD)
+        hard = self.rng("hard_em", self.done).random() < min(self.done / params.hard_em_steps, _MOST_HARD)
         at_once, total, matched = params.questions_at_once or len(drawn), dict[str, float](), 0
-        self.reader.train()
         with seeded(self.reader.device, seed):
             for start in range(0, len(drawn), at_once):
                 part = self._read(drawn[start : start + at_once])
@@ -182,22 +172,22 @@ class ReaderLearner(Learner[Rows]):
         self.confidences.see(part.instances, chance, matched)
         return int(matched.sum())
 
-    def state(self) -> dict[str, Mapping[str, Tensor]]:
+    def state(self) -> Tensors:
         """Also the confidences."""
         return {**super().state(), "confidences": self.confidences.state()}
 
-    def load(self, tensors: Mapping[str, Mapping[str, Tensor]], done: int) -> None:
+    def load(self, tensors: Tensors, done: int) -> None:
         """Also the confidences."""
         super().load(tensors, done)
         self.confidences.load(tensors["confidences"])
 
 
 def train_reader(
-    reader: Reader, instances: Instances, params: TrainReaderParams, around: Surroundings
+    reader: Reader, instances: Instances, params: TrainReaderParams, context: TrainingContext
 ) -> tuple[list[Point], Confidences]:
     """Train the reader in place; returns its learning curves and the confidences, which only CDS moves.
 
     DataError when the loss is no longer finite.
     """
-    learner = ReaderLearner(reader, instances, params, around)
-    return Phases([(learner, learner.steps)], around).run(), learner.confidences
+    learner = ReaderLearner(reader, instances, params, context.rng)
+    return TrainingRun([learner], context).run(), learner.confidences

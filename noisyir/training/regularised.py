@@ -1,55 +1,42 @@
 """The contrastive confidence regulariser beside any objective (Wang et al., AAAI 2024, Eq. 8)."""
 
-from collections.abc import Mapping
-
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from noisyir.errors import ConfigError
 from noisyir.losses.ccr import ccr, robust_loss
 from noisyir.losses.dpr import masked_log_probs
 from noisyir.training.batches import Batch
-from noisyir.training.objective import Objective, on_device
-from noisyir.training.settings import CcrParams
+from noisyir.training.objective import on_device
+from noisyir.training.settings import TrainDprParams
 
-_EPOCH = "ccr_epoch"
+_LARGEST_BETA_OF_DOT = 1e-2
 
 
-class Regularised(Objective):
-    """The loss of `inner` less beta times the mean CCR of the batch's queries, from an epoch on; all else is inner's.
+def check_regulariser(params: TrainDprParams, similarity: str) -> None:
+    """ConfigError where the regulariser is switched on and could do no good."""
+    settings = params.ccr
+    if settings.beta == 0.0:
+        return
+    if settings.from_epoch >= params.epochs:
+        raise ConfigError(
+            f"ccr.from_epoch={settings.from_epoch} leaves none of {params.epochs} epochs to the regulariser: set "
+            f"{params.epochs - 1} or less, or ccr.beta=0"
+        )
+    if similarity == "dot" and settings.beta > _LARGEST_BETA_OF_DOT and not settings.force:
+        raise ConfigError(
+            f"train.ccr.beta={settings.beta:g} with model.similarity=dot: the loss has no lower bound, for negatives "
+            "are pushed away however far they are. Usual for dot products is 1e-4 to 1e-3; model.similarity=cosine "
+            "allows up to 1. To train all the same: train.ccr.force=true"
+        )
 
-    Every query counts alike in the mean, however much weight `inner` gives to its pair.
+
+def regularised(
+    loss: Float[Tensor, ""], batch: Batch, scores: Float[Tensor, "query passage"], beta: float
+) -> Float[Tensor, ""]:
+    """The loss less beta times the mean CCR of the batch's queries.
+
+    Every query counts alike in the mean, however much weight the loss gives to its pair.
     """
-
-    def __init__(self, inner: Objective, params: CcrParams) -> None:
-        self.inner, self.params, self.epoch = inner, params, 0
-
-    def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
-        """The loss of `inner`, regularised once it is time."""
-        loss = self.inner.loss(batch, scores)
-        if self.epoch < self.params.from_epoch:
-            return loss
-        _, ignored = on_device(batch, scores.device)
-        return robust_loss(loss, ccr(masked_log_probs(scores, ignored), ignored).mean(), self.params.beta)
-
-    def start_epoch(self, epoch: int) -> dict[str, float]:
-        """Note the epoch, and let `inner` prepare."""
-        self.epoch = epoch
-        return self.inner.start_epoch(epoch)
-
-    def after_step(self) -> None:
-        """As `inner`."""
-        self.inner.after_step()
-
-    def finish(self) -> None:
-        """As `inner`."""
-        self.inner.finish()
-
-    def state(self) -> Mapping[str, Tensor]:
-        """What `inner` needs, and the epoch: a run that is resumed within one is not told of its start."""
-        return {**self.inner.state(), _EPOCH: torch.tensor(self.epoch)}
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
-        self.epoch = int(state[_EPOCH])
-        self.inner.load({name: value for name, value in state.items() if name != _EPOCH})
+    _, ignored = on_device(batch, scores.device)
+    return robust_loss(loss, ccr(masked_log_probs(scores, ignored), ignored).mean(), beta)

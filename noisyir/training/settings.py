@@ -70,18 +70,13 @@ class TrainCoTeachingParams(TrainDprParams):
 Flagged = Literal["keep", "drop", "soft"]
 
 
-class RankingParams(Params):
-    """What all training on lists has in common: a query's right passage, then its negatives."""
+class DescentParams(Params):
+    """What the training of rankers, of AR2's models and of readers has in common."""
 
-    n: PositiveInt = Field(15, description="negatives in a list, drawn anew each epoch from those mined")
-    ranker_scale: PositiveFloat = Field(1.0, description="multiplies the ranker's scores before any softmax (tau)")
     warmup_ratio: Fraction = Field(0.1, description="share of steps over which a rate rises from 0, to fall again to 0")
     weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
     clip_norm: PositiveFloat | None = Field(2.0, description="largest gradient norm of a step; null: any")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the transformers' forward pass")
-    lists_at_once: PositiveInt | Literal["auto"] | None = Field(
-        None, description="lists through the ranker at once: fewer need less memory; auto: what fits into a GPU"
-    )
     gradient_checkpointing: bool = Field(
         False, description="compute a transformer's activations twice instead of keeping them: less memory"
     )
@@ -90,6 +85,16 @@ class RankingParams(Params):
         """The settings of one model's optimiser."""
         shared = ("warmup_ratio", "weight_decay", "clip_norm", "precision")
         return TrainDprParams(learning_rate=learning_rate, **{name: getattr(self, name) for name in shared})
+
+
+class RankingParams(DescentParams):
+    """What all training on lists has in common: a query's right passage, then its negatives."""
+
+    n: PositiveInt = Field(15, description="negatives in a list, drawn anew each epoch from those mined")
+    ranker_scale: PositiveFloat = Field(1.0, description="multiplies the ranker's scores before any softmax (tau)")
+    lists_at_once: PositiveInt | Literal["auto"] | None = Field(
+        None, description="lists through the ranker at once: fewer need less memory; auto: what fits into a GPU"
+    )
 
 
 class WarmUpRankerParams(RankingParams):
@@ -158,7 +163,7 @@ class TrainAr2Params(RoundParams):
     scale: PositiveFloat = Field(20.0, description="multiplies the retriever's similarities before any softmax")
 
 
-class TrainReaderParams(Params):
+class TrainReaderParams(DescentParams):
     """Training a reader on distant labels; the defaults are those of CDS (Bian et al., Findings of EMNLP 2023)."""
 
     objective: Objective = Field("cds", description="what is minimised; supervised: cross-entropy on given passages")
@@ -179,22 +184,11 @@ class TrainReaderParams(Params):
         None, description="instances of a question in a step, drawn at random; null: all of them"
     )
     learning_rate: PositiveFloat = Field(2e-5, description="the peak, after warm-up")
-    warmup_ratio: Fraction = Field(0.1, description="share of steps over which the rate rises from 0, to fall again")
-    weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
     clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm of a step; null: any")
     n_best: PositiveInt = Field(20, description="spans that the probability of a counterfactual is a softmax over")
     max_answer_len: PositiveInt = Field(30, description="tokens of an answer, at most")
     top_passages: PositiveInt = Field(5, description="ds_top: passages of a question that are trained on")
     hard_em_steps: PositiveInt = Field(4000, description="hard_em: steps over which the hard loss takes over (tau)")
-    precision: Literal["fp32", "bf16"] = Field("fp32", description="of the encoder's forward pass")
     questions_at_once: PositiveInt | None = Field(
         None, description="questions through the reader at once; fewer need less memory, and the loss is the same"
     )
-    gradient_checkpointing: bool = Field(
-        False, description="compute the encoder's activations twice instead of keeping them: less memory"
-    )
-
-    def descent(self) -> TrainDprParams:
-        """The settings of the optimiser."""
-        shared = ("learning_rate", "warmup_ratio", "weight_decay", "clip_norm", "precision")
-        return TrainDprParams(**{name: getattr(self, name) for name in shared})

@@ -1,15 +1,15 @@
 """How well a model ranks now: MRR@10 of held-out queries over a pool of passages, exactly scored."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.tokens import SIDES, Side, Tokens
+from noisyir.models.tokens import SIDES, Side, Tokens, token_batches
 from noisyir.training.batches import Ragged, Rows
 from noisyir.training.distributed import world
 
@@ -77,15 +77,8 @@ def embed_all(encoder: BiEncoder, tokens: Tokens, side: Side) -> Float[Tensor, "
     return divided.gather(vectors)
 
 
-def _batches(tokens: Tokens) -> Iterator[Rows]:
+def _batches(tokens: Tokens) -> Iterable[Rows]:
     """Texts as they come where nothing is padded; else long ones first, so that those of a batch are padded little."""
     if tokens.shares is not None:
-        yield from np.split(np.arange(len(tokens)), range(_TEXTS_AT_ONCE, len(tokens), _TEXTS_AT_ONCE))
-        return
-    order: Int[np.ndarray, " text"] = np.argsort(-tokens.lengths, kind="stable")
-    start = 0
-    while start < len(order):
-        longest = max(1, int(tokens.lengths[order[start]]))
-        rows = order[start : start + max(1, _TOKENS_AT_ONCE // longest)]
-        yield rows
-        start += len(rows)
+        return np.split(np.arange(len(tokens)), range(_TEXTS_AT_ONCE, len(tokens), _TEXTS_AT_ONCE))
+    return token_batches(tokens.lengths, _TOKENS_AT_ONCE)

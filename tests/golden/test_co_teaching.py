@@ -1,16 +1,19 @@
 """Co-teaching (Han et al., NeurIPS 2018, Algorithm 1) by hand arithmetic, and the whole of it against a plain loop."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 
 from noisyir.errors import DataError
 from noisyir.losses.dpr import pair_nll
-from noisyir.training.batches import Epoch, Ragged, TrainingPairs
+from noisyir.training.batches import PairBatches, Ragged, TrainingPairs
+from noisyir.training.bi_encoder import train
 from noisyir.training.co_teaching import CoTeaching, keep_share, perturbed, small_loss, taught
 from noisyir.training.objective import Contrastive
 from noisyir.training.optimisers import learning_rate, optimiser_for
-from noisyir.training.run import Surroundings, train
+from noisyir.training.run import TrainingContext
 from noisyir.training.settings import TrainCoTeachingParams
 from tests.tiny_models import tiny_bert, tiny_encoder
 
@@ -39,18 +42,18 @@ def settings(**changes):
     return TrainCoTeachingParams.model_validate({**standard, **changes, "co_teaching": co_teaching})
 
 
-def around(work, metric=lambda *_: None, checkpoint_seconds=1e9):
+def context(work, metric=lambda *_: None, checkpoint_seconds=1e9):
     def rng(*purpose):
         return np.random.default_rng(list("/".join(map(str, purpose)).encode()))
 
-    return Surroundings(rng, work, checkpoint_seconds, lambda *_: None, metric)
+    return TrainingContext(rng, work, checkpoint_seconds, lambda *_: None, metric)
 
 
 def co_teach(encoder, params, work, rate=0.4, **how):
     """The trained encoder, its objective, and the curves."""
-    pairs, surroundings = noisy_pairs(encoder), around(work, **how)
-    objective = CoTeaching(encoder, pairs, params, surroundings.rng, rate)
-    return encoder, objective, train(encoder, pairs, None, params, objective, surroundings)
+    pairs, given = noisy_pairs(encoder), context(work, **how)
+    objective = CoTeaching(encoder, pairs, params, given.rng, rate)
+    return encoder, objective, train(encoder, pairs, None, params, objective, given)
 
 
 def bits(encoder):
@@ -126,12 +129,13 @@ def test_the_second_model_starts_a_little_away_from_the_first(bert, backbone):
 def test_training_is_algorithm_1(bert, tmp_path):
     params = settings()
     f = tiny_encoder(bert, backbone="static")
-    pairs, rng = noisy_pairs(f), around(tmp_path).rng
+    pairs, rng = noisy_pairs(f), context(tmp_path).rng
     g = perturbed(f, 0.3, rng("peer"))
     models, step = ((f, optimiser_for(f, params)), (g, optimiser_for(g, params))), 0
+    batches = PairBatches(pairs, params.batch_size, 1, partial(rng, "epoch"))
     for epoch in range(4):
         keep = [1.0, 0.8, 0.6, 0.6][epoch]
-        for batch in Epoch(pairs, params.batch_size, 1, rng("epoch", epoch)).batches():
+        for batch in map(batches.__getitem__, range(3 * epoch, 3 * epoch + 3)):
             losses = []
             for model, _ in models:
                 queries, passages = model.embed_both(batch.queries, batch.passages)
@@ -155,7 +159,7 @@ def test_without_noise_to_drop_it_is_plain_training(bert, tmp_path, backbone):
     params = settings()
     trained, objective, _ = co_teach(tiny_encoder(bert, backbone=backbone), params, tmp_path, rate=0.0)
     plain = tiny_encoder(bert, backbone=backbone)
-    train(plain, noisy_pairs(plain), None, params, Contrastive(), around(tmp_path))
+    train(plain, noisy_pairs(plain), None, params, Contrastive(), context(tmp_path))
     torch.testing.assert_close(weights(trained), weights(plain), rtol=1e-4, atol=1e-5)
     assert not torch.allclose(weights(objective.peer), weights(plain), rtol=1e-2, atol=1e-2)
 
@@ -195,9 +199,9 @@ def test_a_run_that_was_cut_off_ends_in_the_same_bits(bert, tmp_path, backbone, 
 
 def test_a_second_model_that_diverges_is_an_error(bert, tmp_path):
     encoder = tiny_encoder(bert, backbone="static")
-    pairs, params, rng = noisy_pairs(encoder), settings(), around(tmp_path).rng
+    pairs, params, rng = noisy_pairs(encoder), settings(), context(tmp_path).rng
     objective = CoTeaching(encoder, pairs, params, rng, 0.4)
     with torch.no_grad():
         next(objective.peer.parameters()).fill_(float("nan"))
     with pytest.raises(DataError, match=r"second model's loss is nan at step 0; lower train\.learning_rate"):
-        train(encoder, pairs, None, params, objective, around(tmp_path))
+        train(encoder, pairs, None, params, objective, context(tmp_path))

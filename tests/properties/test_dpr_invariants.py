@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as arrays
 
 from noisyir.losses.dpr import masked_log_probs, pair_nll
 from noisyir.models.tokens import Tokens
-from noisyir.training.batches import Epoch, Ragged, TrainingPairs
+from noisyir.training.batches import PairBatches, Ragged, TrainingPairs
 
 ROWS, COLUMNS = 4, 7
 scores = arrays.arrays(np.float32, (ROWS, COLUMNS), elements=st.floats(-30, 30, width=32)).map(torch.from_numpy)
@@ -55,7 +55,8 @@ def test_an_epoch_holds_every_pair_once_in_batches_of_nearly_equal_size(pairs, b
     one_token_each = Tokens(rows.astype(np.int32), np.arange(pairs + 1))
     nothing = Ragged.grouped(rows[:0], rows[:0], pairs)
     data = TrainingPairs(one_token_each, one_token_each, rows, rows, rows, Ragged.grouped(rows, rows, pairs), nothing)
-    batches = list(Epoch(data, batch_size, hard, np.random.default_rng(seed)).batches())
+    epoch = PairBatches(data, batch_size, hard, lambda number: np.random.default_rng([seed, number]))
+    batches = [epoch[number] for number in range(epoch.an_epoch)]
     assert sorted(np.concatenate([batch.queries.ids for batch in batches])) == rows.tolist()
     sizes = [len(batch) for batch in batches]
     assert max(sizes) <= batch_size

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from noisyir.noise.competitors import Competitors
     from noisyir.noise.synthetic import SyntheticNegatives
     from noisyir.training.batches import TrainingPairs
-    from noisyir.training.examples import Documents
-    from noisyir.training.run import Surroundings
+    from noisyir.training.examples import TokenisedDocuments
+    from noisyir.training.run import TrainingContext
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class PairsToScore:
 
     encoder: the model that the pipeline starts from.  wrong: the documents made up for each pair, as rows of documents.
     query_texts: of each row of `pairs.queries`; read_documents: those of `documents`, read when called.
-    rng: a generator for a purpose; training: what is around a training run, for detectors that train models.
+    rng: a generator for a purpose; training: the context of a training run, for detectors that train models.
     lexical_index: the folder of BM25's index, where the detector asks for one (`Detector.lexical`).
     """
 
     encoder: "BiEncoder"
     pairs: "TrainingPairs"
     wrong: "SyntheticNegatives"
-    documents: "Documents"
+    documents: "TokenisedDocuments"
     query_texts: list[str]
     read_documents: Callable[[], list[str]]
     rng: "Callable[..., np.random.Generator]"
-    training: "Surroundings"
+    training: "TrainingContext"
     runtime: "Runtime"
     progress: Callable[[int, int | None, str], None]
     lexical_index: Path | None

@@ -23,8 +23,8 @@ Ids = np.ndarray[Any, np.dtype[np.object_]]
 _VECTORS_AT_ONCE = 16384
 
 
-class Documents(NamedTuple):
-    """Documents by id: a number for each, equal where the texts are, and its doc_row; and the text of each number."""
+class DocumentsById(NamedTuple):
+    """By id, a number for each document, equal where the texts are, and its doc_row; and the text of each number."""
 
     numbers: dict[str, int]
     rows: dict[str, int]
@@ -104,11 +104,11 @@ def _relevant(job: Job[CorruptParams], pairs: pa.Table) -> pa.Table:
     return pa.concat_tables([pairs.select(columns), judged.select(columns)]).combine_chunks()
 
 
-def _documents(job: Job[CorruptParams], doc_ids: pa.ChunkedArray) -> Documents:
+def _documents(job: Job[CorruptParams], doc_ids: pa.ChunkedArray) -> DocumentsById:
     """These documents; the title is the text of one without text."""
     wanted = doc_ids.unique()
     number_of_text: dict[str, int] = {}
-    documents = Documents({}, {}, [])
+    documents = DocumentsById({}, {}, [])
     for batch in job.batches("corpus"):
         found = batch.filter(pc.is_in(batch["doc_id"], value_set=wanted))
         for doc_id, row, title, text in zip(*(column.to_pylist() for column in found.columns), strict=True):

@@ -25,7 +25,7 @@ _PRODUCTS_AT_ONCE = 1024  # whose vectors stay in the cache
 _PAIR = ["query_id", "doc_id"]
 
 
-class Documents(NamedTuple):
+class NamedDocuments(NamedTuple):
     """The documents that a run or a pair names: their ids and doc_rows, and a number for each, equal where texts are.
 
     lines: their tokens, to look for answers in; empty where the data has no answers, or those that hold one are kept.
@@ -93,7 +93,7 @@ def _training(job: Job[CandidatesParams]) -> pa.Array:
     return unlabelled
 
 
-def _documents(job: Job[CandidatesParams], found: pa.Table) -> Documents:
+def _documents(job: Job[CandidatesParams], found: pa.Table) -> NamedDocuments:
     """The documents of the hits and pairs; the title is the text of one without text."""
     from hashlib import sha256
 
@@ -119,10 +119,10 @@ def _documents(job: Job[CandidatesParams], found: pa.Table) -> Documents:
             f"the corpus lacks {len(wanted) - len(ids)} of the {len(wanted)} documents that the run and the pairs "
             "name: rank the corpus that the pairs were made with"
         )
-    return Documents(pa.array(ids, pa.string()), np.array(rows, np.int64), np.array(text, np.int64), lines)
+    return NamedDocuments(pa.array(ids, pa.string()), np.array(rows, np.int64), np.array(text, np.int64), lines)
 
 
-def _removed(job: Job[CandidatesParams], found: pa.Table, documents: Documents) -> dict[str, Mask]:
+def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocuments) -> dict[str, Mask]:
     """For each rule the hits that it leaves out and no rule before it does.
 
     positive: a pair gives it to the query; same_text: to a query of the same text, or a document of the same text;
@@ -163,7 +163,7 @@ def _held_out(job: Job[CandidatesParams]) -> pa.Table:
     return relevant.select(_PAIR)
 
 
-def _answering(job: Job[CandidatesParams], found: pa.Table, documents: Documents) -> Mask:
+def _answering(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocuments) -> Mask:
     """Which hits' texts hold an answer to their query; none where the data has no answers."""
     if not documents.lines:
         return np.zeros(found.num_rows, bool)
@@ -179,7 +179,7 @@ def _answering(job: Job[CandidatesParams], found: pa.Table, documents: Documents
     return np.fromiter(held, bool, found.num_rows)
 
 
-def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: Documents) -> dict[str, pa.Array]:
+def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocuments) -> dict[str, pa.Array]:
     """The columns that vectors tell; only the vectors of these queries and documents are held."""
     from noisyir.mining.candidates import dot_rows
 

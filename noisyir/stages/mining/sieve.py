@@ -15,13 +15,13 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
 from noisyir.mining.judges.sieve import SieveJudge, sieve_out_rate, stays
 from noisyir.schemas.training import CANDIDATES, CURVES, VERDICTS
-from noisyir.stages.training.train_dpr import TRAINING_READS, join_examples, run_loop, start_model, write_curves
+from noisyir.training.job import TRAINING_READS, join_examples, start_model, train_bi_encoder, write_curves
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
     from noisyir.mining.sieve_pools import Pools
     from noisyir.models.bi_encoder import BiEncoder
-    from noisyir.training.examples import Documents
+    from noisyir.training.examples import TokenisedDocuments
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -56,7 +56,7 @@ def sieve(job: Job[SieveJudge]) -> None:
         cosine, bound = cosines(encoder, train, pools)
         return cosine, bound, stays(cosine, bound)
 
-    curves = run_loop(job, encoder, train, held, Watched(lambda: sieve_out_rate(judge()[2])))
+    curves = train_bi_encoder(job, encoder, train, held, Watched(lambda: sieve_out_rate(judge()[2])))
     cosine, bound, keep = judge()
     _, step, epoch, _ = max(curves, key=lambda point: point[1])
     job.metric("sieve_out_rate", sieve_out_rate(keep), step)
@@ -85,7 +85,7 @@ def _by_cosine(encoder: "BiEncoder") -> "BiEncoder":
 
 
 def _pools(
-    job: Job[SieveJudge], found: pa.Table, pairs: pa.Table, queries: pa.Table, documents: "Documents"
+    job: Job[SieveJudge], found: pa.Table, pairs: pa.Table, queries: pa.Table, documents: "TokenisedDocuments"
 ) -> "tuple[pa.Table, Pools]":
     """The candidates that are judged, by query and rank, and the pools they are judged in."""
     from noisyir.mining.sieve_pools import Pools

@@ -1,24 +1,24 @@
 """score_pairs: how suspect each training pair is, by one detector."""
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.errors import ConfigError
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.schemas.noise import COMPETITORS, PAIR_SCORES
 from noisyir.schemas.retrieval import LEXICAL_INDEX
 from noisyir.schemas.training import MODEL, NEGATIVES
+from noisyir.training.job import distinct_ids, mined_negatives, training_context
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
     from noisyir.noise.competitors import Competitors
-    from noisyir.training.examples import Documents
+    from noisyir.training.examples import TokenisedDocuments
 
 
 @partial(in_processes, when=lambda detector: detector.trainings > 1)
@@ -42,12 +42,11 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.noise.synthetic import synthetic
     from noisyir.training import examples
-    from noisyir.training.run import Surroundings
 
     torch.set_num_threads(job.runtime.cpu_threads)
     encoder = load_bi_encoder(job.folder("model"), job.runtime.device)
     pairs, train_queries = examples.training_queries(job.table("pairs"), job.table("queries"))
-    negatives = _negatives(job, train_queries)
+    negatives = mined_negatives(job, train_queries, job.params.negatives_needed, "hard_negatives")
     documents = examples.read_documents(encoder, job.batches("corpus"), _needed(job, pairs, negatives))
     numbered = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
     given = PairsToScore(
@@ -58,9 +57,7 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
         query_texts=train_queries["text"].to_pylist(),
         read_documents=partial(_texts, job, documents),
         rng=job.rng,
-        training=Surroundings(
-            job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, lambda *_: None, job.note
-        ),
+        training=replace(training_context(job), metric=lambda *_: None),
         runtime=job.runtime,
         progress=job.progress,
         lexical_index=job.folder("lexical_index") if job.has("lexical_index") else None,
@@ -71,32 +68,19 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
 def _needed(job: Job[Detector], pairs: pa.Table, negatives: pa.Table) -> pa.Array | None:
     """The documents to read: those named, or, for a detector that searches, all."""
     if not job.params.searches:
-        named = [chunk for ids in (pairs["doc_id"], negatives["doc_id"]) for chunk in ids.chunks]
-        return pa.chunked_array(named, pa.string()).unique()
+        return distinct_ids(pairs["doc_id"], negatives["doc_id"])
     return None
 
 
-def _negatives(job: Job[Detector], train_queries: pa.Table) -> pa.Table:
-    if job.params.negatives_needed == 0:
-        return NEGATIVES.schema.empty_table().select(["query_id", "doc_id"])
-    if not job.has("negatives"):
-        raise ConfigError(f"hard_negatives={job.params.negatives_needed} needs mined ones: set mine.per_query")
-    negatives = job.table("negatives")
-    return negatives.filter(pc.is_in(negatives["query_id"], value_set=train_queries["query_id"]))
-
-
-def _texts(job: Job[Detector], documents: "Documents") -> list[str]:
+def _texts(job: Job[Detector], documents: "TokenisedDocuments") -> list[str]:
     """Title and text of the documents, in their order, which is the corpus's."""
-    from noisyir.models.tokens import passage_text
+    from noisyir.training.examples import document_texts
 
-    read: list[str] = []
-    for batch in job.batches("corpus"):
-        some = batch.filter(pc.is_in(batch["doc_id"], value_set=documents.numbering.ids))
-        read += map(passage_text, some["title"].to_pylist(), some["text"].to_pylist())
-    return read
+    read = document_texts(job.batches("corpus"), documents.numbering.ids)
+    return [text for _, texts in read for text in texts]
 
 
-def _scores_table(ids: pa.Table, epoch: int, scored: Scored, documents: "Documents") -> pa.Table:
+def _scores_table(ids: pa.Table, epoch: int, scored: Scored, documents: "TokenisedDocuments") -> pa.Table:
     scores, others = scored.scores, scored.competitors
     best = pa.nulls(len(ids), pa.string()) if others is None else _named(documents, others.rows[:, 0])
     return (
@@ -108,12 +92,12 @@ def _scores_table(ids: pa.Table, epoch: int, scored: Scored, documents: "Documen
     )
 
 
-def _named(documents: "Documents", rows: np.ndarray) -> pa.Array:
+def _named(documents: "TokenisedDocuments", rows: np.ndarray) -> pa.Array:
     """The ids at these rows; null where a row is -1."""
     return documents.numbering.ids.take(pa.array(rows, pa.int64(), mask=rows < 0))
 
 
-def _competitors_table(ids: pa.Table, documents: "Documents", competitors: "Competitors") -> pa.Table:
+def _competitors_table(ids: pa.Table, documents: "TokenisedDocuments", competitors: "Competitors") -> pa.Table:
     found = competitors.rows >= 0
     offsets = pa.array(np.concatenate([[0], np.cumsum(found.sum(axis=1))]), pa.int32())
     names = _named(documents, competitors.rows[found])

@@ -13,8 +13,7 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.reading import CONFIDENCES, CONFUSING, READER, SPANS
 from noisyir.schemas.training import CURVES
-from noisyir.stages.training.train_dpr import write_curves
-from noisyir.stages.training.warm_up_ranker import surroundings
+from noisyir.training.job import start_reader, training_context, write_curves
 from noisyir.training.settings import TrainReaderParams
 
 if TYPE_CHECKING:
@@ -29,27 +28,12 @@ def train_reader(job: Job[TrainReaderParams]) -> None:
     """Train on the spans of training questions; write the reader, its curves and, of CDS, the confidences."""
     from noisyir.training.reader import train_reader as train
 
-    reader = _start(job)
+    reader = start_reader(job)
     instances, spans = _instances(job, reader)
-    curves, confidences = train(reader, instances, job.params, surroundings(job))
+    curves, confidences = train(reader, instances, job.params, training_context(job))
     reader.save(job.new_folder("reader"))
     write_curves(job, curves)
     _write_confidences(job, spans, confidences)
-
-
-def _start(job: Job[TrainReaderParams]) -> "Reader":
-    """The reader that training starts from, on the device that the machine's settings name."""
-    import torch
-
-    from noisyir.models.compiling import attend_plainly, compile_in_place
-    from noisyir.models.reader import load_reader
-
-    torch.set_num_threads(job.runtime.cpu_threads)
-    reader = load_reader(job.folder("reader"), job.runtime.device)
-    attend_plainly(reader.transformers, reader.device, job.params.precision)
-    if job.runtime.compile:
-        compile_in_place(reader.transformers, reader.device)
-    return reader
 
 
 def _instances(job: Job[TrainReaderParams], reader: "Reader") -> "tuple[Instances, pa.Table]":

@@ -5,8 +5,16 @@ from typing import TYPE_CHECKING
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.data import QRELS
 from noisyir.schemas.training import AR2_STATE, CURVES, MODEL, RANKER
-from noisyir.stages.training.train_dpr import start_model, write_curves
-from noisyir.stages.training.warm_up_ranker import RANKING_READS, read_lists, start_ranker, surroundings
+from noisyir.training.job import (
+    RANKING_READS,
+    dev_relevance,
+    held_out,
+    read_lists,
+    start_model,
+    start_ranker,
+    training_context,
+    write_curves,
+)
 from noisyir.training.launch import in_processes
 from noisyir.training.settings import TrainAr2Params
 
@@ -24,7 +32,7 @@ def train_ar2(job: Job[TrainAr2Params]) -> None:
     encoder, ranker = start_model(job), start_ranker(job)
     material = _material(job, encoder)
     earlier = load_checkpoint(job.folder("ar2_state")) if job.has("ar2_state") else None
-    curves, state = train_round(encoder, ranker, material, job.params, surroundings(job), earlier)
+    curves, state = train_round(encoder, ranker, material, job.params, training_context(job), earlier)
     encoder.save(job.new_folder("model"))
     ranker.save(job.new_folder("ranker"))
     save_checkpoint(job.new_folder("ar2_state"), state)
@@ -33,16 +41,13 @@ def train_ar2(job: Job[TrainAr2Params]) -> None:
 
 def _material(job: Job[TrainAr2Params], encoder: "BiEncoder") -> "Material":
     """Lists of texts, the same texts tokenised for the retriever, and the dev queries."""
-    from noisyir.training import examples
     from noisyir.training.ar2 import Material
+    from noisyir.training.examples import TokenisedDocuments
 
-    params, queries = job.params, job.table("queries").sort_by("query_id")
-    relevance = examples.dev_relevance(job.table("qrels"), queries, params.dev_queries, job.rng("dev_queries"))
-    documents, lists = read_lists(job, params.n, relevance["doc_id"], soft=params.flagged == "soft")
+    relevance = dev_relevance(job, job.table("queries").sort_by("query_id"))
+    documents, lists = read_lists(job, job.params.n, relevance["doc_id"], soft=job.params.flagged == "soft")
     passages = encoder.tokenize(documents.texts.to_pylist(), "passage")
-    known = examples.Documents(documents.numbering, passages, documents.same)
-    held = examples.held_out(encoder, relevance, known, params.dev_documents, job.rng("dev_documents"))
-    job.note("dev_queries", len(held.queries) if held else 0)
+    held = held_out(job, encoder, relevance, TokenisedDocuments(documents.numbering, documents.same, passages))
     return Material(lists, encoder.tokenize(lists.queries.to_pylist(), "query"), passages, held)
 
 

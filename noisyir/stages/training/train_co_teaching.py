@@ -7,13 +7,7 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.noise import NOISE_ESTIMATE
 from noisyir.schemas.training import CURVES, MODEL
-from noisyir.stages.training.train_dpr import (
-    TRAINING_READS,
-    read_examples,
-    start_model,
-    train_and_write,
-    training_pairs,
-)
+from noisyir.training.job import TRAINING_READS, read_examples, start_model, train_and_write, training_pairs
 from noisyir.training.launch import in_processes
 from noisyir.training.settings import TrainCoTeachingParams
 

@@ -9,13 +9,7 @@ from noisyir.errors import ConfigError
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.schemas.noise import NOISE_FLAGS, PAIR_SCORES
 from noisyir.schemas.training import CURVES, MODEL
-from noisyir.stages.training.train_dpr import (
-    TRAINING_READS,
-    read_examples,
-    start_model,
-    train_and_write,
-    training_pairs,
-)
+from noisyir.training.job import TRAINING_READS, read_examples, start_model, train_and_write, training_pairs
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:

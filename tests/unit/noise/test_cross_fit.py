@@ -10,7 +10,7 @@ from noisyir.noise.cross_fit import cross_fitted
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import static_encoder
-from tests.unit.training.toy import surroundings
+from tests.unit.training.toy import training_context
 
 QUERIES, PAIRS, TEXTS = 24, 40, 18
 PARAMS = TrainDprParams(epochs=2, batch_size=8, learning_rate=0.05)
@@ -38,8 +38,8 @@ def pairs_of(encoder):
 def fitted(work, folds, seed=0):
     start = encoder()
     pairs = pairs_of(start)
-    around = surroundings(work, seed=seed, checkpoint_seconds=1e-9)
-    return start, pairs, list(cross_fitted(start, pairs, folds, PARAMS, around))
+    context = training_context(work, seed=seed, checkpoint_seconds=1e-9)
+    return start, pairs, list(cross_fitted(start, pairs, folds, PARAMS, context))
 
 
 @pytest.mark.parametrize("folds", [2, 3, TEXTS])
@@ -77,11 +77,11 @@ def test_a_killed_run_ends_in_the_same_models(tmp_path, monkeypatch):
     whole = [scorer.encoder for scorer in fitted(tmp_path / "whole", 3)[2]]
     steps = []
 
-    def dying(encoder, pairs, held, params, objective, around):
+    def dying(encoder, pairs, held, params, objective, context):
         steps.append(len(pairs))
         if len(steps) == 2:
             raise KeyboardInterrupt
-        return train(encoder, pairs, held, params, objective, around)
+        return train(encoder, pairs, held, params, objective, context)
 
     train = cross_fit.train
     monkeypatch.setattr(cross_fit, "train", dying)

@@ -26,7 +26,7 @@ from noisyir.training.lists import Lists
 from noisyir.training.run import Point
 from noisyir.training.settings import TrainAr2Params
 from tests.tiny_models import WORDS, tiny_encoder
-from tests.unit.training.toy import SIZE, Metric, surroundings, toy_held, toy_texts
+from tests.unit.training.toy import SIZE, Metric, toy_held, toy_texts, training_context
 
 SETTINGS = {
     "rounds": 2, "ranker_steps": 5, "retriever_steps": 6, "n": 3, "ranker_batch_size": 6, "retriever_batch_size": 7,
@@ -113,9 +113,9 @@ def play(
                 os.kill(os.getpid(), signal.SIGKILL)
 
     watched: Metric = metric
-    around = surroundings(work, checkpoint_seconds=1e-9, metric=watched)
+    context = training_context(work, checkpoint_seconds=1e-9, metric=watched)
     params = TrainAr2Params(**{**SETTINGS, **settings})
-    curves, state = train_round(encoder, ranker, material(encoder, lists), params, around, earlier)
+    curves, state = train_round(encoder, ranker, material(encoder, lists), params, context, earlier)
     return encoder, ranker, curves, state, taken
 
 

@@ -16,17 +16,16 @@ from noisyir.noise.npc_objective import NoisyPairCorrection
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.training.ar2 import RetrieverLearner
 from noisyir.training.batches import TrainingPairs, assemble, draw_negatives
+from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.co_teaching import CoTeaching
 from noisyir.training.distributed import World, joined, world
 from noisyir.training.objective import Contrastive, Objective
 from noisyir.training.ranker import RankerLearner
-from noisyir.training.regularised import Regularised
-from noisyir.training.run import TrainingRun, train
 from noisyir.training.settings import CcrParams, TrainAr2Params, TrainCoTeachingParams, TrainDprParams
 from noisyir.training.validation import embed_all
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.ar2_world import SETTINGS, material, toy_lists, toy_ranker
-from tests.unit.training.toy import surroundings, toy_held, toy_pairs
+from tests.unit.training.toy import toy_held, toy_pairs, training_context
 
 Found = dict[str, np.ndarray]
 Case = Callable[[Path], Found]
@@ -59,14 +58,10 @@ def weighted(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -
     return Contrastive(torch.linspace(0, 1, len(pairs)))
 
 
-def regularised(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
-    return Regularised(Contrastive(), CcrParams(beta=0.5))
-
-
 def corrected(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
     """After its warm-up, with a teacher that is not the student, and with flags of its own detection."""
     settings = TrainNpcParams(**dict(params))
-    objective = NoisyPairCorrection(encoder, pairs, settings, surroundings(Path(mkdtemp())).rng)
+    objective = NoisyPairCorrection(encoder, pairs, settings, training_context(Path(mkdtemp())).rng)
     objective.start_epoch(1)
     assert objective.teacher is not None
     for weight in objective.teacher.parameters():
@@ -76,7 +71,7 @@ def corrected(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) 
 
 def taught_by_peer(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
     settings = TrainCoTeachingParams(**dict(params))
-    objective = CoTeaching(encoder, pairs, settings, surroundings(Path(mkdtemp())).rng, noise_rate=0.4)
+    objective = CoTeaching(encoder, pairs, settings, training_context(Path(mkdtemp())).rng, noise_rate=0.4)
     objective.step = 100  # the ramp is over
     return objective
 
@@ -90,7 +85,7 @@ def one_step(
     examples = toy_pairs(encoder, negatives=3)
     settings = TrainDprParams(**{"batch_size": 8, "hard_negatives": 1, **params})
     taught = objective(encoder, examples, settings)
-    run = TrainingRun(encoder, examples, None, settings, taught, surroundings(Path(mkdtemp())))
+    learner = BiEncoderLearner(encoder, examples, None, settings, taught, training_context(Path(mkdtemp())).rng)
     negatives = draw_negatives(examples, settings.hard_negatives, np.random.default_rng(0))
     batch = assemble(examples, np.arange(pairs), negatives[:pairs], settings.pool)
     embedded = np.zeros(())
@@ -100,7 +95,7 @@ def one_step(
 
     for tower in {encoder.query_tower, encoder.passage_tower}:
         tower.register_forward_hook(count)
-    found = {"loss": np.array(run._backward(batch)), "embedded": embedded, **gradients(encoder)}
+    found = {"loss": np.array(learner.descend(batch, seed=1)["train_loss"]), "embedded": embedded, **gradients(encoder)}
     if isinstance(taught, CoTeaching):
         found |= {f"peer.{name}": gradient for name, gradient in gradients(taught.peer).items()}
     return found
@@ -111,11 +106,11 @@ def of_list(model: str, bert: Path, *, backbone: str = "transformer", lists: int
     encoder, ranker = tiny_encoder(bert, backbone=backbone, layers=1), toy_ranker(bert)
     without_dropout(encoder), without_dropout(ranker)
     params = TrainAr2Params(**{**SETTINGS, **settings})
-    around = surroundings(Path(mkdtemp()))
+    rng = training_context(Path(mkdtemp())).rng
     learner = (
-        RetrieverLearner(encoder, ranker, material(encoder), params, around)
+        RetrieverLearner(encoder, ranker, material(encoder), params, rng)
         if model == "retriever"
-        else RankerLearner(ranker, toy_lists(), params, around, batch_size=8, learning_rate=0.1, steps=5)
+        else RankerLearner(ranker, toy_lists(), params, rng, batch_size=8, learning_rate=0.1, steps=5)
     )
     measured = learner.descend(learner.batches[0].take(np.arange(lists)), seed=1)
     return {**{name: np.array(value) for name, value in measured.items()}, **gradients(learner.model)}
@@ -127,8 +122,8 @@ def whole_run(objective: Callable[..., Objective], bert: Path, *, shape: dict[st
     assert isinstance(encoder, BiEncoder)
     settings = TrainDprParams(**{"epochs": 3, "batch_size": 7, "learning_rate": 0.01, "hard_negatives": 1, **params})
     examples, held = toy_pairs(encoder, negatives=2), toy_held(encoder)
-    around = surroundings(Path(mkdtemp()))
-    curves = train(encoder, examples, held, settings, objective(encoder, examples, settings), around)
+    context = training_context(Path(mkdtemp()))
+    curves = train(encoder, examples, held, settings, objective(encoder, examples, settings), context)
     points = np.array([(step, epoch, value) for _, step, epoch, value in curves])
     return {"curves": points, "vectors": embed_all(encoder, held.pool, "passage").numpy()}
 
@@ -148,7 +143,7 @@ CASES: dict[str, Case] = {
     "dpr, in-batch negatives alone": partial(one_step, plain, shape=BERT, hard_negatives=0),
     "dpr, pools of their own": partial(one_step, plain, shape=BERT, hard_negatives=3, pool="own"),
     "dpr, weighted pairs": partial(one_step, weighted, shape=BERT),
-    "ccr": partial(one_step, regularised, shape=BERT),
+    "ccr": partial(one_step, plain, shape=BERT, ccr=CcrParams(beta=0.5)),
     "npc": partial(one_step, corrected, shape=BERT),
     "npc static, chunks": partial(one_step, corrected, shape=STATIC, chunk_size=3),
     "co-teaching": partial(one_step, taught_by_peer, shape=BERT),

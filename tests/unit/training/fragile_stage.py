@@ -9,12 +9,11 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
 from noisyir.schemas.training import CURVES, MODEL
 from noisyir.settings import Params
-from noisyir.stages.training.train_dpr import write_curves
-from noisyir.stages.training.warm_up_ranker import surroundings
+from noisyir.training.bi_encoder import train
 from noisyir.training.distributed import world
+from noisyir.training.job import training_context, write_curves
 from noisyir.training.launch import in_processes
 from noisyir.training.objective import Contrastive
-from noisyir.training.run import train
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import toy_held, toy_pairs
@@ -42,8 +41,8 @@ def fragile(job: Job[FragileParams]) -> None:
 
     encoder = tiny_encoder(Path(job.params.bert), backbone="static")
     params = TrainDprParams(epochs=4, batch_size=5, learning_rate=0.01, hard_negatives=1, patience=4)
-    around = replace(surroundings(job), metric=metric, checkpoint_seconds=1e-9)
-    curves = train(encoder, toy_pairs(encoder, negatives=2), toy_held(encoder), params, Contrastive(), around)
+    context = replace(training_context(job), metric=metric, checkpoint_seconds=1e-9)
+    curves = train(encoder, toy_pairs(encoder, negatives=2), toy_held(encoder), params, Contrastive(), context)
     encoder.save(job.new_folder("model"))
     write_curves(job, curves)
 

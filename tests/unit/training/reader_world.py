@@ -21,7 +21,7 @@ from noisyir.training.instances import Instances, training_instances
 from noisyir.training.reader import train_reader
 from noisyir.training.run import Point
 from noisyir.training.settings import TrainReaderParams
-from tests.unit.training.toy import surroundings
+from tests.unit.training.toy import training_context
 
 QUESTIONS = 12
 
@@ -93,9 +93,9 @@ def train(
             if step == die_at:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    around = surroundings(work, checkpoint_seconds=1e-9 if die_at or not changes else 1e9, metric=metric)
+    context = training_context(work, checkpoint_seconds=1e-9 if die_at or not changes else 1e9, metric=metric)
     params = TrainReaderParams.model_validate({**PARAMS, **changes})
-    curves, confidences = train_reader(reader, toy_instances(reader), params, around)
+    curves, confidences = train_reader(reader, toy_instances(reader), params, context)
     return reader, curves, confidences, taken
 
 

@@ -27,7 +27,7 @@ from tests.unit.training.ar2_world import (
     toy_lists,
     toy_ranker,
 )
-from tests.unit.training.toy import SIZE, surroundings
+from tests.unit.training.toy import SIZE, training_context
 
 ROOT = Path(__file__).parents[3]
 BATCH = ListBatch(np.array([0, 5, 9]), np.array([[0, 1, 2, 3], [5, 6, 7, 2], [9, 10, 11, 3]]))  # 2 and 3 twice
@@ -59,13 +59,13 @@ def game(bert, tmp_path):
         torch.set_num_threads(1)
         encoder = calm(tiny_encoder(bert, backbone=backbone, layers=1))
         ranker, params = calm(toy_ranker(bert)), TrainAr2Params(**{**SETTINGS, **settings})
-        around = surroundings(tmp_path)
+        rng = training_context(tmp_path).rng
         given = material(encoder)
         of_ranker = RankerLearner(
-            ranker, given.lists, params, around,
+            ranker, given.lists, params, rng,
             batch_size=params.ranker_batch_size, learning_rate=params.ranker_learning_rate, steps=10,
         )  # fmt: skip
-        return of_ranker, RetrieverLearner(encoder, ranker, given, params, around)
+        return of_ranker, RetrieverLearner(encoder.train(), ranker.train(), given, params, rng)
 
     return make
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from noisyir.losses.dpr import pair_nll
-from noisyir.training.batches import Epoch, Ragged, assemble, draw_negatives, is_known, known_columns
+from noisyir.training.batches import PairBatches, Ragged, assemble, draw_negatives, is_known, known_columns
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, toy_pairs
 
@@ -74,9 +74,9 @@ def test_each_of_a_querys_negatives_is_drawn_equally_often(bert):
 
 def test_an_epoch_can_start_at_any_batch(bert):
     pairs = toy_pairs(tiny_encoder(bert), negatives=1)
-    whole = list(Epoch(pairs, 5, 1, np.random.default_rng(3)).batches())
-    rest = list(Epoch(pairs, 5, 1, np.random.default_rng(3)).batches(start=2))
-    assert [len(batch) for batch in whole] == [5, 5, 5, 5, 4]
+    batches, again = (PairBatches(pairs, 5, 1, lambda epoch: np.random.default_rng([3, epoch])) for _ in range(2))
+    whole, rest = [batches[number] for number in range(5, 10)], [again[number] for number in range(7, 10)]
+    assert batches.an_epoch == 5 and [len(batch) for batch in whole] == [5, 5, 5, 5, 4]
     for one, other in zip(whole[2:], rest, strict=True):
         np.testing.assert_array_equal(one.passages.ids, other.passages.ids)
         np.testing.assert_array_equal(one.ignored, other.ignored)
@@ -96,8 +96,8 @@ def test_with_a_pool_of_its_own_a_query_is_scored_against_its_own_columns_alone(
 
 def test_an_epoch_passes_the_pool_on_and_draws_the_same_whatever_it_is(bert):
     pairs = toy_pairs(tiny_encoder(bert), negatives=2)
-    own, batch = (list(Epoch(pairs, 5, 2, np.random.default_rng(3), pool).batches()) for pool in ("own", "batch"))
-    for one, other in zip(own, batch, strict=True):
+    own, batch = (PairBatches(pairs, 5, 2, np.random.default_rng, pool) for pool in ("own", "batch"))
+    for one, other in ((own[number], batch[number]) for number in range(5)):
         np.testing.assert_array_equal(one.rows, other.rows)
         assert ((~one.ignored).sum(axis=1) <= 3).all() and (~other.ignored).sum() > (~one.ignored).sum()
 

@@ -12,7 +12,7 @@ from noisyir.training.lists import ListBatch
 from noisyir.training.ranker import RankerLearner
 from noisyir.training.settings import TrainAr2Params
 from tests.unit.training.ar2_world import SETTINGS, toy_lists, toy_ranker
-from tests.unit.training.toy import SIZE, surroundings
+from tests.unit.training.toy import SIZE, training_context
 
 DOUBTED = np.array([0, 9])
 LISTS = replace(toy_lists(), doubted=Ragged.grouped(DOUBTED, DOUBTED, SIZE))
@@ -30,7 +30,7 @@ def learner(bert, tmp_path):
             if isinstance(part, torch.nn.Dropout):
                 part.p = 0.0
         params = TrainAr2Params(**{**SETTINGS, "flagged": "soft", "teacher_decay": 0.75})
-        return kind(ranker, LISTS, params, surroundings(tmp_path), batch_size=6, learning_rate=1e-2, steps=10)
+        return kind(ranker, LISTS, params, training_context(tmp_path).rng, batch_size=6, learning_rate=1e-2, steps=10)
 
     return make
 

@@ -7,15 +7,15 @@ import pytest
 import torch
 
 from noisyir.training.ar2 import RetrieverLearner
+from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.co_teaching import CoTeaching
 from noisyir.training.objective import Contrastive
 from noisyir.training.ranker import RankerLearner
-from noisyir.training.run import TrainingRun, train
 from noisyir.training.settings import CoTeachingParams, TrainAr2Params, TrainCoTeachingParams, TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.ar2_world import SETTINGS, material, toy_ranker
 from tests.unit.training.test_ar2 import BATCH, calm, gradients
-from tests.unit.training.toy import surroundings, toy_pairs
+from tests.unit.training.toy import toy_pairs, training_context
 
 
 def limit(module, room, monkeypatch, name):
@@ -30,34 +30,34 @@ def limit(module, room, monkeypatch, name):
     monkeypatch.setattr(module, name, limited)
 
 
-def a_run(bert, tmp_path, objective=None, **settings):
+def a_learner(bert, tmp_path, objective=None, **settings):
     encoder = calm(tiny_encoder(bert, backbone="transformer", layers=1)).train()
     params = TrainCoTeachingParams(batch_size=8, hard_negatives=1, epochs=2, **settings)
     pairs = toy_pairs(encoder, negatives=2)
-    around = surroundings(tmp_path)
-    loss = Contrastive() if objective is None else objective(encoder, pairs, params, around)
-    return TrainingRun(encoder, pairs, None, params, loss, around)
+    context = training_context(tmp_path)
+    loss = Contrastive() if objective is None else objective(encoder, pairs, params, context)
+    return BiEncoderLearner(encoder, pairs, None, params, loss, context.rng)
 
 
 def test_a_batch_is_halved_until_it_fits(bert, tmp_path, monkeypatch):
-    whole, halved = a_run(bert, tmp_path), a_run(bert, tmp_path, chunk_size="auto")
-    batch = next(whole.batches_left())
+    whole, halved = a_learner(bert, tmp_path), a_learner(bert, tmp_path, chunk_size="auto")
+    batch = whole.batches[0]
     limit(halved.encoder, 5, monkeypatch, "embed")
-    assert halved._backward(batch) == pytest.approx(whole._backward(batch), rel=1e-6)
-    assert halved.chunks.size == 3, "24 texts a step, 12, 6, 3"
+    assert halved.descend(batch, seed=0) == pytest.approx(whole.descend(batch, seed=0), rel=1e-6)
+    assert halved.gradient.chunks.size == 3, "24 texts a step, 12, 6, 3"
     torch.testing.assert_close(gradients(halved.encoder), gradients(whole.encoder), rtol=1e-4, atol=1e-6)
 
 
 def test_the_peer_of_co_teaching_learns_once_when_a_step_is_taken_again(bert, tmp_path, monkeypatch):
-    def co_teaching(encoder, pairs, params, around):
-        return CoTeaching(encoder, pairs, params, around.rng, noise_rate=0.3)
+    def co_teaching(encoder, pairs, params, context):
+        return CoTeaching(encoder, pairs, params, context.rng, noise_rate=0.3)
 
     settings = {"co_teaching": CoTeachingParams(ramp_epochs=1), "scale": 5.0}
-    whole, halved = (a_run(bert, tmp_path, co_teaching, chunk_size=size, **settings) for size in (None, "auto"))
-    batch = next(whole.batches_left())
+    whole, halved = (a_learner(bert, tmp_path, co_teaching, chunk_size=size, **settings) for size in (None, "auto"))
+    batch = whole.batches[0]
     limit(halved.encoder, 5, monkeypatch, "embed")
-    assert halved._backward(batch) == pytest.approx(whole._backward(batch), rel=1e-5)
-    peers = (run.objective.peer for run in (halved, whole))
+    assert halved.descend(batch, seed=0) == pytest.approx(whole.descend(batch, seed=0), rel=1e-5)
+    peers = (learner.objective.peer for learner in (halved, whole))
     torch.testing.assert_close(*(gradients(peer) for peer in peers), rtol=1e-4, atol=1e-6)
 
 
@@ -65,9 +65,9 @@ def test_both_of_ar2s_learners_go_on_with_less(bert, tmp_path, monkeypatch):
     def learners(**settings):
         encoder, ranker = calm(tiny_encoder(bert, backbone="transformer", layers=1)), calm(toy_ranker(bert))
         params, given = TrainAr2Params(**{**SETTINGS, **settings}), material(encoder)
-        around = surroundings(tmp_path)
-        of_ranker = RankerLearner(ranker, given.lists, params, around, batch_size=6, learning_rate=1e-3, steps=10)
-        return of_ranker, RetrieverLearner(encoder, ranker, given, params, around)
+        context = training_context(tmp_path)
+        of_ranker = RankerLearner(ranker, given.lists, params, context.rng, batch_size=6, learning_rate=1e-3, steps=10)
+        return of_ranker, RetrieverLearner(encoder, ranker, given, params, context.rng)
 
     whole, less = learners(), learners(lists_at_once="auto", chunk_size="auto")
     limit(less[0].ranker, 4, monkeypatch, "forward")  # one list
@@ -77,14 +77,14 @@ def test_both_of_ar2s_learners_go_on_with_less(bert, tmp_path, monkeypatch):
         assert found[0] == pytest.approx(found[1], rel=1e-4)
         torch.testing.assert_close(gradients(other.model), gradients(one.model), rtol=1e-4, atol=1e-6)
         assert other.work == one.work and one.work.tokens > 0
-    assert less[0].at_once.size == 1 and less[1].chunks.size == 4
+    assert less[0].at_once.size == 1 and less[1].gradient.chunks.size == 4
 
 
 def test_checkpointed_training_is_that_without(bert, tmp_path):
     def weight(**settings):
         encoder = tiny_encoder(bert, backbone="transformer", layers=1)
         params = TrainDprParams(epochs=1, batch_size=8, learning_rate=0.002, **settings)
-        train(encoder, toy_pairs(encoder), None, params, Contrastive(), surroundings(tmp_path))
+        train(encoder, toy_pairs(encoder), None, params, Contrastive(), training_context(tmp_path))
         return {name: value.detach() for name, value in encoder.named_parameters()}
 
     torch.testing.assert_close(weight(gradient_checkpointing=True), weight(), rtol=1e-3, atol=1e-5)
@@ -92,7 +92,7 @@ def test_checkpointed_training_is_that_without(bert, tmp_path):
 
 def test_rates_are_told_while_training_and_kept_in_the_end(bert, tmp_path):
     told, kept = {}, {}
-    around = surroundings(tmp_path, metric=lambda name, value, step: told.setdefault(name, []).append(value))
+    context = training_context(tmp_path, metric=lambda name, value, step: told.setdefault(name, []).append(value))
     encoder = tiny_encoder(bert)
     train(
         encoder,
@@ -100,7 +100,7 @@ def test_rates_are_told_while_training_and_kept_in_the_end(bert, tmp_path):
         None,
         TrainDprParams(epochs=2, batch_size=8),
         Contrastive(),
-        replace(around, note=kept.__setitem__),
+        replace(context, note=kept.__setitem__),
     )
     assert len(told["pairs_per_second"]) == len(told["tokens_per_second"]) == 6
     assert "flop_utilisation" not in told, "a CPU's peak is not known"

@@ -10,10 +10,11 @@ from noisyir.losses.dpr import pair_nll
 from noisyir.noise.npc_objective import Detected, NoisyPairCorrection
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.training.batches import Ragged, assemble
+from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.objective import Contrastive
-from noisyir.training.run import TrainingRun, train
+from noisyir.training.run import TrainingRun
 from tests.tiny_models import tiny_encoder
-from tests.unit.training.toy import SIZE, surroundings, toy_pairs
+from tests.unit.training.toy import SIZE, toy_pairs, training_context
 
 WRONG = np.arange(SIZE) % 4 == 0
 BACKBONES = ["static", "transformer"]
@@ -39,45 +40,46 @@ def settings(backbone="static", **changes):
 
 
 def correction(bert, work, params, backbone="static", given=None, **how):
-    """A run that has not begun, and its objective."""
-    encoder, around = tiny_encoder(bert, backbone=backbone, layers=1), surroundings(work, **how)
+    """A learner that has not begun, and its objective."""
+    encoder, context = tiny_encoder(bert, backbone=backbone, layers=1), training_context(work, **how)
     pairs = noisy_pairs(encoder)
-    objective = NoisyPairCorrection(encoder, pairs, params, around.rng, given)
-    return TrainingRun(encoder, pairs, None, params, objective, around), objective
+    objective = NoisyPairCorrection(encoder, pairs, params, context.rng, given)
+    return BiEncoderLearner(encoder, pairs, None, params, objective, context.rng), objective
 
 
 def trained(bert, work, params, backbone="static", given=None, **how):
     """The trained encoder, its objective, and the curves."""
-    run, objective = correction(bert, work, params, backbone, given, **how)
-    return run.encoder, objective, train(run.encoder, run.pairs, None, params, objective, run.around)
+    learner, objective = correction(bert, work, params, backbone, given)
+    return learner.encoder, objective, TrainingRun([learner], training_context(work, **how)).run()
 
 
 def plain(bert, work, params, backbone="static"):
     encoder = tiny_encoder(bert, backbone=backbone, layers=1)
-    return TrainingRun(encoder, noisy_pairs(encoder), None, params, Contrastive(), surroundings(work))
+    rng = training_context(work).rng
+    return BiEncoderLearner(encoder, noisy_pairs(encoder), None, params, Contrastive(), rng)
 
 
-def one_epoch(run):
-    run.start_epoch()
-    for batch in run.batches_left():
-        run.step(batch)
-    run.end_epoch()
+def one_epoch(learner):
+    learner.start_epoch()
+    for _ in range(learner.batches.an_epoch):
+        learner.step()
+    learner.end_epoch()
 
 
 def after_warm_up(bert, work, **changes):
     """The objective when the first detection is over, the model still its own teacher."""
-    run, objective = correction(bert, work, settings(**changes))
+    learner, objective = correction(bert, work, settings(**changes))
     for _ in range(WARM_UP):
-        one_epoch(run)
-    run.start_epoch()
-    return run, objective
+        one_epoch(learner)
+    learner.start_epoch()
+    return learner, objective
 
 
-def loss_of(run, objective, rows):
+def loss_of(learner, objective, rows):
     """The loss of a batch of pairs, each with one hard negative, and the student's scaled scores of it."""
-    batch = assemble(run.pairs, rows, (rows[:, None] + 1) % SIZE)
-    queries, passages = run.encoder.embed_both(batch.queries, batch.passages)
-    scores = run.params.scale * queries @ passages.T
+    batch = assemble(objective.pairs, rows, (rows[:, None] + 1) % SIZE)
+    queries, passages = learner.encoder.embed_both(batch.queries, batch.passages)
+    scores = learner.params.scale * queries @ passages.T
     return objective.loss(batch, scores), scores, batch
 
 
@@ -100,15 +102,15 @@ def history_bits(objective):
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_the_warm_up_is_dpr_to_the_bit(bert, tmp_path, backbone):
     params = settings(backbone)
-    (run, objective), dpr = correction(bert, tmp_path, params, backbone), plain(bert, tmp_path, params, backbone)
+    (learner, objective), dpr = correction(bert, tmp_path, params, backbone), plain(bert, tmp_path, params, backbone)
     for _ in range(WARM_UP):
-        one_epoch(run)
+        one_epoch(learner)
         one_epoch(dpr)
-        assert bits(run.encoder) == bits(dpr.encoder)
+        assert bits(learner.encoder) == bits(dpr.encoder)
     assert objective.teacher is None and not objective.history and not objective.state()
-    one_epoch(run)
+    one_epoch(learner)
     one_epoch(dpr)
-    assert bits(run.encoder) != bits(dpr.encoder)
+    assert bits(learner.encoder) != bits(dpr.encoder)
 
 
 def test_with_every_pair_clean_and_no_consistency_loss_all_of_it_is_dpr(bert, tmp_path):
@@ -142,7 +144,7 @@ def test_pairs_are_flagged_when_it_was_asked_for(bert, tmp_path, when, epochs):
     _, objective, curves = trained(bert, tmp_path, settings(npc={"detect": when}), given=given)
     assert [found.epoch for found in objective.history] == epochs
     assert sum(name == "flagged_share" for name, *_ in curves) == len(epochs)
-    present = objective.state()["is_clean"].numpy()
+    present = objective.state()["flags"]["is_clean"].numpy()
     if given is not None:
         np.testing.assert_array_equal(present, given)
     else:
@@ -150,15 +152,18 @@ def test_pairs_are_flagged_when_it_was_asked_for(bert, tmp_path, when, epochs):
 
 
 def test_detection_reads_the_model_without_dropout_and_training_goes_on_with_it(bert, tmp_path):
-    run, objective = correction(bert, tmp_path, settings("transformer", npc={"warmup_epochs": 1}), "transformer")
-    one_epoch(run)
-    run.start_epoch()
-    assert run.encoder.training and not objective.teacher.training
+    learner, objective = correction(bert, tmp_path, settings("transformer", npc={"warmup_epochs": 1}), "transformer")
+    one_epoch(learner)
+    learner.start_epoch()
     first = objective.history[0]
     objective.start_epoch(1)  # scores the same weights again, though the model was being trained
     np.testing.assert_array_equal(objective.history[1].score, first.score)
-    run.encoder.train()
-    assert (run.encoder.embed(run.pairs.queries, "query") != objective.teacher.embed(run.pairs.queries, "query")).any()
+    learner.encoder.train()
+    queries = objective.pairs.queries
+    assert (learner.encoder.embed(queries, "query") != objective.teacher.embed(queries, "query")).any()
+    objective.start_epoch(1)
+    learner.step()
+    assert learner.encoder.training and not objective.teacher.training
 
 
 def test_mined_negatives_make_the_pair_loss_larger(bert, tmp_path):
@@ -173,13 +178,13 @@ def test_mined_negatives_make_the_pair_loss_larger(bert, tmp_path):
 
 
 def test_while_the_model_is_its_own_teacher_flagged_pairs_cost_nothing(bert, tmp_path):
-    run, objective = after_warm_up(bert, tmp_path)
-    loss, _, _ = loss_of(run, objective, np.flatnonzero(WRONG))
+    learner, objective = after_warm_up(bert, tmp_path)
+    loss, _, _ = loss_of(learner, objective, np.flatnonzero(WRONG))
     assert loss.item() == pytest.approx(0, abs=1e-6)
-    (gradient,) = torch.autograd.grad(loss, run.encoder.passage_tower.weight)
+    (gradient,) = torch.autograd.grad(loss, learner.encoder.passage_tower.weight)
     assert gradient.to_dense().abs().max() < 1e-5
 
-    loss, scores, batch = loss_of(run, objective, np.flatnonzero(~WRONG))
+    loss, scores, batch = loss_of(learner, objective, np.flatnonzero(~WRONG))
     nll = pair_nll(scores, torch.from_numpy(batch.positive), torch.from_numpy(batch.ignored))
     assert loss.item() == pytest.approx(nll.mean().item(), rel=1e-5)
 
@@ -187,11 +192,11 @@ def test_while_the_model_is_its_own_teacher_flagged_pairs_cost_nothing(bert, tmp
 @pytest.mark.parametrize("kl", ["teacher_student", "student_teacher"])
 @pytest.mark.parametrize("consistency", [1.0, 0.5, 0.0])
 def test_a_batchs_loss_is_the_mean_of_equation_9(bert, tmp_path, kl, consistency):
-    run, objective = after_warm_up(bert, tmp_path, npc={"kl": kl, "consistency": consistency})
-    for batch in run.batches_left():
-        run.step(batch)
+    learner, objective = after_warm_up(bert, tmp_path, npc={"kl": kl, "consistency": consistency})
+    for _ in range(learner.batches.an_epoch):
+        learner.step()
     rows = np.array([0, 1, 2, 4, 7, 9, 12])  # 0's own passage is 9's, too, and is 9's alone there
-    loss, scores, batch = loss_of(run, objective, rows)
+    loss, scores, batch = loss_of(learner, objective, rows)
     queries, passages = objective.teacher.embed_both(batch.queries, batch.passages)
     total = 0.0
     for row, pair in enumerate(rows):
@@ -212,16 +217,16 @@ def test_a_batchs_loss_is_the_mean_of_equation_9(bert, tmp_path, kl, consistency
 
 @pytest.mark.parametrize("backbone", BACKBONES)
 def test_the_teacher_is_the_moving_average_of_the_student_over_all_steps_since_the_warm_up(bert, tmp_path, backbone):
-    run, objective = correction(bert, tmp_path, settings(backbone), backbone)
+    learner, objective = correction(bert, tmp_path, settings(backbone), backbone)
     for _ in range(WARM_UP):
-        one_epoch(run)
-    expected, steps = weights(run.encoder).double(), 0
-    while not run.finished:
-        run.start_epoch()
-        for batch in run.batches_left():
-            run.step(batch)
-            expected, steps = 0.9 * expected + 0.1 * weights(run.encoder).double(), steps + 1
-        run.end_epoch()
+        one_epoch(learner)
+    expected, steps = weights(learner.encoder).double(), 0
+    while not learner.finished:
+        learner.start_epoch()
+        for _ in range(learner.batches.an_epoch):
+            learner.step()
+            expected, steps = 0.9 * expected + 0.1 * weights(learner.encoder).double(), steps + 1
+        learner.end_epoch()
     assert steps == 9
     torch.testing.assert_close(weights(objective.teacher).double(), expected, rtol=1e-4, atol=1e-6)
     assert not any(weight.requires_grad or weight.grad is not None for weight in objective.teacher.parameters())
@@ -230,10 +235,10 @@ def test_the_teacher_is_the_moving_average_of_the_student_over_all_steps_since_t
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_model_that_is_kept_is_the_one_asked_for(bert, tmp_path, shared):
     def kept(final):
-        params, around = settings(npc={"final": final}), surroundings(tmp_path)
+        params, context = settings(npc={"final": final}), training_context(tmp_path)
         encoder = tiny_encoder(bert, shared=shared)
-        objective = NoisyPairCorrection(encoder, noisy_pairs(encoder), params, around.rng)
-        train(encoder, objective.pairs, None, params, objective, around)
+        objective = NoisyPairCorrection(encoder, noisy_pairs(encoder), params, context.rng)
+        train(encoder, objective.pairs, None, params, objective, context)
         return bits(encoder), bits(objective.teacher)
 
     (student, teacher), (averaged, teacher_again) = kept("student"), kept("teacher")
@@ -255,14 +260,14 @@ def test_gradient_caching_changes_next_to_nothing(bert, tmp_path, backbone):
     found = []
     for chunk_size in (None, 3):
         params = settings(backbone, chunk_size=chunk_size, npc={"detect": "given", "warmup_epochs": 1})
-        run, objective = correction(bert, tmp_path, params, backbone, given=~WRONG)
+        learner, objective = correction(bert, tmp_path, params, backbone, given=~WRONG)
         objective.start_epoch(1)
         with torch.no_grad():
             for number, weight in enumerate(objective.teacher.parameters()):
                 weight.add_(0.02 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(number)))
-        run.encoder.eval()
-        loss = run._backward(next(run.batches_left()))
-        found.append((loss, torch.cat([weight.grad.to_dense().flatten() for weight in run.encoder.parameters()])))
+        learner.encoder.eval()
+        loss = learner.descend(learner.batches[0], seed=0)["train_loss"]
+        found.append((loss, torch.cat([weight.grad.to_dense().flatten() for weight in learner.encoder.parameters()])))
     assert found[1][0] == pytest.approx(found[0][0], rel=1e-5)
     torch.testing.assert_close(found[1][1], found[0][1], atol=1e-5, rtol=1e-4)
 

@@ -14,7 +14,7 @@ from noisyir.training.reader import ReaderLearner
 from noisyir.training.settings import TrainReaderParams
 from tests.unit.training.crew import without_dropout
 from tests.unit.training.reader_world import PARAMS, tiny_reader, toy_instances, train
-from tests.unit.training.toy import surroundings
+from tests.unit.training.toy import training_context
 
 ROOT = Path(__file__).parents[3]
 OBJECTIVES = [
@@ -61,7 +61,9 @@ def test_a_killed_run_ends_in_the_same_bits(bert, tmp_path):
 def learner(bert, work, **changes):
     reader = tiny_reader(bert)
     params = TrainReaderParams.model_validate({**PARAMS, **changes})
-    return ReaderLearner(reader, toy_instances(reader), params, surroundings(work))
+    made = ReaderLearner(reader, toy_instances(reader), params, training_context(work).rng)
+    made.model.train()
+    return made
 
 
 def gradient(learner):

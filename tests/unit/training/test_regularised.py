@@ -9,13 +9,12 @@ from noisyir.losses.dpr import masked_log_probs
 from noisyir.noise.npc_objective import NoisyPairCorrection
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.training.batches import assemble
+from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.co_teaching import CoTeaching
 from noisyir.training.objective import Contrastive, on_device
-from noisyir.training.regularised import Regularised
-from noisyir.training.run import train
 from noisyir.training.settings import CcrParams, TrainCoTeachingParams, TrainDprParams
 from tests.tiny_models import tiny_encoder
-from tests.unit.training.toy import SIZE, surroundings, toy_pairs
+from tests.unit.training.toy import SIZE, toy_pairs, training_context
 
 BETA = 0.25
 STANDARD = {"epochs": 4, "batch_size": 8, "learning_rate": 0.02, "hard_negatives": 1}
@@ -25,7 +24,7 @@ METHODS = ("dpr", "weighted", "npc", "co_teaching")
 def made(bert, method, tmp_path):
     """A fresh encoder, its pairs, the settings and the objective of a method."""
     encoder = tiny_encoder(bert)
-    pairs, rng = toy_pairs(encoder, negatives=2), surroundings(tmp_path).rng
+    pairs, rng = toy_pairs(encoder, negatives=2), training_context(tmp_path).rng
     if method == "npc":
         params = TrainNpcParams(**STANDARD, npc={"warmup_epochs": 1})
         return encoder, pairs, params, NoisyPairCorrection(encoder, pairs, params, rng)
@@ -38,63 +37,42 @@ def made(bert, method, tmp_path):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_it_takes_beta_times_the_mean_over_queries_off_any_loss(bert, tmp_path, method):
-    encoder, pairs, _, inner = made(bert, method, tmp_path)
-    objective = Regularised(inner, CcrParams(beta=BETA))
+    encoder, pairs, params, objective = made(bert, method, tmp_path)
+    params = params.model_copy(update={"ccr": CcrParams(beta=BETA)})
+    learner = BiEncoderLearner(encoder, pairs, None, params, objective, training_context(tmp_path).rng)
     rows = np.array([5, 2, 11, 5])
     batch = assemble(pairs, rows, np.array([[6], [3], [5], [1]]))
+    found = learner.descend(batch, seed=0)["train_loss"]
+    gradient = gradient_of(encoder)
     queries, passages = encoder.embed_both(batch.queries, batch.passages)
-    scores = (20.0 * queries @ passages.T).detach().requires_grad_()
+    scores = 20.0 * queries @ passages.T
     _, ignored = on_device(batch, scores.device)
     assert ignored.any()
-    regulariser = ccr(masked_log_probs(scores, ignored), ignored).mean()
-    expected = inner.loss(batch, scores) - BETA * regulariser
-    found = objective.loss(batch, scores)
-    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
-    gradients = [torch.autograd.grad(loss, scores)[0] for loss in (found, expected)]
-    assert gradients[0].isfinite().all()
-    torch.testing.assert_close(*gradients)
+    expected = objective.loss(batch, scores) - BETA * ccr(masked_log_probs(scores, ignored), ignored).mean()
+    expected.backward()
+    assert found == pytest.approx(expected.item(), rel=1e-6)
+    assert gradient.isfinite().all()
+    torch.testing.assert_close(gradient, gradient_of(encoder))
 
 
-class Recording(Contrastive):
-    """Tells what it was asked to do."""
-
-    def __init__(self):
-        super().__init__()
-        self.calls = []
-
-    def start_epoch(self, epoch):
-        self.calls.append(("start_epoch", epoch))
-        return {"point": float(epoch)}
-
-    def after_step(self):
-        self.calls.append(("after_step",))
-
-    def finish(self):
-        self.calls.append(("finish",))
-
-
-def test_all_else_is_left_to_the_inner_objective(bert, tmp_path):
-    encoder, inner = tiny_encoder(bert), Recording()
-    params = TrainDprParams(epochs=2, batch_size=12)
-    objective = Regularised(inner, CcrParams(beta=BETA))
-    curves = train(encoder, toy_pairs(encoder), None, params, objective, surroundings(tmp_path))
-    epoch = [("after_step",)] * 2
-    assert inner.calls == [("start_epoch", 0), *epoch, ("start_epoch", 1), *epoch, ("finish",)]
-    assert [point for point in curves if point[0] == "point"] == [("point", 0, 0.0, 0.0), ("point", 2, 1.0, 1.0)]
+def gradient_of(encoder):
+    found = [weight.grad.to_dense().flatten() for weight in encoder.parameters()]
+    encoder.zero_grad(set_to_none=True)
+    return torch.cat(found)
 
 
 def run(bert, tmp_path, method, ccr_params, *, die_at=None, checkpoint_seconds=1e9):
     """The weights and curves; `die_at` raises at that step's loss, as a kill would end it."""
     torch.set_num_threads(1)
-    encoder, pairs, params, inner = made(bert, method, tmp_path)
+    encoder, pairs, params, objective = made(bert, method, tmp_path)
 
     def metric(name, value, step):
         if name == "train_loss" and step == die_at:
             raise KeyboardInterrupt
 
-    around = surroundings(tmp_path, checkpoint_seconds=checkpoint_seconds, metric=metric)
-    objective = inner if ccr_params is None else Regularised(inner, ccr_params)
-    curves = train(encoder, pairs, None, params, objective, around)
+    context = training_context(tmp_path, checkpoint_seconds=checkpoint_seconds, metric=metric)
+    params = params.model_copy(update={"ccr": ccr_params})
+    curves = train(encoder, pairs, None, params, objective, context)
     return [weight.detach() for weight in encoder.parameters()], curves
 
 
@@ -104,7 +82,7 @@ def test_it_counts_from_its_first_epoch_on(bert, tmp_path, method):
         _, curves = run(bert, tmp_path, method, ccr_params)
         return [value for name, _, _, value in curves if name == "train_loss"]
 
-    plain, later = losses(None), losses(CcrParams(beta=BETA, from_epoch=2))
+    plain, later = losses(CcrParams()), losses(CcrParams(beta=BETA, from_epoch=2))
     assert later[:6] == plain[:6]  # three steps an epoch
     assert later[6] < plain[6]
 

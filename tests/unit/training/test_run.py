@@ -1,100 +1,67 @@
-"""The DPR loop on a task that a tiny model can learn."""
+"""A run of any learner: curves of bounded length, and windows that outlive a kill."""
 
+import numpy as np
 import pytest
 import torch
 
-from noisyir.errors import ConfigError, DataError
-from noisyir.training.objective import Contrastive
-from noisyir.training.run import train
+from noisyir.training.learner import Learner
+from noisyir.training.lists import ListBatches
+from noisyir.training.run import TrainingRun
 from noisyir.training.settings import TrainDprParams
-from noisyir.training.validation import dev_mrr
-from tests.tiny_models import tiny_encoder
-from tests.unit.training.toy import surroundings, toy_held, toy_pairs
-
-STATIC = TrainDprParams(epochs=8, batch_size=8, learning_rate=0.05)
-TRANSFORMER = TrainDprParams(epochs=12, batch_size=8, learning_rate=0.002)
+from tests.unit.training.ar2_world import toy_lists
+from tests.unit.training.toy import SIZE, training_context
 
 
-@pytest.mark.parametrize(
-    ("shape", "params"),
-    [
-        ({"backbone": "static"}, STATIC),
-        ({"backbone": "static", "shared": False}, STATIC.model_copy(update={"hard_negatives": 2})),
-        ({"backbone": "transformer"}, TRANSFORMER),
-        ({"backbone": "transformer", "shared": False}, TRANSFORMER.model_copy(update={"chunk_size": 12})),
-        ({"backbone": "transformer", "layers": 1}, TRANSFORMER.model_copy(update={"precision": "bf16"})),
-    ],
-)
-def test_training_lowers_the_loss_and_ranks_better(bert, tmp_path, shape, params):
-    encoder = tiny_encoder(bert, **shape)
-    held, before = toy_held(encoder), dev_mrr(encoder, toy_held(encoder))
-    curves = train(encoder, toy_pairs(encoder, negatives=2), held, params, Contrastive(), surroundings(tmp_path))
-    losses = [value for name, _, _, value in curves if name == "train_loss"]
-    ranked = [(step, epoch, value) for name, step, epoch, value in curves if name == "dev_mrr@10"]
-    assert sum(losses[-6:]) < sum(losses[:6])
-    assert [(step, epoch) for step, epoch, _ in ranked] == [(3 * k, k) for k in range(1, params.epochs + 1)]
-    assert ranked[-1][2] > min(1.5 * before, 0.95)
-    assert dev_mrr(encoder, held) == ranked[-1][2]
-    assert not encoder.training
+class Straight(Learner):
+    """A weight that is pulled down; its loss is the number of the step."""
+
+    name = "straight"
+    stop = -1
+
+    def descend(self, batch, seed):
+        if self.done == self.stop:
+            raise KeyboardInterrupt
+        self.model.weight.sum().backward()
+        return {"loss": float(self.done), "twice": 2.0 * self.done}
 
 
-def test_the_same_seed_gives_the_same_bits_and_another_seed_other_ones(bert, tmp_path):
-    def weight(seed):
-        encoder = tiny_encoder(bert)
-        train(encoder, toy_pairs(encoder), None, STATIC, Contrastive(), surroundings(tmp_path, seed=seed))
-        return encoder.passage_tower.weight.detach()
-
-    assert torch.equal(weight(1), weight(1))
-    assert not torch.equal(weight(1), weight(2))
-
-
-def test_patience_ends_training_and_the_best_weights_come_back(bert, tmp_path):
-    encoder = tiny_encoder(bert)
-    params = TrainDprParams(epochs=30, batch_size=8, learning_rate=0.05, patience=2)
-    held = toy_held(encoder)
-    curves = train(encoder, toy_pairs(encoder), held, params, Contrastive(), surroundings(tmp_path))
-    ranked = [value for name, _, _, value in curves if name == "dev_mrr@10"]
-    best = max(ranked)
-    assert len(ranked) == ranked.index(best) + 1 + 2 < 30
-    assert dev_mrr(encoder, held) == best
+def straight(work, steps, metric=lambda *_: None, stop=-1):
+    context = training_context(work, checkpoint_seconds=1e-9 if steps < 1000 else 1e9, metric=metric)
+    model = torch.nn.Linear(1, 1, bias=False)
+    torch.nn.init.zeros_(model.weight)
+    batches = ListBatches(toy_lists(), 1, 10, lambda epoch: np.random.default_rng(epoch))
+    settings = TrainDprParams(learning_rate=0.1, clip_norm=None)
+    learner = Straight(model, batches, settings, steps, context.rng)
+    learner.stop = stop
+    return learner, TrainingRun([learner], context)
 
 
-def test_the_loss_curve_is_the_mean_of_the_steps_it_stands_for(bert, tmp_path, monkeypatch):
-    def losses(points):
-        monkeypatch.setattr("noisyir.training.run._POINTS", points)
-        encoder = tiny_encoder(bert)
-        curves = train(encoder, toy_pairs(encoder), None, STATIC, Contrastive(), surroundings(tmp_path))
-        return [(step, value) for name, step, _, value in curves if name == "train_loss"]
-
-    every, thinned = losses(1000), losses(5)  # 24 steps in windows of 5
-    assert [step for step, _ in every] == list(range(1, 25))
-    assert [step for step, _ in thinned] == [5, 10, 15, 20, 24]
-    assert thinned[0][1] == pytest.approx(sum(value for _, value in every[:5]) / 5)
-    assert thinned[-1][1] == pytest.approx(sum(value for _, value in every[20:]) / 4)
+def test_curves_are_means_over_windows_and_have_400_points_at_most(tmp_path):
+    seen = []
+    learner, run = straight(tmp_path, 1001, metric=lambda name, value, step: seen.append((name, step)))
+    curves = run.run()
+    losses = [(step, epoch, value) for name, step, epoch, value in curves if name == "loss"]
+    assert len(losses) == 334 and losses[0] == (3, 1.0, 1.0) and losses[1] == (6, 2.0, 4.0)
+    assert losses[-1] == (1001, 1001 / 3, (999 + 1000) / 2), "the last window is shorter"
+    assert [value for name, _, _, value in curves if name == "twice"] == [2 * value for _, _, value in losses]
+    assert len([name for name, _ in seen if name == "straight_lists_per_second"]) == 334
+    assert learner.done == 1001 and float(learner.model.weight.detach()) == pytest.approx(-0.1 * 1001 / 2, rel=0.01)
 
 
-def test_a_pool_of_its_own_without_hard_negatives_is_an_error(bert, tmp_path):
-    encoder = tiny_encoder(bert)
-    with pytest.raises(ConfigError, match=r"train\.pool=own with hard_negatives=0 leaves nothing to compete"):
-        train(encoder, toy_pairs(encoder), None, TrainDprParams(pool="own"), Contrastive(), surroundings(tmp_path))
+def test_a_window_cut_in_two_by_a_kill_is_one(tmp_path):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    killed.mkdir()
+    curves = straight(whole, 450)[1].run()
+    with pytest.raises(KeyboardInterrupt):
+        straight(killed, 450, stop=101)[1].run()
+    learner, run = straight(killed, 450)
+    assert run.run() == curves and learner.done == 450
+    assert [step for name, step, _, _ in curves if name == "loss"] == list(range(2, 451, 2))
 
 
-def test_pools_of_their_own_teach_too(bert, tmp_path):
-    encoder = tiny_encoder(bert)
-    params = STATIC.model_copy(update={"pool": "own", "hard_negatives": 4})
-    held, before = toy_held(encoder), dev_mrr(encoder, toy_held(encoder))
-    train(encoder, toy_pairs(encoder, negatives=4), held, params, Contrastive(), surroundings(tmp_path))
-    assert dev_mrr(encoder, held) > before
-
-
-def test_patience_without_dev_queries_is_an_error(bert, tmp_path):
-    encoder = tiny_encoder(bert)
-    with pytest.raises(ConfigError, match=r"train\.patience=2 needs dev queries"):
-        train(encoder, toy_pairs(encoder), None, TrainDprParams(patience=2), Contrastive(), surroundings(tmp_path))
-
-
-def test_a_diverging_run_ends_with_advice(bert, tmp_path):
-    encoder = tiny_encoder(bert, similarity="dot")
-    params = TrainDprParams(epochs=50, batch_size=8, learning_rate=1e20, scale=1e20, warmup_ratio=0.0)
-    with pytest.raises(DataError, match=r"loss is \S+ at step \d+; lower train.learning_rate"):
-        train(encoder, toy_pairs(encoder), None, params, Contrastive(), surroundings(tmp_path))
+def test_each_epoch_shows_every_query_once(tmp_path):
+    learner, _ = straight(tmp_path, 6)
+    assert learner.batches.an_epoch == 3
+    seen = np.concatenate([learner.batches[number].queries for number in range(3, 6)])
+    assert sorted(seen) == list(range(SIZE))

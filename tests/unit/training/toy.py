@@ -7,7 +7,7 @@ import numpy as np
 
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Ragged, TrainingPairs
-from noisyir.training.run import Surroundings
+from noisyir.training.run import TrainingContext
 from noisyir.training.validation import Held
 
 SIZE = 24
@@ -39,10 +39,10 @@ def toy_held(encoder: BiEncoder) -> Held:
     return Held(encoder.tokenize(queries, "query"), encoder.tokenize(passages, "passage"), relevant)
 
 
-def surroundings(
+def training_context(
     work: Path, *, seed: int = 0, checkpoint_seconds: float = 1e9, metric: Metric = lambda *_: None
-) -> Surroundings:
+) -> TrainingContext:
     def rng(*purpose: str | int) -> np.random.Generator:
         return np.random.default_rng([seed, *"/".join(map(str, purpose)).encode()])
 
-    return Surroundings(rng, work, checkpoint_seconds, lambda *_: None, metric)
+    return TrainingContext(rng, work, checkpoint_seconds, lambda *_: None, metric)

@@ -11,12 +11,12 @@ from pathlib import Path
 import torch
 
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.training.bi_encoder import train as train_model
 from noisyir.training.objective import Contrastive
 from noisyir.training.run import Point
-from noisyir.training.run import train as train_model
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder
-from tests.unit.training.toy import surroundings, toy_held, toy_pairs
+from tests.unit.training.toy import toy_held, toy_pairs, training_context
 
 
 def train(
@@ -34,8 +34,8 @@ def train(
                 os.kill(os.getpid(), signal.SIGKILL)
 
     params = TrainDprParams(epochs=4, batch_size=5, learning_rate=0.01, hard_negatives=1, patience=3)
-    around = surroundings(work, checkpoint_seconds=1e-9, metric=metric)
-    curves = train_model(encoder, toy_pairs(encoder, negatives=2), toy_held(encoder), params, Contrastive(), around)
+    context = training_context(work, checkpoint_seconds=1e-9, metric=metric)
+    curves = train_model(encoder, toy_pairs(encoder, negatives=2), toy_held(encoder), params, Contrastive(), context)
     return encoder, curves, taken
 
 

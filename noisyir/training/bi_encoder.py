@@ -1,0 +1,137 @@
+"""A bi-encoder learns from pairs: epochs of batches, a look at dev after each, and the best model kept.
+
+What is descended on is an `Objective`, DPR's contrastive loss or a correction of it for noisy pairs, regularised where
+`ccr.beta` says so.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from noisyir.errors import ConfigError
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.training.batches import Batch, PairBatches, TrainingPairs
+from noisyir.training.checkpoint import Tensors, load_weights
+from noisyir.training.gradients import BatchGradient
+from noisyir.training.learner import Learner
+from noisyir.training.objective import Objective
+from noisyir.training.regularised import check_regulariser, regularised
+from noisyir.training.run import Point, TrainingContext, TrainingRun
+from noisyir.training.settings import TrainDprParams
+from noisyir.training.throughput import encoding
+from noisyir.training.validation import Held, dev_mrr
+
+
+class BiEncoderLearner(Learner[Batch]):
+    """The retriever, which descends on an objective; with `patience` it stops early, at its best dev MRR@10."""
+
+    name, unit, prefix, rate = "retriever", "pairs", "", "train.learning_rate"
+
+    def __init__(
+        self,
+        encoder: BiEncoder,
+        pairs: TrainingPairs,
+        held: Held | None,
+        params: TrainDprParams,
+        objective: Objective,
+        rng: Callable[..., np.random.Generator],
+    ) -> None:
+        batches = PairBatches(pairs, params.batch_size, params.hard_negatives, partial(rng, "epoch"), params.pool)
+        super().__init__(encoder, batches, params, params.epochs * batches.an_epoch, rng)
+        self.encoder, self.held, self.params, self.objective = encoder, held, params, objective
+        self.gradient = BatchGradient(encoder, pairs.passages, params, params.batch_size * (2 + params.hard_negatives))
+        self._encoding = encoding(encoder)
+        self.best: dict[str, Tensor] = {}
+        self._best_dev, self._best_epoch = -1.0, 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs are over, or `patience` of them since dev was ranked best."""
+        patience = self.params.patience
+        return super().finished or (patience is not None and self.whole_epochs - self._best_epoch >= patience)
+
+    def descend(self, batch: Batch, seed: int) -> dict[str, float]:
+        """The objective's loss of the batch, regularised once it is time."""
+        epoch = self.whole_epochs
+
+        def loss(queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]) -> Float[Tensor, ""]:
+            scores = self.params.scale * queries @ passages.T
+            value = self.objective.loss(batch, scores)
+            ccr = self.params.ccr
+            return regularised(value, batch, scores, ccr.beta) if ccr.beta and epoch >= ccr.from_epoch else value
+
+        self.work = self._encoding(batch.queries, batch.passages)
+        return {"train_loss": self.gradient.compute(batch, loss, seed)}
+
+    def start_epoch(self) -> dict[str, float]:
+        """Let the objective look at the model."""
+        return self.objective.start_epoch(self.whole_epochs)
+
+    def after_step(self) -> None:
+        """Let the objective follow."""
+        self.objective.after_step()
+
+    def end_epoch(self) -> dict[str, float]:
+        """Rank the dev queries, and keep the weights if they never ranked better and someone will want them."""
+        if self.held is None:
+            return {}
+        value = dev_mrr(self.encoder, self.held)
+        if value > self._best_dev:
+            self._best_dev, self._best_epoch = value, self.whole_epochs
+            if self.params.patience is not None:
+                self.best = {name: weight.detach().clone() for name, weight in self.encoder.named_parameters()}
+        return {"dev_mrr@10": value}
+
+    def finish(self) -> dict[str, float]:
+        """Go back to the best weights where `patience` asked to keep them, else let the objective choose."""
+        if self.best:
+            load_weights(self.encoder, self.best)
+        else:
+            self.objective.finish()
+        return {}
+
+    def throughput(self) -> dict[str, Any]:
+        """Also how many texts passed through a tower at once."""
+        return {**super().throughput(), "chunk_size": self.gradient.chunks.size}
+
+    def state(self) -> Tensors:
+        """Also the objective's, and what dev was ranked best by."""
+        dev = {"mrr": torch.tensor(self._best_dev, dtype=torch.float64), "epoch": torch.tensor(self._best_epoch)}
+        return {**super().state(), **self.objective.state(), "best": self.best, "best_dev": dev}
+
+    def load(self, tensors: Tensors, done: int) -> None:
+        """Continue after `done` steps from what `state` returned."""
+        super().load(tensors, done)
+        self.objective.load(tensors, done)
+        self.best = dict(tensors.get("best", {}))
+        dev = tensors["best_dev"]
+        self._best_dev, self._best_epoch = float(dev["mrr"]), int(dev["epoch"])
+
+
+def train(
+    encoder: BiEncoder,
+    pairs: TrainingPairs,
+    held: Held | None,
+    params: TrainDprParams,
+    objective: Objective,
+    context: TrainingContext,
+) -> list[Point]:
+    """Train `encoder` in place and return its learning curves.
+
+    DataError when the loss is no longer finite; ConfigError when patience has no dev queries to go by, when a query
+    has nothing to compete with its positive, or when the regulariser could do no good.
+    """
+    check_regulariser(params, encoder.similarity)
+    if params.patience is not None and held is None:
+        raise ConfigError(f"train.patience={params.patience} needs dev queries, and there are none: set it to null")
+    if params.pool == "own" and params.hard_negatives == 0:
+        raise ConfigError(
+            "train.pool=own with hard_negatives=0 leaves nothing to compete with a query's positive: set "
+            "train.hard_negatives, and mine.per_query, or train.pool=batch"
+        )
+    return TrainingRun([BiEncoderLearner(encoder, pairs, held, params, objective, context.rng)], context).run()

@@ -1,0 +1,237 @@
+"""What the stages that train have in common: what they read, the model they start from, the run, what they write."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.stage import Job
+from noisyir.errors import ConfigError
+from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
+from noisyir.schemas.noise import NOISE_FLAGS
+from noisyir.schemas.training import CURVES, MODEL, NEGATIVES, RANKER
+
+if TYPE_CHECKING:
+    from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.models.ranker import Ranker
+    from noisyir.models.reader import Reader
+    from noisyir.training.batches import TrainingPairs
+    from noisyir.training.examples import TokenisedDocuments
+    from noisyir.training.lists import Lists, TrainingTexts
+    from noisyir.training.objective import Objective
+    from noisyir.training.run import Point, TrainingContext
+    from noisyir.training.validation import Held
+
+M = TypeVar("M", "BiEncoder", "Ranker", "Reader")
+
+RANKING_READS = {
+    "ranker": RANKER.all(),
+    "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+    "flags": NOISE_FLAGS["query_id", "doc_id", "epoch", "is_clean"].or_none(),
+    "queries": QUERIES["query_id", "text", "split"],
+    "corpus": CORPUS["doc_id", "title", "text"],
+    "negatives": NEGATIVES["query_id", "doc_id"],
+}
+TRAINING_READS = {
+    "model": MODEL.all(),
+    "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+    "flags": NOISE_FLAGS["query_id", "doc_id", "epoch", "p_clean", "is_clean"].or_none(),
+    "queries": QUERIES["query_id", "text", "split"],
+    "corpus": CORPUS["doc_id", "title", "text"],
+    "qrels": QRELS["query_id", "doc_id", "relevance"],
+    "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
+}
+
+# Models -----------------------------------------------------------------------------------------------------
+
+
+def start_model(job: Job[Any]) -> "BiEncoder":
+    """The bi-encoder that training starts from, on the device that the machine's settings name."""
+    from noisyir.models.bi_encoder import load_bi_encoder
+
+    return _ready(job, load_bi_encoder, "model")
+
+
+def start_ranker(job: Job[Any]) -> "Ranker":
+    """The ranker that training starts from, likewise."""
+    from noisyir.models.ranker import load_ranker
+
+    return _ready(job, load_ranker, "ranker")
+
+
+def start_reader(job: Job[Any]) -> "Reader":
+    """The reader that training starts from, likewise."""
+    from noisyir.models.reader import load_reader
+
+    return _ready(job, load_reader, "reader")
+
+
+def _ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
+    import torch
+
+    from noisyir.models.compiling import attend_plainly, compile_in_place
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    model = load(job.folder(name), job.runtime.device)
+    attend_plainly(model.transformers, model.device, job.params.precision)
+    if job.runtime.compile:
+        compile_in_place(model.transformers, model.device)
+    return model
+
+
+# A bi-encoder's training ------------------------------------------------------------------------------------
+
+
+def training_pairs(job: Job[Any]) -> pa.Table:
+    """The training pairs, with p_clean and is_clean where flags are given."""
+    from noisyir.training.examples import with_flags
+
+    pairs = job.table("pairs")
+    pairs = pairs.filter(pc.equal(pairs["split"], "train"))
+    return with_flags(pairs, job.table("flags")) if job.has("flags") else pairs
+
+
+def read_examples(job: Job[Any], encoder: "BiEncoder", pairs: pa.Table) -> "tuple[TrainingPairs, Held | None]":
+    """Join and tokenise what the pairs and the other inputs name, and note how much that is."""
+    from noisyir.training import examples
+
+    pairs, train_queries = examples.training_queries(pairs, job.table("queries"))
+    negatives = mined_negatives(job, train_queries, job.params.hard_negatives, "train.hard_negatives")
+    train, held, _ = join_examples(job, encoder, pairs, train_queries, negatives)
+    return train, held
+
+
+def mined_negatives(job: Job[Any], train_queries: pa.Table, count: int, setting: str) -> pa.Table:
+    """The mined negatives of the training queries; no rows when none are to be used.
+
+    ConfigError when `setting` asks for `count` a query, and none were mined.
+    """
+    if count == 0:
+        return NEGATIVES.schema.empty_table().select(["query_id", "doc_id"])
+    if not job.has("negatives"):
+        raise ConfigError(f"{setting}={count} needs mined ones: set mine.per_query")
+    negatives = job.table("negatives")
+    return negatives.filter(pc.is_in(negatives["query_id"], value_set=train_queries["query_id"]))
+
+
+def join_examples(
+    job: Job[Any], encoder: "BiEncoder", pairs: pa.Table, train_queries: pa.Table, negatives: pa.Table
+) -> "tuple[TrainingPairs, Held | None, TokenisedDocuments]":
+    """Join and tokenise training pairs, their queries, their (query_id, doc_id) negatives and the dev queries."""
+    from noisyir.training import examples
+
+    relevance = dev_relevance(job, job.table("queries"))
+    needed = distinct_ids(pairs["doc_id"], relevance["doc_id"], negatives["doc_id"])
+    documents = examples.read_documents(encoder, job.batches("corpus"), needed)
+    train = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
+    job.note("training_pairs", len(train))
+    held = held_out(job, encoder, relevance, documents)
+    job.note("dev_documents", len(held.pool) if held else 0)
+    return train, held, documents
+
+
+def dev_relevance(job: Job[Any], queries: pa.Table) -> pa.Table:
+    """Relevant documents of the dev queries among `queries`: (query_id, text, doc_id)."""
+    from noisyir.training import examples
+
+    return examples.dev_relevance(job.table("qrels"), queries, job.params.dev_queries, job.rng("dev_queries"))
+
+
+def held_out(
+    job: Job[Any], encoder: "BiEncoder", relevance: pa.Table, documents: "TokenisedDocuments"
+) -> "Held | None":
+    """The dev queries, if there are any, and the pool they are ranked over; notes how many there are."""
+    from noisyir.training import examples
+
+    held = examples.held_out(encoder, relevance, documents, job.params.dev_documents, job.rng("dev_documents"))
+    job.note("dev_queries", len(held.queries) if held else 0)
+    return held
+
+
+def train_bi_encoder(
+    job: Job[Any], encoder: "BiEncoder", pairs: "TrainingPairs", held: "Held | None", objective: "Objective"
+) -> "list[Point]":
+    """Train the model by the objective; returns the learning curves."""
+    import time
+
+    from noisyir.training.bi_encoder import train
+
+    began = time.monotonic()
+    curves = train(encoder, pairs, held, job.params, objective, training_context(job))
+    job.note("training_seconds", round(time.monotonic() - began, 1))
+    return curves
+
+
+def train_and_write(
+    job: Job[Any], encoder: "BiEncoder", pairs: "TrainingPairs", held: "Held | None", objective: "Objective"
+) -> None:
+    """Train, and write the model and its curves."""
+    curves = train_bi_encoder(job, encoder, pairs, held, objective)
+    encoder.save(job.new_folder("model"))
+    write_curves(job, curves)
+
+
+# Lists of a ranker ------------------------------------------------------------------------------------------
+
+
+def read_lists(
+    job: Job[Any], n: int, besides: pa.ChunkedArray | None = None, *, soft: bool = False
+) -> "tuple[TrainingTexts, Lists]":
+    """What lists are drawn from, and the documents' texts, those with an id in `besides` included.
+
+    Flagged pairs are left out; with `soft` they stay, and the lists know of them.  Notes what is left out, and how
+    often a random passage stands in for a mined one.
+    """
+    from noisyir.training.examples import training_queries, with_flags
+    from noisyir.training.lists import ranking_lists, read_texts
+
+    pairs, queries = training_queries(job.table("pairs"), job.table("queries"))
+    if job.has("flags"):
+        pairs = with_flags(pairs, job.table("flags"))
+        pairs = pairs if soft else pairs.filter(pairs["is_clean"])
+    negatives = job.table("negatives")
+    needed = distinct_ids(pairs["doc_id"], negatives["doc_id"], *([] if besides is None else [besides]))
+    documents = read_texts(job.batches("corpus"), needed)
+    lists = ranking_lists(pairs, queries, documents, negatives)
+    missing = lists.missing(n)
+    job.note(
+        "lists",
+        {
+            "queries": len(lists),
+            "queries_without_positive": _without_positive(job, pairs, negatives),
+            "queries_with_too_few_negatives": int((missing > 0).sum()),
+            "random_share_of_negatives": float(np.mean(missing / n)),
+        },
+    )
+    return documents, lists
+
+
+def _without_positive(job: Job[Any], pairs: pa.Table, negatives: pa.Table) -> int:
+    """Training queries, and others with negatives, that no pair gives a document to."""
+    queries = job.table("queries")
+    asked = distinct_ids(queries.filter(pc.equal(queries["split"], "train"))["query_id"], negatives["query_id"])
+    return int(pc.sum(pc.invert(pc.is_in(asked, value_set=pairs["query_id"].unique()))).as_py() or 0)
+
+
+# Every run --------------------------------------------------------------------------------------------------
+
+
+def training_context(job: Job[Any]) -> "TrainingContext":
+    """What a training run needs of its job."""
+    from noisyir.training.run import TrainingContext
+
+    return TrainingContext(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric, job.note)
+
+
+def write_curves(job: Job[Any], curves: "list[Point]") -> None:
+    """Write the learning curves."""
+    rows = [dict(zip(CURVES.columns, point, strict=True)) for point in curves]
+    job.write("curves", pa.Table.from_pylist(rows, schema=CURVES.schema))
+
+
+def distinct_ids(*ids: pa.ChunkedArray) -> pa.Array:
+    """Every id once, in the order in which they come first."""
+    return pa.chunked_array([chunk for some in ids for chunk in some.chunks], pa.string()).unique()
