@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from noisyir.app.lookup import Indexed, experiment_of, find_model, newest_index
+from noisyir.app.lookup import Indexed, experiment_that_kept, find_model, newest_index
 from noisyir.app.runs import Outcome, run_steps
 from noisyir.engine.builds import Meta
 from noisyir.engine.plan import Choice, Plan, RunStep
@@ -73,7 +73,7 @@ def refresh_corpus(
     model on one machine run one after the other, so that the second builds upon the first.
     """
     model = find_model(store, settings.model)
-    name = f"refresh-{experiment_of(store, model) or model.key[:12]}"
+    name = f"refresh-{experiment_that_kept(store, model) or model.key[:12]}"
     with store.lock("refresh", model.key):
         plan = plan_of(settings, store, newest_index(store, model))
         outcome = run_steps(

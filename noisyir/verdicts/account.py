@@ -87,7 +87,7 @@ class _Table:
         return stream_parts(self.store.fs, self.store.parts(self.meta.ref(self.artifact)), columns, _ROWS)
 
 
-def explain(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> Account:
+def account_of(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> Account:
     """What the newest finished run, perhaps of this experiment, decided about the query, or about its document.
 
     StoreError when there is no such run; DataError, with a near match, for an unknown query or document.

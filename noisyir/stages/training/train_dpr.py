@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute
 
+from noisyir.data.flags import with_flags
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
@@ -58,8 +59,6 @@ def start_model(job: Job[Any]) -> "BiEncoder":
 
 def training_pairs(job: Job[Any]) -> pa.Table:
     """The training pairs, with p_clean and is_clean where flags are given."""
-    from noisyir.training.examples import with_flags
-
     pairs = job.table("pairs")
     pairs = pairs.filter(pa.compute.equal(pairs["split"], "train"))
     return with_flags(pairs, job.table("flags")) if job.has("flags") else pairs

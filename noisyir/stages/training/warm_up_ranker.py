@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.data.flags import with_flags
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.schemas.noise import NOISE_FLAGS
@@ -62,7 +63,7 @@ def read_lists(
     Flagged pairs are left out; with `soft` they stay, and the lists know of them.  Notes what is left out, and how
     often a random passage stands in for a mined one.
     """
-    from noisyir.training.examples import training_queries, with_flags
+    from noisyir.training.examples import training_queries
     from noisyir.training.lists import ranking_lists, read_texts
 
     pairs, queries = training_queries(job.table("pairs"), job.table("queries"))

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from noisyir import experiments
 from noisyir.app.runs import Outcome, run_experiment
+from noisyir.data.flags import last_estimate
 from noisyir.data.pairs import PairsFile
 from noisyir.data.row_files import SUFFIXES
 from noisyir.engine.plan import Choice, RunStep
@@ -23,12 +24,12 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.retrievers import audit as pipeline
+from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import Tracker
-from noisyir.verdicts.apply import Applied, apply
+from noisyir.verdicts.apply import Applied, apply_audit
 from noisyir.verdicts.judgements import how_many
+from noisyir.verdicts.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.verdicts.settings import AuditParams
-from noisyir.verdicts.sources import FileOfPairs, Source, TableOfPairs
 
 _HOLDS = {"corpus.jsonl": "beir", "train-v1.1.json": "squad"}  # a file that tells a folder's format
 
@@ -71,9 +72,7 @@ class Audited:
         if judged := self.judgements:
             return Noise(judged["rate"], judged["low"], judged["high"])
         ref = self.outcome.results["detect"].meta.ref("noise_estimate")
-        rows = read_parts(self.store.fs, self.store.parts(ref)).to_pylist()
-        last = max(row["epoch"] for row in rows)
-        found = {row["name"]: row["value"] for row in rows if row["epoch"] == last}
+        found = last_estimate(read_parts(self.store.fs, self.store.parts(ref)))
         return Noise(found["rate"], found["rate_low"], found["rate_high"])
 
     def summary(self, error: float | None = None) -> str:
@@ -106,9 +105,9 @@ class Audited:
 
     def apply(self, folder: Path) -> Applied:
         """Write the cleaned pairs and a log of what was changed.  DataError when they are there already."""
-        return apply(self.table, self._source(), folder, relabel=self.exp.repair.relabel)
+        return apply_audit(self.table, self._source(), folder, relabel=self.exp.repair.relabel)
 
-    def _source(self) -> Source:
+    def _source(self) -> PairsToClean:
         """The user's file, or the data set's training pairs with the noise put in."""
         exp, store, results = self.exp, self.store, self.outcome.results
         if exp.data.dataset == "pairs":
@@ -119,7 +118,7 @@ class Audited:
         return TableOfPairs.of(pairs, self.table, documents, exp.name)
 
 
-def audit(
+def run_audit(
     exp: Experiment,
     *,
     store: Store,
@@ -132,12 +131,12 @@ def audit(
     """Judge the experiment's training pairs; `run_step` and `elsewhere` as in `noisyir.app.runs`."""
     outcome = run_experiment(
         exp, Choice(), store=store, runtime=runtime, tracker=tracker, observer=observer, run_step=run_step,
-        pipeline=pipeline, elsewhere=elsewhere,
+        pipeline=audit_pairs, elsewhere=elsewhere,
     )  # fmt: skip
     return Audited(exp, store, outcome)
 
 
-def experiment_of(
+def experiment_to_audit(
     data: str,
     overrides: Sequence[str] = (),
     *,
