@@ -2,30 +2,27 @@
 
 import json
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir import experiments
-from noisyir.app.runs import Outcome, run_experiment
+from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.data.flags import last_estimate
 from noisyir.data.pairs import PairsFile
 from noisyir.data.row_files import SUFFIXES
-from noisyir.engine.plan import Choice, RunStep
-from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Observer, Pool
+from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import audit_pairs
-from noisyir.tracking import Tracker
 from noisyir.verdicts.apply import Applied, apply_audit
 from noisyir.verdicts.judgements import how_many
 from noisyir.verdicts.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
@@ -115,25 +112,13 @@ class Audited:
         noisy, corpus = results["corrupt"].meta.ref("noisy_pairs"), results["ingest"].meta.ref("corpus")
         pairs = read_parts(store.fs, store.parts(noisy))
         documents = stream_parts(store.fs, store.parts(corpus), ("doc_id", "title", "text"), 65536)
-        return TableOfPairs.of(pairs, self.table, documents, exp.name)
+        return TableOfPairs(pairs, self.table, documents, exp.name)
 
 
-def run_audit(
-    exp: Experiment,
-    *,
-    store: Store,
-    runtime: Runtime,
-    tracker: Tracker,
-    observer: Observer,
-    run_step: RunStep | None = None,
-    elsewhere: Collection[Pool] = (),
-) -> Audited:
-    """Judge the experiment's training pairs; `run_step` and `elsewhere` as in `noisyir.app.runs`."""
-    outcome = run_experiment(
-        exp, Choice(), store=store, runtime=runtime, tracker=tracker, observer=observer, run_step=run_step,
-        pipeline=audit_pairs, elsewhere=elsewhere,
-    )  # fmt: skip
-    return Audited(exp, store, outcome)
+def run_audit(exp: Experiment, **execution: Unpack[Execution]) -> Audited:
+    """Judge the experiment's training pairs."""
+    outcome = run_experiment(exp, Choice(), pipeline=audit_pairs, **execution)
+    return Audited(exp, execution["store"], outcome)
 
 
 def experiment_to_audit(

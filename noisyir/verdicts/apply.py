@@ -58,7 +58,7 @@ def apply_audit(
     query; the other flagged pairs are left out.
     DataError when a file is there already, or the audit is not of these pairs; nothing is written then.
     """
-    pairs, log = folder / source.cleaned_name, folder / source.log_name
+    pairs, log = folder / f"{source.stem}.cleaned{source.suffix}", folder / f"{source.stem}.changes.jsonl"
     _refuse_existing(pairs, log)
     fates = decide(audit, relabel=relabel)
     by_row, logged, total, unaudited = _by_row(audit, source, fates)

@@ -1,9 +1,9 @@
 """The pairs that an audit is applied to, as they came: a file of pairs in any of its formats, or a data set's table."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,52 +37,35 @@ Fates: TypeAlias = Mapping[int, Sequence[Fate | None]]  # by row, of each of its
 TextById: TypeAlias = Mapping[str, Text]
 
 
-class PairsToClean(Protocol):
-    """Pairs in rows, most often one in each; reading them twice gives the same numbers."""
+class PairsToClean(ABC):
+    """Pairs in rows, most often one in each; reading them twice gives the same numbers.
 
-    @property
-    def name(self) -> str:
-        """What messages call it."""
+    name: what messages call them.  stem, suffix: of the file names of what is made of them.
+    """
 
-    @property
-    def cleaned_name(self) -> str:
-        """The file name of what `write` writes."""
+    name: str
+    stem: str
+    suffix: str
 
-    @property
-    def log_name(self) -> str:
-        """The file name of the log beside it."""
-
+    @abstractmethod
     def pairs(self) -> Iterator[tuple[int, Pair]]:
         """(row, pair) of every pair, row after row."""
 
+    @abstractmethod
     def write(self, target: Path, fates: Fates) -> None:
         """Write all rows, those in `fates` changed.  DataError when a new document is not known."""
 
 
-@dataclass(frozen=True)
-class FileOfPairs:
+class FileOfPairs(PairsToClean):
     """A file of pairs.  Rows without a fate are copied byte for byte; columns of unknown meaning are kept.
 
     Where a row gets a new document, its id, title and text change.  In a file that only names documents, so do a cell
     that repeats the text, and a title.
     """
 
-    file: PairsFile
-
-    @property
-    def name(self) -> str:
-        """The file's path."""
-        return str(self.file.pairs.path)
-
-    @property
-    def cleaned_name(self) -> str:
-        """The file's own name, marked, in its own format."""
-        return f"{self.file.name}.cleaned{self.file.pairs.path.name[len(self.file.name) :]}"
-
-    @property
-    def log_name(self) -> str:
-        """The file's own name, marked, as jsonl."""
-        return f"{self.file.name}.changes.jsonl"
+    def __init__(self, file: PairsFile) -> None:
+        path = file.pairs.path
+        self.file, self.name, self.stem, self.suffix = file, str(path), file.name, path.name[len(file.name) :]
 
     def pairs(self) -> Iterator[tuple[int, Pair]]:
         """In the order of the file; a row's number is its line, or its row in Parquet."""
@@ -110,37 +93,17 @@ class FileOfPairs:
         return found
 
 
-@dataclass(frozen=True)
-class TableOfPairs:
+class TableOfPairs(PairsToClean):
     """A data set's training pairs: a table as PAIRS, the texts from the audit, and from the corpus for new documents.
 
     Written as jsonl: query_id, doc_id, query, document, and source where it is known.
+    corpus: a stream of CORPUS (doc_id, title, text).
     """
 
-    training: pa.Table
-    audit: pa.Table
-    corpus: Iterable[pa.RecordBatch]
-    dataset: str
-
-    @classmethod
-    def of(cls, pairs: pa.Table, audit: pa.Table, corpus: Iterable[pa.RecordBatch], dataset: str) -> "TableOfPairs":
-        """Of PAIRS, all splits, and a stream of CORPUS (doc_id, title, text)."""
-        return cls(pairs.filter(pc.equal(pairs["split"], "train")), audit, corpus, dataset)
-
-    @property
-    def name(self) -> str:
-        """The data set's."""
-        return f"the training pairs of {self.dataset}"
-
-    @property
-    def cleaned_name(self) -> str:
-        """Of the data set."""
-        return f"{self.dataset}.cleaned.jsonl"
-
-    @property
-    def log_name(self) -> str:
-        """Of the data set."""
-        return f"{self.dataset}.changes.jsonl"
+    def __init__(self, pairs: pa.Table, audit: pa.Table, corpus: Iterable[pa.RecordBatch], dataset: str) -> None:
+        self.training = pairs.filter(pc.equal(pairs["split"], "train"))
+        self.audit, self.corpus, self.dataset = audit, corpus, dataset
+        self.name, self.stem, self.suffix = f"the training pairs of {dataset}", dataset, ".jsonl"
 
     def pairs(self) -> Iterator[tuple[int, Pair]]:
         """In the order of the table."""

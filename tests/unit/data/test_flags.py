@@ -54,7 +54,5 @@ def test_so_many_pairs_that_a_join_runs_in_parallel_keep_their_order():
 def test_a_pair_without_a_flag_is_named(flags, missing):
     example = r"\{'query_id': '[abc]', 'doc_id': '[uwx]'\}"
     said = f"^{missing} of 3 training pairs have no flag, for example {example}: detect on"
-    with pytest.raises(
-        DataError, match=said
-    ):
+    with pytest.raises(DataError, match=said):
         with_flags(PAIRS.slice(0, 3), flags)

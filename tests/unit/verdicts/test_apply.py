@@ -185,7 +185,7 @@ def test_a_data_set_becomes_jsonl_that_can_be_read_back(tmp_path: Path):
     texts = {"query": "what?", "document": "T\none"}
     audit = audit_of({("q1", "a"): texts, ("q2", "a"): {**texts, **wrong("b", p_clean=0.0)},
                       ("q3", "a"): {**texts, **wrong(None)}})  # fmt: skip
-    done = apply_audit(audit, TableOfPairs.of(pairs, audit, corpus.to_batches(1), "pydocs"), tmp_path)
+    done = apply_audit(audit, TableOfPairs(pairs, audit, corpus.to_batches(1), "pydocs"), tmp_path)
     assert done.pairs.name == "pydocs.cleaned.jsonl"
     assert read(done.pairs) == [
         {"query_id": "q1", "doc_id": "a", "query": "what?", "document": "T\none", "source": "s"},
@@ -247,7 +247,7 @@ def test_the_audit_of_other_pairs_is_refused(tmp_path: Path):
     )
     audit = audit_of({("q", "x"): {}})
     with pytest.raises(DataError, match=r"query 'r' with document 'x' is not in the audit"):
-        apply_audit(audit, TableOfPairs.of(pairs, audit, [], "pydocs"), tmp_path / "out")
+        apply_audit(audit, TableOfPairs(pairs, audit, [], "pydocs"), tmp_path / "out")
 
 
 def test_a_share_is_a_share(tmp_path: Path):
