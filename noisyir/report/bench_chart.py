@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-from noisyir.report.charts import Scale, nice_ticks, shorten, svg, ticks_between
+from noisyir.report.cells import shorten
+from noisyir.report.charts import Scale, nice_ticks, svg, ticks_between
 
 Role = Literal["baseline", "reference", "other"]
 _LEFT, _TOP, _BOTTOM, _WIDTH, _LEAST_HEIGHT = 50, 14, 40, 520, 250
@@ -123,9 +124,7 @@ def _line(line: Line, frame: _Frame, mark: str, label: float) -> list[str]:
     x, y, _ = places[-1]
     name = escape(shorten(line.name, _MAX_NAME))
     parts.append(f'<line class="leader" x1="{x + 5:.1f}" x2="{x + 18:.1f}" y1="{y:.1f}" y2="{label:.1f}"/>')
-    parts.append(
-        f'<text class="label" x="{x + 22:.1f}" y="{label + 4:.1f}">{escape(shorten(line.name, _MAX_NAME))}</text>'
-    )
+    parts.append(f'<text class="label" x="{x + 22:.1f}" y="{label + 4:.1f}">{name}</text>')
     return parts
 
 

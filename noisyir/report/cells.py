@@ -59,6 +59,11 @@ def p_value(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def shorten(text: str, length: int) -> str:
+    """The text's beginning, with an ellipsis where something was cut."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
 def difference_cells(row: Mapping[str, Any]) -> list[str]:
     """A test's difference, its interval and its corrected p."""
     low, high = signed(row["difference_low"]), signed(row["difference_high"])

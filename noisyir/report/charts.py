@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from noisyir.report.cells import shorten
+
 Points = Sequence[tuple[float, float]]
 _MAX_POINTS = 160
 
@@ -110,11 +112,6 @@ def nice_ticks(low: float, high: float, about: int) -> list[float]:
 def ticks_between(low: float, high: float, about: int) -> list[float]:
     """The nice ticks from low to high."""
     return [tick for tick in nice_ticks(low, high, about) if low <= tick <= high]
-
-
-def shorten(text: str, length: int) -> str:
-    """The text's beginning, with an ellipsis where something was cut."""
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def svg(width: int, height: int, parts: Sequence[str], spoken: str, *, kind: str = "chart", fixed: bool = False) -> str:
