@@ -5,7 +5,8 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from noisyir.app.runs import Outcome
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
-from noisyir.report.summary import markdown_table, summary_rows
+from noisyir.report.cells import markdown_table
+from noisyir.report.summary import summary_rows
 
 
 def show(outcome: Outcome, store: Store) -> None:

@@ -7,7 +7,7 @@ from prefect.artifacts import create_link_artifact, create_table_artifact
 from prefect.runtime import flow_run
 
 from flows.experiment import stages_as_tasks, writable_store
-from noisyir.app.audits import Audited, audit, experiment_of, refuse_to_overwrite
+from noisyir.app.label_audit import Audited, experiment_to_audit, refuse_to_overwrite, run_audit
 from noisyir.app.runs import Outcome
 from noisyir.engine.observe import Silent
 from noisyir.engine.runtime import Runtime, default_home
@@ -35,13 +35,13 @@ def denoise(
     noisyir's home).  model: judges instead of small ones trained on the data.  store: of the artifacts.
     pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
     """
-    exp = experiment_of(data, overrides, corpus=corpus, model=model)
+    exp = experiment_to_audit(data, overrides, corpus=corpus, model=model)
     artifacts = writable_store(store)
     folder = Path(out) if out else default_home() / "audits" / exp.name / str(flow_run.id)
     refuse_to_overwrite(exp, folder)
     tracker = open_tracker(experiment=exp, home=artifacts.home)
     with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, pools=pools) as run_step:
-        found = audit(
+        found = run_audit(
             exp, store=artifacts, runtime=runtime, tracker=tracker, observer=Silent(), run_step=run_step,
             elsewhere=pools.elsewhere,
         )  # fmt: skip

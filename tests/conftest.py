@@ -106,6 +106,6 @@ def _references(step: Step, metas: dict[str, Meta]) -> dict[str, Any]:
 
 
 def _read(store: Store, ref: Ref, artifact: Artifact) -> pa.Table | Path:
-    if not artifact.is_table:
+    if not artifact.columns:
         return store.folder(ref)
     return read_parts(store.fs, store.parts(ref), list(artifact.columns))

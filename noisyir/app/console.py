@@ -22,9 +22,8 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.pipelines.experiment import Experiment
 from noisyir.report.detection import detection_rows
-from noisyir.report.published import published_rows
 from noisyir.report.settings import PublishedParams
-from noisyir.report.summary import summary_rows
+from noisyir.report.summary import published_rows, summary_rows
 
 _NEVER_FOLDS = 200  # columns: a table is as wide as it needs to be, up to this
 

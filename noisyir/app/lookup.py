@@ -109,7 +109,7 @@ def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
     return found.index.ref("index"), found.corpus
 
 
-def experiment_of(store: Store, model: Ref) -> str | None:
+def experiment_that_kept(store: Store, model: Ref) -> str | None:
     """The experiment whose newest run kept this model; None where no record tells."""
     for run in store.runs():
         step = run["steps"].get(run.get("kept", {}).get("model"))

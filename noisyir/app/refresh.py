@@ -1,17 +1,16 @@
 """New documents for a trained model: only what is new is encoded and indexed."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from pydantic import ValidationError
 
-from noisyir.app.lookup import Indexed, experiment_of, find_model, newest_index
-from noisyir.app.runs import Outcome, run_steps
+from noisyir.app.lookup import Indexed, experiment_that_kept, find_model, newest_index
+from noisyir.app.runs import Execution, Outcome, run_steps
 from noisyir.engine.builds import Meta
-from noisyir.engine.plan import Choice, Plan, RunStep
-from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Observer, Pool, Stage
+from noisyir.engine.plan import Choice, Plan
+from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
 from noisyir.errors import DataError, StoreError
 from noisyir.pipelines.settings import RefreshCorpusParams
@@ -22,7 +21,6 @@ from noisyir.stages.retrieval.encode import ENCODE
 from noisyir.stages.retrieval.encode_new import ENCODE_NEW
 from noisyir.stages.retrieval.extend_index import EXTEND_INDEX
 from noisyir.stages.retrieval.index import INDEX
-from noisyir.tracking import Tracker
 
 P = TypeVar("P", bound=Params)
 
@@ -57,29 +55,18 @@ class Refreshed:
         }
 
 
-def refresh_corpus(
-    settings: RefreshCorpusParams,
-    *,
-    store: Store,
-    runtime: Runtime,
-    tracker: Tracker,
-    observer: Observer,
-    run_step: RunStep | None = None,
-    elsewhere: Collection[Pool] = (),
-) -> Refreshed:
-    """Bring the newest index of a model up to date; `run_step` and `elsewhere` as in `noisyir.app.runs`.
+def refresh_corpus(settings: RefreshCorpusParams, **execution: Unpack[Execution]) -> Refreshed:
+    """Bring the newest index of a model up to date.
 
     The same documents again, on top of what they were joined with, are cached and change nothing.  Two refreshes of a
     model on one machine run one after the other, so that the second builds upon the first.
     """
+    store = execution["store"]
     model = find_model(store, settings.model)
-    name = f"refresh-{experiment_of(store, model) or model.key[:12]}"
+    name = f"refresh-{experiment_that_kept(store, model) or model.key[:12]}"
     with store.lock("refresh", model.key):
         plan = plan_of(settings, store, newest_index(store, model))
-        outcome = run_steps(
-            plan, Choice(), name=name, settings=settings, store=store, runtime=runtime, tracker=tracker,
-            observer=observer, run_step=run_step, elsewhere=elsewhere,
-        )  # fmt: skip
+        outcome = run_steps(plan, Choice(), name=name, settings=settings, **execution)
     return Refreshed(outcome)
 
 

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NotRequired, TypedDict, Unpack
 
 from noisyir.engine.build_stage import Result
 from noisyir.engine.builds import Ref
@@ -42,49 +42,42 @@ class Outcome:
         return len(self.results) - self.executed
 
 
+class Execution(TypedDict):
+    """With what a plan is run.
+
+    run_step: how an engine calls one stage (default: here).  elsewhere: pools whose stages run on other machines, so
+    that what they need is not looked for on this one.
+    """
+
+    store: Store
+    runtime: Runtime
+    tracker: Tracker
+    observer: Observer
+    run_step: NotRequired[RunStep | None]
+    elsewhere: NotRequired[Collection[Pool]]
+
+
 def run_experiment(
     exp: Experiment,
     choice: Choice,
     *,
-    store: Store,
-    runtime: Runtime,
-    tracker: Tracker,
-    observer: Observer,
-    run_step: RunStep | None = None,
     pipeline: Callable[[Experiment], Plan] = pipeline_of,
-    elsewhere: Collection[Pool] = (),
+    **execution: Unpack[Execution],
 ) -> Outcome:
-    """Run a pipeline of an experiment; `run_step` is how an engine calls one stage (default: here).
-
-    elsewhere: pools whose stages run on other machines, so that what they need is not looked for on this one.
-    """
-    return run_steps(
-        pipeline(exp), choice, name=exp.name, settings=exp, store=store, runtime=runtime, tracker=tracker,
-        observer=observer, run_step=run_step, elsewhere=elsewhere,
-    )  # fmt: skip
+    """Run a pipeline of an experiment."""
+    return run_steps(pipeline(exp), choice, name=exp.name, settings=exp, **execution)
 
 
-def run_steps(
-    plan: Plan,
-    choice: Choice,
-    *,
-    name: str,
-    settings: Params,
-    store: Store,
-    runtime: Runtime,
-    tracker: Tracker,
-    observer: Observer,
-    run_step: RunStep | None = None,
-    elsewhere: Collection[Pool] = (),
-) -> Outcome:
+def run_steps(plan: Plan, choice: Choice, *, name: str, settings: Params, **execution: Unpack[Execution]) -> Outcome:
     """Run a plan that is there as `run_experiment` does; the record calls it `name`."""
-    both = Several([observer, tracker])
+    store, runtime, tracker = execution["store"], execution["runtime"], execution["tracker"]
 
     def steps() -> dict[str, Result]:
-        if run_step:
+        if run_step := execution.get("run_step"):
             return execute(plan, choice, store, run_step, runtime.steps_at_once)
-        return execute_side_by_side(plan, choice, store, runtime, both)
+        return execute_side_by_side(plan, choice, store, runtime, Several([execution["observer"], tracker]))
 
+    elsewhere = execution.get("elsewhere", ())
     return run_plan(
         plan, choice, steps, name=name, settings=settings, store=store, tracker=tracker, elsewhere=elsewhere
     )

@@ -5,8 +5,8 @@ from argparse import Namespace
 from pathlib import Path
 
 from noisyir import experiments
-from noisyir.app.audits import audit, experiment_of, refuse_to_overwrite
 from noisyir.app.console import observer_for, stdout_console
+from noisyir.app.label_audit import experiment_to_audit, refuse_to_overwrite, run_audit
 from noisyir.commands import open_store
 from noisyir.tracking import open_tracker
 
@@ -14,7 +14,7 @@ from noisyir.tracking import open_tracker
 def run(args: Namespace) -> int:
     """Judge the pairs, put the files for their owner into --out, and say what was found."""
     overrides = [text for text in args.overrides if not experiments.is_runtime(text)]
-    exp = experiment_of(
+    exp = experiment_to_audit(
         args.data, overrides, corpus=args.corpus, model=args.model, sample=args.sample, judgements=args.judgements
     )
     store = open_store(args)
@@ -24,7 +24,7 @@ def run(args: Namespace) -> int:
     runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
     tracker = open_tracker(experiment=exp, home=store.home, enabled=False)
     with observer_for(sys.stderr) as observer:
-        found = audit(exp, store=store, runtime=runtime, tracker=tracker, observer=observer)
+        found = run_audit(exp, store=store, runtime=runtime, tracker=tracker, observer=observer)
     out = stdout_console()
     out.print(found.summary(args.error))
     for name in found.write(folder):

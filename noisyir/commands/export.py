@@ -33,8 +33,8 @@ def _pairs(store: Store, name: str, target: Path) -> str:
     """Each question with the passage that a reader's confidences favour, as a file of pairs."""
     from noisyir.engine.tables import read_parts, stream_parts
     from noisyir.reading.positives import most_believed
-    from noisyir.verdicts.pairs_file import write_pairs
-    from noisyir.verdicts.words import read_texts
+    from noisyir.verdicts.jsonl_files import write_pairs
+    from noisyir.verdicts.texts import read_texts
 
     meta = find_confidences(store, name)
     given = dict(meta.input_refs())

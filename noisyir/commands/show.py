@@ -14,6 +14,7 @@ from noisyir.commands.ls import human_bytes
 from noisyir.engine.builds import Meta
 from noisyir.engine.store import Store
 from noisyir.engine.tables import stream_parts
+from noisyir.report.cells import shorten
 
 CELL = 60  # characters of a value that a terminal's table shows
 
@@ -64,5 +65,5 @@ def _as_table(head: list[dict[str, object]]) -> Table:
     table = Table(*head[0], box=None)
     for row in head:
         texts = [" ".join(str(value).split()) for value in row.values()]
-        table.add_row(*(escape(text if len(text) <= CELL else text[: CELL - 1] + "…") for text in texts))
+        table.add_row(*(escape(shorten(text, CELL)) for text in texts))
     return table

@@ -9,14 +9,14 @@ from rich.text import Text
 
 from noisyir.app.console import stdout_console
 from noisyir.commands import open_store
-from noisyir.verdicts.account import Account, Decided, cut, explain
+from noisyir.verdicts.account import Account, Decided, account_of, cut
 
 ROWS = 5  # of a table whose meaning is not known
 
 
 def run(args: Namespace) -> int:
     """Print the decisions in the order in which they were made."""
-    account = explain(open_store(args), args.query_id, args.doc_id, args.run)
+    account = account_of(open_store(args), args.query_id, args.doc_id, args.run)
     if args.json:
         print(json.dumps(account.as_json(), indent=2, ensure_ascii=False, default=str))
         return 0

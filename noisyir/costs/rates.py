@@ -62,7 +62,7 @@ class Measured:
 Rates = Mapping[tuple[str, ...], Measured]
 
 
-def kind_of(node: Node) -> tuple[str, ...]:
+def kind_of_work(node: Node) -> tuple[str, ...]:
     """What a step must have in common with a build for its speed to be known: the stage, its models, and its engine."""
     found: list[object] = [getattr(node.params, name, None) for name in _TELLING]
     for name in ("init_model", "init_ranker", "init_reader") if node.stage in _OF_MODELS else ():
@@ -81,7 +81,7 @@ def measured(builds: Builds) -> Rates:
         ingest = ancestor(build, "ingest")
         sizes = ingest.sizes() if ingest else None
         if build.stage in WORK and sizes and (work := work_of(build, sizes)) and work.amount > 0:
-            found.setdefault(kind_of(build), []).append((work.amount, build.meta.seconds))
+            found.setdefault(kind_of_work(build), []).append((work.amount, build.meta.seconds))
     return {kind: _rate(values) for kind, values in found.items()}
 
 
@@ -95,7 +95,7 @@ def time_of(node: Planned, work: Work, rates: Rates, machine: Machine) -> Time |
 
     None where none of these is to be had.
     """
-    known = rates.get(kind_of(node))
+    known = rates.get(kind_of_work(node))
     if known and known.speaks_for(work.amount):
         return Time(known.rate * work.amount, "measured")
     if work.flops:

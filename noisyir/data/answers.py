@@ -17,16 +17,6 @@ def tokens(text: str) -> list[str]:
     return token_line(text).split()
 
 
-def contains(passage_tokens: Sequence[str], answer_tokens: Sequence[str]) -> bool:
-    """Whether the answer's tokens are a contiguous sub-list of the passage's; an answer without tokens never is."""
-    return bool(answer_tokens) and f" {' '.join(answer_tokens)} " in f" {' '.join(passage_tokens)} "
-
-
-def has_answer(answers: Iterable[str], text: str) -> bool:
-    """Whether the text holds at least one of the answers; answers that tokenise to nothing are dropped."""
-    return _first_hit([token_line(text)], answer_lines(answers)) is not None
-
-
 def answer_match(
     rankings: Mapping[str, Sequence[str]],
     aliases: Mapping[str, Sequence[str]],

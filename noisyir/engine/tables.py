@@ -90,6 +90,11 @@ def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
         raise SchemaError(f"{artifact.name}.{name} holds NaN or infinite values")
 
 
+def pair_ids(table: pa.Table) -> list[tuple[str, str]]:
+    """(query_id, doc_id) of every row."""
+    return list(zip(table["query_id"].to_pylist(), table["doc_id"].to_pylist(), strict=True))
+
+
 def semi_join(pairs: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_]:
     """Which rows of `pairs` have a (query_id, doc_id) that `others` have, too."""
     pair = ["query_id", "doc_id"]

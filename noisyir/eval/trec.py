@@ -1,17 +1,16 @@
 """Runs and judgements in the TREC text forms that trec_eval, ir_measures and others read."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.errors import DataError
 from noisyir.eval.measures import query_sizes
 
-# An id may hold spaces, which a TREC file cannot: these characters are written as %XX and read back.
+# An id may hold spaces, which a TREC file cannot: these characters are written as %XX.
 _UNSAFE = {ord(char): quote(char) for char in "% \t\n\r\v\f\x1c\x1d\x1e\x1f\x85\xa0\u2028\u2029"}
 
 
@@ -28,16 +27,6 @@ def write_run(run: pa.Table, path: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in lines.to_pylist()), encoding="utf-8", newline="\n")
 
 
-def read_run(path: Path) -> pa.Table:
-    """query_id, doc_id, rank, score of a TREC run; DataError names the line that is not one."""
-    rows = [
-        (unquote(query_id), unquote(doc_id), int(rank), float(score))
-        for query_id, _, doc_id, rank, score, _ in _lines(path, (str, str, str, int, float, str))
-    ]
-    kinds = (pa.string(), pa.string(), pa.int32(), pa.float32())
-    return _table(rows, dict(zip(("query_id", "doc_id", "rank", "score"), kinds, strict=True)))
-
-
 def write_qrels(judgements: Mapping[str, Mapping[str, int]], path: Path) -> None:
     """Write `query_id 0 doc_id relevance` lines, sorted."""
     with path.open("w", encoding="utf-8", newline="\n") as out:
@@ -45,15 +34,6 @@ def write_qrels(judgements: Mapping[str, Mapping[str, int]], path: Path) -> None
             out.writelines(
                 f"{_escape(query_id)} 0 {_escape(doc_id)} {grade}\n" for doc_id, grade in sorted(found.items())
             )
-
-
-def read_qrels(path: Path) -> pa.Table:
-    """query_id, doc_id, relevance of TREC judgements; DataError names the line that is not one."""
-    rows = [
-        (unquote(query_id), unquote(doc_id), int(relevance))
-        for query_id, _, doc_id, relevance in _lines(path, (str, str, str, int))
-    ]
-    return _table(rows, {"query_id": pa.string(), "doc_id": pa.string(), "relevance": pa.int32()})
 
 
 def strictly_falling(scores: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -88,23 +68,3 @@ def _escaped(column: pa.ChunkedArray) -> pa.Array:
     coded = column.combine_chunks().dictionary_encode()
     names = pa.array([_escape(name) for name in coded.dictionary.to_pylist()], pa.string())
     return names.take(coded.indices)
-
-
-def _lines(path: Path, kinds: tuple[type, ...]) -> Iterator[tuple[str, ...]]:
-    with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            fields = tuple(line.split())
-            try:
-                if len(fields) != len(kinds):
-                    raise ValueError(f"{len(fields)} fields instead of {len(kinds)}")
-                for kind, text in zip(kinds, fields, strict=True):
-                    kind(text)
-            except ValueError as error:
-                raise DataError(f"{path}:{number} is not a TREC line: {error}") from error
-            yield fields
-
-
-def _table(rows: Sequence[tuple[object, ...]], columns: dict[str, pa.DataType]) -> pa.Table:
-    names = list(columns)
-    arrays = [pa.array([row[place] for row in rows], columns[name]) for place, name in enumerate(names)]
-    return pa.table(arrays, names=names)

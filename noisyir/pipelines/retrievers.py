@@ -54,7 +54,7 @@ def train_retriever(exp: Experiment) -> Plan:
     return plan
 
 
-def audit(exp: Experiment) -> Plan:
+def audit_pairs(exp: Experiment) -> Plan:
     """Which of the training pairs are wrong, by the experiment's detectors."""
     plan = Plan(exp.seed)
     _audit(context_of(plan, exp, data_of(plan, exp)))

@@ -12,15 +12,24 @@ from noisyir.eval.bench_detection import Quality
 from noisyir.eval.settings import NoiseTableParams
 from noisyir.report.bench_chart import Line, Point, Role, rate_chart
 from noisyir.report.bench_history import environment, facts, settings
-from noisyir.report.detection import bench_rows, percent
-from noisyir.report.mining import NO_TABLE, NOTHING, FalseNegatives, Figure, TextTable, mining_markdown
+from noisyir.report.cells import (
+    NO_TABLE,
+    NONE,
+    Figure,
+    TextTable,
+    difference_cells,
+    markdown_table,
+    p_value,
+    rate_as_set,
+    signed,
+)
+from noisyir.report.detection import bench_rows
+from noisyir.report.mining import NOTHING, FalseNegatives, mining_markdown
 from noisyir.report.pages import templates
-from noisyir.report.summary import markdown_table, p_value, signed
 
 Row = Mapping[str, Any]
 Word = Literal["better", "worse", "unclear", "equal"]
 _TITLE = "Training on wrong pairs"
-_NONE = "\N{EN DASH}"
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
     """The page as HTML text; the same input gives the same text."""
     sections = tables(params, bench.summary)
     rows = bench.summary.to_pylist()
-    pages = templates(signed=signed, p_value=p_value, percent=percent, spread=_spread, seeds=_seeds)
+    pages = templates(signed=signed, p_value=p_value, percent=rate_as_set, spread=_spread, seeds=_seeds)
     return pages.get_template("bench.html").render(
         tests_note=_tests_note,
         title=params.title or _TITLE,
@@ -180,11 +189,11 @@ def _chart(table: Table) -> Markup | None:
 
 def _column(params: NoiseTableParams, rate: float) -> str:
     """What stands above the means at a rate of noise; labels have none."""
-    return f"{percent(rate)} noise" if params.conditions == "noise" else "mean"
+    return f"{rate_as_set(rate)} noise" if params.conditions == "noise" else "mean"
 
 
 def _mean_rows(params: NoiseTableParams, table: Table) -> list[list[str]]:
-    rows = [["method", *(percent(rate) if params.conditions == "noise" else "mean" for rate in table.rates)]]
+    rows = [["method", *(rate_as_set(rate) if params.conditions == "noise" else "mean" for rate in table.rates)]]
     for method, _, entries in table.rows:
         rows.append([method, *(_mean_cell(entry) for entry in entries)])
     return rows
@@ -192,7 +201,7 @@ def _mean_rows(params: NoiseTableParams, table: Table) -> list[list[str]]:
 
 def _mean_cell(entry: Entry | None) -> str:
     if entry is None:
-        return _NONE
+        return NONE
     mean = f"{entry.row['mean']:.3f}"
     spread = entry.row["seed_std"]
     shown = f"**{mean}**" if entry.best else mean
@@ -200,29 +209,16 @@ def _mean_cell(entry: Entry | None) -> str:
 
 
 def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
-    head = [
-        params.conditions,
-        "rate",
-        "measure",
-        "split",
-        "method",
-        "against",
-        "difference",
-        "interval",
-        "p (Holm)",
-        "seeds better",
-    ]
-    return [[*head, "verdict"]] + [
+    of_test = ["rate", "measure", "split", "method", "against", "difference", "interval", "p (Holm)", "seeds better"]
+    return [[params.conditions, *of_test, "verdict"]] + [
         [
             row["mechanism"],
-            percent(row["rate"]) if params.conditions == "noise" else _NONE,
+            rate_as_set(row["rate"]) if params.conditions == "noise" else NONE,
             row["measure"],
             row["split"],
             row["method"],
             row["against"],
-            signed(row["difference"]),
-            f"[{signed(row['difference_low'])}, {signed(row['difference_high'])}]",
-            p_value(row["p_holm"]),
+            *difference_cells(row),
             f"{row['seeds_better']} of {row['seeds']}",
             word(row, params.alpha) or "",
         ]

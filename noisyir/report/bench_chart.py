@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-from noisyir.report.charts import nice_ticks
+from noisyir.report.cells import shorten
+from noisyir.report.charts import Scale, nice_ticks, svg, ticks_between
 
 Role = Literal["baseline", "reference", "other"]
 _LEFT, _TOP, _BOTTOM, _WIDTH, _LEAST_HEIGHT = 50, 14, 40, 520, 250
@@ -42,7 +43,7 @@ def rate_chart(lines: Sequence[Line], *, name: str) -> str:
 def epoch_chart(lines: Sequence[Line], *, name: str, axis: str = "epoch") -> str:
     """The same by epoch of training, or by something else that counts on."""
     places = [point.at for line in lines for point in line.points]
-    ticks = [tick for tick in nice_ticks(min(places), max(places), 5) if min(places) <= tick <= max(places)]
+    ticks = ticks_between(min(places), max(places), 5)
     return _chart(lines, {tick: f"{tick:g}" for tick in ticks}, axis, name)
 
 
@@ -60,8 +61,7 @@ def _chart(lines: Sequence[Line], ticks: Mapping[float, str], axis: str, name: s
             others += 1
         parts.append(f'<g class="series {tone}">{"".join(_line(line, frame, mark, label))}</g>')
     ends = ", ".join(f"{line.name} {line.points[0].mean:.3f} to {line.points[-1].mean:.3f}" for line in lines)
-    head = f'<svg class="chart rates" viewBox="0 0 {_WIDTH} {height}" role="img"'
-    return f'{head} aria-label="{escape(f"{name} by {axis}: {ends}")}">{"".join(parts)}</svg>'
+    return svg(_WIDTH, height, parts, f"{name} by {axis}: {ends}", kind="chart rates")
 
 
 def spread_out(places: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -94,16 +94,9 @@ class _Frame:
 
     def __init__(self, points: Sequence[Point], height: int) -> None:
         self.height, self.right = height, _WIDTH - _LABEL_WIDTH
-        self.ends = min(p.at for p in points), max(p.at for p in points)
         self.ticks = nice_ticks(min(p.mean - p.spread for p in points), max(p.mean + p.spread for p in points), 4)
-
-    def x(self, at: float) -> float:
-        low, high = self.ends
-        return _LEFT + (at - low) / ((high - low) or 1.0) * (self.right - _LEFT)
-
-    def y(self, value: float) -> float:
-        low, high = self.ticks[0], self.ticks[-1]
-        return self.height - _BOTTOM - (value - low) / (high - low) * (self.height - _BOTTOM - _TOP)
+        self.x = Scale(min(p.at for p in points), max(p.at for p in points), _LEFT, self.right)
+        self.y = Scale(self.ticks[0], self.ticks[-1], height - _BOTTOM, _TOP)
 
     def axes(self, ticks: Mapping[float, str], label: str) -> list[str]:
         parts = []
@@ -129,9 +122,9 @@ def _line(line: Line, frame: _Frame, mark: str, label: float) -> list[str]:
             parts.append(f'<line class="whisker" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>')
         parts.append(_mark(mark, x, y))
     x, y, _ = places[-1]
-    text = line.name if len(line.name) <= _MAX_NAME else line.name[: _MAX_NAME - 1] + "…"
+    name = escape(shorten(line.name, _MAX_NAME))
     parts.append(f'<line class="leader" x1="{x + 5:.1f}" x2="{x + 18:.1f}" y1="{y:.1f}" y2="{label:.1f}"/>')
-    parts.append(f'<text class="label" x="{x + 22:.1f}" y="{label + 4:.1f}">{escape(text)}</text>')
+    parts.append(f'<text class="label" x="{x + 22:.1f}" y="{label + 4:.1f}">{name}</text>')
     return parts
 
 

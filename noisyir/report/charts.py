@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from noisyir.report.cells import shorten
+
 Points = Sequence[tuple[float, float]]
 _MAX_POINTS = 160
 
@@ -24,18 +26,18 @@ def interval_chart(estimates: Sequence[Estimate], *, width: int = 330) -> str:
     left, right, row = 100, 14, 26
     height = row * len(estimates) + 24
     ticks = nice_ticks(min(0.0, *(e.low for e in estimates)), max(e.high for e in estimates), 4)
-    place = _scale(ticks[0], ticks[-1], left, width - right)
+    place = Scale(ticks[0], ticks[-1], left, width - right)
     parts = [_grid_x(tick, place(tick), height - 20) for tick in ticks]
     for number, estimate in enumerate(estimates):
         y = row * number + 16
         tone = "accent" if number == len(estimates) - 1 else "plain"
-        name = escape(_shorten(estimate.name, 12))
+        name = escape(shorten(estimate.name, 12))
         parts.append(f'<text class="label" x="{left - 10}" y="{y + 4}" text-anchor="end">{name}</text>')
         line = f'x1="{place(estimate.low):.1f}" x2="{place(estimate.high):.1f}" y1="{y}" y2="{y}"'
         parts.append(f'<line class="interval {tone}" {line}/>')
         parts.append(f'<circle class="dot {tone}" cx="{place(estimate.mean):.1f}" cy="{y}" r="4"/>')
     spoken = "; ".join(f"{e.name} {e.mean:.3f} ({e.low:.3f} to {e.high:.3f})" for e in estimates)
-    return _svg(width, height, parts, spoken)
+    return svg(width, height, parts, spoken, fixed=True)
 
 
 def line_chart(points: Points, *, name: str, width: int = 480, height: int = 190) -> str:
@@ -44,8 +46,8 @@ def line_chart(points: Points, *, name: str, width: int = 480, height: int = 190
     points = thin(points)
     x_ticks = nice_ticks(min(x for x, _ in points), max(x for x, _ in points), 6)
     y_ticks = nice_ticks(min(y for _, y in points), max(y for _, y in points), 4)
-    to_x = _scale(min(x for x, _ in points), max(x for x, _ in points), left, width - right)
-    to_y = _scale(y_ticks[0], y_ticks[-1], height - bottom, top)
+    to_x = Scale(min(x for x, _ in points), max(x for x, _ in points), left, width - right)
+    to_y = Scale(y_ticks[0], y_ticks[-1], height - bottom, top)
     parts = []
     for tick in y_ticks:
         parts.append(
@@ -61,17 +63,17 @@ def line_chart(points: Points, *, name: str, width: int = 480, height: int = 190
     parts.append(f'<polyline class="curve" points="{path}"/>')
     marked = points if len(points) <= 24 else points[-1:]
     parts += [f'<circle class="dot accent" cx="{to_x(x):.1f}" cy="{to_y(y):.1f}" r="3"/>' for x, y in marked]
-    return _svg(width, height, parts, f"{name}: from {points[0][1]:.4g} to {points[-1][1]:.4g}")
+    return svg(width, height, parts, f"{name}: from {points[0][1]:.4g} to {points[-1][1]:.4g}", fixed=True)
 
 
 def spark_line(values: Sequence[float], *, width: int = 120, height: int = 26) -> str:
     """Shares from 0 to 1 as a line without axes; its foot is 0, its top 1."""
-    to_x, to_y = _scale(0, max(1, len(values) - 1), 3, width - 3), _scale(0, 1, height - 3, 3)
+    to_x, to_y = Scale(0, max(1, len(values) - 1), 3, width - 3), Scale(0, 1, height - 3, 3)
     path = " ".join(f"{to_x(x):.1f},{to_y(y):.1f}" for x, y in enumerate(values))
     dot = f'<circle class="dot accent" cx="{to_x(len(values) - 1):.1f}" cy="{to_y(values[-1]):.1f}" r="2.5"/>'
     foot = f'<line class="grid" x1="3" x2="{width - 3}" y1="{to_y(0)}" y2="{to_y(0)}"/>'
     line = f'<polyline class="curve" points="{path}"/>'
-    return _svg(width, height, [foot, line, dot], f"from {values[0]:.3f} to {values[-1]:.3f}")
+    return svg(width, height, [foot, line, dot], f"from {values[0]:.3f} to {values[-1]:.3f}", fixed=True)
 
 
 def thin(points: Points) -> Points:
@@ -81,6 +83,20 @@ def thin(points: Points) -> Points:
     stretch = math.ceil(len(points) / _MAX_POINTS)
     groups = [points[start : start + stretch] for start in range(0, len(points), stretch)]
     return [(sum(x for x, _ in group) / len(group), sum(y for _, y in group) / len(group)) for group in groups]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where values lie in a picture: `low` at `start`, `high` at `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        """The value's place."""
+        return self.start + (value - self.low) / ((self.high - self.low) or 1.0) * (self.end - self.start)
 
 
 def nice_ticks(low: float, high: float, about: int) -> list[float]:
@@ -93,24 +109,18 @@ def nice_ticks(low: float, high: float, about: int) -> list[float]:
     return [round(number * step, 12) for number in range(first, max(last, first + 1) + 1)]
 
 
-class _scale:  # noqa: N801 - used as the function that it makes
-    def __init__(self, low: float, high: float, start: float, end: float) -> None:
-        self.low, self.start = low, start
-        self.factor = (end - start) / ((high - low) or 1.0)
+def ticks_between(low: float, high: float, about: int) -> list[float]:
+    """The nice ticks from low to high."""
+    return [tick for tick in nice_ticks(low, high, about) if low <= tick <= high]
 
-    def __call__(self, value: float) -> float:
-        return self.start + (value - self.low) * self.factor
+
+def svg(width: int, height: int, parts: Sequence[str], spoken: str, *, kind: str = "chart", fixed: bool = False) -> str:
+    """The picture with what is read aloud in its place; fixed: it does not grow with the page."""
+    size = f' width="{width}" height="{height}"' if fixed else ""
+    head = f'<svg class="{kind}" viewBox="0 0 {width} {height}"{size} role="img"'
+    return f'{head} aria-label="{escape(spoken)}">{"".join(parts)}</svg>'
 
 
 def _grid_x(tick: float, x: float, height: float) -> str:
     line = f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="4" y2="{height}"/>'
     return f'{line}<text class="tick" x="{x:.1f}" y="{height + 15}" text-anchor="middle">{tick:g}</text>'
-
-
-def _shorten(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
-
-
-def _svg(width: int, height: int, parts: Sequence[str], spoken: str) -> str:
-    head = f'<svg class="chart" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"'
-    return f'{head} aria-label="{escape(spoken)}">{"".join(parts)}</svg>'

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from noisyir.eval.bench import Cell
 from noisyir.eval.bench_detection import Quality, detection_quality
+from noisyir.report.cells import NONE, number, percent, rate_as_set
 
-_NONE = "\N{EN DASH}"
 _QUALITY = ["detector", "epoch", "AUROC", "AP", "F1", "estimated rate", "true rate"]
 
 
@@ -22,27 +22,22 @@ def bench_rows(detection: Sequence[Quality]) -> list[list[str]]:
     return [["noise", "rate", *_QUALITY, "covered", "seeds"]] + [
         [
             quality.mechanism,
-            percent(quality.rate),
+            rate_as_set(quality.rate),
             *_cells(quality),
-            f"{quality.covered} of {quality.intervals}" if quality.intervals else _NONE,
+            f"{quality.covered} of {quality.intervals}" if quality.intervals else NONE,
             str(len(quality.epochs)),
         ]
         for quality in detection
     ]
 
 
-def percent(rate: float) -> str:
-    """A noise rate as it is set: 50 %, 2.5 %."""
-    return f"{100 * rate:g} %"
-
-
 def _cells(quality: Quality) -> list[str]:
     return [
         quality.detector,
         _epochs(quality),
-        *(_number(quality.means.get(name)) for name in ("auroc", "average_precision", "f1")),
+        *(number(quality.means.get(name)) for name in ("auroc", "average_precision", "f1")),
         _estimate(quality.means),
-        _percent(quality.means.get("true_rate")),
+        percent(quality.means.get("true_rate"), 1),
     ]
 
 
@@ -52,15 +47,7 @@ def _epochs(quality: Quality) -> str:
     return epoch if quality.when == "only" else f"{epoch} ({quality.when})"
 
 
-def _number(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.3f}"
-
-
-def _percent(value: float | None) -> str:
-    return _NONE if value is None else f"{100 * value:.1f} %"
-
-
 def _estimate(means: Mapping[str, float]) -> str:
     if "rate" not in means or "rate_low" not in means:
-        return _percent(means.get("rate"))
+        return percent(means.get("rate"), 1)
     return f"{100 * means['rate']:.1f} % [{100 * means['rate_low']:.1f}, {100 * means['rate_high']:.1f}]"

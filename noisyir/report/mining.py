@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from markupsafe import Markup
@@ -11,12 +10,21 @@ from markupsafe import Markup
 from noisyir.eval.bench import Cell
 from noisyir.eval.bench_mining import CANDIDATES, MINED, MiningQuality, equal_arms_together, mining_quality
 from noisyir.report.bench_chart import Line, Point, epoch_chart
+from noisyir.report.cells import (
+    NO_TABLE,
+    NONE,
+    Figure,
+    TextTable,
+    markdown_table,
+    mean_and_std,
+    mean_with_std,
+    number,
+    percent,
+    rate_as_set,
+)
 from noisyir.report.charts import line_chart
-from noisyir.report.detection import percent
 from noisyir.report.mining_charts import Losses, loss_chart, read_losses
-from noisyir.report.summary import markdown_table
 
-_NONE = "\N{EN DASH}"
 _ARM = ["noise", "rate", "arm"]
 _RATES = ["candidates", "relevant", "drawn", "false negatives"]
 _QUALITY = ["filter or judge", "judged", "AUROC", "AP", "AP by query", "caught", "lost"]
@@ -24,31 +32,11 @@ _Noise = tuple[str, float]
 
 
 @dataclass(frozen=True)
-class TextTable:
-    """Rows of text, headings first, of which so many columns are words and stand at the left."""
-
-    rows: Sequence[Sequence[str]]
-    left: int
-
-    def __bool__(self) -> bool:
-        return len(self.rows) > 1
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A chart with its caption: a name, and what is said of it in a lower voice."""
-
-    name: str
-    about: str
-    chart: Markup
-
-
-@dataclass(frozen=True)
 class FalseNegatives:
     """What a page shows of them; false where that is nothing."""
 
-    rates: TextTable = TextTable((), 0)
-    quality: TextTable = TextTable((), 0)
+    rates: TextTable = NO_TABLE
+    quality: TextTable = NO_TABLE
     losses: Sequence[Figure] = ()
     sieves: Sequence[Figure] = ()
 
@@ -95,7 +83,7 @@ def _rate_rows(qualities: Sequence[MiningQuality]) -> list[list[str]]:
     for quality in qualities:
         arms.setdefault((quality.mechanism, quality.rate, quality.arms), {})[quality.system] = quality
     return [
-        [mechanism, percent(rate), _named(names), *_rate_cells(found), str(len(next(iter(found.values())).by_seed))]
+        [mechanism, rate_as_set(rate), _named(names), *_rate_cells(found), str(len(next(iter(found.values())).by_seed))]
         for (mechanism, rate, names), found in arms.items()
     ]
 
@@ -108,14 +96,14 @@ def _judge_rows(qualities: Sequence[MiningQuality]) -> list[list[str]]:
         same = (quality.mechanism, quality.rate, quality.system)
         having = sum((other.mechanism, other.rate, other.system) == same for other in judges)
         arms = "all" if len(quality.arms) == having > 1 else _named(quality.arms)
-        where = [quality.mechanism, percent(quality.rate), arms]
+        where = [quality.mechanism, rate_as_set(quality.rate), arms]
         rows.append([*where, *_judge_cells(quality), str(len(quality.by_seed))])
     return rows
 
 
 def _named(arms: Sequence[str]) -> str:
     """The arms' names; an arm without a name, the only one, is a dash."""
-    return ", ".join(arms) or _NONE
+    return ", ".join(arms) or NONE
 
 
 def _rate_cells(found: Mapping[str, MiningQuality]) -> list[str]:
@@ -129,27 +117,23 @@ def _rate_cells(found: Mapping[str, MiningQuality]) -> list[str]:
 
 
 def _judge_cells(quality: MiningQuality) -> list[str]:
-    ranking = [_NONE if (mean := quality.mean(name)) is None else f"{mean:.3f}" for name in ("AUROC", "AP", "AP_query")]
-    shares = [_NONE if (mean := quality.mean(name)) is None else _percent(mean) for name in ("caught", "lost")]
+    ranking = [number(quality.mean(name)) for name in ("AUROC", "AP", "AP_query")]
+    shares = [percent(quality.mean(name), 2) for name in ("caught", "lost")]
     return [quality.system, _count(quality, "count"), *ranking, *shares]
 
 
 def _count(quality: MiningQuality | None, measure: str) -> str:
     mean = quality.mean(measure) if quality else None
-    return _NONE if mean is None else f"{mean:,.0f}"
+    return NONE if mean is None else f"{mean:,.0f}"
 
 
 def _share(quality: MiningQuality | None, measure: str) -> str:
     """A mean with its standard deviation over seeds, in percent."""
     mean = quality.mean(measure) if quality else None
     if quality is None or mean is None:
-        return _NONE
+        return NONE
     std = quality.std(measure)
-    return _percent(mean) if std is None else f"{100 * mean:.2f} ± {100 * std:.2f} %"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.2f} %"
+    return percent(mean, 2) if std is None else f"{100 * mean:.2f} ± {100 * std:.2f} %"
 
 
 def _loss_figures(losses: Mapping[Cell, pa.Table]) -> list[Figure]:
@@ -164,8 +148,8 @@ def _loss_figures(losses: Mapping[Cell, pa.Table]) -> list[Figure]:
     return [
         Figure(
             arm or mechanism,
-            f"{mechanism} {percent(rate)}{_overlap(of_seeds)}",
-            Markup(loss_chart(of_seeds[0], span, name=f"{arm}, {mechanism} {percent(rate)}")),
+            f"{mechanism} {rate_as_set(rate)}{_overlap(of_seeds)}",
+            Markup(loss_chart(of_seeds[0], span, name=f"{arm}, {mechanism} {rate_as_set(rate)}")),
         )
         for (mechanism, rate, arm), of_seeds in arms.items()
     ]
@@ -173,10 +157,7 @@ def _loss_figures(losses: Mapping[Cell, pa.Table]) -> list[Figure]:
 
 def _overlap(of_seeds: Sequence[Losses]) -> str:
     known = [losses.auroc for losses in of_seeds if losses.auroc is not None]
-    if not known:
-        return ""
-    spread = f" ± {np.std(known, ddof=1):.3f}" if len(known) > 1 else ""
-    return f"; false below hard {np.mean(known):.3f}{spread}"
+    return f"; false below hard {mean_with_std(known)}" if known else ""
 
 
 def _sieve_figures(curves: Mapping[Cell, pa.Table]) -> list[Figure]:
@@ -190,18 +171,14 @@ def _sieve_figures(curves: Mapping[Cell, pa.Table]) -> list[Figure]:
     for (mechanism, rate), arms in found.items():
         named: dict[tuple[Point, ...], list[str]] = {}
         for arm, values_by_epoch in arms.items():
-            points = tuple(_point(epoch, values) for epoch, values in sorted(values_by_epoch.items()))
+            points = tuple(Point(epoch, *mean_and_std(values)) for epoch, values in sorted(values_by_epoch.items()))
             if points:
                 named.setdefault(points, []).append(arm or mechanism)
         if named:
             lines = [Line(", ".join(names), "other", points) for points, names in named.items()]
             chart = Markup(epoch_chart(lines, name="sieve-out rate"))
-            figures.append(Figure("Sieve-out rate", f"{mechanism} {percent(rate)}, by epoch of the sieve", chart))
+            figures.append(Figure("Sieve-out rate", f"{mechanism} {rate_as_set(rate)}, by epoch of the sieve", chart))
     return figures
-
-
-def _point(epoch: float, values: Sequence[float]) -> Point:
-    return Point(epoch, float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0)
 
 
 def _sieve_out(curves: pa.Table) -> list[tuple[float, float]]:

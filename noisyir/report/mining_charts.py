@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
 import pyarrow as pa
 
-from noisyir.report.charts import nice_ticks
+from noisyir.report.charts import Scale, svg, ticks_between
 
 NAMES = {"positive": "positives", "false": "false negatives", "hard": "hard negatives", "in_batch": "in-batch"}
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _ROW, _SHAPE = 340, 104, 12, 4, 36, 44, 36
@@ -59,48 +58,35 @@ def loss_chart(losses: Losses, span: tuple[float, float], *, name: str) -> str:
     span: the losses at the ends of the axis, the same for all pictures that are to be compared.
     """
     height = _TOP + _ROW * len(losses.groups) + _BOTTOM
-    frame = _Frame(*span, height)
-    parts = frame.axis()
+    x = Scale(*span, _LEFT, _WIDTH - _RIGHT)
+    parts = _axis(x, height)
     for number, (group, histogram) in enumerate(losses.groups.items()):
-        parts += _row(group, histogram, frame, _TOP + _ROW * (number + 1))
+        parts += _row(group, histogram, x, _TOP + _ROW * (number + 1))
     medians = ", ".join(f"{NAMES[group]} {histogram.median:.2f}" for group, histogram in losses.groups.items())
-    head = f'<svg class="chart losses" viewBox="0 0 {_WIDTH} {height}" role="img"'
-    return f'{head} aria-label="{escape(f"median loss under {name}: {medians}")}">{"".join(parts)}</svg>'
+    return svg(_WIDTH, height, parts, f"median loss under {name}: {medians}", kind="chart losses")
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """Where losses (low to high) lie in the picture."""
-
-    low: float
-    high: float
-    height: int
-
-    def x(self, loss: float) -> float:
-        return _LEFT + (loss - self.low) / ((self.high - self.low) or 1.0) * (_WIDTH - _LEFT - _RIGHT)
-
-    def axis(self) -> list[str]:
-        ticks = [tick for tick in nice_ticks(self.low, self.high, 5) if self.low <= tick <= self.high]
-        bottom = self.height - _BOTTOM
-        middle = (_LEFT + _WIDTH - _RIGHT) / 2
-        parts = []
-        for tick in ticks:
-            x = f"{self.x(tick):.1f}"
-            parts.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP}" y2="{bottom}"/>')
-            parts.append(f'<text x="{x}" y="{bottom + 14}" text-anchor="middle">{tick:g}</text>')
-        parts.append(f'<text x="{middle:.0f}" y="{self.height - 5}" text-anchor="middle">loss, nats</text>')
-        return parts
+def _axis(x: Scale, height: int) -> list[str]:
+    bottom = height - _BOTTOM
+    parts = []
+    for tick in ticks_between(x.low, x.high, 5):
+        at = f"{x(tick):.1f}"
+        parts.append(f'<line class="grid" x1="{at}" x2="{at}" y1="{_TOP}" y2="{bottom}"/>')
+        parts.append(f'<text x="{at}" y="{bottom + 14}" text-anchor="middle">{tick:g}</text>')
+    middle = (x.start + x.end) / 2
+    parts.append(f'<text x="{middle:.0f}" y="{height - 5}" text-anchor="middle">loss, nats</text>')
+    return parts
 
 
-def _row(group: str, histogram: Histogram, frame: _Frame, floor: float) -> list[str]:
+def _row(group: str, histogram: Histogram, x: Scale, floor: float) -> list[str]:
     densities = [share / ((high - low) or 1.0) for low, high, share in histogram.bins]
     highest = max(densities)
     corners = [(histogram.bins[0][0], 0.0)]
     for (low, high, _), density in zip(histogram.bins, densities, strict=True):
         corners += [(low, density), (high, density)]
     corners.append((histogram.bins[-1][1], 0.0))
-    points = " ".join(f"{frame.x(loss):.1f},{floor - _SHAPE * density / highest:.1f}" for loss, density in corners)
-    median = f"{frame.x(histogram.median):.1f}"
+    points = " ".join(f"{x(loss):.1f},{floor - _SHAPE * density / highest:.1f}" for loss, density in corners)
+    median = f"{x(histogram.median):.1f}"
     return [
         f'<text class="label" x="0" y="{floor - 16:.0f}">{NAMES[group]}</text>',
         f'<text x="0" y="{floor - 2:.0f}">{histogram.count:,}</text>',

@@ -10,17 +10,17 @@ from markupsafe import Markup
 
 from noisyir.eval.significance import Gate
 from noisyir.report import charts
+from noisyir.report.cells import p_value, signed
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
 from noisyir.report.detection import detection_rows
 from noisyir.report.flow import flow_graph
 from noisyir.report.history import Build
 from noisyir.report.mining import FalseNegatives
 from noisyir.report.pages import templates
-from noisyir.report.published import published_rows
 from noisyir.report.queries import Changes
 from noisyir.report.reading import Labels
 from noisyir.report.settings import ReportParams
-from noisyir.report.summary import p_value, signed
+from noisyir.report.summary import published_rows
 
 _SHOWN_PACKAGES = 24
 

@@ -12,14 +12,12 @@ from markupsafe import Markup
 from noisyir.engine.tables import semi_join
 from noisyir.eval.bench import Cell
 from noisyir.report.bench_chart import Line, Point, epoch_chart
+from noisyir.report.cells import Figure, TextTable, mean_and_std, mean_with_std, number, p_value, percent, signed
 from noisyir.report.charts import line_chart, spark_line
-from noisyir.report.mining import Figure, TextTable
-from noisyir.report.summary import p_value, signed
 
 _SPAN = ("query_id", "doc_id", "start", "end")
 _INSTANCES, _CONFUSING = 6, 3  # shown of a case
 _AROUND = 200  # characters of a passage on each side of the answer
-_NONE = "\N{EN DASH}"
 _QUALITY = {"auroc": "AUROC", "auroc_within": "AUROC by question", "right_first": "right first"}
 
 
@@ -84,9 +82,8 @@ def quality_table(quality: pa.Table) -> TextTable:
     rows = [["method", "updates", *_QUALITY.values(), "right labels", "questions with both kinds"]]
     for system, values in _by_system(quality).items():
         first, last = values[0], values[max(values)]
-        changes = [f"{_number(first.get(name))} → {_number(last.get(name))}" for name in _QUALITY]
-        rate = first.get("true_rate")
-        share = _NONE if rate is None else f"{100 * rate:.1f} %"
+        changes = [f"{number(first.get(name))} → {number(last.get(name))}" for name in _QUALITY]
+        share = percent(first.get("true_rate"), 1)
         rows.append([system, str(max(values)), *changes, share, f"{first['contested']:,.0f}"])
     return TextTable(rows, 1)
 
@@ -103,7 +100,7 @@ def bench_quality(quality: Mapping[Cell, pa.Table]) -> TextTable:
                 by_method.setdefault(cell.method, []).append(found)
     for method, seeds in by_method.items():
         start, end, p_values = np.array(seeds).T
-        means = [_spread_mean(start), _spread_mean(end), signed((end - start).mean())]
+        means = [mean_with_std(start), mean_with_std(end), signed((end - start).mean())]
         better = f"{(end > start).sum()} of {len(seeds)}"
         rows.append([method, *means, better, p_value(p_values.max()), str(len(seeds))])
     return TextTable(rows, 1)
@@ -117,7 +114,7 @@ def bench_figures(quality: Mapping[Cell, pa.Table]) -> list[Figure]:
             if row["measure"] == "auroc_within":
                 found.setdefault(cell.method, {}).setdefault(row["update"], []).append(row["value"])
     lines = [
-        Line(method, "other", [Point(at, *_mean_and_spread(values)) for at, values in sorted(by_update.items())])
+        Line(method, "other", [Point(at, *mean_and_std(values)) for at, values in sorted(by_update.items())])
         for method, by_update in found.items()
         if len(by_update) > 1
     ]
@@ -226,16 +223,3 @@ def _by_system(quality: pa.Table) -> dict[str, dict[int, dict[str, float]]]:
     for row in quality.to_pylist():
         found.setdefault(row["system"], {}).setdefault(row["update"], {})[row["measure"]] = row["value"]
     return found
-
-
-def _mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-
-
-def _spread_mean(of_seeds: np.ndarray) -> str:
-    spread = f" ± {of_seeds.std(ddof=1):.3f}" if len(of_seeds) > 1 else ""
-    return f"{of_seeds.mean():.3f}{spread}"
-
-
-def _number(value: float | None) -> str:
-    return _NONE if value is None else f"{value:.3f}"

@@ -5,6 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from noisyir.report.cells import difference_cells, number
+from noisyir.report.settings import PublishedParams
+
 Row = Mapping[str, Any]
 
 
@@ -34,9 +37,7 @@ def difference_rows(comparison: pa.Table) -> list[list[str]]:
             row["baseline"],
             row["measure"],
             row["split"],
-            signed(row["difference"]),
-            f"[{signed(row['difference_low'])}, {signed(row['difference_high'])}]",
-            p_value(row["p_holm"]),
+            *difference_cells(row),
             f"{row['wins']:,}",
             f"{row['losses']:,}",
         ]
@@ -44,22 +45,17 @@ def difference_rows(comparison: pa.Table) -> list[list[str]]:
     ]
 
 
-def markdown_table(rows: Sequence[Sequence[str]], *, left: int) -> str:
-    """Rows as a Markdown table; the first is its heading, the first `left` columns are aligned to the left."""
-    head, *body = ([cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows)
-    rule = [":--" if place < left else "--:" for place in range(len(head))]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body)) + "\n"
+def published_rows(comparison: pa.Table, published: Sequence[PublishedParams]) -> list[list[str]]:
+    """A row for each published number, headings first; nothing where there are none.
 
-
-def signed(value: float) -> str:
-    """A difference to three places with its sign, a true minus among them; 0.000 has none."""
-    text = f"{value:+.3f}"
-    return "0.000" if float(text) == 0 else text.replace("-", "\N{MINUS SIGN}")
-
-
-def p_value(value: float) -> str:
-    """A p-value to three places, never as zero."""
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+    comparison: of the run; what it did not measure is a dash.
+    """
+    measured = {(row["system"], row["split"], row["measure"]): row["mean"] for row in comparison.to_pylist()}
+    rows = []
+    for entry in published:
+        ours = number(measured.get((entry.system, entry.split, entry.measure)))
+        rows.append([entry.system, entry.split, entry.measure, ours, number(entry.value), entry.source])
+    return [["system", "split", "measure", "measured", "published", "source"], *rows] if rows else []
 
 
 def _mean(row: Row) -> str:

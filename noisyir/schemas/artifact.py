@@ -20,11 +20,6 @@ class Artifact:
     nullable: tuple[str, ...] = ()
 
     @property
-    def is_table(self) -> bool:
-        """Whether the artifact is Parquet; otherwise it is a folder whose files its stage names."""
-        return bool(self.columns)
-
-    @property
     def schema(self) -> pa.Schema:
         """The Arrow schema that every part of the table has."""
         return pa.schema([pa.field(name, kind, name in self.nullable) for name, kind in self.columns.items()])

@@ -14,7 +14,6 @@ from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 from noisyir.eval.promotion import Measured, chosen_measure, rule
 from noisyir.eval.settings import PromoteParams
-from noisyir.schemas.results import METRICS
 from noisyir.tracking.backend import Backend, connect, exclusive, without_password
 from noisyir.tracking.card import Version
 from noisyir.tracking.decision import Decision
@@ -24,7 +23,8 @@ from noisyir.tracking.registry import CHALLENGER, CHAMPION, champion_of, find_ve
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
+
+Values = Mapping[tuple[str, str], Mapping[str, float]]  # of queries, by measure and split
 
 
 def promote(
@@ -161,10 +161,10 @@ def _judged(
 ) -> Decision:
     """The gate's ruling on a version, with what it rests on."""
     own, other = (_own_values(backend, one.tags if one else {}) for one in (challenger, champion))
-    split = params.split or _split_of(own)
-    of_split = own.filter(_equal(own["split"], split))
-    known = dict.fromkeys(of_split["measure"].to_pylist())
-    measure = chosen_measure(list(known), params.measure, kind.measure) if known else params.measure
+    splits = {split for _, split in own}
+    split = params.split or ("dev" if "dev" in splits and "test" not in splits else "test")
+    known = [measure for measure, of_split in own if of_split == split]
+    measure = chosen_measure(known, params.measure, kind.measure) if known else params.measure
     measured = _measured(challenger, own, measure, split)
     competitor = _measured(champion, other, measure, split) if champion else None
     means = _seed_means(backend, kind, challenger, measure, split)
@@ -198,38 +198,27 @@ def _carry_out(backend: Backend, store: Store, decision: Decision) -> None:
 # What the gate is given -----------------------------------------------------------------------------------------
 
 
-def _own_values(backend: Backend, tags: Mapping[str, str]) -> "pa.Table":
-    """measure, split, query_id, value of a version's own evaluation, from its MLflow run; no rows where it has none."""
+def _own_values(backend: Backend, tags: Mapping[str, str]) -> Values:
+    """A version's own evaluation, from its MLflow run; empty where it has none."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    found: dict[tuple[str, str], dict[str, float]] = {}
     if not (run := tags.get("evaluation_run")) or not (system := tags.get("system")):
-        return METRICS.schema.empty_table()
+        return found
     with tempfile.TemporaryDirectory() as temporary:
         try:
             table = pq.read_table(backend.client.download_artifacts(run, PER_QUERY, temporary))
         except (OSError, pa.ArrowInvalid) as error:
             raise StoreError(f"cannot read {PER_QUERY} of the MLflow run {run}: {error}") from error
-    return table.filter(_equal(table["system"], system)).select(METRICS.schema.names)
+    for row in table.to_pylist():
+        if row["system"] == system:
+            found.setdefault((row["measure"], row["split"]), {})[row["query_id"]] = row["value"]
+    return found
 
 
-def _equal(column: "pa.ChunkedArray", value: str) -> Any:
-    import pyarrow.compute as pc
-
-    return pc.equal(column, value)
-
-
-def _split_of(table: "pa.Table") -> str:
-    """The split that promotion looks at: test where it was measured, else dev."""
-    known = set(table["split"].to_pylist())
-    return next((split for split in ("test", "dev") if split in known), "test")
-
-
-def _measured(one: Version, values: "pa.Table", measure: str | None, split: str) -> Measured:
-    rows = values.filter(_equal(values["split"], split))
-    rows = rows.filter(_equal(rows["measure"], measure or ""))
-    by_query = dict(zip(rows["query_id"].to_pylist(), rows["value"].to_pylist(), strict=True))
-    return Measured(one.version, one.tags.get("eval_digest"), by_query)
+def _measured(one: Version, values: Values, measure: str | None, split: str) -> Measured:
+    return Measured(one.version, one.tags.get("eval_digest"), values.get((measure or "", split), {}))
 
 
 def _seed_means(backend: Backend, kind: Kind, challenger: Version, measure: str | None, split: str) -> dict[str, float]:

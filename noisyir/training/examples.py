@@ -68,17 +68,6 @@ def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.T
     return chosen, queries.filter(pc.is_in(queries["query_id"], value_set=pc.unique(chosen["query_id"])))
 
 
-def with_flags(pairs: pa.Table, flags: pa.Table) -> pa.Table:
-    """The pairs, in their order, with what the last detection said of them.  DataError when it left one out."""
-    last = flags.filter(pc.equal(flags["epoch"], pc.max(flags["epoch"]))).drop_columns(["epoch"])
-    numbered = pairs.append_column("row", pa.array(np.arange(pairs.num_rows)))
-    joined = numbered.join(last, ["query_id", "doc_id"], join_type="left outer").sort_by("row").drop_columns(["row"])
-    if missing := joined["is_clean"].null_count:
-        example = joined.filter(pc.is_null(joined["is_clean"])).slice(0, 1).select(["query_id", "doc_id"]).to_pylist()
-        raise DataError(f"{missing} training pairs have no flag, for example {example[0]}: detect on these very pairs")
-    return joined
-
-
 def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.random.Generator) -> pa.Table:
     """Relevant documents of at most `at_most` dev queries: (query_id, text, doc_id); perhaps no rows."""
     relevant = qrels.filter(pc.field("relevance") > 0)

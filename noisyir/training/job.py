@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.data.flags import with_flags
 from noisyir.engine.stage import Job
 from noisyir.errors import ConfigError
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
@@ -87,8 +88,6 @@ def _ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
 
 def training_pairs(job: Job[Any]) -> pa.Table:
     """The training pairs, with p_clean and is_clean where flags are given."""
-    from noisyir.training.examples import with_flags
-
     pairs = job.table("pairs")
     pairs = pairs.filter(pc.equal(pairs["split"], "train"))
     return with_flags(pairs, job.table("flags")) if job.has("flags") else pairs
@@ -185,7 +184,7 @@ def read_lists(
     Flagged pairs are left out; with `soft` they stay, and the lists know of them.  Notes what is left out, and how
     often a random passage stands in for a mined one.
     """
-    from noisyir.training.examples import training_queries, with_flags
+    from noisyir.training.examples import training_queries
     from noisyir.training.lists import ranking_lists, read_texts
 
     pairs, queries = training_queries(job.table("pairs"), job.table("queries"))

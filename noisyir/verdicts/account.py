@@ -1,8 +1,9 @@
 """Find in the builds of one run every row about a query, and say what it means."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NoReturn
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
 from noisyir.engine.tables import stream_parts
 from noisyir.errors import DataError, StoreError, did_you_mean
+from noisyir.report.cells import shorten
 from noisyir.verdicts.sentences import SENTENCES, Asked, Row, describe, documents_named, documents_of
 
 MAX_CHARS = 300  # of a text that is shown
@@ -63,13 +65,23 @@ class Account:
 
 @dataclass(frozen=True)
 class _Table:
-    """One table of one build, its columns named."""
+    """One table of one build."""
 
     store: Store
     step: str
     meta: Meta
     artifact: str
-    columns: tuple[str, ...] = ()
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """All but vectors and texts that stand elsewhere."""
+        schema = next(iter(self._batches(None, 1))).schema
+        left_out = _STAND_ELSEWHERE.get(self.artifact, ())
+        return tuple(
+            name
+            for name, kind in zip(schema.names, schema.types, strict=True)
+            if name not in left_out and not pa.types.is_fixed_size_list(kind)
+        )
 
     def rows(self, column: str, values: Sequence[str]) -> Iterator[Row]:
         """Rows whose column is one of these values, without vectors; read as a stream."""
@@ -83,11 +95,11 @@ class _Table:
         for batch in self._batches((column,)):
             yield from batch[column].to_pylist()
 
-    def _batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        return stream_parts(self.store.fs, self.store.parts(self.meta.ref(self.artifact)), columns, _ROWS)
+    def _batches(self, columns: Sequence[str] | None, rows: int = _ROWS) -> Iterator[pa.RecordBatch]:
+        return stream_parts(self.store.fs, self.store.parts(self.meta.ref(self.artifact)), columns, rows)
 
 
-def explain(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> Account:
+def account_of(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> Account:
     """What the newest finished run, perhaps of this experiment, decided about the query, or about its document.
 
     StoreError when there is no such run; DataError, with a near match, for an unknown query or document.
@@ -132,7 +144,7 @@ def newest_run(store: Store, experiment: str | None) -> Mapping[str, Any]:
 
 def cut(text: str) -> str:
     """The beginning of a long text."""
-    return text if len(text) <= MAX_CHARS else text[: MAX_CHARS - 1] + "…"
+    return shorten(text, MAX_CHARS)
 
 
 def _tables(store: Store, run: Mapping[str, Any]) -> Iterator[_Table]:
@@ -144,22 +156,11 @@ def _tables(store: Store, run: Mapping[str, Any]) -> Iterator[_Table]:
     for meta in sorted(metas, key=lambda meta: meta.build):
         for artifact in sorted(meta.artifacts, key=lambda name: told.index(name) if name in told else len(told)):
             if meta.artifacts[artifact].rows:
-                step = steps.get((meta.stage, meta.build), meta.stage)
-                yield _with_columns(_Table(store, step, meta, artifact))
+                yield _Table(store, steps.get((meta.stage, meta.build), meta.stage), meta, artifact)
 
 
 def _builds(store: Store, step: Mapping[str, Any]) -> Iterator[Meta]:
     return (meta for meta in store.builds(step["stage"], step["key"]) if meta.build == step["build"])
-
-
-def _with_columns(table: _Table) -> _Table:
-    """The table with its columns but for vectors and texts that stand elsewhere."""
-    parts = table.store.parts(table.meta.ref(table.artifact))
-    schema = next(iter(stream_parts(table.store.fs, parts[:1], None, 1))).schema
-    left_out = _STAND_ELSEWHERE.get(table.artifact, ())
-    kept = [name for name, kind in zip(schema.names, schema.types, strict=True)
-            if name not in left_out and not pa.types.is_fixed_size_list(kind)]  # fmt: skip
-    return replace(table, columns=tuple(kept))
 
 
 def _rows_about(table: _Table, query_id: str, doc_id: str | None) -> list[Row] | None:

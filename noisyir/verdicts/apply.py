@@ -1,19 +1,24 @@
 """Apply an audit: flagged pairs are dropped, or get the document that was found instead; the source stays as it is."""
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.engine.tables import pair_ids
 from noisyir.errors import ConfigError, DataError
+from noisyir.noise.relabel import gets_replacement
 from noisyir.noise.settings import RepairParams
+from noisyir.verdicts.jsonl_files import write_jsonl
 from noisyir.verdicts.judgements import MOST_SUSPECT_FIRST, Pair
-from noisyir.verdicts.sources import Fate, Fates, Source
+from noisyir.verdicts.pairs_to_clean import Fate, Fates, PairsToClean
 
 Log: TypeAlias = list[tuple[Pair, Fate]]
 
@@ -44,14 +49,16 @@ class Applied:
         )
 
 
-def apply(audit: pa.Table, source: Source, folder: Path, *, relabel: float = RepairParams().relabel) -> Applied:
+def apply_audit(
+    audit: pa.Table, source: PairsToClean, folder: Path, *, relabel: float = RepairParams().relabel
+) -> Applied:
     """Write the cleaned pairs, in the source's format, and a log of every drop and relabel into `folder`.
 
     relabel: share of the flagged, the surest first, that get their replacement, if they have one that is new to their
     query; the other flagged pairs are left out.
     DataError when a file is there already, or the audit is not of these pairs; nothing is written then.
     """
-    pairs, log = folder / source.cleaned_name, folder / source.log_name
+    pairs, log = folder / f"{source.stem}.cleaned{source.suffix}", folder / f"{source.stem}.changes.jsonl"
     _refuse_existing(pairs, log)
     fates = decide(audit, relabel=relabel)
     by_row, logged, total, unaudited = _by_row(audit, source, fates)
@@ -59,7 +66,7 @@ def apply(audit: pa.Table, source: Source, folder: Path, *, relabel: float = Rep
     with TemporaryDirectory(dir=folder, prefix=".applying-") as name:
         half = Path(name)
         source.write(half / pairs.name, by_row)
-        _write_log(half / log.name, logged)
+        write_jsonl((_log_entry(pair, fate) for pair, fate in logged), half / log.name)
         _refuse_existing(pairs, log)
         (half / log.name).rename(log)
         (half / pairs.name).rename(pairs)
@@ -75,31 +82,28 @@ def decide(audit: pa.Table, *, relabel: float) -> dict[Pair, Fate]:
     """
     if not 0 <= relabel <= 1:
         raise ConfigError(f"relabel is the share of the flagged pairs that are relabelled: 0 to 1, not {relabel}")
-    # Taken is whatever the query is paired with, flagged or not: a pair called wrong must not come back.
-    taken = set(zip(audit["query_id"].to_pylist(), audit["doc_id"].to_pylist(), strict=True))
-    ordered = audit.filter(pc.equal(audit["verdict"], "wrong")).sort_by(MOST_SUSPECT_FIRST)
-    sure = round(relabel * ordered.num_rows)
+    # The order of a query's rows says which of them gets what several have found.
+    ordered = audit.select([*_COLUMNS, "score", "verdict"]).sort_by(MOST_SUSPECT_FIRST)
+    wrong = np.flatnonzero(pc.equal(ordered["verdict"], "wrong").to_numpy())
+    gets = gets_replacement(ordered, wrong.tolist(), relabel)
     fates: dict[Pair, Fate] = {}
-    for number, row in enumerate(ordered.select(_COLUMNS).to_pylist()):
-        query_id, doc_id, p_clean, new, reason = (row[name] for name in _COLUMNS)
-        if number < sure and new is not None and (query_id, new) not in taken:
-            taken.add((query_id, new))
-            fates[query_id, doc_id] = Fate(new, p_clean, reason)
-        else:
-            known = f" Its replacement {new} is a document of the query already." if new and number < sure else ""
-            fates[query_id, doc_id] = Fate(None, p_clean, f"{reason}{known}")
+    for number, row in zip(wrong.tolist(), ordered.take(wrong).to_pylist(), strict=True):
+        new, reason = row["replacement"], row["reason"]
+        if gets.get(number) is False:
+            reason += f" Its replacement {new} is a document of the query already."
+        fates[row["query_id"], row["doc_id"]] = Fate(new if gets.get(number) else None, row["p_clean"], reason)
     return fates
 
 
-def _by_row(audit: pa.Table, source: Source, fates: Mapping[Pair, Fate]) -> tuple[Fates, Log, int, int]:
+def _by_row(audit: pa.Table, source: PairsToClean, fates: Mapping[Pair, Fate]) -> tuple[Fates, Log, int, int]:
     """The source's rows that are changed, the log, the number of pairs, and how many the audit does not have."""
-    ids = zip(audit["query_id"].to_pylist(), audit["doc_id"].to_pylist(), strict=True)
-    unseen = dict.fromkeys(ids)
+    unseen = dict.fromkeys(pair_ids(audit))
     audited = set(unseen)
     logged: Log = []
     changed: dict[int, list[Fate | None]] = {}
     total = unaudited = 0
-    for number, pairs in _rows(source):
+    for number, of_number in groupby(source.pairs(), key=itemgetter(0)):  # a row may list several documents
+        pairs = [pair for _, pair in of_number]
         of_row = [fates.get(pair) for pair in pairs]
         total += len(pairs)
         unaudited += sum(pair not in audited for pair in pairs)
@@ -117,31 +121,15 @@ def _by_row(audit: pa.Table, source: Source, fates: Mapping[Pair, Fate]) -> tupl
     return changed, logged, total, unaudited
 
 
-def _rows(source: Source) -> Iterator[tuple[int, list[Pair]]]:
-    """The pairs of each row together: a row may list several documents."""
-    at, of_row = 0, list[Pair]()
-    for number, pair in source.pairs():
-        if of_row and number != at:
-            yield at, of_row
-            of_row = []
-        at = number
-        of_row.append(pair)
-    if of_row:
-        yield at, of_row
-
-
-def _write_log(path: Path, logged: Log) -> None:
-    with path.open("w", encoding="utf-8") as out:
-        for (query_id, doc_id), fate in logged:
-            entry = {
-                "query_id": query_id,
-                "doc_id": doc_id,
-                "action": "drop" if fate.new_doc_id is None else "relabel",
-                "new_doc_id": fate.new_doc_id,
-                "p_clean": round(fate.p_clean, 6),
-                "reason": fate.reason,
-            }
-            out.write(json.dumps(entry, ensure_ascii=False) + "\n")
+def _log_entry(pair: Pair, fate: Fate) -> dict[str, Any]:
+    return {
+        "query_id": pair[0],
+        "doc_id": pair[1],
+        "action": "drop" if fate.new_doc_id is None else "relabel",
+        "new_doc_id": fate.new_doc_id,
+        "p_clean": round(fate.p_clean, 6),
+        "reason": fate.reason,
+    }
 
 
 def _refuse_existing(*paths: Path) -> None:

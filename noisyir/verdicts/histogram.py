@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float
 
-from noisyir.report.charts import nice_ticks
+from noisyir.report.charts import Scale, nice_ticks, svg, ticks_between
 
 _BINS, _POINTS = 72, 240
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 1080, 300, 64, 14, 30, 44
@@ -79,8 +79,7 @@ def histogram(
     parts += frame.x_axis()
     if limit is not None:
         parts.append(frame.limit(limit))
-    head = f'<svg class="chart histogram" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
-    return f'{head} aria-label="{_spoken(scores, is_clean, limit)}">{"".join(parts)}</svg>'
+    return svg(_WIDTH, _HEIGHT, parts, _spoken(scores, is_clean, limit), kind="chart histogram")
 
 
 _HATCH = (
@@ -89,19 +88,12 @@ _HATCH = (
 )
 
 
-@dataclass(frozen=True)
 class _Frame:
     """Where scores (low to high) and counts (0 to top) lie in the picture."""
 
-    low: float
-    high: float
-    top: float
-
-    def x(self, score: float) -> float:
-        return _LEFT + (score - self.low) / (self.high - self.low) * (_WIDTH - _LEFT - _RIGHT)
-
-    def y(self, count: float) -> float:
-        return _HEIGHT - _BOTTOM - count / (self.top or 1.0) * (_HEIGHT - _BOTTOM - _TOP)
+    def __init__(self, low: float, high: float, top: float) -> None:
+        self.x = Scale(low, high, _LEFT, _WIDTH - _RIGHT)
+        self.y = Scale(0.0, top, _HEIGHT - _BOTTOM, _TOP)
 
     def grid(self, ticks: list[float]) -> list[str]:
         return [
@@ -111,11 +103,10 @@ class _Frame:
         ]
 
     def x_axis(self) -> list[str]:
-        ticks = [tick for tick in nice_ticks(self.low, self.high, 10) if self.low <= tick <= self.high]
         middle = (_LEFT + _WIDTH - _RIGHT) / 2
         numbers = [
             f'<text x="{self.x(tick):.1f}" y="{_HEIGHT - _BOTTOM + 17}" text-anchor="middle">{tick:g}</text>'
-            for tick in ticks
+            for tick in ticks_between(self.x.low, self.x.high, 10)
         ]
         label = "score: the higher, the more suspect"
         return [*numbers, f'<text x="{middle:.0f}" y="{_HEIGHT - 6}" text-anchor="middle">{label}</text>']
@@ -125,7 +116,7 @@ class _Frame:
         return f'<polyline class="component {name}" points="{points}"/>'
 
     def limit(self, score: float) -> str:
-        x = self.x(min(max(score, self.low), self.high))
+        x = self.x(min(max(score, self.x.low), self.x.high))
         return (
             f'<line class="limit" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 8}" y2="{_HEIGHT - _BOTTOM}"/>'
             f'<text class="label" x="{x - 8:.1f}" y="{_TOP - 12}" text-anchor="end">clean</text>'

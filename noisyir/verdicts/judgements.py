@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from noisyir.data.row_files import RowFile
 from noisyir.engine.provenance import files_digest
+from noisyir.engine.tables import pair_ids
 from noisyir.errors import ConfigError, DataError
 from noisyir.noise.judgement import recalibrate
 from noisyir.noise.rate import pairs_to_judge
@@ -87,7 +88,7 @@ def read_judgements(path: str, pairs: pa.Table) -> Judgements:
     """
     file = RowFile.open(path, _SETTING)
     found = _verdicts(file)
-    known = set(_ids(pairs))
+    known = set(pair_ids(pairs))
     if unknown := {pair: number for pair, (_, number) in found.items() if pair not in known}:
         raise DataError(_unknown_pairs(file, unknown))
     return {pair: verdict for pair, (verdict, _) in found.items()}
@@ -108,7 +109,7 @@ def recalibrated(
     decided = {pair: verdict for pair, verdict in judgements.items() if verdict != "unclear"}
     if not decided:
         raise DataError("no pair is judged wrong or clean: judge at least one of either kind, better twenty")
-    place = {pair: row for row, pair in enumerate(_ids(pairs))}
+    place = {pair: row for row, pair in enumerate(pair_ids(pairs))}
     rows = np.array([place[pair] for pair in decided])
     judged_wrong = np.array([verdict == "wrong" for verdict in decided.values()])
     scores = pairs["score"].to_numpy().astype(np.float64)
@@ -163,10 +164,6 @@ def _verdicts(file: RowFile) -> dict[Pair, tuple[Verdict, int]]:
     if not found:
         raise DataError(f"{file.path} holds no verdict: put one of {', '.join(_VERDICTS)} into the column verdict")
     return found
-
-
-def _ids(pairs: pa.Table) -> list[Pair]:
-    return list(zip(pairs["query_id"].to_pylist(), pairs["doc_id"].to_pylist(), strict=True))
 
 
 def _id(row: Mapping[str, Any], column: str, file: RowFile, number: int) -> str:

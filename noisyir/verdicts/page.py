@@ -14,19 +14,21 @@ from jaxtyping import Float, Int
 from jinja2 import Environment
 from markupsafe import Markup
 
+from noisyir.engine.tables import pair_ids
 from noisyir.noise.settings import DetectParams
 from noisyir.report.pages import templates
 from noisyir.verdicts.histogram import border, histogram
+from noisyir.verdicts.page_columns import brief, shown_columns, values_for_script
+from noisyir.verdicts.pair_evidence import first_of_each
 from noisyir.verdicts.reasons import chance
-from noisyir.verdicts.rows import first_of_each
 from noisyir.verdicts.settings import AuditParams
-from noisyir.verdicts.suspects_page import Suspects, judge_rows, suspects_data
-from noisyir.verdicts.words import Texts
+from noisyir.verdicts.suspects_page import Suspects
+from noisyir.verdicts.texts import Texts
 
+_BETTER = ("better", "better_similarities")
 _SOURCES = 12  # rows of the table of sources
 _Z = 1.96  # standard deviations of a 95 % interval
 
-# key, heading, kind of value; a column without any value is left out
 _COLUMNS = [
     ("verdict", "verdict", "text"),
     ("p_clean", "p(clean)", "num"),
@@ -35,16 +37,6 @@ _COLUMNS = [
     ("source", "source", "text"),
     ("query", "query", "text"),
     ("document", "document", "text"),
-]
-_SUSPECT_COLUMNS = [
-    ("judges", "not kept by", "text"),
-    ("confidence", "confidence", "num"),
-    ("score", "score", "num"),
-    ("positive_score", "positive's", "num"),
-    ("used", "drawn", "text"),
-    ("query", "query", "text"),
-    ("positive", "its positive", "text"),
-    ("document", "candidate", "text"),
 ]
 
 
@@ -62,7 +54,7 @@ class Making:
 
 
 @dataclass(frozen=True)
-class Audit:
+class AuditPage:
     """What the page tells of: all pairs, the most suspect first; the rows shown, with reasons; texts; the estimate.
 
     suspects: candidates for negatives, where judges were asked about them.
@@ -76,7 +68,7 @@ class Audit:
     suspects: Suspects | None = None
 
 
-def render(params: AuditParams, audit: Audit) -> str:
+def render(params: AuditParams, audit: AuditPage) -> str:
     """The page as HTML text; the same input gives the same text."""
     pages = templates(percent=lambda share: f"{100 * share:.1f}", count=lambda number: f"{number:,}")
     script = _script(pages, audit)
@@ -100,53 +92,44 @@ def render(params: AuditParams, audit: Audit) -> str:
         histogram=Markup(histogram(scores, is_clean, mixture, border(scores[by_machine], is_clean[by_machine]))),
         sources=worst_sources(pairs)[:_SOURCES],
         source_count=pc.count_distinct(pairs["source"]).as_py(),
-        columns=[column for column in _COLUMNS if column[0] == "document" or _has_values(audit.shown[column[0]])],
-        **_about_suspects(params, audit.suspects),
+        columns=shown_columns(_COLUMNS, audit.shown),
+        **(audit.suspects.summary(params.promote) if audit.suspects else {"judges": []}),
         data=Markup(json_for_html(page_data(params, audit))),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
 
 
-def _script(pages: Environment, audit: Audit) -> str:
+def _script(pages: Environment, audit: AuditPage) -> str:
     """The page's own JavaScript, with what the second table takes where there is one."""
     assert pages.loader
     names = ["audit.js", *(["audit_negatives.js"] if audit.suspects and audit.suspects.rows.num_rows else [])]
     return "\n".join(pages.loader.get_source(pages, name)[0] for name in names)
 
 
-def _about_suspects(params: AuditParams, suspects: Suspects | None) -> dict[str, Any]:
-    if suspects is None:
-        return {"judges": []}
-    rows, judges = suspects.rows, judge_rows(suspects.judges)
-    return {
-        "judges": judges,
-        "together": judges[-1],
-        "suspects": rows.num_rows,
-        "promoted": suspects.sure(params.promote).num_rows,
-        "suspect_columns": [column for column in _SUSPECT_COLUMNS if _has_values(rows[column[0]])],
-    }
+def documents_shown(pairs: pa.Table, suspects: Suspects | None, better: int) -> pa.Array:
+    """Ids of the documents that a page with these rows shows: their own, what fits better, and what suspects name."""
+    fits_better = first_of_each(pairs["better"].combine_chunks(), better).flatten()
+    replacements = pairs["replacement"].combine_chunks().drop_null()
+    of_suspects = [suspects.named] if suspects else []
+    return pa.concat_arrays([pairs["doc_id"].combine_chunks(), fits_better, replacements, *of_suspects])
 
 
-def page_data(params: AuditParams, audit: Audit) -> dict[str, Any]:
+def page_data(params: AuditParams, audit: AuditPage) -> dict[str, Any]:
     """What audit.js reads: columns of rows that name documents by number, and each document's text once."""
     shown, documents = audit.shown, audit.texts.documents
-    better, near = (
-        first_of_each(shown[name].combine_chunks(), params.better) for name in ("better", "better_similarities")
-    )
-    named = [shown["doc_id"].combine_chunks(), better.flatten(), shown["replacement"].combine_chunks().drop_null()]
-    named += [audit.suspects.named] if audit.suspects else []
-    documents = documents.filter(pc.is_in(documents["doc_id"], value_set=pa.concat_arrays(named)))
+    named = documents_shown(shown, audit.suspects, params.better)
+    documents = documents.filter(pc.is_in(documents["doc_id"], value_set=named))
     number = {doc_id: place for place, doc_id in enumerate(documents["doc_id"].to_pylist())}
-    rows = {name: shown[name].to_pylist() for name in ("query_id", "source", "verdict", "rank", "duplicates", "reason")}
-    rows |= {name: [_brief(value) for value in shown[name].to_pylist()] for name in ("p_clean", "score", "similarity")}
+    plain = ("query_id", "source", "verdict", "rank", "duplicates", "reason")
+    rows = values_for_script(shown, plain, ("p_clean", "score", "similarity"))
     rows["chance"] = [chance(value) for value in shown["p_clean"].to_pylist()]
     rows["query"] = pc.utf8_slice_codeunits(shown["query"], 0, params.text_chars).to_pylist()
     rows["document"] = [number[doc_id] for doc_id in shown["doc_id"].to_pylist()]
     rows["replacement"] = [number.get(doc_id) for doc_id in shown["replacement"].to_pylist()]
     rows["better"] = [
-        [[number[doc_id], _brief(similarity)] for doc_id, similarity in zip(*pair, strict=True)]
-        for pair in zip(better.to_pylist(), near.to_pylist(), strict=True)
+        [[number[doc_id], near] for doc_id, near in zip(ids[: params.better], brief(similarities), strict=False)]
+        for ids, similarities in zip(*(shown[name].to_pylist() for name in _BETTER), strict=True)
     ]
     return {
         "id": _identity(audit.pairs),
@@ -158,7 +141,7 @@ def page_data(params: AuditParams, audit: Audit) -> dict[str, Any]:
             "length": pc.utf8_length(documents["text"]).to_pylist(),
         },
         "common": sorted(audit.texts.common),
-        **({"negatives": suspects_data(audit.suspects, number, params.text_chars)} if audit.suspects else {}),
+        **({"negatives": audit.suspects.for_script(number, params.text_chars)} if audit.suspects else {}),
     }
 
 
@@ -193,17 +176,9 @@ def json_for_html(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _brief(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.4g}")
-
-
-def _has_values(column: pa.ChunkedArray) -> bool:
-    return bool(column.null_count < len(column))
-
-
 def _identity(pairs: pa.Table) -> str:
     """A name for the audited pairs, whatever their order, under which the browser keeps a person's verdicts."""
     total = hashlib.sha256()
-    for pair in sorted(zip(pairs["query_id"].to_pylist(), pairs["doc_id"].to_pylist(), strict=True)):
+    for pair in sorted(pair_ids(pairs)):
         total.update("".join(f"{len(name)} {name}" for name in pair).encode())
     return total.hexdigest()[:16]

@@ -1,6 +1,11 @@
-"""Why a pair got its verdict, in one sentence with numbers."""
+"""Why a pair, or a candidate for a hard negative, got its verdict: in one sentence with numbers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+_NEARLY_SAME = 0.6  # two texts of a hundred different words that differ in twenty overlap by 0.67
+_SOME = 0.3
+_CLOSE = 0.8  # cosine
 
 
 @dataclass(frozen=True)
@@ -78,3 +83,70 @@ def _found_first(pair: Evidence) -> str:
 
 def _count(shared: int) -> str:
     return {0: "no telling word", 1: "1 telling word"}.get(shared, f"{shared} telling words")
+
+
+@dataclass(frozen=True)
+class NotKept:
+    """One judge's verdict on a candidate that it does not keep; above `bound` goes."""
+
+    judge: str
+    score: float
+    bound: float
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """What is known of a candidate; None where nobody computed it.
+
+    score, positive_score: of the query with it, and with the query's positive, by the model that mines.
+    similarity: cosine of it and the positive.  overlap: the share of their words that both have.
+    """
+
+    score: float | None
+    positive_score: float | None
+    similarity: float | None
+    overlap: float | None
+    against: Sequence[NotKept]
+    kept_by: Sequence[str]
+
+
+def suspicion(known: Suspicion) -> str:
+    """Scores beside the positive's, likeness to it, and who does not keep the candidate."""
+    found = [_scored(known), _like_the_positive(known), _judged(known)]
+    text = "; ".join(part for part in found if part)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _scored(known: Suspicion) -> str:
+    if known.score is None or known.positive_score is None:
+        return ""
+    own, positive = apart(known.score, known.positive_score)
+    if own == positive:
+        return f"scores {known.score:.2f}, as its positive does"
+    return f"scores {own}, {'above' if known.score > known.positive_score else 'below'} its positive's {positive}"
+
+
+def _like_the_positive(known: Suspicion) -> str:
+    share = known.overlap or 0.0
+    if share == 1:
+        return "the same words as the positive"
+    if share >= _NEARLY_SAME:
+        return f"nearly the same words as the positive ({share:.0%} shared)"
+    if share >= _SOME:
+        return f"{share:.0%} of the words shared with the positive"
+    if known.similarity is not None and known.similarity >= _CLOSE:
+        return f"close to the positive (cosine {known.similarity:.2f})"
+    return ""
+
+
+def _judged(known: Suspicion) -> str:
+    against = []
+    for verdict in known.against:
+        score, bound = apart(verdict.score, verdict.bound)
+        against.append(f"{verdict.judge} ({score}, bound {bound})")
+    kept = f", kept by {_and(known.kept_by)}" if known.kept_by else ""
+    return f"not kept by {_and(against)}{kept}"
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))

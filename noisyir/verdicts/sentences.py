@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 def describe(artifact: str, rows: Sequence[Row], asked: Asked) -> tuple[list[str], list[Row]]:
     """Sentences about the rows of a query, none where the meaning is not known, and the rows that were asked about."""
     speak = SENTENCES.get(artifact)
-    return (speak(rows, asked) if speak else []), asked.of(rows)
+    return (speak(rows, asked) if speak and rows else []), asked.of(rows)
 
 
 def documents_of(rows: ByArtifact) -> tuple[str, ...]:
@@ -64,13 +64,13 @@ def _answers(rows: Sequence[Row], asked: Asked) -> list[str]:
 def _pairs(rows: Sequence[Row], asked: Asked) -> list[str]:
     if found := asked.of(rows):
         return [f"paired with {row['doc_id']} for {row['split']}{_from(row['source'])}" for row in found]
-    return [f"not paired with {asked.doc_id}, but with {_list([row['doc_id'] for row in rows])}"] if rows else []
+    return [f"not paired with {asked.doc_id}, but with {_list([row['doc_id'] for row in rows])}"]
 
 
 def _qrels(rows: Sequence[Row], asked: Asked) -> list[str]:
     if found := asked.of(rows):
         return [f"{row['doc_id']} is judged {_relevance(row['relevance'])}" for row in found]
-    return [f"{asked.doc_id} is not judged"] if rows else []
+    return [f"{asked.doc_id} is not judged"]
 
 
 def _noise_truth(rows: Sequence[Row], asked: Asked) -> list[str]:
@@ -94,8 +94,6 @@ def _said_elsewhere(rows: Sequence[Row], asked: Asked) -> list[str]:
 
 
 def _ranking(rows: Sequence[Row], asked: Asked) -> list[str]:
-    if not rows:
-        return []
     places = {row["doc_id"]: row for row in rows}
     first = min(rows, key=lambda row: row["rank"])["doc_id"]
     says = [
@@ -110,10 +108,10 @@ def _ranking(rows: Sequence[Row], asked: Asked) -> list[str]:
 def _candidates(rows: Sequence[Row], asked: Asked) -> list[str]:
     if asked.doc_id is None:
         ranked = sorted(rows, key=lambda row: row["rank"])
-        return [f"candidates for hard negatives: {_list([row['doc_id'] for row in ranked])}"] if rows else []
+        return [f"candidates for hard negatives: {_list([row['doc_id'] for row in ranked])}"]
     if found := asked.of(rows):
         return [f"{row['doc_id']} may become a hard negative: rank {row['rank']:,}{_scored(row)}" for row in found]
-    return [f"{asked.doc_id} is not among the {len(rows):,} candidates for hard negatives"] if rows else []
+    return [f"{asked.doc_id} is not among the {len(rows):,} candidates for hard negatives"]
 
 
 def _scored(row: Row) -> str:
@@ -129,10 +127,10 @@ def _verdicts(rows: Sequence[Row], asked: Asked) -> list[str]:
             row["doc_id"] for row in sorted(rows, key=lambda row: row["bound"] - row["score"]) if not row["keep"]
         ]
         names = f": {_list(dropped)}" if dropped else ""
-        return [f"{asked.stage} drops {len(dropped):,} of {len(rows):,} candidates{names}"] if rows else []
+        return [f"{asked.stage} drops {len(dropped):,} of {len(rows):,} candidates{names}"]
     if found := asked.of(rows):
         return [_verdict(asked.stage, row) for row in found]
-    return [f"{asked.stage} was not asked about {asked.doc_id}, but about {len(rows):,} others"] if rows else []
+    return [f"{asked.stage} was not asked about {asked.doc_id}, but about {len(rows):,} others"]
 
 
 def _verdict(judge: str, row: Row) -> str:
@@ -143,10 +141,10 @@ def _verdict(judge: str, row: Row) -> str:
 
 def _negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
     if asked.doc_id is None:
-        return [f"hard negatives: {_list([row['doc_id'] for row in rows])}"] if rows else []
+        return [f"hard negatives: {_list([row['doc_id'] for row in rows])}"]
     if asked.of(rows):
         return [f"{asked.doc_id} was drawn as a hard negative"]
-    return [f"{asked.doc_id} was not drawn as a hard negative; {len(rows):,} others were"] if rows else []
+    return [f"{asked.doc_id} was not drawn as a hard negative; {len(rows):,} others were"]
 
 
 def _pair_scores(rows: Sequence[Row], asked: Asked) -> list[str]:
@@ -208,7 +206,7 @@ def _audit(rows: Sequence[Row], asked: Asked) -> list[str]:
 
 def _audit_negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
     if asked.doc_id is None:
-        return [f"likely relevant candidates: {_list([row['doc_id'] for row in rows])}"] if rows else []
+        return [f"likely relevant candidates: {_list([row['doc_id'] for row in rows])}"]
     used = {True: ", and was drawn as a negative", False: ", and was not drawn as a negative", None: ""}
     return [
         f"{row['doc_id']} is likely relevant, confidence {chance(row['confidence'])}{used[row['used']]}: "
@@ -221,7 +219,7 @@ def _spans(rows: Sequence[Row], asked: Asked) -> list[str]:
     """The labelled places of the document, or of the question."""
     found = asked.of(rows)
     if not found:
-        return [f"no answer in {asked.doc_id}, but in {_list(_documents(rows))}"] if rows else []
+        return [f"no answer in {asked.doc_id}, but in {_list(_documents(rows))}"]
     places = _list([f"{row['answer']!r} at {row['start']:,}" for row in found])
     where = asked.doc_id or f"{len(_documents(rows)):,} passages"
     return [f"labelled in {where}: {places}"]
@@ -229,7 +227,7 @@ def _spans(rows: Sequence[Row], asked: Asked) -> list[str]:
 
 def _passages(rows: Sequence[Row], asked: Asked) -> list[str]:
     with_answer = sum(row["has_answer"] for row in rows)
-    says = [f"read in {len(rows):,} passages, {with_answer:,} of them with an answer"] if rows else []
+    says = [f"read in {len(rows):,} passages, {with_answer:,} of them with an answer"]
     for row in asked.of(rows) if asked.doc_id else ():
         says.append(
             f"{row['doc_id']} is number {row['rank']:,} of them, {'with' if row['has_answer'] else 'without'} one"
@@ -246,8 +244,6 @@ def _confusing(rows: Sequence[Row], asked: Asked) -> list[str]:
 
 def _confidences(rows: Sequence[Row], asked: Asked) -> list[str]:
     """How far a reader believes the passages' labels: a passage has what its places have together."""
-    if not rows:
-        return []
     last = max(row["update"] for row in rows)
     first, final = (_by_document(rows, update) for update in (0, last))
     best = max(final, key=lambda doc_id: (final[doc_id], doc_id))

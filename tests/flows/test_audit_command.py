@@ -257,7 +257,7 @@ def test_a_given_model_judges_without_being_trained(noisyir, owner, home, file, 
     assert code == 0, err
     check_verdicts(owner, table(tmp_path / "given"))
     newest = [meta for meta in store.all_builds() if meta.stage == "score_pairs"][-2:]
-    assert [meta.params["folds"] for meta in newest] == [0, 0]
+    assert [meta.params.get("folds", 0) for meta in newest] == [0, 0]
     code, _, err = noisyir("audit", file, "--model", tmp_path)
     assert code == 1 and "is not a model" in err
 

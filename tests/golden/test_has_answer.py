@@ -2,7 +2,8 @@
 
 import pytest
 
-from noisyir.data.answers import answer_match, contains, has_answer, tokens
+from noisyir.data.answers import answer_match, tokens
+from tests.has_answer import contains, has_answer
 
 
 def test_tokens_are_runs_of_letters_digits_and_marks_or_single_other_characters():

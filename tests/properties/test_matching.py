@@ -5,8 +5,9 @@ import unicodedata
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from noisyir.data.answers import has_answer, tokens
+from noisyir.data.answers import tokens
 from noisyir.reading.matching import places
+from tests.has_answer import has_answer
 
 # Few enough letters that answers occur; marks that NFD reorders, letters that it takes apart, signs it takes apart.
 LETTERS = "aAbéÅẻİΣσςßﬁ한\u0301\u0323\u0307 \u00a0\u200b\x00.,'-$¥1٣日≠=΅𝅗𝅥𝐀"  # noqa: RUF001

@@ -7,7 +7,7 @@ import pytest
 from noisyir import experiments
 from noisyir.errors import ConfigError
 from noisyir.pipelines.methods import Method
-from noisyir.pipelines.retrievers import audit, train_retriever
+from noisyir.pipelines.retrievers import audit_pairs, train_retriever
 from tests.tiny import write_beir
 
 ALWAYS = {"ingest", "init_model", "corrupt"}
@@ -141,10 +141,10 @@ def test_neighbour_noise_is_drawn_by_the_untrained_model(plan_of):
 
 
 def test_an_audit_shows_the_first_searching_detectors_competitors(plan_of):
-    plan = plan_of("dpr", "detectors={ppl: pair_nll, far: {kind: margin}, bm25: bm25_margin}", pipeline=audit)
+    plan = plan_of("dpr", "detectors={ppl: pair_nll, far: {kind: margin}, bm25: bm25_margin}", pipeline=audit_pairs)
     (step,) = plan.named("audit")
     assert step.inputs["competitors"].step == "score_pairs@far" and step.inputs["flags"].step == "detect"
-    none = plan_of("dpr", "detectors={ppl: pair_nll}", pipeline=audit)
+    none = plan_of("dpr", "detectors={ppl: pair_nll}", pipeline=audit_pairs)
     assert "competitors" not in none.named("audit")[0].inputs
     assert not any(step.stage.name in ("train_dpr", "train_npc", "search") for step in plan.steps)
 

@@ -9,7 +9,7 @@ from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
-from noisyir.pipelines.retrievers import audit, noise_bench, train_retriever
+from noisyir.pipelines.retrievers import audit_pairs, noise_bench, train_retriever
 from noisyir.tracking import Tracker
 from tests.tiny import SETTINGS, write_beir
 
@@ -104,7 +104,7 @@ def test_training_queries_are_searched_as_deep_as_is_mined(experiment, run, step
 def test_no_negatives_no_mining(experiment):
     stages = {step.stage.name for step in train_retriever(experiment()).steps}
     assert not stages & {"candidates", "mine"}
-    assert "mine" not in {step.stage.name for step in audit(experiment(*MINED)).steps}
+    assert "mine" not in {step.stage.name for step in audit_pairs(experiment(*MINED)).steps}
 
 
 def test_a_bench_mines_for_each_seed_and_encodes_the_training_queries_once(collection, tmp_path):

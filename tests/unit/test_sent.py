@@ -13,7 +13,7 @@ from noisyir.engine.provenance import without_inputs
 from noisyir.engine.stage import Inputs, Output, Step
 from noisyir.errors import ConfigError
 from noisyir.pipelines.readers import bench_of, pipeline_of
-from noisyir.pipelines.retrievers import audit
+from noisyir.pipelines.retrievers import audit_pairs
 
 
 def resolved(step: Step) -> Inputs:
@@ -38,7 +38,7 @@ def plans() -> dict[str, Plan]:
     with without_inputs():
         found = {name: pipeline_of(experiments.load(name, [])) for name in experiments.names()}
         found |= {f"suite {name}": bench_of(experiments.load_suite(name, [])) for name in experiments.names("suites")}
-        found["audit"] = audit(experiments.load("demo", []))
+        found["audit"] = audit_pairs(experiments.load("demo", []))
     return found
 
 

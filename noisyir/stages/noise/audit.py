@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.data.flags import last_estimate, with_flags
 from noisyir.engine.builds import Ref
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError, DataError
@@ -22,24 +23,25 @@ from noisyir.verdicts.settings import AuditParams
 if TYPE_CHECKING:
     from noisyir.verdicts.page import Making
     from noisyir.verdicts.suspects_page import Suspects
-    from noisyir.verdicts.words import Texts
+    from noisyir.verdicts.texts import Texts
 
 _PAIR = ["query_id", "doc_id"]
 _CHUNK = 8192  # rows whose documents are in memory at once, beside the distinct ones
 
 
-def audit(job: Job[AuditParams]) -> None:
+def write_audit(job: Job[AuditParams]) -> None:
     """Judge the training pairs by their last flags, and by hand: a table of all, and the files that people open."""
     from noisyir.verdicts.csv_files import write_csv
-    from noisyir.verdicts.page import Audit, render
-    from noisyir.verdicts.words import read_texts
+    from noisyir.verdicts.page import AuditPage, documents_shown, render
+    from noisyir.verdicts.texts import read_texts
 
-    pairs, estimate, making = _flagged(job), _estimate(job), _making(job)
+    pairs, estimate, making = _flagged(job), last_estimate(job.table("estimate")), _making(job)
     if job.params.judgements is not None:
         pairs, estimate, making = _by_hand(job, job.params.judgements, pairs, estimate, making)
     pairs = _searched(job, pairs.sort_by(MOST_SUSPECT_FIRST).combine_chunks())
     suspects = _suspects(job)
-    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), *_shown_beside(pairs, suspects, job.params)]).unique()
+    on_page = documents_shown(pairs.slice(0, job.params.html_rows), suspects, job.params.better)
+    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), on_page]).unique()
     texts = read_texts(job.batches("corpus", _CHUNK), wanted, pairs["query"].unique().to_pylist())
     _refuse_unknown(pairs["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
     folder = job.new_folder("audit_files")
@@ -50,7 +52,7 @@ def audit(job: Job[AuditParams]) -> None:
     if suspects:
         _write_suspects(job, suspects, texts, folder)
     shown = _explained(pairs.slice(0, job.params.html_rows), texts)
-    page = render(job.params, Audit(pairs, shown, texts, estimate, making, suspects))
+    page = render(job.params, AuditPage(pairs, shown, texts, estimate, making, suspects))
     (folder / "audit.html").write_text(page, encoding="utf-8")
 
 
@@ -60,17 +62,8 @@ def _flagged(job: Job[AuditParams]) -> pa.Table:
     pairs = given.filter(pc.equal(given["split"], "train")).select([*_PAIR, "source"])
     if not pairs.num_rows:
         raise DataError("audit: none of the pairs is in the split train, which is what is audited")
-    flags = _last_epoch(job.table("flags"))
-    place = _places(pairs, flags)
-    if missing := place.null_count:
-        example = pairs.filter(pc.is_null(place)).select(_PAIR).slice(0, 1).to_pylist()[0]
-        raise DataError(
-            f"audit: {missing:,} of {pairs.num_rows:,} training pairs have no flag, for example {example}: "
-            f"give the flags that were made from these pairs"
-        )
-    for name in ("score", "p_clean", "replacement"):
-        pairs = pairs.append_column(name, flags[name].take(place))
-    pairs = pairs.append_column("verdict", pc.if_else(flags["is_clean"].take(place), "clean", "wrong"))
+    pairs = with_flags(pairs, job.table("flags"))
+    pairs = pairs.append_column("verdict", pc.if_else(pairs["is_clean"], "clean", "wrong")).drop_columns(["is_clean"])
     pairs = pairs.append_column("by_hand", pa.repeat(False, pairs.num_rows))
     queries = job.table("queries")
     _refuse_unknown(pairs["query_id"], queries["query_id"], "queries", "the queries")
@@ -97,7 +90,7 @@ def _by_hand(
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
     """The pairs with their rank and similarity, and the documents above them; null and empty where none searched."""
-    from noisyir.verdicts.rows import better_documents
+    from noisyir.verdicts.pair_evidence import better_documents
 
     competitors = job.table("competitors") if job.has("competitors") else COMPETITORS.schema.empty_table()
     competitors = competitors.take(_places(pairs, competitors)).combine_chunks()
@@ -127,7 +120,7 @@ def _suspects(job: Job[AuditParams]) -> "Suspects | None":
 
 def _write_suspects(job: Job[AuditParams], suspects: "Suspects", texts: "Texts", folder: Path) -> None:
     from noisyir.verdicts.csv_files import write_csv
-    from noisyir.verdicts.pairs_file import write_pairs
+    from noisyir.verdicts.jsonl_files import write_pairs
 
     rows = suspects.rows
     _refuse_unknown(rows["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
@@ -136,10 +129,6 @@ def _write_suspects(job: Job[AuditParams], suspects: "Suspects", texts: "Texts",
     if sure.num_rows:
         write_pairs(sure.select([*_PAIR, "query"]), texts, folder / "extra_positives.jsonl")
     job.note("suspects", {"shown": rows.num_rows, "extra_positives": sure.num_rows})
-
-
-def _last_epoch(table: pa.Table) -> pa.Table:
-    return table.filter(pc.equal(table["epoch"], pc.max(table["epoch"])))
 
 
 def _places(pairs: pa.Table, table: pa.Table) -> pa.Array:
@@ -159,21 +148,11 @@ def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, whe
         )
 
 
-def _shown_beside(pairs: pa.Table, suspects: "Suspects | None", params: AuditParams) -> list[pa.Array]:
-    """Ids of the other documents that the page shows."""
-    from noisyir.verdicts.rows import first_of_each
-
-    shown = pairs.slice(0, params.html_rows)
-    better = first_of_each(shown["better"].combine_chunks(), params.better)
-    replacements = shown["replacement"].combine_chunks().drop_null()
-    return [better.flatten(), replacements, *([suspects.named] if suspects else [])]
-
-
 def _explained(pairs: pa.Table, texts: "Texts") -> pa.Table:
     """Rows of the audit: the pairs with document, number of duplicates and reason."""
-    from noisyir.verdicts.rows import explain
+    from noisyir.verdicts.pair_evidence import with_reasons
 
-    return explain(pairs, texts).select(list(ROWS.columns))
+    return with_reasons(pairs, texts).select(list(ROWS.columns))
 
 
 def _written(job: Job[AuditParams], pairs: pa.Table, texts: "Texts", write: Any) -> Iterator[pa.Table]:
@@ -204,11 +183,6 @@ def _sample(job: Job[AuditParams], pairs: pa.Table, texts: "Texts") -> pa.Table:
         .append_column("verdict", empty)
         .append_column("weight", pa.array(sample.weights, pa.float64()))
     )
-
-
-def _estimate(job: Job[AuditParams]) -> dict[str, float]:
-    last = _last_epoch(job.table("estimate"))
-    return dict(zip(last["name"].to_pylist(), last["value"].to_pylist(), strict=True))
 
 
 def _making(job: Job[AuditParams]) -> "Making":
@@ -249,7 +223,7 @@ AUDIT = Stage(
         "audit_judges": AUDIT_JUDGES.all().or_none(),
     },
     writes={"audit": ROWS, "audit_files": AUDIT_FILES},
-    run=audit,
+    run=write_audit,
     seeded=True,
     raw={"judgements": _judgements_digest},
 )

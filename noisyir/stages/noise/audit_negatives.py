@@ -17,7 +17,7 @@ from noisyir.schemas.training import CANDIDATES, NEGATIVES, VERDICTS
 from noisyir.verdicts.settings import SuspectsParams
 
 if TYPE_CHECKING:
-    from noisyir.verdicts.suspects import Said
+    from noisyir.verdicts.judges import Said
 
 Columns = Mapping[str, pa.Array | pa.ChunkedArray]
 
@@ -26,9 +26,9 @@ _EVIDENCE = ["score", "positive_score", "positive_similarity", "overlap", "kept_
 _VERDICT = ["judges", "judge_scores", "judge_bounds"]
 
 
-def audit_negatives(job: Job[SuspectsParams]) -> None:
+def write_suspects(job: Job[SuspectsParams]) -> None:
     """A table of the surest suspects with the evidence, and what each judge did, of all candidates."""
-    from noisyir.verdicts.suspects import what_judges_say
+    from noisyir.verdicts.judges import what_judges_say
 
     verdicts, candidates = job.tables("verdicts"), job.table("candidates")
     if not verdicts:
@@ -83,17 +83,14 @@ def _compared(job: Job[SuspectsParams], suspects: pa.Table) -> Columns:
 
 def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
     """The texts of queries and documents, and how many words the latter share with their positives."""
-    from noisyir.verdicts.words import full_text, overlap
+    from noisyir.verdicts.texts import overlap, texts_of
 
     queries = job.table("queries")
     query_of = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
     asked, suspects, positives = (columns[name].to_pylist() for name in (*_PAIR, "positive"))
-    wanted = pa.array(sorted({*suspects, *positives} - {None}), pa.string())
-    text_of: dict[str | None, str] = {}
-    for batch in job.batches("corpus"):
-        for row in batch.filter(pc.is_in(batch["doc_id"], value_set=wanted)).to_pylist():
-            text_of[row["doc_id"]] = full_text(row["title"], row["text"])
-    for kind, ids, known in (("queries", asked, query_of), ("documents", wanted.to_pylist(), text_of)):
+    wanted = sorted({*suspects, *positives} - {None})
+    text_of = texts_of(job.batches("corpus"), wanted)
+    for kind, ids, known in (("queries", asked, query_of), ("documents", wanted, text_of)):
         if missing := [name for name in ids if name not in known]:
             raise DataError(
                 f"audit_negatives: {len(missing):,} {kind} of the candidates have no text, for example "
@@ -123,12 +120,12 @@ def _verdicts(suspects: pa.Table, said: "Said") -> Columns:
 
 
 def _reasons(columns: Columns) -> pa.Array:
-    from noisyir.verdicts.suspects_page import Suspicion, Verdict, suspicion
+    from noisyir.verdicts.reasons import NotKept, Suspicion, suspicion
 
     evidence = zip(*(columns[name].to_pylist() for name in _EVIDENCE), strict=True)
     verdicts = zip(*(columns[name].to_pylist() for name in _VERDICT), strict=True)
     said = [
-        suspicion(Suspicion(score, positive, cosine, share, list(map(Verdict, *lists)), kept))
+        suspicion(Suspicion(score, positive, cosine, share, list(map(NotKept, *lists)), kept))
         for (score, positive, cosine, share, kept), lists in zip(evidence, verdicts, strict=True)
     ]
     return pa.array(said, pa.string())
@@ -160,5 +157,5 @@ AUDIT_NEGATIVES = Stage(
         "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
     },
     writes={"audit_negatives": ROWS, "audit_judges": AUDIT_JUDGES},
-    run=audit_negatives,
+    run=write_suspects,
 )

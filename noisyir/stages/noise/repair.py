@@ -4,7 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.data.flags import with_flags
 from noisyir.engine.stage import Job, Stage
+from noisyir.noise.relabel import gets_replacement
 from noisyir.noise.settings import RepairParams
 from noisyir.schemas.data import NOISY_PAIRS
 from noisyir.schemas.noise import NOISE_FLAGS, REPAIRED_FLAGS, REPAIRED_PAIRS
@@ -15,12 +17,10 @@ def repair(job: Job[RepairParams]) -> None:
 
     A relabelled pair counts as clean.  One whose replacement the query has already is left flagged.
     """
-    from noisyir.training.examples import with_flags
-
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))
     judged = with_flags(training, job.table("flags"))
-    chosen = surest(judged, job.params.relabel)
+    chosen = relabelled(judged, job.params.relabel)
     doc_ids = pc.if_else(pa.array(chosen), judged["replacement"], judged["doc_id"])
     is_clean = pc.or_(judged["is_clean"], pa.array(chosen))
     action = pc.if_else(pa.array(chosen), "relabel", pc.if_else(judged["is_clean"], "keep", "flag"))
@@ -37,23 +37,15 @@ def repair(job: Job[RepairParams]) -> None:
     job.note("repair", {"relabelled": int(chosen.sum()), "flagged": int(pc.sum(pc.invert(is_clean)).as_py() or 0)})
 
 
-def surest(judged: pa.Table, share: float) -> np.ndarray:
+def relabelled(judged: pa.Table, share: float) -> np.ndarray:
     """Which rows to relabel: of the flagged, `share` with the highest scores, if their replacement is new to the query.
 
     The score and not p_clean orders them, for p_clean is the same 0 for many.
     """
-    flagged = ~judged["is_clean"].to_numpy(zero_copy_only=False)
-    scores = judged["score"].to_numpy()
-    order = np.argsort(np.where(flagged, -scores, np.inf), kind="stable")
+    flagged = np.flatnonzero(~judged["is_clean"].to_numpy(zero_copy_only=False))
+    highest_first = flagged[np.argsort(-judged["score"].to_numpy()[flagged], kind="stable")]
     chosen = np.zeros(judged.num_rows, bool)
-    chosen[order[: round(share * flagged.sum())]] = True
-    chosen &= pc.is_valid(judged["replacement"]).to_numpy(zero_copy_only=False)
-    taken = set(zip(judged["query_id"].to_pylist(), judged["doc_id"].to_pylist(), strict=True))
-    queries, replacements = judged["query_id"].to_pylist(), judged["replacement"].to_pylist()
-    for row in np.flatnonzero(chosen):
-        pair = (queries[row], replacements[row])
-        chosen[row] = pair not in taken
-        taken.add(pair)
+    chosen[[row for row, gets in gets_replacement(judged, highest_first.tolist(), share).items() if gets]] = True
     return chosen
 
 

@@ -25,10 +25,11 @@ def report(job: Job[ReportParams]) -> None:
     """Write report.html, and the same tables as summary.md and comparison.csv."""
     from pyarrow import csv
 
+    from noisyir.report.cells import markdown_table
     from noisyir.report.dataset import example_pairs, read_corpus
     from noisyir.report.mining import of_run
     from noisyir.report.page import Dataset, Results, render
-    from noisyir.report.summary import difference_rows, markdown_table, summary_rows
+    from noisyir.report.summary import difference_rows, summary_rows
 
     comparison, queries, pairs, qrels = (job.table(name) for name in ("comparison", "queries", "pairs", "qrels"))
     changes = _changes(job, comparison, qrels)

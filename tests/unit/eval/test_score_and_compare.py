@@ -7,7 +7,6 @@ import pytest
 
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.settings import CompareParams, ScoreParams
-from noisyir.eval.trec import read_qrels, read_run
 from noisyir.stages.results.compare import COMPARE
 from noisyir.stages.results.score import SCORE
 
@@ -46,8 +45,8 @@ def test_score_writes_every_judged_query_and_the_mean(run_stage_on):
 
 def test_score_keeps_the_trec_form_beside_the_values(run_stage_on):
     folder: Path = run_stage_on(SCORE, ScoreParams(), TABLES)["trec"]
-    assert read_run(folder / "test.run")["doc_id"].to_pylist() == ["b", "a", "a"]
-    assert read_qrels(folder / "test.qrels")["query_id"].to_pylist() == ["q1", "q2"]
+    assert [line.split()[2] for line in (folder / "test.run").read_text().splitlines()] == ["b", "a", "a"]
+    assert [line.split()[0] for line in (folder / "test.qrels").read_text().splitlines()] == ["q1", "q2"]
 
 
 def test_a_split_without_judged_queries_is_named(run_stage_on):

@@ -1,5 +1,5 @@
-from noisyir.report.published import published_rows
 from noisyir.report.settings import PublishedParams
+from noisyir.report.summary import published_rows
 from noisyir.schemas.results import COMPARISON
 
 

@@ -8,7 +8,7 @@ from noisyir.errors import DataError
 from noisyir.noise.settings import RepairParams
 from noisyir.schemas.data import NOISY_PAIRS
 from noisyir.schemas.noise import NOISE_FLAGS
-from noisyir.stages.noise.repair import REPAIR, surest
+from noisyir.stages.noise.repair import REPAIR, relabelled
 from tests.unit.stages.audit_world import table
 
 
@@ -105,7 +105,7 @@ def test_five_clean_pairs_stay_as_they_are(repair):
 
 def test_flags_of_other_pairs_are_refused(repair):
     pairs = pairs_of([*FLAGGED, flag("q9", "d9", 0.0, True)])
-    with pytest.raises(DataError, match=r"1 training pairs have no flag, for example .*'q9'"):
+    with pytest.raises(DataError, match=r"1 of 6 training pairs have no flag, for example .*'q9'"):
         repair(FLAGGED, 0.5, pairs)
 
 
@@ -121,7 +121,7 @@ def test_flags_of_other_pairs_are_refused(repair):
 def test_whatever_is_flagged_no_pair_arises_twice_and_only_flagged_ones_change(rows, share):
     judged = table(NOISE_FLAGS, [flag(f"q{q}", f"d{d}", score, clean, None if r is None else f"d{r}")
                                  for q, d, score, clean, r in rows])  # fmt: skip
-    chosen = surest(judged, share)
+    chosen = relabelled(judged, share)
     flagged = [not clean for *_, clean, _ in rows]
     assert chosen.sum() <= round(share * sum(flagged)) and not chosen[[not is_flagged for is_flagged in flagged]].any()
     after = [(q, r if take else d) for (q, d, _, _, r), take in zip(rows, chosen, strict=True)]

@@ -14,7 +14,7 @@ from noisyir.eval.detection import detection_quality
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.models.weights import classifier_digest
 from noisyir.noise.detectors import Detector
-from noisyir.pipelines.retrievers import audit
+from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.schemas.training import NEGATIVES
@@ -219,7 +219,7 @@ def test_the_bytes_of_a_cross_encoder_and_not_its_place_decide_the_key(tmp_path)
 
     def step(**detector):
         given = {"name": "x", "data": {"dataset": "beir", "path": str(collection)}, "detectors": {"joint": detector}}
-        (found,) = audit(experiments.from_settings(given, [])).named("score_pairs")
+        (found,) = audit_pairs(experiments.from_settings(given, [])).named("score_pairs")
         return found
 
     one, copy = (tiny_classifier(tmp_path / name) for name in ("one", "copy"))

@@ -5,7 +5,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from noisyir.data.answers import has_answer
 from noisyir.errors import DataError
 from noisyir.reading.settings import ConfusingParams, GoldRunParams, SpansParams
 from noisyir.retrieval.settings import Bm25IndexParams
@@ -16,6 +15,7 @@ from noisyir.stages.reading.confusing import CONFUSING, first_words
 from noisyir.stages.reading.gold_run import GOLD
 from noisyir.stages.reading.spans import SPANS as STAGE
 from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from tests.has_answer import has_answer
 from tests.unit.stages.audit_world import table
 from tests.unit.stages.reading_world import CORPUS_ROWS, QRELS_TABLE, QUESTIONS, RUN, TABLES
 

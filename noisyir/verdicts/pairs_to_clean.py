@@ -1,20 +1,21 @@
 """The pairs that an audit is applied to, as they came: a file of pairs in any of its formats, or a data set's table."""
 
-import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.data.pairs import PairsFile
 from noisyir.data.settings import PairColumn
+from noisyir.engine.tables import pair_ids
 from noisyir.errors import DataError
+from noisyir.verdicts.jsonl_files import write_jsonl
 from noisyir.verdicts.judgements import Pair
 from noisyir.verdicts.rewrite import Row, rewrite
-from noisyir.verdicts.words import full_text
+from noisyir.verdicts.texts import texts_of
 
 
 class Fate(NamedTuple):
@@ -33,55 +34,38 @@ class Text(NamedTuple):
 
 
 Fates: TypeAlias = Mapping[int, Sequence[Fate | None]]  # by row, of each of its pairs; None stays as it is
-Texts: TypeAlias = Mapping[str, Text]
+TextById: TypeAlias = Mapping[str, Text]
 
 
-class Source(Protocol):
-    """Pairs in rows, most often one in each; reading them twice gives the same numbers."""
+class PairsToClean(ABC):
+    """Pairs in rows, most often one in each; reading them twice gives the same numbers.
 
-    @property
-    def name(self) -> str:
-        """What messages call it."""
+    name: what messages call them.  stem, suffix: of the file names of what is made of them.
+    """
 
-    @property
-    def cleaned_name(self) -> str:
-        """The file name of what `write` writes."""
+    name: str
+    stem: str
+    suffix: str
 
-    @property
-    def log_name(self) -> str:
-        """The file name of the log beside it."""
-
+    @abstractmethod
     def pairs(self) -> Iterator[tuple[int, Pair]]:
         """(row, pair) of every pair, row after row."""
 
+    @abstractmethod
     def write(self, target: Path, fates: Fates) -> None:
         """Write all rows, those in `fates` changed.  DataError when a new document is not known."""
 
 
-@dataclass(frozen=True)
-class FileOfPairs:
+class FileOfPairs(PairsToClean):
     """A file of pairs.  Rows without a fate are copied byte for byte; columns of unknown meaning are kept.
 
     Where a row gets a new document, its id, title and text change.  In a file that only names documents, so do a cell
     that repeats the text, and a title.
     """
 
-    file: PairsFile
-
-    @property
-    def name(self) -> str:
-        """The file's path."""
-        return str(self.file.pairs.path)
-
-    @property
-    def cleaned_name(self) -> str:
-        """The file's own name, marked, in its own format."""
-        return f"{self.file.name}.cleaned{self.file.pairs.path.name[len(self.file.name) :]}"
-
-    @property
-    def log_name(self) -> str:
-        """The file's own name, marked, as jsonl."""
-        return f"{self.file.name}.changes.jsonl"
+    def __init__(self, file: PairsFile) -> None:
+        path = file.pairs.path
+        self.file, self.name, self.stem, self.suffix = file, str(path), file.name, path.name[len(file.name) :]
 
     def pairs(self) -> Iterator[tuple[int, Pair]]:
         """In the order of the file; a row's number is its line, or its row in Parquet."""
@@ -91,7 +75,7 @@ class FileOfPairs:
         """In the format of the source."""
         columns = self.file.columns
         old_ids = {number: pair[1] for number, pair in self.pairs() if number in fates} if self.file.corpus else {}
-        new_ids = {fate.new_doc_id for row in fates.values() for fate in row if fate and fate.new_doc_id}
+        new_ids = _new_ids(fates)
         texts = self._texts(new_ids | set(old_ids.values()), new_ids)
 
         def edit(number: int, row: Row) -> Row | None:
@@ -99,7 +83,7 @@ class FileOfPairs:
 
         rewrite(self.file.pairs, target, fates.keys(), edit)
 
-    def _texts(self, wanted: set[str], needed: set[str]) -> Texts:
+    def _texts(self, wanted: set[str], needed: set[str]) -> TextById:
         if not needed:
             return {}
         documents = self.file.documents()
@@ -109,83 +93,54 @@ class FileOfPairs:
         return found
 
 
-@dataclass(frozen=True)
-class TableOfPairs:
+class TableOfPairs(PairsToClean):
     """A data set's training pairs: a table as PAIRS, the texts from the audit, and from the corpus for new documents.
 
     Written as jsonl: query_id, doc_id, query, document, and source where it is known.
+    corpus: a stream of CORPUS (doc_id, title, text).
     """
 
-    training: pa.Table
-    audit: pa.Table
-    corpus: Iterable[pa.RecordBatch]
-    dataset: str
-
-    @classmethod
-    def of(cls, pairs: pa.Table, audit: pa.Table, corpus: Iterable[pa.RecordBatch], dataset: str) -> "TableOfPairs":
-        """Of PAIRS, all splits, and a stream of CORPUS (doc_id, title, text)."""
-        return cls(pairs.filter(pc.equal(pairs["split"], "train")), audit, corpus, dataset)
-
-    @property
-    def name(self) -> str:
-        """The data set's."""
-        return f"the training pairs of {self.dataset}"
-
-    @property
-    def cleaned_name(self) -> str:
-        """Of the data set."""
-        return f"{self.dataset}.cleaned.jsonl"
-
-    @property
-    def log_name(self) -> str:
-        """Of the data set."""
-        return f"{self.dataset}.changes.jsonl"
+    def __init__(self, pairs: pa.Table, audit: pa.Table, corpus: Iterable[pa.RecordBatch], dataset: str) -> None:
+        self.training = pairs.filter(pc.equal(pairs["split"], "train"))
+        self.audit, self.corpus, self.dataset = audit, corpus, dataset
+        self.name, self.stem, self.suffix = f"the training pairs of {dataset}", dataset, ".jsonl"
 
     def pairs(self) -> Iterator[tuple[int, Pair]]:
         """In the order of the table."""
-        ids = zip(self.training["query_id"].to_pylist(), self.training["doc_id"].to_pylist(), strict=True)
-        return enumerate(ids)
+        return enumerate(pair_ids(self.training))
 
     def write(self, target: Path, fates: Fates) -> None:
         """As jsonl.  DataError also for a pair that was not audited, for its text is not known."""
-        texts = dict(self._audited())
-        new_ids = {fate.new_doc_id for row in fates.values() for fate in row if fate and fate.new_doc_id}
-        documents = self._documents(new_ids)
-        sources = self.training["source"].to_pylist()
-        with target.open("w", encoding="utf-8") as out:
-            for number, pair in self.pairs():
-                if pair not in texts:
-                    raise DataError(
-                        f"{self.name}: query {pair[0]!r} with document {pair[1]!r} is not in the audit: "
-                        "audit the data set as it is now"
-                    )
-                (query_id, doc_id), (query, document) = pair, texts[pair]
-                fate = fates[number][0] if number in fates else None
-                if fate is not None:
-                    if fate.new_doc_id is None:
-                        continue
-                    doc_id, document = fate.new_doc_id, documents[fate.new_doc_id]
-                row = {"query_id": query_id, "doc_id": doc_id, "query": query, "document": document}
-                known = {"source": sources[number]} if sources[number] is not None else {}
-                out.write(json.dumps(row | known, ensure_ascii=False) + "\n")
+        write_jsonl(self._rows(fates), target)
 
-    def _audited(self) -> Iterator[tuple[Pair, tuple[str, str]]]:
-        names = ("query_id", "doc_id", "query", "document")
-        for query_id, doc_id, query, document in zip(*(self.audit[name].to_pylist() for name in names), strict=True):
-            yield (query_id, doc_id), (query, document)
+    def _rows(self, fates: Fates) -> Iterator[Row]:
+        columns = ("query_id", "doc_id", "query", "document")
+        audited = zip(*(self.audit[name].to_pylist() for name in columns), strict=True)
+        texts = {(query_id, doc_id): parts for query_id, doc_id, *parts in audited}
+        documents = self._documents(_new_ids(fates))
+        sources = self.training["source"].to_pylist()
+        for number, pair in self.pairs():
+            if pair not in texts:
+                raise DataError(
+                    f"{self.name}: query {pair[0]!r} with document {pair[1]!r} is not in the audit: "
+                    "audit the data set as it is now"
+                )
+            (query_id, doc_id), (query, document) = pair, texts[pair]
+            if fate := fates[number][0] if number in fates else None:
+                if fate.new_doc_id is None:
+                    continue
+                doc_id, document = fate.new_doc_id, documents[fate.new_doc_id]
+            known = {"source": sources[number]} if sources[number] is not None else {}
+            yield {"query_id": query_id, "doc_id": doc_id, "query": query, "document": document} | known
 
     def _documents(self, wanted: set[str]) -> dict[str, str]:
-        ids = pa.array(sorted(wanted), pa.string())
-        found: dict[str, str] = {}
-        for batch in self.corpus if wanted else ():
-            rows = batch.filter(pc.is_in(batch["doc_id"], value_set=ids))
-            found |= {row["doc_id"]: full_text(row["title"], row["text"]) for row in rows.to_pylist()}
+        found = texts_of(self.corpus, wanted) if wanted else {}
         _refuse_unknown(wanted, found, f"the corpus of {self.dataset}")
         return found
 
 
 def edited(
-    row: Row, columns: Mapping[PairColumn, str], fates: Sequence[Fate | None], texts: Texts, old: Text | None
+    row: Row, columns: Mapping[PairColumn, str], fates: Sequence[Fate | None], texts: TextById, old: Text | None
 ) -> Row | None:
     """The row after its pairs met their fates; None when none of them is left.
 
@@ -214,7 +169,7 @@ def edited(
 _PARTS: tuple[PairColumn, ...] = ("doc_id", "title", "document")
 
 
-def _part(name: PairColumn, value: Any, fate: Fate | None, texts: Texts) -> Any:
+def _part(name: PairColumn, value: Any, fate: Fate | None, texts: TextById) -> Any:
     """The new document's part in place of `value`; an id stays a number where it was one."""
     if fate is None or fate.new_doc_id is None:
         return value
@@ -237,6 +192,10 @@ def _copied(column: str, value: Any, old: Text, new: Text) -> Any:
     if old.text and value == old.text:
         return new.text
     return new.title if old.title and value == old.title and column.lower() == "title" else value
+
+
+def _new_ids(fates: Fates) -> set[str]:
+    return {fate.new_doc_id for row in fates.values() for fate in row if fate and fate.new_doc_id}
 
 
 def _refuse_unknown(wanted: set[str], found: Iterable[str], where: str) -> None:

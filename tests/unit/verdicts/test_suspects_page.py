@@ -12,21 +12,9 @@ from noisyir.stages.noise.audit import AUDIT
 from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
 from noisyir.verdicts.csv_files import unguard
 from noisyir.verdicts.settings import AuditParams
-from noisyir.verdicts.suspects import standing
-from noisyir.verdicts.suspects_page import Suspicion, Verdict, suspicion
-from noisyir.verdicts.words import overlap
-from tests.unit.report.test_audit import SPICE, Outline
 from tests.unit.stages.audit_world import audit_tables
 from tests.unit.stages.suspects_world import COPY, suspect_tables
-
-KNOWN = {
-    "score": None,
-    "positive_score": None,
-    "similarity": None,
-    "overlap": None,
-    "against": [Verdict("sieve", 0.8, 0.5)],
-    "kept_by": [],
-}
+from tests.unit.verdicts.test_page import SPICE, Outline
 
 
 @pytest.fixture
@@ -41,39 +29,6 @@ def made(run_stage_on):
         return run_stage_on(AUDIT, audited, given | found)["audit_files"]
 
     return made
-
-
-@pytest.mark.parametrize(
-    ("known", "said"),
-    [
-        ({}, "Not kept by sieve (0.80, bound 0.50)."),
-        (
-            {"score": 0.7, "positive_score": 0.64},
-            "Scores 0.70, above its positive's 0.64; not kept by sieve (0.80, bound 0.50).",
-        ),
-        (
-            {"score": 0.5, "positive_score": 0.5},
-            "Scores 0.50, as its positive does; not kept by sieve (0.80, bound 0.50).",
-        ),
-        ({"overlap": 1.0}, "The same words as the positive; not kept by sieve (0.80, bound 0.50)."),
-        ({"overlap": 0.4}, "40% of the words shared with the positive; not kept by sieve (0.80, bound 0.50)."),
-        (
-            {"overlap": 0.1, "similarity": 0.93},
-            "Close to the positive (cosine 0.93); not kept by sieve (0.80, bound 0.50).",
-        ),
-        ({"kept_by": ["a", "b"]}, "Not kept by sieve (0.80, bound 0.50), kept by a and b."),
-    ],
-)
-def test_the_reason_is_one_sentence_with_the_strongest_numbers(known, said):
-    assert suspicion(Suspicion(**KNOWN | known)) == said
-
-
-def test_standing_is_the_share_of_smaller_margins_and_overlap_that_of_common_words():
-    import numpy as np
-
-    assert standing(np.array([0.1, -2.0, 0.1, 5.0])).tolist() == [1 / 4, 0, 1 / 4, 3 / 4]
-    assert standing(np.array([])).tolist() == []
-    assert overlap("Red, red fish", "a RED bird") == 1 / 4 and overlap("...", "") == 0
 
 
 def test_the_section_counts_what_each_judge_does_not_keep(made):

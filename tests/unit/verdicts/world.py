@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from noisyir.data.pairs import PairsFile
 from noisyir.schemas.noise import AUDIT
-from noisyir.verdicts.words import full_text
+from noisyir.verdicts.texts import full_text
 
 CLEAN = {
     "source": None, "query": "", "document": "", "verdict": "clean", "p_clean": 0.9, "score": 1.0, "rank": 1,

@@ -12,9 +12,9 @@ import pytest
 from noisyir.data.pairs import PairsFile
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import PAIRS
-from noisyir.verdicts.apply import apply, decide
-from noisyir.verdicts.sources import FileOfPairs, TableOfPairs
-from tests.unit.audit.world import audit_of, audit_of_file, id_of, wrong
+from noisyir.verdicts.apply import apply_audit, decide
+from noisyir.verdicts.pairs_to_clean import FileOfPairs, TableOfPairs
+from tests.unit.verdicts.world import audit_of, audit_of_file, id_of, wrong
 
 CAT, DOG, EEL = 'A cat, "the" cat\nsat.', "A dog ran.", "Ein Aal schwamm, größer als 3."
 ROWS = [
@@ -72,7 +72,7 @@ def test_a_file_keeps_its_format_its_columns_and_its_other_rows(tmp_path: Path, 
     before, given = source.read_bytes(), read(source)
     file = opened(source)
     audit = audit_of_file(file, {"who ran?": wrong(id_of(file, DOG)), "who swam?": wrong(None, p_clean=0.3)})
-    done = apply(audit, FileOfPairs(file), tmp_path / "out")
+    done = apply_audit(audit, FileOfPairs(file), tmp_path / "out")
     assert done.pairs == tmp_path / "out" / f"mine.cleaned{suffix}"
     assert read(done.pairs) == [given[0], {**given[1], "answer": DOG}, given[3]]
     assert source.read_bytes() == before
@@ -83,7 +83,7 @@ def test_a_file_keeps_its_format_its_columns_and_its_other_rows(tmp_path: Path, 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_nothing_flagged_is_the_same_content(tmp_path: Path, suffix: str):
     source = write(tmp_path / f"mine{suffix}", ROWS)
-    done = apply(audit_of_file(opened(source), {}), FileOfPairs(opened(source)), tmp_path / "out")
+    done = apply_audit(audit_of_file(opened(source), {}), FileOfPairs(opened(source)), tmp_path / "out")
     if suffix == ".parquet":
         assert pq.read_table(done.pairs).equals(pq.read_table(source), check_metadata=True)
     else:
@@ -96,7 +96,7 @@ def test_the_log_names_every_change_in_the_order_of_the_source(tmp_path: Path):
     file = opened(write(tmp_path / "mine.jsonl", ROWS))
     cat, dog, eel = (id_of(file, text) for text in (CAT, DOG, EEL))
     audit = audit_of_file(file, {"who swam?": wrong(eel, p_clean=0.01), "who ran?": wrong(dog, p_clean=0.2)})
-    done = apply(audit, FileOfPairs(file), tmp_path)
+    done = apply_audit(audit, FileOfPairs(file), tmp_path)
     ids = {query.text: query.query_id for query in file.queries()}
     assert read(done.log) == [
         {"query_id": ids["who ran?"], "doc_id": eel, "action": "drop", "new_doc_id": None, "p_clean": 0.2,
@@ -117,7 +117,7 @@ def test_ids_and_titles_of_the_file_change_with_the_text(tmp_path: Path):
     for suffix in (".jsonl", ".parquet"):
         file = opened(write(tmp_path / f"mine{suffix}", rows))
         audit = audit_of_file(file, {"who ran?": wrong("13"), "who sat?": wrong(None, score=1.0)})
-        done = apply(audit, FileOfPairs(file), tmp_path / suffix)
+        done = apply_audit(audit, FileOfPairs(file), tmp_path / suffix)
         assert read(done.pairs) == [{**rows[1], "doc_id": 13, "title": "", "text": DOG}, rows[2]]
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_names_documents_gets_new_ids_and_copies_of_the_text_follow(
     ]
     file = opened(write(tmp_path / "mine.jsonl", rows), corpus)
     audit = audit_of_file(file, {text: wrong("d") for text in ("who ran?", "who sat?")})
-    done = apply(audit, FileOfPairs(file), tmp_path / "out", relabel=1.0)
+    done = apply_audit(audit, FileOfPairs(file), tmp_path / "out", relabel=1.0)
     assert read(done.pairs) == [
         {**rows[0], "doc_id": "d", "answer": DOG, "Title": "Dogs"},
         {**rows[1], "doc_id": "d"},
@@ -146,18 +146,18 @@ def test_of_a_row_with_several_documents_only_the_wrong_ones_go(tmp_path: Path):
         pairs = {(j.query_id, j.doc_id): {} for j in file.judgements()}
         (first, *_), cat, dog = pairs, id_of(file, CAT), id_of(file, DOG)
         pairs[first[0], cat] = wrong(None)
-        done = apply(audit_of(pairs), FileOfPairs(file), tmp_path / f"drop{suffix}")
+        done = apply_audit(audit_of(pairs), FileOfPairs(file), tmp_path / f"drop{suffix}")
         assert read(done.pairs) == [{**rows[0], "pos": [DOG]}, rows[1]]
         assert (done.kept, done.relabelled, done.dropped) == (2, 0, 1)
         pairs[first[0], dog] = wrong(None)
-        done = apply(audit_of(pairs), FileOfPairs(file), tmp_path / f"both{suffix}")
+        done = apply_audit(audit_of(pairs), FileOfPairs(file), tmp_path / f"both{suffix}")
         assert read(done.pairs) == [rows[1]] and done.dropped == 2
 
 
 def test_repeated_rows_share_their_fate_and_the_counts_add_up(tmp_path: Path):
     file = opened(write(tmp_path / "mine.csv", ROWS + ROWS[1:3]))
     audit = audit_of_file(file, {"who ran?": wrong(id_of(file, DOG), p_clean=0.0), "who swam?": wrong(None)})
-    done = apply(audit, FileOfPairs(file), tmp_path / "out")
+    done = apply_audit(audit, FileOfPairs(file), tmp_path / "out")
     assert (done.kept, done.relabelled, done.dropped) == (2, 2, 2)
     assert len(read(done.pairs)) == 4 and len(read(done.log)) == 4
 
@@ -165,7 +165,7 @@ def test_repeated_rows_share_their_fate_and_the_counts_add_up(tmp_path: Path):
 def test_pairs_of_other_splits_stay(tmp_path: Path):
     rows = [{**row, "split": split} for row, split in zip(ROWS, ["train", "train", "train", "dev"], strict=True)]
     file = opened(write(tmp_path / "mine.jsonl", rows))
-    done = apply(audit_of_file(file, {"who ran?": wrong(None)}), FileOfPairs(file), tmp_path / "out")
+    done = apply_audit(audit_of_file(file, {"who ran?": wrong(None)}), FileOfPairs(file), tmp_path / "out")
     assert [row["question"] for row in read(done.pairs)] == ["who sat?", "who swam?", "who, said he?"]
     assert (done.kept, done.unaudited, done.dropped) == (3, 1, 1)
     assert "1 of them not audited" in done.summary()
@@ -185,7 +185,7 @@ def test_a_data_set_becomes_jsonl_that_can_be_read_back(tmp_path: Path):
     texts = {"query": "what?", "document": "T\none"}
     audit = audit_of({("q1", "a"): texts, ("q2", "a"): {**texts, **wrong("b", p_clean=0.0)},
                       ("q3", "a"): {**texts, **wrong(None)}})  # fmt: skip
-    done = apply(audit, TableOfPairs.of(pairs, audit, corpus.to_batches(1), "pydocs"), tmp_path)
+    done = apply_audit(audit, TableOfPairs(pairs, audit, corpus.to_batches(1), "pydocs"), tmp_path)
     assert done.pairs.name == "pydocs.cleaned.jsonl"
     assert read(done.pairs) == [
         {"query_id": "q1", "doc_id": "a", "query": "what?", "document": "T\none", "source": "s"},
@@ -230,24 +230,24 @@ def test_nothing_is_overwritten_and_nothing_half_done_stays(tmp_path: Path):
     audit = audit_of_file(file, {})
     (tmp_path / "mine.changes.jsonl").write_text("precious")
     with pytest.raises(DataError, match=r"mine\.changes\.jsonl exists already"):
-        apply(audit, FileOfPairs(file), tmp_path)
+        apply_audit(audit, FileOfPairs(file), tmp_path)
     assert (tmp_path / "mine.changes.jsonl").read_text() == "precious"
     unknown = audit_of_file(file, {"who ran?": wrong("nowhere", p_clean=0.0)})
     with pytest.raises(DataError, match=r"replacements are not in .*mine\.jsonl, for example 'nowhere'"):
-        apply(unknown, FileOfPairs(file), tmp_path / "out", relabel=1.0)
+        apply_audit(unknown, FileOfPairs(file), tmp_path / "out", relabel=1.0)
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_the_audit_of_other_pairs_is_refused(tmp_path: Path):
     file = opened(write(tmp_path / "mine.jsonl", ROWS))
     with pytest.raises(DataError, match=r"1 of the 1 audited pairs are not in .*mine\.jsonl.*'q'.*'x'"):
-        apply(audit_of({("q", "x"): {}}), FileOfPairs(file), tmp_path / "out")
+        apply_audit(audit_of({("q", "x"): {}}), FileOfPairs(file), tmp_path / "out")
     pairs = pa.Table.from_pylist(
         [{"query_id": q, "doc_id": "x", "split": "train", "source": None} for q in ("q", "r")], schema=PAIRS.schema
     )
     audit = audit_of({("q", "x"): {}})
     with pytest.raises(DataError, match=r"query 'r' with document 'x' is not in the audit"):
-        apply(audit, TableOfPairs.of(pairs, audit, [], "pydocs"), tmp_path / "out")
+        apply_audit(audit, TableOfPairs(pairs, audit, [], "pydocs"), tmp_path / "out")
 
 
 def test_a_share_is_a_share(tmp_path: Path):

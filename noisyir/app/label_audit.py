@@ -2,33 +2,31 @@
 
 import json
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir import experiments
-from noisyir.app.runs import Outcome, run_experiment
+from noisyir.app.runs import Execution, Outcome, run_experiment
+from noisyir.data.flags import last_estimate
 from noisyir.data.pairs import PairsFile
 from noisyir.data.row_files import SUFFIXES
-from noisyir.engine.plan import Choice, RunStep
-from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Observer, Pool
+from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.retrievers import audit as pipeline
-from noisyir.tracking import Tracker
-from noisyir.verdicts.apply import Applied, apply
+from noisyir.pipelines.retrievers import audit_pairs
+from noisyir.verdicts.apply import Applied, apply_audit
 from noisyir.verdicts.judgements import how_many
+from noisyir.verdicts.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.verdicts.settings import AuditParams
-from noisyir.verdicts.sources import FileOfPairs, Source, TableOfPairs
 
 _HOLDS = {"corpus.jsonl": "beir", "train-v1.1.json": "squad"}  # a file that tells a folder's format
 
@@ -71,9 +69,7 @@ class Audited:
         if judged := self.judgements:
             return Noise(judged["rate"], judged["low"], judged["high"])
         ref = self.outcome.results["detect"].meta.ref("noise_estimate")
-        rows = read_parts(self.store.fs, self.store.parts(ref)).to_pylist()
-        last = max(row["epoch"] for row in rows)
-        found = {row["name"]: row["value"] for row in rows if row["epoch"] == last}
+        found = last_estimate(read_parts(self.store.fs, self.store.parts(ref)))
         return Noise(found["rate"], found["rate_low"], found["rate_high"])
 
     def summary(self, error: float | None = None) -> str:
@@ -106,9 +102,9 @@ class Audited:
 
     def apply(self, folder: Path) -> Applied:
         """Write the cleaned pairs and a log of what was changed.  DataError when they are there already."""
-        return apply(self.table, self._source(), folder, relabel=self.exp.repair.relabel)
+        return apply_audit(self.table, self._source(), folder, relabel=self.exp.repair.relabel)
 
-    def _source(self) -> Source:
+    def _source(self) -> PairsToClean:
         """The user's file, or the data set's training pairs with the noise put in."""
         exp, store, results = self.exp, self.store, self.outcome.results
         if exp.data.dataset == "pairs":
@@ -116,28 +112,16 @@ class Audited:
         noisy, corpus = results["corrupt"].meta.ref("noisy_pairs"), results["ingest"].meta.ref("corpus")
         pairs = read_parts(store.fs, store.parts(noisy))
         documents = stream_parts(store.fs, store.parts(corpus), ("doc_id", "title", "text"), 65536)
-        return TableOfPairs.of(pairs, self.table, documents, exp.name)
+        return TableOfPairs(pairs, self.table, documents, exp.name)
 
 
-def audit(
-    exp: Experiment,
-    *,
-    store: Store,
-    runtime: Runtime,
-    tracker: Tracker,
-    observer: Observer,
-    run_step: RunStep | None = None,
-    elsewhere: Collection[Pool] = (),
-) -> Audited:
-    """Judge the experiment's training pairs; `run_step` and `elsewhere` as in `noisyir.app.runs`."""
-    outcome = run_experiment(
-        exp, Choice(), store=store, runtime=runtime, tracker=tracker, observer=observer, run_step=run_step,
-        pipeline=pipeline, elsewhere=elsewhere,
-    )  # fmt: skip
-    return Audited(exp, store, outcome)
+def run_audit(exp: Experiment, **execution: Unpack[Execution]) -> Audited:
+    """Judge the experiment's training pairs."""
+    outcome = run_experiment(exp, Choice(), pipeline=audit_pairs, **execution)
+    return Audited(exp, execution["store"], outcome)
 
 
-def experiment_of(
+def experiment_to_audit(
     data: str,
     overrides: Sequence[str] = (),
     *,

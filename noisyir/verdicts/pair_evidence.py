@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.verdicts.reasons import Evidence, reason
-from noisyir.verdicts.words import Texts, full_text, shared_words
+from noisyir.verdicts.texts import Texts, full_text, shared_words
 
 _EVIDENCE = ["query", "verdict", "score", "p_clean", "by_hand", "rank", "similarity", "better", "better_similarities"]
 
@@ -31,7 +31,7 @@ def first_of_each(lists: pa.ListArray, count: int) -> pa.ListArray:
     return _kept(lists, owner, np.arange(len(owner)) - start < count)
 
 
-def explain(pairs: pa.Table, texts: Texts) -> pa.Table:
+def with_reasons(pairs: pa.Table, texts: Texts) -> pa.Table:
     """The pairs (as the audit stage joins them) with document, duplicates and reason."""
     place = pc.index_in(pairs["doc_id"], value_set=texts.documents["doc_id"].combine_chunks())
     own = texts.documents.take(place)

@@ -1,12 +1,14 @@
-"""Pairs that noisyir found, written as a file that it reads: the format of `data.dataset=pairs`."""
+"""Rows as jsonl, and among them pairs in the format that noisyir reads as `data.dataset=pairs`."""
 
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.verdicts.words import Texts
+from noisyir.verdicts.texts import Texts
 
 _OWN = ("query_id", "doc_id", "query")
 
@@ -24,6 +26,11 @@ def write_pairs(pairs: pa.Table, texts: Texts, path: Path) -> None:
         "document": own["text"].to_pylist(),
         **{name: pairs[name].to_pylist() for name in pairs.column_names if name not in _OWN},
     }
+    write_jsonl((dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)), path)
+
+
+def write_jsonl(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """One object a line, as UTF-8."""
     with path.open("w", encoding="utf-8") as out:
-        for row in zip(*columns.values(), strict=True):
-            out.write(json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) + "\n")
+        for row in rows:
+            out.write(json.dumps(row, ensure_ascii=False) + "\n")

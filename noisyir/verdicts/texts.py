@@ -41,6 +41,15 @@ def full_text(title: str, text: str) -> str:
     return f"{title}\n{text}" if title and text else title or text
 
 
+def texts_of(batches: Iterable[pa.RecordBatch], wanted: Iterable[str]) -> dict[str, str]:
+    """The full texts of these documents, those that the corpus (doc_id, title, text) has; it is read as a stream."""
+    ids, found = pa.array(sorted(wanted), pa.string()), dict[str, str]()
+    for batch in batches:
+        rows = batch.filter(pc.is_in(batch["doc_id"], value_set=ids)).to_pylist()
+        found |= {row["doc_id"]: full_text(row["title"], row["text"]) for row in rows}
+    return found
+
+
 def shared_words(query: str, document: str, common: Set[str]) -> set[str]:
     """Words that both texts have, without the common ones."""
     return (set(words(query)) & set(words(document))) - common

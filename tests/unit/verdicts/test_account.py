@@ -46,7 +46,7 @@ from noisyir.stages.retrieval.index import INDEX
 from noisyir.stages.retrieval.search import SEARCH
 from noisyir.stages.training.init_model import INIT_MODEL
 from noisyir.tracking import Tracker
-from noisyir.verdicts.account import MAX_CHARS, explain
+from noisyir.verdicts.account import MAX_CHARS, account_of
 from noisyir.verdicts.settings import AuditParams
 from tests.tiny import write_beir
 
@@ -153,7 +153,7 @@ def said(account) -> dict[str, str]:
 def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
     store, tables = finished
     query, wrong = replaced["query_id"], replaced["doc_id"]
-    account = explain(store, query, wrong)
+    account = account_of(store, query, wrong)
     says = said(account)
     assert says["pairs"] == f"not paired with {wrong}, but with {replaced['true']}"
     assert says["noise_truth"] == f"replaced on purpose: {wrong} was put in (uniform), so the pair is wrong"
@@ -184,7 +184,7 @@ def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
 
 def test_the_true_document_is_told_apart_from_the_one_put_in(finished, replaced):
     store, _ = finished
-    says = said(explain(store, replaced["query_id"], replaced["true"]))
+    says = said(account_of(store, replaced["query_id"], replaced["true"]))
     assert says["pairs"] == f"paired with {replaced['true']} for train"
     assert says["noise_truth"].startswith(f"no longer paired with {replaced['true']}: replaced on purpose")
     assert says["qrels"] == f"{replaced['true']} is judged relevant (1)"
@@ -193,7 +193,7 @@ def test_the_true_document_is_told_apart_from_the_one_put_in(finished, replaced)
 
 def test_a_query_alone_is_told_with_all_its_documents(finished, replaced):
     store, _ = finished
-    account = explain(store, replaced["query_id"])
+    account = account_of(store, replaced["query_id"])
     says = said(account)
     assert {replaced["doc_id"], replaced["true"]} <= account.texts.keys()
     assert says["bm25_run"].count(" rank ") + says["bm25_run"].count("not among") >= 2
@@ -204,9 +204,9 @@ def test_a_query_alone_is_told_with_all_its_documents(finished, replaced):
 def test_negatives_name_the_drawn_and_deny_the_others(finished):
     store, tables = finished
     drawn = tables["negatives"].to_pylist()[0]
-    assert said(explain(store, drawn["query_id"], drawn["doc_id"]))["negatives"].endswith("drawn as a hard negative")
+    assert said(account_of(store, drawn["query_id"], drawn["doc_id"]))["negatives"].endswith("drawn as a hard negative")
     pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == drawn["query_id"])
-    assert "was not drawn as a hard negative" in said(explain(store, pair["query_id"], pair["doc_id"]))["negatives"]
+    assert "was not drawn as a hard negative" in said(account_of(store, pair["query_id"], pair["doc_id"]))["negatives"]
 
 
 def test_a_candidate_is_told_with_its_rank_its_judge_and_whether_it_was_drawn(finished):
@@ -217,14 +217,14 @@ def test_a_candidate_is_told_with_its_rank_its_judge_and_whether_it_was_drawn(fi
         next(row for row in tables["audit_negatives"].to_pylist() if row["used"] is used) for used in (True, False)
     ):
         pair = suspect["query_id"], suspect["doc_id"]
-        says = said(explain(store, *pair))
+        says = said(account_of(store, *pair))
         assert says["candidates"] == f"{pair[1]} may become a hard negative: rank {ranks[pair]}"
         score = f"score {1 / ranks[pair]:.3f}, and what is above 0.250 goes (by rank)"
         assert says["verdicts"] == f"referee drops {pair[1]}: {score}"
         place = "was drawn as a negative" if pair in drawn else "was not drawn as a negative"
         assert f", and {place}: {suspect['reason']}" in says["audit_negatives"]
     kept = next(row for row in tables["verdicts"].to_pylist() if row["keep"])
-    assert said(explain(store, kept["query_id"], kept["doc_id"]))["verdicts"].startswith(
+    assert said(account_of(store, kept["query_id"], kept["doc_id"]))["verdicts"].startswith(
         f"referee keeps {kept['doc_id']}: "
     )
 
@@ -232,15 +232,15 @@ def test_a_candidate_is_told_with_its_rank_its_judge_and_whether_it_was_drawn(fi
 def test_what_was_no_candidate_and_what_no_judge_saw_is_told(finished):
     store, tables = finished
     odd = next(row for row in tables["candidates"].to_pylist() if row["rank"] % 2)
-    unseen = said(explain(store, odd["query_id"], odd["doc_id"]))
+    unseen = said(account_of(store, odd["query_id"], odd["doc_id"]))
     assert unseen["verdicts"].startswith(f"referee was not asked about {odd['doc_id']}, but about ")
     assert "audit_negatives" not in unseen
     pair = next(row for row in tables["noisy_pairs"].to_pylist() if row["query_id"] == odd["query_id"])
     assert (
         f"{pair['doc_id']} is not among the "
-        in said(explain(store, *(pair[name] for name in ("query_id", "doc_id"))))["candidates"]
+        in said(account_of(store, *(pair[name] for name in ("query_id", "doc_id"))))["candidates"]
     )
-    whole = said(explain(store, odd["query_id"]))
+    whole = said(account_of(store, odd["query_id"]))
     assert whole["candidates"].startswith("candidates for hard negatives: ")
     assert whole["verdicts"].startswith("referee drops 1 of ")
     assert whole["audit_negatives"].startswith("likely relevant candidates: ")
@@ -248,7 +248,7 @@ def test_what_was_no_candidate_and_what_no_judge_saw_is_told(finished):
 
 def test_a_test_query_has_ranks_and_measures_in_the_step_that_made_them(finished):
     store, tables = finished
-    account = explain(store, "test3")
+    account = account_of(store, "test3")
     mean = next(row["value"] for row in tables["metrics"].to_pylist() if row["query_id"] == "test3")
     by_step = {(one.step, one.artifact): one.says for one in account.decided}
     assert by_step["score@start", "metrics"] == [f"RR@10 {mean:.3f} (split test)"]
@@ -258,7 +258,7 @@ def test_a_test_query_has_ranks_and_measures_in_the_step_that_made_them(finished
 
 def test_a_table_of_unknown_meaning_is_shown_as_it_is(finished, replaced, capsys):
     store, _ = finished
-    (one,) = [one for one in explain(store, replaced["query_id"]).decided if one.artifact == "opinions"]
+    (one,) = [one for one in account_of(store, replaced["query_id"]).decided if one.artifact == "opinions"]
     assert one.says == [] and one.rows[0]["mood"] == "glad"
     why.run(arguments(store, replaced["query_id"]))
     assert "mood glad" in capsys.readouterr().out
@@ -266,7 +266,7 @@ def test_a_table_of_unknown_meaning_is_shown_as_it_is(finished, replaced, capsys
 
 def test_what_was_left_out_is_told(finished):
     store, _ = finished
-    assert said(explain(store, "train0", "blank"))["excluded"] == "the document blank was left out: no text"
+    assert said(account_of(store, "train0", "blank"))["excluded"] == "the document blank was left out: no text"
 
 
 def arguments(store: Store, query_id: str, doc_id: str | None = None, **more) -> Namespace:
@@ -306,7 +306,7 @@ def test_long_texts_are_cut(store: Store):
         Experiment(name="long"), Choice(), store=store, runtime=Runtime(), tracker=Tracker(), observer=Silent(),
         pipeline=pipeline,
     )  # fmt: skip
-    account = explain(store, "q")
+    account = account_of(store, "q")
     (mood,) = [row["mood"] for one in account.decided if one.artifact == "opinions" for row in one.rows]
     assert len(account.query) == len(mood) == MAX_CHARS and mood.endswith("…")
 
@@ -314,13 +314,13 @@ def test_long_texts_are_cut(store: Store):
 def test_unknown_names_get_a_near_match(finished, store: Store):
     full, _ = finished
     with pytest.raises(DataError, match=r"no query 'trian0' among its 84 \(did you mean train0\?\)"):
-        explain(full, "trian0")
+        account_of(full, "trian0")
     with pytest.raises(DataError, match=r"no document 'dd1' among its 80 \(did you mean"):
-        explain(full, "train0", "dd1")
+        account_of(full, "train0", "dd1")
     with pytest.raises(StoreError, match=r"no finished run of 'tinny'.*did you mean tiny"):
-        explain(full, "train0", None, "tinny")
+        account_of(full, "train0", None, "tinny")
     with pytest.raises(StoreError, match="noisyir run demo"):
-        explain(store, "train0")
+        account_of(store, "train0")
 
 
 def test_only_finished_runs_are_asked(finished, tmp_path: Path):
@@ -328,6 +328,6 @@ def test_only_finished_runs_are_asked(finished, tmp_path: Path):
     newest = {**full.runs()[0], "experiment": "half", "status": "failed"}
     full.record_run("99991231T235959999999-half", newest)
     try:
-        assert explain(full, "train0").experiment == "tiny"
+        assert account_of(full, "train0").experiment == "tiny"
     finally:
         full.fs.rm_file(f"{full.root}/.runs/99991231T235959999999-half.json")

@@ -1,0 +1,88 @@
+"""Cells of tables: numbers as the pages, Markdown and the terminal all write them, and tables of such cells."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+NONE = "\N{EN DASH}"  # stands where there is no value
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Rows of text, headings first, of which so many columns are words and stand at the left."""
+
+    rows: Sequence[Sequence[str]] = ()
+    left: int = 0
+
+    def __bool__(self) -> bool:
+        return len(self.rows) > 1
+
+
+NO_TABLE = TextTable()
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its caption: a name, and what is said of it in a lower voice."""
+
+    name: str
+    about: str
+    chart: Markup
+
+
+def number(value: float | None) -> str:
+    """A measure to three places."""
+    return NONE if value is None else f"{value:.3f}"
+
+
+def percent(share: float | None, places: int) -> str:
+    """A share in percent to so many places."""
+    return NONE if share is None else f"{100 * share:.{places}f} %"
+
+
+def rate_as_set(rate: float) -> str:
+    """A noise rate as it is set: 50 %, 2.5 %."""
+    return f"{100 * rate:g} %"
+
+
+def signed(value: float) -> str:
+    """A difference to three places with its sign, a true minus among them; 0.000 has none."""
+    text = f"{value:+.3f}"
+    return "0.000" if float(text) == 0 else text.replace("-", "\N{MINUS SIGN}")
+
+
+def p_value(value: float) -> str:
+    """A p-value to three places, never as zero."""
+    return "<0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def shorten(text: str, length: int) -> str:
+    """The text's beginning, with an ellipsis where something was cut."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
+def difference_cells(row: Mapping[str, Any]) -> list[str]:
+    """A test's difference, its interval and its corrected p."""
+    low, high = signed(row["difference_low"]), signed(row["difference_high"])
+    return [signed(row["difference"]), f"[{low}, {high}]", p_value(row["p_holm"])]
+
+
+def mean_and_std(values: Sequence[float]) -> tuple[float, float]:
+    """The mean over seeds and their standard deviation, 0 for a single one."""
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def mean_with_std(values: Sequence[float]) -> str:
+    """The mean over seeds to three places, with their standard deviation where there are several."""
+    mean, std = mean_and_std(values)
+    return f"{mean:.3f} ± {std:.3f}" if len(values) > 1 else f"{mean:.3f}"
+
+
+def markdown_table(rows: Sequence[Sequence[str]], *, left: int) -> str:
+    """Rows as a Markdown table; the first is its heading, the first `left` columns are aligned to the left."""
+    head, *body = ([cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows)
+    rule = [":--" if place < left else "--:" for place in range(len(head))]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body)) + "\n"
