@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.retrieval import per_pair
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
@@ -143,4 +144,5 @@ SCORE_PAIRS = Stage(
     seeded=True,
     raw={"weights": lambda detector: detector.weights_digest()},
     pool="gpu",
+    cost=per_pair,
 )

@@ -1,10 +1,12 @@
 """train_dpr: DPR training: the start model, taught by pairs and by in-batch and mined negatives."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
 
+from noisyir.costs.training import bi_encoder_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
@@ -177,4 +179,5 @@ TRAIN_DPR = Stage(
     run=train_dpr,
     seeded=True,
     pool="gpu",
+    cost=partial(bi_encoder_training, rate=9e-6),
 )

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.training import ranker_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.schemas.noise import NOISE_FLAGS
@@ -113,4 +114,5 @@ WARM_UP_RANKER = Stage(
     run=warm_up_ranker,
     seeded=True,
     pool="gpu",
+    cost=ranker_training,
 )
