@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from noisyir.app.forecast.lines import Line, grouped, totals
+from noisyir.app.forecast.rates import Machine
+from noisyir.app.forecast.table import HEADINGS, forecast_row, totals_lines
 from noisyir.app.runs import Outcome
-from noisyir.costs.forecast import Line, grouped, totals
-from noisyir.costs.nodes import Sizes
-from noisyir.costs.rates import Machine
-from noisyir.costs.table import HEADINGS, forecast_row, totals_lines
+from noisyir.costs.workload import Sizes
 from noisyir.engine.builds import Meta
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Forecast

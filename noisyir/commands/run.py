@@ -8,11 +8,11 @@ from typing import Any
 
 from noisyir import experiments
 from noisyir.app.console import observer_for, print_absences, print_costs, print_outcome
+from noisyir.app.forecast.lines import lines_of, totals
+from noisyir.app.forecast.rates import Machine
+from noisyir.app.forecast.table import forecast_json
 from noisyir.app.runs import Outcome, run_experiment
 from noisyir.commands import open_store, prefect_engine
-from noisyir.costs.forecast import lines_of, totals
-from noisyir.costs.rates import Machine
-from noisyir.costs.table import forecast_json
 from noisyir.engine.plan import Choice, forecast
 from noisyir.engine.provenance import without_inputs
 from noisyir.engine.store import Store

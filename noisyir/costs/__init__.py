@@ -1,1 +1,1 @@
-"""What a plan would cost before it runs: rows, bytes and hours of each step, each hour measured or assumed."""
+"""What a call of a stage takes: arithmetic that declarations name in `cost`; no plan, store or stage is known here."""

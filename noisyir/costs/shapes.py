@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 
 from noisyir.errors import NoisyirError
-from noisyir.models.settings import InitModelParams
+from noisyir.models.settings import InitModelParams, InitRankerParams, InitReaderParams
 from noisyir.models.weights import locate_weights
 
 _BERT_BASE = 12, 768, 3072, 30522  # layers, width, inner width, vocabulary
@@ -44,6 +44,10 @@ class Shape:
         a_token = 2 * self._projections + 4 * length * self.hidden * self.layers if self.layers else self.hidden
         return texts * length * a_token
 
+    def passes(self, texts: float, longest: int, mean: int) -> tuple[float, float]:
+        """Operations of reading texts at full length, which batches are padded to, and at the mean one."""
+        return self.forward(texts, longest), self.forward(texts, mean)
+
 
 def retriever_shape(params: InitModelParams) -> Shape:
     """The shape of one tower."""
@@ -51,6 +55,13 @@ def retriever_shape(params: InitModelParams) -> Shape:
     if params.backbone == "transformer":
         return shape
     return Shape(0, shape.hidden if shape.known else _STATIC_DIM, 0, shape.vocabulary, shape.known)
+
+
+def weights_of(params: InitModelParams | InitRankerParams | InitReaderParams) -> int:
+    """Weights of a model, both towers where it has two."""
+    if isinstance(params, InitModelParams):
+        return retriever_shape(params).parameters * (1 if params.shared else 2)
+    return encoder_shape(params.weights, params.layers).parameters
 
 
 def encoder_shape(weights: str | None, layers: int | None = None) -> Shape:

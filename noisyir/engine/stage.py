@@ -1,7 +1,7 @@
 """A stage is declared once; Python, the command line and Prefect all run that declaration through `run_stage`."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
@@ -30,6 +30,26 @@ Spread = Callable[["Job[Any]", Piecewise[Any], Sequence[Any]], Iterator[Any]]
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What one call of a stage takes, at most.
+
+    rows: what a person counts of it, in `unit`; amount: what its time is in proportion to;
+    flops: of models and matrix products, at the texts' mean lengths;
+    rate: seconds for a unit of `amount` where neither builds nor `flops` tell; None: not known;
+    vectors: bytes of vectors or index; ram, disk: bytes it holds at once, and leaves in the store.
+    """
+
+    rows: float
+    unit: str
+    amount: float
+    flops: float = 0.0
+    rate: float | None = None
+    vectors: float = 0.0
+    ram: float = 0.0
+    disk: float = 0.0
+
+
+@dataclass(frozen=True)
 class Stage:
     """What a stage is called, reads, writes and does.  Bump `version` when its results change.
 
@@ -39,6 +59,8 @@ class Stage:
     pool: where the stage belongs when there are several kinds of workers: `driver` for what takes seconds.
     spreads: whether it hands its work out by `Job.spread`, and does little itself where an engine takes it.
     ready: raises what would make the stage fail later for want of something on this machine; cheap.
+    cost: what a call takes, from its `Workload`; without it, former builds tell its time, in proportion to the data.
+    story: what a build did about wrong labels, in sentences for the page of a model that comes from it.
     """
 
     name: str
@@ -53,6 +75,8 @@ class Stage:
     pool: Pool = "cpu"
     spreads: bool = False
     ready: Callable[[Any], None] | None = None
+    cost: Callable[[Any], Cost] | None = None
+    story: Callable[[Meta, Store], Iterable[str]] | None = None
 
     def digests(self, params: Params) -> dict[str, str]:
         """What stands for the raw inputs as they are now.  NoisyirError where one is missing or of another kind."""

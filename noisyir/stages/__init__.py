@@ -10,7 +10,8 @@ from noisyir.settings import Params
 
 
 @cache
-def _stages() -> dict[str, Stage]:
+def known_stages() -> dict[str, Stage]:
+    """Every stage of noisyir itself, by name."""
     modules = [import_module(module.name) for module in walk_packages(__path__, f"{__name__}.")]
     return {value.name: value for module in modules for value in vars(module).values() if isinstance(value, Stage)}
 
@@ -18,11 +19,11 @@ def _stages() -> dict[str, Stage]:
 def stage_named(name: str) -> Stage:
     """The stage of this name.  ConfigError when this version of noisyir has none."""
     try:
-        return _stages()[name]
+        return known_stages()[name]
     except KeyError as error:
         raise ConfigError(f"this version of noisyir has no stage {name!r}") from error
 
 
 def stage_of(settings: Params) -> Stage:
     """The stage whose settings these are."""
-    return next(stage for stage in _stages().values() if stage.params is type(settings))
+    return next(stage for stage in known_stages().values() if stage.params is type(settings))

@@ -7,6 +7,7 @@ from typing import Any
 from noisyir import __version__
 from noisyir.engine.builds import Ref
 from noisyir.engine.provenance import lineage
+from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking.evaluation import Evaluation, eval_digest, recipe, system_of
@@ -40,8 +41,12 @@ def write_card(
     evaluation: Evaluation,
     kind: Kind,
     champion: Version | None,
+    stages: Mapping[str, Stage],
 ) -> Card:
-    """The card of the model of this kind that the run kept; its measures are missing where the run was not scored."""
+    """The card of the model of this kind that the run kept; its measures are missing where the run was not scored.
+
+    stages: by name, of the builds behind the run's results.
+    """
     model = results[kind.kept]
     system = system_of(store, evaluation, model)
     rows = evaluation.own(system)
@@ -49,7 +54,7 @@ def write_card(
     beside = champion if champion and digest and champion.tags.get("eval_digest") == digest else None
     sections = {
         "Data": [_data(exp, store, model)],
-        "Noise": [f"- {sentence}" for sentence in noise_story(exp, store, model, list(results.values()))],
+        "Noise": [f"- {sentence}" for sentence in noise_story(exp, store, model, list(results.values()), stages)],
         "Training": [_training(exp, kind, model, system)],
         "Measures": [*measures_table(evaluation, system, exp.compare.confidence, beside), *_absent(champion, beside)],
     }

@@ -6,9 +6,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noisyir.engine.builds import Ref
+from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.stage import Stage, Step
 from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
+from noisyir.stages import known_stages
 from noisyir.tracking.backend import exclusive
 from noisyir.tracking.stage_runs import StageRuns, unless_lost
 
@@ -26,6 +28,7 @@ class MlflowTracker(StageRuns):
     def __init__(self, experiment: Experiment, home: Path) -> None:
         super().__init__(home)
         self.experiment = experiment
+        self._seen: dict[str, Stage] = {}  # stages of this run, which need not be noisyir's own
 
     @unless_lost
     def run_id(self, begin: bool = True) -> str | None:
@@ -44,6 +47,11 @@ class MlflowTracker(StageRuns):
         """That of `noisyir-NAME`, which is made when it is not there."""
         return self._backend.experiment_id(f"noisyir-{self.experiment.name}")
 
+    def finished(self, step: Step, meta: Meta, cached: bool) -> None:
+        """As for every tracker; and remember the stage, whose story the registry tells."""
+        self._seen[step.stage.name] = step.stage
+        super().finished(step, meta, cached)
+
     def abort(self, error: BaseException) -> None:
         """Close the parent run as failed; nothing when no stage executed."""
         if "parent" in vars(self):
@@ -61,9 +69,10 @@ class MlflowTracker(StageRuns):
         from noisyir.tracking.registry import champion_of
 
         parent, evaluation = self.parent, read_evaluation(store, results.get("comparison"))
+        stages = {**known_stages(), **self._seen}
         cards = {
             kind: write_card(
-                self.experiment, store, results, evaluation, kind, champion_of(self._backend, kind.name)
+                self.experiment, store, results, evaluation, kind, champion_of(self._backend, kind.name), stages
             )
             for kind in KINDS
             if kind.kept in results

@@ -1,12 +1,13 @@
 """corrupt: wrong training pairs at a known rate, and the truth about them, which only scoring may read."""
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.retrieval import per_pair
 from noisyir.data.settings import CorruptParams
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError, DataError
@@ -188,4 +189,5 @@ CORRUPT = Stage(
     writes={"noisy_pairs": NOISY_PAIRS, "clean_pairs": CLEAN_PAIRS, "noise_truth": NOISE_TRUTH},
     run=corrupt,
     seeded=True,
+    cost=partial(per_pair, rate=1e-5),
 )

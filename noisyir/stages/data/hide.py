@@ -3,12 +3,14 @@
 The names of its tables are those of ingest: what comes after reads either.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.retrieval import per_pair
 from noisyir.data.settings import HideParams
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
@@ -159,4 +161,5 @@ HIDE = Stage(
     writes={"corpus": CORPUS, "pairs": PAIRS, "hidden": HIDDEN},
     run=hide,
     seeded=True,
+    cost=partial(per_pair, rate=1e-4),
 )

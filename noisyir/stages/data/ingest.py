@@ -3,10 +3,11 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.workload import ID, Workload
 from noisyir.data.settings import IngestParams
 from noisyir.data.sources import open_source, source_digest
 from noisyir.data.validate import Validator
-from noisyir.engine.stage import Job, Stage
+from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.engine.tables import semi_join
 from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.settings import HELD_OUT
@@ -40,6 +41,13 @@ def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
     return pairs.filter(pc.invert(pc.and_(below, pc.equal(pairs["split"], "train"))))
 
 
+def _cost(of: Workload) -> Cost:
+    """A step over every document of the raw collection."""
+    documents = of.sizes.documents
+    ram = (documents + sum(of.sizes.queries.values())) * ID
+    return Cost(documents, "documents", documents, rate=1.5e-4, ram=ram, disk=of.texts(documents))
+
+
 INGEST = Stage(
     name="ingest",
     version=3,
@@ -55,4 +63,5 @@ INGEST = Stage(
     },
     run=ingest,
     raw={"source": source_digest},
+    cost=_cost,
 )

@@ -3,13 +3,16 @@
 Source: RocketQA's denoised hard negatives (Qu et al., NAACL 2021, arXiv:2010.08191), which drops what scores above 0.1.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.training import judging
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.story import told
 from noisyir.errors import DataError
 from noisyir.mining.judges.cross_encoder import CrossEncoderJudge
 from noisyir.mining.judges.ranker import RelevanceJudge
@@ -134,4 +137,10 @@ CROSS_JUDGE = Stage(
     run=cross_judge,
     raw={"weights": _weights_digest},
     pool="gpu",
+    cost=judging,
+    story=partial(
+        told,
+        "cross_judge",
+        "A cross-encoder: {dropped:,} of {judged:,} candidate negatives were dropped as relevant.",
+    ),
 )

@@ -7,7 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.training import drawing_negatives
+from noisyir.engine.builds import Meta
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
 from noisyir.engine.tables import semi_join
 from noisyir.errors import ConfigError
 from noisyir.mining.settings import MineParams
@@ -102,6 +105,13 @@ def _numbers(ids: pa.ChunkedArray) -> "Rows":
     return numbers
 
 
+def _story(meta: Meta, store: Store) -> Iterator[str]:
+    """What the filters and judges removed."""
+    if note := meta.notes.get("negatives"):
+        by = ", ".join(f"{name} {count:,}" for name, count in note["removed"].items() if count) or "none"
+        yield f"Hard negatives: of {note['candidates']:,} candidates were removed: {by}."
+
+
 MINE = Stage(
     name="mine",
     version=3,
@@ -114,4 +124,6 @@ MINE = Stage(
     writes={"negatives": NEGATIVES},
     run=mine,
     seeded=True,
+    cost=drawing_negatives,
+    story=_story,
 )

@@ -4,11 +4,15 @@ Source: RocketQA's data augmentation (Qu et al., NAACL 2021, arXiv:2010.08191); 
 negative when negatives are mined for these pairs.
 """
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.retrieval import per_pair
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.story import told
 from noisyir.engine.tables import semi_join
 from noisyir.mining.settings import PseudoLabelParams
 from noisyir.schemas.data import NOISY_PAIRS, QUERIES
@@ -72,4 +76,6 @@ PSEUDO_LABEL = Stage(
     },
     writes={"pseudo_pairs": PSEUDO_PAIRS},
     run=pseudo_label,
+    cost=partial(per_pair, rate=4e-6),
+    story=partial(told, "pseudo_pairs", "Pseudo-labels: {made:,} pairs were added."),
 )

@@ -3,10 +3,14 @@
 Source: RocketQA's denoised hard negatives (Qu et al., NAACL 2021, arXiv:2010.08191).
 """
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 
+from noisyir.costs.training import judging
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.story import told
 from noisyir.mining.judges.ranker import RankerJudge
 from noisyir.schemas.training import RANKER, VERDICTS
 from noisyir.stages.mining.cross_judge import READ_BY_CROSS_ENCODERS, relevance, write_verdicts
@@ -54,4 +58,10 @@ RANKER_JUDGE = Stage(
     writes={"verdicts": VERDICTS},
     run=ranker_judge,
     pool="gpu",
+    cost=judging,
+    story=partial(
+        told,
+        "ranker_judge",
+        "The trained ranker: {dropped:,} of {judged:,} candidate negatives were dropped as relevant.",
+    ),
 )

@@ -5,13 +5,16 @@ this stage, whatever the model's own similarity: its towers are taken, and their
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.training import sieving
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.story import told
 from noisyir.errors import DataError
 from noisyir.mining.judges.sieve import SieveJudge, sieve_out_rate, stays
 from noisyir.schemas.training import CANDIDATES, CURVES, VERDICTS
@@ -146,4 +149,8 @@ SIEVE = Stage(
     run=sieve,
     seeded=True,
     pool="gpu",
+    cost=sieving,
+    story=partial(
+        told, "sieve", "Sieve: {sieved_out:,} of {judged:,} candidate negatives were sieved out as likely positives."
+    ),
 )

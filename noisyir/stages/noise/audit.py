@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.retrieval import per_pair
 from noisyir.data.flags import last_estimate, with_flags
 from noisyir.engine.builds import Ref
 from noisyir.engine.stage import Job, Stage
@@ -226,4 +228,5 @@ AUDIT = Stage(
     run=write_audit,
     seeded=True,
     raw={"judgements": _judgements_digest},
+    cost=partial(per_pair, rate=3e-4),
 )

@@ -1,11 +1,16 @@
 """detect: which pairs are wrong, by their scores, and how many."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.retrieval import per_pair
+from noisyir.engine.builds import Meta
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError
 from noisyir.noise.settings import DetectParams
 from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
@@ -102,6 +107,18 @@ def _rows(epoch: int, estimate: dict[str, float]) -> pa.Table:
     return pa.table({"epoch": pa.repeat(epoch, len(names)), "name": names, "value": values})
 
 
+def _story(meta: Meta, store: Store) -> Iterator[str]:
+    """The last detection, from its note."""
+    if note := meta.notes.get("detection"):
+        found = note[max(note, key=int)]
+        flagged = round(found["flagged"] * found["pairs"])
+        interval = f" [{found['rate_low']:.1%}, {found['rate_high']:.1%}]" if "rate_low" in found else ""
+        yield (
+            f"Detection: {found['rate']:.1%}{interval} of {found['pairs']:,} pairs are estimated to be wrong; "
+            f"{flagged:,} were flagged."
+        )
+
+
 DETECT = Stage(
     name="detect",
     version=2,
@@ -110,4 +127,6 @@ DETECT = Stage(
     writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE},
     run=detect,
     seeded=True,
+    cost=partial(per_pair, rate=1.3e-5),
+    story=_story,
 )

@@ -1,11 +1,15 @@
 """repair: flagged pairs get the document that was found instead, the surest first; the others stay flagged."""
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.retrieval import per_pair
 from noisyir.data.flags import with_flags
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.story import told
 from noisyir.noise.relabel import gets_replacement
 from noisyir.noise.settings import RepairParams
 from noisyir.schemas.data import NOISY_PAIRS
@@ -59,4 +63,6 @@ REPAIR = Stage(
     },
     writes={"repaired_pairs": REPAIRED_PAIRS, "repaired_flags": REPAIRED_FLAGS},
     run=repair,
+    cost=partial(per_pair, rate=4e-6),
+    story=partial(told, "repair", "Repair: {relabelled:,} pairs got another document; {flagged:,} stay flagged."),
 )

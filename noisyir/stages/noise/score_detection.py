@@ -1,7 +1,10 @@
 """score_detection: how well wrong pairs were found, by the truth about injected noise."""
 
+from functools import partial
+
 import pyarrow as pa
 
+from noisyir.costs.retrieval import per_pair
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
 from noisyir.eval.settings import ScoreDetectionParams
@@ -62,4 +65,5 @@ SCORE_DETECTION = Stage(
     writes={"detection": DETECTION},
     run=score_detection,
     pool="driver",
+    cost=partial(per_pair, rate=3e-5),
 )

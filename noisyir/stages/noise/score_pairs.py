@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from noisyir.costs.retrieval import per_pair
 from noisyir.engine.stage import Job, Stage
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
@@ -110,6 +111,10 @@ def _competitors_table(ids: pa.Table, documents: "TokenisedDocuments", competito
     )
 
 
+def _weights_digest(detector: Detector) -> str | None:
+    return detector.weights_digest()
+
+
 SCORE_PAIRS = Stage(
     name="score_pairs",
     version=2,
@@ -125,6 +130,7 @@ SCORE_PAIRS = Stage(
     writes={"pair_scores": PAIR_SCORES, "competitors": COMPETITORS},
     run=score_pairs,
     seeded=True,
-    raw={"weights": lambda detector: detector.weights_digest()},
+    raw={"weights": _weights_digest},
     pool="gpu",
+    cost=per_pair,
 )

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.reading import finding_confusing
 from noisyir.engine.stage import Job, Stage
 from noisyir.reading.settings import ConfusingParams
 from noisyir.schemas import reading
@@ -107,4 +108,5 @@ CONFUSING = Stage(
     },
     writes={"confusing": reading.CONFUSING},
     run=confusing,
+    cost=finding_confusing,
 )

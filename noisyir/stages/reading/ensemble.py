@@ -3,7 +3,9 @@
 import numpy as np
 import pyarrow as pa
 
-from noisyir.engine.stage import Job, Stage
+from noisyir.costs.reading import asked_of
+from noisyir.costs.workload import ROW, Workload
+from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.errors import DataError
 from noisyir.reading.settings import EnsembleParams
 from noisyir.schemas.reading import READINGS
@@ -47,6 +49,12 @@ def shares(readings: pa.Table) -> np.ndarray:
     return np.asarray(masses / np.bincount(question, masses, len(highest))[question])
 
 
+def _cost(of: Workload) -> Cost:
+    readings = [call for name, call in of.call.inputs if name == "readings"]
+    rows = of.params.n_best * sum(asked_of(of, call.upstream("passages"))[0] for call in readings)
+    return Cost(rows, "answers", rows, rate=3e-6, ram=rows * ROW, disk=rows * ROW / max(len(readings), 1))
+
+
 ENSEMBLE = Stage(
     name="ensemble",
     version=1,
@@ -55,4 +63,5 @@ ENSEMBLE = Stage(
     writes={"readings": READINGS},
     run=ensemble,
     pool="driver",
+    cost=_cost,
 )

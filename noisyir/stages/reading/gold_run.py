@@ -3,7 +3,9 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.engine.stage import Job, Stage
+from noisyir.costs.retrieval import hits
+from noisyir.costs.workload import Workload
+from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.engine.tables import semi_join
 from noisyir.errors import DataError
 from noisyir.reading.settings import GoldRunParams
@@ -38,6 +40,11 @@ def gold_run(job: Job[GoldRunParams]) -> None:
     )
 
 
+def _cost(of: Workload) -> Cost:
+    rows = sum(of.sizes.queries.values())
+    return hits(rows, rows, rate=1e-5)
+
+
 GOLD = Stage(
     name="gold_run",
     version=2,
@@ -46,4 +53,5 @@ GOLD = Stage(
     writes={"gold_run": GOLD_RUN},
     run=gold_run,
     pool="driver",
+    cost=_cost,
 )

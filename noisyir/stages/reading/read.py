@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.reading import reading
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
 from noisyir.reading.settings import ReadParams
@@ -124,4 +125,5 @@ READ = Stage(
     writes={"readings": READINGS},
     run=read,
     pool="gpu",
+    cost=reading,
 )

@@ -3,7 +3,9 @@
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.engine.stage import Job, Stage
+from noisyir.costs.reading import confidences_of
+from noisyir.costs.workload import ROW, Workload
+from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.engine.tables import semi_join
 from noisyir.errors import DataError
 from noisyir.eval.settings import ScoreConfidenceParams
@@ -34,6 +36,11 @@ def score_confidence(job: Job[ScoreConfidenceParams]) -> None:
     job.write("confidence_quality", pa.Table.from_pylist(rows, schema=CONFIDENCE_QUALITY.schema))
 
 
+def _cost(of: Workload) -> Cost:
+    rows = sum(confidences_of(of, call) for name, call in of.call.inputs if name == "confidences")
+    return Cost(rows, "confidences", rows, rate=1e-5, ram=rows * ROW)
+
+
 SCORE_CONFIDENCE = Stage(
     name="score_confidence",
     version=2,
@@ -45,4 +52,5 @@ SCORE_CONFIDENCE = Stage(
     writes={"confidence_quality": CONFIDENCE_QUALITY},
     run=score_confidence,
     pool="driver",
+    cost=_cost,
 )

@@ -5,7 +5,9 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.engine.stage import Job, Stage
+from noisyir.costs.reading import asked_of
+from noisyir.costs.workload import ROW, Workload
+from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.errors import DataError
 from noisyir.eval.settings import ScoreReadingParams
 from noisyir.schemas.data import ANSWERS, QUERIES
@@ -69,6 +71,11 @@ def _rows(
     return pa.Table.from_pylist(rows, schema=METRICS.schema)
 
 
+def _cost(of: Workload) -> Cost:
+    asked = sum(asked_of(of, call)[0] for name, call in of.call.inputs if name == "passages")
+    return Cost(asked, "questions", asked, rate=7e-5, disk=2 * asked * ROW)
+
+
 SCORE_READING = Stage(
     name="score_reading",
     version=1,
@@ -82,4 +89,5 @@ SCORE_READING = Stage(
     writes={"metrics": METRICS},
     run=score_reading,
     pool="driver",
+    cost=_cost,
 )

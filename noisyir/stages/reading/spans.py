@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.engine.stage import Job, Stage
+from noisyir.costs.reading import asked_of
+from noisyir.costs.workload import ROW, Workload
+from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.errors import DataError
 from noisyir.reading.settings import SpansParams
 from noisyir.schemas import artifact, reading
@@ -141,6 +143,12 @@ def _table(rows: list[Row], artifact: artifact.Artifact) -> pa.Table:
     return pa.table({name: pa.array(columns[name], kind) for name, kind in artifact.columns.items()})
 
 
+def _cost(of: Workload) -> Cost:
+    asked, depth = asked_of(of, of.call)
+    rows = asked * depth
+    return Cost(rows, "passages", rows, rate=2.5e-5, ram=of.texts(rows) + rows * ROW, disk=2 * rows * ROW)
+
+
 SPANS = Stage(
     name="spans",
     version=1,
@@ -154,4 +162,5 @@ SPANS = Stage(
     writes={"spans": reading.SPANS, "passages": PASSAGES},
     run=spans,
     seeded=True,
+    cost=_cost,
 )

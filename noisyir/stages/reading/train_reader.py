@@ -1,6 +1,7 @@
 """train_reader: a reader taught by labelled spans, and how far each of them was believed meanwhile."""
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.reading import reader_training
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.story import told
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.reading import CONFIDENCES, CONFUSING, READER, SPANS
@@ -119,4 +122,10 @@ TRAIN_READER = Stage(
     run=train_reader,
     seeded=True,
     pool="gpu",
+    cost=reader_training,
+    story=partial(
+        told,
+        "instances",
+        "The reader learned from {instances:,} of {labelled:,} labelled spans, of {questions:,} questions.",
+    ),
 )

@@ -1,6 +1,7 @@
 """compare: the systems of a run side by side, with intervals and corrected p-values."""
 
-from noisyir.engine.stage import Job, Stage
+from noisyir.costs.workload import Workload
+from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.eval.settings import CompareParams
 from noisyir.schemas.results import COMPARISON, METRICS
 
@@ -21,6 +22,11 @@ def compare(job: Job[CompareParams]) -> None:
     )
 
 
+def _cost(of: Workload) -> Cost:
+    asked = of.queries("dev", "test")
+    return Cost(asked, "queries", asked, rate=2e-4)
+
+
 COMPARE = Stage(
     name="compare",
     version=1,
@@ -30,4 +36,5 @@ COMPARE = Stage(
     run=compare,
     seeded=True,
     pool="driver",
+    cost=_cost,
 )

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from noisyir.engine.stage import Job, Stage
+from noisyir.costs.workload import Workload
+from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.report.settings import ReportParams
 from noisyir.schemas.data import CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import DETECTION
@@ -100,6 +101,10 @@ def _builds(job: Job[Any]) -> "list[Build]":
     return name_builds(lineage(job.store, [*chain(*systems.values()), *others]), systems)
 
 
+def _cost(of: Workload) -> Cost:
+    return Cost(of.sizes.documents, "documents", of.sizes.documents, rate=5e-5)
+
+
 REPORT = Stage(
     name="report",
     version=4,
@@ -126,4 +131,5 @@ REPORT = Stage(
     writes={"report": PAGE},
     run=report,
     pool="driver",
+    cost=_cost,
 )

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from noisyir.engine.stage import Job, Stage
+from noisyir.costs.workload import ROW, Workload
+from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.settings import ScoreParams
 from noisyir.schemas.data import ANSWERS, CORPUS, QRELS, QUERIES
@@ -72,6 +73,11 @@ def _with_means(values: pa.Table, split: str) -> pa.Table:
     return both.append_column("split", pa.repeat(split, both.num_rows))
 
 
+def _cost(of: Workload) -> Cost:
+    asked = of.queries(*of.params.splits)
+    return Cost(asked, "queries", asked + of.sizes.documents / 100, rate=3e-4, disk=asked * ROW * 10)
+
+
 SCORE = Stage(
     name="score",
     version=1,
@@ -86,4 +92,5 @@ SCORE = Stage(
     writes={"metrics": METRICS, "trec": TREC},
     run=score,
     pool="driver",
+    cost=_cost,
 )

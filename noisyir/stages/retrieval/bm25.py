@@ -1,5 +1,6 @@
 """bm25: the lexical ranking of each query's best documents."""
 
+from noisyir.costs.retrieval import bm25_searching
 from noisyir.engine.stage import Job, Stage
 from noisyir.retrieval.settings import Bm25Params
 from noisyir.schemas.data import QUERIES
@@ -39,4 +40,5 @@ BM25 = Stage(
     reads={"lexical_index": LEXICAL_INDEX.all(), "queries": QUERIES["query_id", "text", "split"]},
     writes={"bm25_run": BM25_RUN},
     run=bm25,
+    cost=bm25_searching,
 )

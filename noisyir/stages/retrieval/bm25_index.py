@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import pyarrow as pa
 
+from noisyir.costs.retrieval import bm25_indexing
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import MissingPackageError
 from noisyir.retrieval.settings import Bm25IndexParams
@@ -57,4 +58,5 @@ BM25_INDEX = Stage(
     writes={"lexical_index": LEXICAL_INDEX},
     run=bm25_index,
     ready=engine_is_here,
+    cost=bm25_indexing,
 )

@@ -6,6 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from noisyir.costs.retrieval import encoding
 from noisyir.engine.stage import Job, Stage
 from noisyir.retrieval.settings import EncodeParams
 from noisyir.schemas.data import CORPUS, QUERIES
@@ -106,4 +107,5 @@ ENCODE = Stage(
     run=encode,
     pool="gpu",
     spreads=True,
+    cost=encoding,
 )

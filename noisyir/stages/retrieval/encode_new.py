@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noisyir.costs.retrieval import encoding
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import regrouped
 from noisyir.retrieval.settings import EncodeParams
@@ -66,4 +67,5 @@ ENCODE_NEW = Stage(
     writes={"doc_vectors": DOC_VECTORS},
     run=encode_new,
     pool="gpu",
+    cost=encoding,
 )

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from noisyir.costs.retrieval import indexing
 from noisyir.engine.stage import Job, Stage
 from noisyir.retrieval.settings import ExtendIndexParams
 from noisyir.schemas import retrieval
@@ -59,4 +60,5 @@ EXTEND_INDEX = Stage(
     run=extend,
     seeded=True,
     pool="gpu",
+    cost=indexing,
 )

@@ -2,6 +2,7 @@
 
 from typing import TypeVar
 
+from noisyir.costs.retrieval import indexing
 from noisyir.engine.stage import Job, Stage
 from noisyir.retrieval.settings import IndexParams
 from noisyir.schemas import retrieval
@@ -41,4 +42,5 @@ INDEX = Stage(
     run=build,
     seeded=True,
     pool="gpu",
+    cost=indexing,
 )

@@ -4,7 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.engine.stage import Job, Stage
+from noisyir.costs.retrieval import hits
+from noisyir.costs.workload import Workload
+from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.retrieval.settings import RandomRunParams
 from noisyir.schemas import retrieval
 from noisyir.schemas.data import CORPUS, QUERIES
@@ -41,6 +43,11 @@ def _in_order(ids: pa.ChunkedArray) -> pa.Array:
     return ids.take(pc.sort_indices(ids)).combine_chunks()
 
 
+def _cost(of: Workload) -> Cost:
+    rows = of.training * of.params.top_k
+    return hits(rows, rows, rate=9e-6)
+
+
 RANDOM_RUN = Stage(
     name="random_run",
     version=1,
@@ -49,4 +56,5 @@ RANDOM_RUN = Stage(
     writes={"random_run": retrieval.RANDOM_RUN},
     run=random_run,
     seeded=True,
+    cost=_cost,
 )

@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.costs.training import reranking
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
 from noisyir.schemas.data import CORPUS, QUERIES
@@ -103,4 +104,5 @@ RERANK = Stage(
     writes={"reranked_run": RERANKED_RUN},
     run=rerank,
     pool="gpu",
+    cost=reranking,
 )

@@ -1,5 +1,6 @@
 """search: the dense ranking of each encoded query's best documents."""
 
+from noisyir.costs.retrieval import searching
 from noisyir.engine.stage import Job, Stage
 from noisyir.retrieval.settings import SearchParams
 from noisyir.schemas.data import CORPUS
@@ -38,4 +39,5 @@ SEARCH = Stage(
     },
     writes={"dense_run": DENSE_RUN},
     run=dense_search,
+    cost=searching,
 )

@@ -1,5 +1,6 @@
 """The bi-encoder that training starts from: existing weights in the experiment's shape."""
 
+from noisyir.costs.training import initialising
 from noisyir.engine.stage import Job, Stage
 from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import MINILM, check_minilm, locate_weights, weights_digest
@@ -28,4 +29,5 @@ INIT_MODEL = Stage(
     run=init_model,
     raw={"weights": weights_digest},
     pool="driver",
+    cost=initialising,
 )

@@ -1,5 +1,6 @@
 """init_ranker: the cross-encoder that a ranker starts from."""
 
+from noisyir.costs.training import initialising
 from noisyir.engine.stage import Job, Stage
 from noisyir.models.settings import InitRankerParams
 from noisyir.models.weights import MINILM, check_minilm, encoder_digest, locate_weights
@@ -35,4 +36,5 @@ INIT_RANKER = Stage(
     seeded=True,
     raw={"weights": _weights_digest},
     pool="driver",
+    cost=initialising,
 )

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from noisyir.costs.training import ar2_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.data import QRELS
 from noisyir.schemas.training import AR2_STATE, CURVES, MODEL, RANKER
@@ -66,4 +67,5 @@ TRAIN_AR2 = Stage(
     run=train_ar2,
     seeded=True,
     pool="gpu",
+    cost=ar2_training,
 )

@@ -1,9 +1,13 @@
 """train_co_teaching: training by co-teaching, which drops as many pairs as are estimated to be wrong."""
 
+from functools import partial
+
 import pyarrow as pa
 import pyarrow.compute
 
+from noisyir.costs.training import bi_encoder_training
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.story import told
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.noise import NOISE_ESTIMATE
 from noisyir.schemas.training import CURVES, MODEL
@@ -49,4 +53,6 @@ TRAIN_CO_TEACHING = Stage(
     run=train_co_teaching,
     seeded=True,
     pool="gpu",
+    cost=partial(bi_encoder_training, factor=2.0),
+    story=partial(told, "noise_rate", "Co-teaching left out up to {:.1%} of the pairs, of the largest losses."),
 )

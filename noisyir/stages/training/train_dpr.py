@@ -1,5 +1,8 @@
 """train_dpr: DPR training: the start model, taught by pairs and by in-batch and mined negatives."""
 
+from functools import partial
+
+from noisyir.costs.training import bi_encoder_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.training import CURVES, MODEL
 from noisyir.training.job import TRAINING_READS, read_examples, start_model, train_and_write, training_pairs
@@ -34,4 +37,5 @@ TRAIN_DPR = Stage(
     run=train_dpr,
     seeded=True,
     pool="gpu",
+    cost=partial(bi_encoder_training, rate=9e-6),
 )

@@ -1,10 +1,17 @@
 """train_npc: training by noisy pair correction, and what it thought of every pair at each epoch."""
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from noisyir.costs.training import bi_encoder_training
+from noisyir.engine.builds import Meta
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.schemas.noise import NOISE_FLAGS, PAIR_SCORES
@@ -68,6 +75,17 @@ def _of_epoch(ids: pa.Table, found: "Detected") -> pa.Table:
     return ids.append_column("epoch", epoch).append_column("score", pa.array(found.score))
 
 
+def _story(meta: Meta, store: Store) -> Iterator[str]:
+    """The last detection, from its flags."""
+    flags = read_parts(store.fs, store.parts(meta.ref("noise_flags")), ("epoch", "is_clean"))
+    if not flags.num_rows:
+        return
+    last = pc.max(flags["epoch"]).as_py()
+    clean = flags.filter(pc.equal(flags["epoch"], last))["is_clean"].to_pylist()
+    wrong = f"{clean.count(False):,} of {len(clean):,}"
+    yield f"Noisy pair correction: at its last detection, after epoch {last}, it held {wrong} pairs for wrong."
+
+
 TRAIN_NPC = Stage(
     name="train_npc",
     stream="npc",
@@ -78,4 +96,6 @@ TRAIN_NPC = Stage(
     run=train_npc,
     seeded=True,
     pool="gpu",
+    cost=partial(bi_encoder_training, factor=5 / 3, rate=1.1e-5),  # the teacher reads each batch, detection all pairs
+    story=_story,
 )

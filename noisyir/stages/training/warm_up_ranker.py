@@ -1,5 +1,6 @@
 """warm_up_ranker: the ranker, taught to tell the right passage of each training query from mined negatives."""
 
+from noisyir.costs.training import ranker_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.training import CURVES, RANKER
 from noisyir.training.job import RANKING_READS, read_lists, start_ranker, training_context, write_curves
@@ -28,4 +29,5 @@ WARM_UP_RANKER = Stage(
     run=warm_up_ranker,
     seeded=True,
     pool="gpu",
+    cost=ranker_training,
 )

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from noisyir.app.forecast.table import duration
 from noisyir.cli import main
-from noisyir.costs.table import duration
 from noisyir.engine.provenance import ABSENT, may_be_absent, without_inputs
 from noisyir.errors import DataError
 

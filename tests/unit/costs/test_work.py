@@ -1,17 +1,27 @@
 """The forecast's arithmetic, spelt out for the papers' sizes."""
 
+import pickle
+
 import pytest
 
 from noisyir import experiments
-from noisyir.costs.forecast import lines_of
-from noisyir.costs.rates import Machine, Measured, Time
+from noisyir.app.forecast.lines import lines_of
+from noisyir.app.forecast.rates import Machine, Measured, Time, cost_of, measured, time_of
+from noisyir.costs.retrieval import index_bytes
 from noisyir.costs.shapes import Shape, encoder_shape, retriever_shape
-from noisyir.costs.work import index_bytes
-from noisyir.data.settings import ExpectedParams
+from noisyir.costs.workload import Call, Sizes
+from noisyir.data.settings import ExpectedParams, IngestParams
+from noisyir.engine.builds import Meta
 from noisyir.engine.plan import Choice, forecast
 from noisyir.engine.provenance import without_inputs
+from noisyir.engine.stage import Cost, Stage
 from noisyir.models.settings import InitModelParams
 from noisyir.pipelines.readers import pipeline_of
+from noisyir.schemas.data import PAIRS
+from noisyir.schemas.training import MODEL
+from noisyir.settings import Params
+from noisyir.stages import known_stages
+from noisyir.stages.data.ingest import INGEST
 
 BERT = Shape(12, 768, 3072, 30522, known=False)
 FULL = [name for name in experiments.names() if name.startswith(("nq_", "tq_", "msmarco_"))]
@@ -69,7 +79,7 @@ def test_natural_questions_by_ar2_has_the_vectors_and_operations_of_the_papers_s
     found, sizes, absences = lines("nq_ar2")
     assert sizes.declared and len(absences) == 3  # data, retriever, ranker
     assert all(line.key is None for line in found.values())
-    encode, index, search = (found[f"{name}@ar2@0:train"].work for name in ("encode", "index", "search"))
+    encode, index, search = (found[f"{name}@ar2@0:train"].cost for name in ("encode", "index", "search"))
     assert encode.rows == 21_015_324 + 58_880 and encode.vectors == encode.rows * 768 * 2  # float16
     assert index.vectors == 21_015_324 * 768 * 4
     assert search.flops == 2 * 58_880 * 21_015_324 * 768 and search.rows == 58_880 * 100
@@ -79,29 +89,29 @@ def test_natural_questions_by_ar2_has_the_vectors_and_operations_of_the_papers_s
     large = Shape(24, 1024, 4096, 30522, known=False)
     passages, queries = BERT.forward(16 * 64 * 1500, 128), BERT.forward(64 * 1500, 12)
     judged = large.forward(16 * 64 * (3 * 500 + 1500), 12 + 128)
-    assert found["train_ar2@0"].work.flops == pytest.approx(3 * (passages + queries) + judged)
-    assert found["train_dpr@warm_up"].work.rows == 40 * 58_880
-    assert found["warm_up_ranker@ar2"].work.rows == 2000 * 64
-    assert found["rerank@ar2"].work.rows == (8757 + 3610) * 100
+    assert found["train_ar2@0"].cost.flops == pytest.approx(3 * (passages + queries) + judged)
+    assert found["train_dpr@warm_up"].cost.rows == 40 * 58_880
+    assert found["warm_up_ranker@ar2"].cost.rows == 2000 * 64
+    assert found["rerank@ar2"].cost.rows == (8757 + 3610) * 100
 
 
 def test_the_sieve_is_a_pass_over_lists_and_one_over_pools(lines):
     found, *_ = lines("msmarco_ar2_sieve")
     trained = 3 * (BERT.forward(502_939 * 4, 83) + BERT.forward(502_939, 9))
     judged = BERT.forward(502_939 * 31, 83) + BERT.forward(502_939, 9)
-    assert found["sieve@ar2_continued@0"].work.flops == pytest.approx(trained + judged)
-    assert found["mine@ar2_continued@0"].work.rows == 502_939 * 30
+    assert found["sieve@ar2_continued@0"].cost.flops == pytest.approx(trained + judged)
+    assert found["mine@ar2_continued@0"].cost.rows == 502_939 * 30
 
 
 def test_natural_questions_by_cds_has_the_windows_of_every_passage_and_confusing_ones_beside_them(lines):
     found, sizes, absences = lines("nq_cds")
     assert sizes.declared and len(absences) == 2  # data, reader
     large, asked = Shape(24, 1024, 4096, 30522, known=False), 58_880
-    assert found["init_reader"].work.rows == large.parameters
-    assert found["spans@bm25"].work.rows == found["confusing"].work.rows == asked * 20
-    assert found["spans@held_out:bm25"].work.rows == 8757 * 20 and found["spans@held_out:given"].work.rows == 8757
+    assert found["init_reader"].cost.rows == large.parameters
+    assert found["spans@bm25"].cost.rows == found["confusing"].cost.rows == asked * 20
+    assert found["spans@held_out:bm25"].cost.rows == 8757 * 20 and found["spans@held_out:given"].cost.rows == 8757
 
-    plain, cds = (found[f"train_reader@{name}"].work for name in ("ds_all", "cds_pa"))
+    plain, cds = (found[f"train_reader@{name}"].cost for name in ("ds_all", "cds_pa"))
     windows, again = 3 * asked * 20, 4  # gradient checkpointing
     assert plain.rows == cds.rows == 3 * asked and plain.unit == "questions"
     assert plain.flops == pytest.approx(again * large.forward(windows, 12 + 135))
@@ -109,18 +119,18 @@ def test_natural_questions_by_cds_has_the_windows_of_every_passage_and_confusing
     assert cds.disk - plain.disk == asked * 20 * (1 + 3 * 6) * 40
     assert found["train_reader@cds_pa"].time == Time(cds.flops / 50e12, "gpu")
 
-    assert found["read@cds_pa:bm25"].work.flops == pytest.approx(large.forward(8757 * 20, 12 + 135))
-    assert found["ensemble@bm25"].work.rows == 3 * 8757 * 20
-    assert found["score_reading@cds_pa"].work.rows == 2 * 8757  # both kinds of passages
-    assert found["score_confidence"].work.rows == 3 * asked * 20 * (1 + 3 * 6)
+    assert found["read@cds_pa:bm25"].cost.flops == pytest.approx(large.forward(8757 * 20, 12 + 135))
+    assert found["ensemble@bm25"].cost.rows == 3 * 8757 * 20
+    assert found["score_reading@cds_pa"].cost.rows == 2 * 8757  # both kinds of passages
+    assert found["score_confidence"].cost.rows == 3 * asked * 20 * (1 + 3 * 6)
 
 
 def test_limits_of_questions_and_instances_count_and_ds_top_reads_its_best_passages(lines):
     found, *_ = lines("squad_cds_small", "reader.methods=[supervised,ds_top,cds_no_denoise,cds_pa]",
                       "reader.ensemble=[]", "reader.train.instances=8")  # fmt: skip
-    at_once = {name: found[f"train_reader@{name}"].work.amount for name in ("ds_top", "cds_no_denoise", "cds_pa")}
-    alone = found["train_reader@supervised"].work
-    assert alone.rows == 3 * 2500 and found["gold_run"].work.rows == 87_599 + 10_570
+    at_once = {name: found[f"train_reader@{name}"].cost.amount for name in ("ds_top", "cds_no_denoise", "cds_pa")}
+    alone = found["train_reader@supervised"].cost
+    assert alone.rows == 3 * 2500 and found["gold_run"].cost.rows == 87_599 + 10_570
     assert [amount / alone.amount for amount in at_once.values()] == pytest.approx([5, 8, 8 * 1.4])
     assert all(line.time for line in found.values())
 
@@ -154,10 +164,41 @@ def test_published_numbers_stand_beside_what_is_measured(name):
 
 def test_without_expected_sizes_nothing_is_forecast(lines):
     found, sizes, _ = lines("nfcorpus")
-    assert sizes is None and all(line.work is None and line.time is None for line in found.values())
+    assert sizes is None and all(line.cost is None and line.time is None for line in found.values())
     assert ExpectedParams().documents is None
 
 
 def test_a_short_build_speaks_for_little_more_than_itself():
     brief, long = Measured(1e-3, largest=100, seconds=0.1), Measured(1e-3, largest=100, seconds=1.0)
     assert brief.speaks_for(1000) and not brief.speaks_for(1001) and long.speaks_for(10**9)
+
+
+def of_a_third_party(cost=None):
+    """A stage that no part of noisyir knows of, in a plan by itself behind the collection."""
+    return Stage("polish", 1, Params, {"pairs": PAIRS.all()}, {"model": MODEL}, lambda job: None, cost=cost)
+
+
+def polishing(of):
+    return Cost(3, "strokes", of.sizes.pairs, rate=0.5)
+
+
+@pytest.mark.parametrize(
+    ("cost", "builds", "time"),
+    [
+        (None, 0, None),
+        (polishing, 0, Time(5.0, "cpu")),
+        (None, 1, Time(8.0, "measured")),
+        (polishing, 1, Time(8.0, "measured")),
+    ],
+)
+def test_a_stage_of_a_third_party_is_forecast_by_its_own_declaration_or_by_its_builds(store, cost, builds, time):
+    sizes, meta = Sizes(100, {"train": 10}, 10), Meta("polish", 1, "k", "b", {}, None, {}, {}, 8.0, "", {}, None, {})
+    collection = Call(INGEST, IngestParams(), [], sizes)
+    call = Call(of_a_third_party(cost), Params(), [("pairs", collection)])
+    rates = measured([(meta, call)] * builds)
+    assert time_of(call, cost_of(call, sizes), sizes, rates, Machine()) == time
+
+
+def test_costs_and_stories_travel_to_other_processes():
+    for stage in known_stages().values():
+        assert pickle.loads(pickle.dumps((stage.cost, stage.story)))

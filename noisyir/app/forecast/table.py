@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from noisyir.costs.forecast import Group, Line, Totals
-from noisyir.costs.nodes import Sizes
-from noisyir.costs.rates import Machine
+from noisyir.app.forecast.lines import Group, Line, Totals
+from noisyir.app.forecast.rates import Machine
+from noisyir.costs.workload import Sizes
 
 HEADINGS = ("stage", "key", "rows", "", "vectors", "RAM", "disk", "time", "from")
 NOTHING = "\N{EN DASH}"
@@ -20,11 +20,12 @@ def forecast_row(group: Group) -> list[str]:
     first, count = group.lines[0], len(group.lines)
     name = group.name if count == 1 else f"{group.name} x{count}"
     key = (first.key[:7] if first.key else _UNKNOWN) if count == 1 else ""
-    works = [line.work for line in group.lines if line.work]
+    costs = [line.cost for line in group.lines if line.cost]
     cells = [NOTHING, "", NOTHING, NOTHING, NOTHING]
-    if works:
-        sizes = [_size(max(getattr(work, kind) for work in works)) for kind in ("vectors", "ram")]
-        cells = [_count(sum(work.rows for work in works)), works[0].unit, *sizes, _size(sum(w.disk for w in works))]
+    if costs:
+        sizes = [_size(max(getattr(cost, kind) for cost in costs)) for kind in ("vectors", "ram")]
+        rows, disk = sum(cost.rows for cost in costs), sum(cost.disk for cost in costs)
+        cells = [_count(rows), costs[0].unit, *sizes, _size(disk)]
     times = [line.time for line in group.lines if line.time]
     if first.entry.state != "would run":
         return [name, key, *cells, NOTHING, first.entry.state]
@@ -63,8 +64,8 @@ def forecast_json(lines: Sequence[Line], found: Totals, machine: Machine) -> dic
             "key": line.key,
             "state": line.entry.state,
             "pool": line.entry.step.stage.pool,
-            **({"rows": line.work.rows, "unit": line.work.unit, "flops": line.work.flops} if line.work else {}),
-            **({"vectors": line.work.vectors, "ram": line.work.ram, "disk": line.work.disk} if line.work else {}),
+            **({"rows": line.cost.rows, "unit": line.cost.unit, "flops": line.cost.flops} if line.cost else {}),
+            **({"vectors": line.cost.vectors, "ram": line.cost.ram, "disk": line.cost.disk} if line.cost else {}),
             **({"seconds": line.time.seconds, "from": line.time.basis} if line.time else {}),
         }
         for line in lines

@@ -4,14 +4,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from noisyir.costs.nodes import Builds, Planned, Sizes
-from noisyir.costs.rates import Machine, Time, measured, time_of
-from noisyir.costs.scene import Work
-from noisyir.costs.work import work_of
+from noisyir.app.forecast.calls import built_calls, planned_calls
+from noisyir.app.forecast.rates import Machine, Time, cost_of, measured, time_of
+from noisyir.costs.workload import Sizes
 from noisyir.data.settings import ExpectedParams
 from noisyir.engine.plan import Forecast
 from noisyir.engine.provenance import ABSENT
-from noisyir.engine.stage import Step
+from noisyir.engine.stage import Cost, Step
 from noisyir.engine.store import Store
 
 _READABLE = 60  # steps of a plan that are listed one by one
@@ -19,14 +18,14 @@ _READABLE = 60  # steps of a plan that are listed one by one
 
 @dataclass(frozen=True)
 class Line:
-    """One step: what a run would do with it and, where that can be known, its work and time.
+    """One step: what a run would do with it and, where that can be known, its cost and time.
 
     key: None where it depends on raw input that is not there.
     """
 
     entry: Forecast
     key: str | None
-    work: Work | None
+    cost: Cost | None
     time: Time | None
 
     @property
@@ -60,21 +59,18 @@ def lines_of(
     states: Sequence[Forecast], store: Store, expected: ExpectedParams, machine: Machine
 ) -> tuple[list[Line], Sizes | None]:
     """A line for each step, and the sizes that they are forecast for; None where nobody knows them yet."""
-    nodes: dict[str, Planned] = {}
-    for entry in states:
-        nodes[entry.step.name] = Planned(entry, nodes, store, expected)
-    sizes = next((found for node in nodes.values() if (found := node.sizes())), None)
-    rates = measured(Builds(store, {entry.step.stage.name: entry.step.stage for entry in states}))
+    calls = planned_calls(states, store, expected)
+    sizes = next((call.sizes for call in calls.values() if call.sizes), None)
+    rates = measured(built_calls(store, {call.stage.name: call.stage for call in calls.values()}))
     unknown: set[str] = set()
     lines = []
-    for node in nodes.values():
-        if _is_absent(node.step, unknown):
-            unknown.add(node.step.name)
-        key = None if node.step.name in unknown else node.step.key
-        work = work_of(node, sizes) if sizes else None
-        wanted = node.entry.state == "would run"
-        time = time_of(node, work, rates, machine) if work and wanted else None
-        lines.append(Line(node.entry, key, work, time))
+    for entry in states:
+        name, call = entry.step.name, calls[entry.step.name]
+        if _is_absent(entry.step, unknown):
+            unknown.add(name)
+        cost = cost_of(call, sizes) if sizes else None
+        time = time_of(call, cost, sizes, rates, machine) if sizes and entry.state == "would run" else None
+        lines.append(Line(entry, None if name in unknown else entry.step.key, cost, time))
     return lines, sizes
 
 
@@ -100,8 +96,8 @@ def totals(lines: Iterable[Line]) -> Totals:
     for line in lines:
         if line.entry.state != "would run":
             continue
-        if line.work:
-            ram, disk = max(ram, line.work.ram), disk + line.work.disk
+        if line.cost:
+            ram, disk = max(ram, line.cost.ram), disk + line.cost.disk
         if line.time:
             seconds[line.time.basis] = seconds.get(line.time.basis, 0.0) + line.time.seconds
         else:

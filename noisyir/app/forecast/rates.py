@@ -1,0 +1,104 @@
+"""Seconds for an amount of work: measured on the builds in the store, else assumed."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from noisyir.costs.workload import Call, Sizes, Workload
+from noisyir.engine.builds import Meta
+from noisyir.engine.stage import Cost
+from noisyir.models.settings import InitModelParams, InitRankerParams, InitReaderParams
+from noisyir.schemas.reading import READER
+from noisyir.schemas.training import MODEL, RANKER
+
+GPU_TFLOPS = 100.0  # about a third of an A100's 312 in bf16
+CPU_TFLOPS = 0.5  # a server of 16 to 32 cores in fp32
+_TRUSTED_SECONDS = 1.0  # a shorter build's time is mostly that of starting
+_TELLING = ("dataset", "factory", "precision", "mechanism", "kind", "folds", "weights")
+_MODELS = {artifact.name for artifact in (MODEL, RANKER, READER)}
+_REACH = 10.0  # how many times its own amount a shorter build may speak for
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Assumed speeds: floating-point operations a second, in 10^12, of work on a GPU and on a CPU."""
+
+    gpu_tflops: float = GPU_TFLOPS
+    cpu_tflops: float = CPU_TFLOPS
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds of a step, and where the number is from: measured, or assumed for a gpu or a cpu."""
+
+    seconds: float
+    basis: str
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds for an amount of one kind of work; `largest`, `seconds`: of the largest build behind it."""
+
+    rate: float
+    largest: float
+    seconds: float
+
+    def speaks_for(self, amount: float) -> bool:
+        """Whether the builds were long enough, or large enough, to foretell a step of this amount."""
+        return self.seconds >= _TRUSTED_SECONDS or amount <= _REACH * self.largest
+
+
+Rates = Mapping[tuple[str, ...], Measured]
+
+
+def cost_of(call: Call, sizes: Sizes) -> Cost | None:
+    """What the stage declares of such a call; None where it declares nothing."""
+    return call.stage.cost(Workload(call, sizes)) if call.stage.cost else None
+
+
+def measured(builds: Iterable[tuple[Meta, Call]]) -> Rates:
+    """The rate of each kind of work that there are builds of: the median of those near the largest in size."""
+    found: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    for meta, call in builds:
+        sizes = next((one.sizes for one in call.lineage() if one.sizes), None)
+        if sizes and (amount := _amount(cost_of(call, sizes), sizes)) > 0:
+            found.setdefault(_kind(call), []).append((amount, meta.seconds))
+    return {kind: _rate(values) for kind, values in found.items()}
+
+
+def _amount(cost: Cost | None, sizes: Sizes) -> float:
+    """What a call's time is in proportion to: the size of the data, where its stage does not say."""
+    return cost.amount if cost else sizes.documents + sum(sizes.queries.values()) + sizes.pairs
+
+
+def _kind(call: Call) -> tuple[str, ...]:
+    """What a step must have in common with a build for its speed to be known: the stage, its models, and its engine."""
+    found: list[object] = [getattr(call.params, name, None) for name in _TELLING]
+    if _MODELS & {read.artifact.name for read in call.stage.reads.values()}:
+        behind = [one.params for one in call.lineage()]
+        for kind in (InitModelParams, InitRankerParams, InitReaderParams):
+            model = next((params for params in behind if isinstance(params, kind)), None)
+            found += [getattr(model, name, None) for name in ("weights", "backbone", "layers", "shared")]
+    for name, setting in (("index", "factory"), ("lexical_index", "engine")):
+        built = call.upstream(name)
+        found.append(getattr(built and built.params, setting, None))
+    return (call.stage.name, *map(str, found))
+
+
+def _rate(values: list[tuple[float, float]]) -> Measured:
+    largest, seconds = max(values)
+    return Measured(median(took / amount for amount, took in values if amount >= largest / 10), largest, seconds)
+
+
+def time_of(call: Call, cost: Cost | None, sizes: Sizes, rates: Rates, machine: Machine) -> Time | None:
+    """How long a step takes: measured, by its arithmetic on the kind of worker that it deserves, or roughly assumed.
+
+    None where none of these is to be had.
+    """
+    known, amount = rates.get(_kind(call)), _amount(cost, sizes)
+    if known and known.speaks_for(amount):
+        return Time(known.rate * amount, "measured")
+    if cost and cost.flops:
+        tflops = machine.gpu_tflops if call.stage.pool == "gpu" else machine.cpu_tflops
+        return Time(cost.flops / (tflops * 1e12), call.stage.pool)
+    return Time(amount * cost.rate, "cpu") if cost and cost.rate else None
