@@ -1,32 +1,46 @@
 """`noisyir ls`: the builds in the store, or the runs that used them."""
 
-import json
-from argparse import Namespace
+from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 from rich.table import Table
 
-from noisyir.app.console import stdout_console
-from noisyir.commands import open_store
-from noisyir.engine.builds import Meta
-from noisyir.engine.store import Store
+from noisyir.commands import Json, StoreUrl, open_store
+
+if TYPE_CHECKING:
+    from noisyir.engine.builds import Meta
+    from noisyir.engine.store import Store
 
 
-def run(args: Namespace) -> int:
-    """List builds, oldest first, or runs, newest first."""
-    store = open_store(args)
-    if args.runs:
-        _print_runs(store, as_json=args.json)
+def run(
+    stage: Annotated[str | None, typer.Argument(metavar="STAGE", help="only what this stage wrote")] = None,
+    runs: Annotated[bool, typer.Option("--runs", help="list pipeline runs instead, newest first")] = False,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """List artifacts or runs.
+
+    example: noisyir ls warm_up
+    """
+    opened = open_store(store)
+    if runs:
+        _print_runs(opened, as_json=as_json)
         return 0
-    builds = [meta for meta in store.all_builds() if args.stage in (None, meta.stage)]
-    if args.json:
+    builds = [meta for meta in opened.all_builds() if stage in (None, meta.stage)]
+    if as_json:
         print(json.dumps({"builds": [_as_json(meta) for meta in builds]}, indent=2))
         return 0
+    from noisyir.app.console import stdout_console
+
     table = Table("stage", "key", "built", "rows", "size", "took", box=None, pad_edge=False)
     for meta in builds:
         rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
         size, seconds = human_bytes(meta.size), f"{meta.seconds:.1f} s"
         table.add_row(meta.stage, meta.key[:12], meta.created[:19].replace("T", " "), rows, size, seconds)
-    stdout_console().print(table if builds else f"nothing in {store.url} yet: noisyir run demo")
+    stdout_console().print(table if builds else f"nothing in {opened.url} yet: noisyir run demo")
     return 0
 
 
@@ -51,6 +65,8 @@ def _print_runs(store: Store, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"runs": runs}, indent=2))
         return
+    from noisyir.app.console import stdout_console
+
     table = Table("began", "experiment", "status", "stages", "took", "facts", box=None, pad_edge=False)
     for run in runs:
         facts = ", ".join(f"{name} {value}" for name, value in run["facts"].items())

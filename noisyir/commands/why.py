@@ -1,23 +1,47 @@
 """`noisyir why`: what each stage of a run decided about a query, or about a pair."""
 
-import json
-from argparse import Namespace
-from itertools import groupby
+from __future__ import annotations
 
+import json
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 from rich.console import Console
 from rich.text import Text
 
-from noisyir.app.console import stdout_console
-from noisyir.commands import open_store
-from noisyir.verdicts.account import Account, Decided, cut, explain
+from noisyir.commands import Json, StoreUrl, experiment_names, open_store
+
+if TYPE_CHECKING:
+    from noisyir.verdicts.account import Account, Decided
 
 ROWS = 5  # of a table whose meaning is not known
 
 
-def run(args: Namespace) -> int:
-    """Print the decisions in the order in which they were made."""
-    account = explain(open_store(args), args.query_id, args.doc_id, args.run)
-    if args.json:
+def run(
+    query_id: Annotated[str, typer.Argument(metavar="QUERY_ID", help="of the query")],
+    doc_id: Annotated[str | None, typer.Argument(metavar="DOC_ID", help="of the document in the pair")] = None,
+    experiment: Annotated[
+        str | None,
+        typer.Option(
+            "--run",
+            metavar="EXPERIMENT",
+            help="of this experiment's newest run (default: the newest)",
+            autocompletion=experiment_names,
+        ),
+    ] = None,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Say what each stage decided about a query or a pair.
+
+    example: noisyir why QUERY_ID DOC_ID
+    """
+    from noisyir.app.console import stdout_console
+    from noisyir.verdicts.account import explain
+
+    account = explain(open_store(store), query_id, doc_id, experiment)
+    if as_json:
         print(json.dumps(account.as_json(), indent=2, ensure_ascii=False, default=str))
         return 0
     _print(account, stdout_console())
@@ -42,6 +66,8 @@ def _text(out: Console, heading: str, text: str) -> None:
 
 def _lines(one: Decided) -> list[str]:
     """The sentences, or, of a table whose meaning is not known, its first rows as they stand."""
+    from noisyir.verdicts.account import cut
+
     if one.says:
         return [cut(text) for text in one.says]
     rows = [cut(", ".join(f"{name} {value}" for name, value in row.items())) for row in one.rows[:ROWS]]
