@@ -7,6 +7,7 @@ what takes long to import is imported inside the functions.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -18,18 +19,23 @@ from noisyir.errors import ConfigError
 if TYPE_CHECKING:
     from noisyir.engine.store import Store
 
-StoreUrl: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--store", metavar="URL", help="folder or fsspec URL of the artifacts (default: $NOISYIR_HOME/store)"),
-]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="print one JSON object on stdout and nothing else there")]
-Engine: TypeAlias = Annotated[
-    Literal["local", "prefect"], typer.Option(metavar="local|prefect", help="who calls the stages")
-]
-DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="show what is cached and what would run")]
-Refresh: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--refresh", metavar="STAGE", help="rebuild it (repeatable)")
-]
+
+Complete: TypeAlias = Callable[[], list[str]]
+
+
+def argument(metavar: str, about: str, complete: Complete | None = None) -> Any:
+    """How an argument is declared: the word that stands for it, what it means, and what a shell may offer."""
+    return typer.Argument(metavar=metavar, help=about, autocompletion=complete)
+
+
+def option(metavar: str, about: str, *names: str, complete: Complete | None = None) -> Any:
+    """How an option with a value is declared, as `argument`; its name is the parameter's where none is given."""
+    return typer.Option(*names, metavar=metavar, help=about, autocompletion=complete)
+
+
+def flag(name: str, about: str) -> Any:
+    """How an option without a value is declared."""
+    return typer.Option(name, help=about)
 
 
 def experiment_names() -> list[str]:
@@ -46,14 +52,14 @@ def _yaml_names(folder: str) -> list[str]:
     return sorted(path.stem for path in (Path(__file__).parents[1] / folder).glob("*.yaml"))
 
 
-Model: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help="an experiment's name, a build's key, or models:/NAME@ALIAS",
-        autocompletion=experiment_names,
-    ),
+_MODEL = "an experiment's name, a build's key, or models:/NAME@ALIAS"
+Model: TypeAlias = Annotated[str, argument("MODEL", _MODEL, experiment_names)]
+StoreUrl: TypeAlias = Annotated[
+    str | None, option("URL", "folder or fsspec URL of the artifacts (default: $NOISYIR_HOME/store)", "--store")
 ]
+Json: TypeAlias = Annotated[bool, flag("--json", "print one JSON object on stdout and nothing else there")]
+Engine: TypeAlias = Annotated[Literal["local", "prefect"], option("local|prefect", "who calls the stages")]
+Refresh: TypeAlias = Annotated[list[str] | None, option("STAGE", "rebuild it (repeatable)")]
 
 
 def open_store(url: str | None) -> Store:

@@ -7,9 +7,18 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
-from noisyir.commands import DryRun, Engine, Refresh, StoreUrl, open_store, prefect_engine, split_settings, suite_names
+from noisyir.commands import (
+    Engine,
+    Refresh,
+    StoreUrl,
+    argument,
+    flag,
+    open_store,
+    option,
+    prefect_engine,
+    split_settings,
+    suite_names,
+)
 from noisyir.errors import StoreError
 
 if TYPE_CHECKING:
@@ -23,19 +32,15 @@ if TYPE_CHECKING:
 
 
 def run(
-    kind: Annotated[Literal["noise"], typer.Argument(metavar="noise", help="noise: wrong pairs put in on purpose")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="settings, such as methods=[dpr,npc]")
-    ] = None,
-    suite: Annotated[
-        str, typer.Option(metavar="NAME", help="a suite, or a .yaml file", autocompletion=suite_names)
-    ] = "pydocs",
-    seeds: Annotated[int | None, typer.Option(metavar="N", help="seeds 0 to N - 1 instead of the suite's")] = None,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="steps at a time (default: one a core)")] = None,
+    kind: Annotated[Literal["noise"], argument("noise", "noise: wrong pairs put in on purpose")],
+    overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as methods=[dpr,npc]")] = None,
+    suite: Annotated[str, option("NAME", "a suite, or a .yaml file", complete=suite_names)] = "pydocs",
+    seeds: Annotated[int | None, option("N", "seeds 0 to N - 1 instead of the suite's")] = None,
+    jobs: Annotated[int | None, option("N", "steps at a time (default: one a core)")] = None,
     engine: Engine = "local",
-    out: Annotated[str | None, typer.Option(metavar="DIR", help="copy the page and its tables there")] = None,
+    out: Annotated[str | None, option("DIR", "copy the page and its tables there")] = None,
     refresh: Refresh = None,
-    dry_run: DryRun = False,
+    dry_run: Annotated[bool, flag("--dry-run", "show what is cached and what would run")] = False,
     store: StoreUrl = None,
 ) -> int:
     """Compare denoisers.
@@ -43,10 +48,11 @@ def run(
     example: noisyir bench noise --suite pydocs --seeds 3
     """
     from noisyir import experiments
-    from noisyir.app.console import print_forecast
+    from noisyir.app.console import observer_for, print_forecast
     from noisyir.engine.parallel import at_once
     from noisyir.engine.plan import Choice, forecast
     from noisyir.pipelines.readers import bench_of
+    from noisyir.tracking import open_tracker
 
     settings, machine = split_settings(overrides)
     chosen = experiments.with_seeds(experiments.load_suite(suite, settings), seeds)
@@ -55,21 +61,13 @@ def run(
         print_forecast(forecast(bench_of(chosen), choice, opened))
         return 0
     opened.check_writable()
-    outcome = _run(chosen, choice, opened, at_once(experiments.load_runtime(machine), jobs), engine)
+    runtime = at_once(experiments.load_runtime(machine), jobs)
+    call = _here if engine == "local" else prefect_engine("bench_noise").run_suite
+    tracker = open_tracker(experiment=chosen.experiment, home=opened.home, enabled=False)
+    with observer_for(sys.stderr) as observer:
+        outcome = call(chosen, choice, store=opened, runtime=runtime, tracker=tracker, observer=observer)
     _print(outcome, opened, out)
     return 0
-
-
-def _run(suite: Suite, choice: Choice, store: Store, runtime: Runtime, engine: str) -> Outcome:
-    """Run a suite, from where an earlier run stopped."""
-    from noisyir.app.console import observer_for
-    from noisyir.tracking import open_tracker
-
-    call = _here if engine == "local" else prefect_engine("bench_noise").run_suite
-    tracker = open_tracker(experiment=suite.experiment, home=store.home, enabled=False)
-    with observer_for(sys.stderr) as observer:
-        outcome: Outcome = call(suite, choice, store=store, runtime=runtime, tracker=tracker, observer=observer)
-    return outcome
 
 
 def _print(outcome: Outcome, store: Store, out: str | None) -> None:

@@ -6,24 +6,21 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
-from noisyir.commands import Model, StoreUrl, open_store
+from noisyir.commands import Model, StoreUrl, open_store, option
 from noisyir.errors import StoreError
 
 if TYPE_CHECKING:
     from noisyir.engine.store import Store
 
+_LAYOUT = "a retriever's folder, or, of a reader, each question with the passage of most confidence (jsonl)"
+
 
 def run(
     model: Model,
-    to: Annotated[str, typer.Option(metavar="PATH", help="a folder or file that does not exist yet")],
+    to: Annotated[str, option("PATH", "a folder or file that does not exist yet")],
     layout: Annotated[
         Literal["sentence-transformers", "pairs"],
-        typer.Option(
-            "--format",
-            help="a retriever's folder, or, of a reader, each question with the passage of most confidence (jsonl)",
-        ),
+        option("sentence-transformers|pairs", _LAYOUT, "--format"),
     ] = "sentence-transformers",
     store: StoreUrl = None,
 ) -> int:

@@ -2,15 +2,13 @@
 
 from typing import Annotated
 
-import typer
-
-from noisyir.commands import StoreUrl, open_store
+from noisyir.commands import StoreUrl, flag, open_store, option
 from noisyir.commands.ls import human_bytes
 
 
 def run(
-    keep_runs: Annotated[int, typer.Option(metavar="N", help="runs whose artifacts stay")] = 5,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be deleted")] = False,
+    keep_runs: Annotated[int, option("N", "runs whose artifacts stay")] = 5,
+    dry_run: Annotated[bool, flag("--dry-run", "only say what would be deleted")] = False,
     store: StoreUrl = None,
 ) -> int:
     """Delete what no recent run and no registered model needs.

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.table import Table
 
-from noisyir.commands import Json, StoreUrl, open_store
+from noisyir.commands import Json, StoreUrl, argument, flag, open_store
 
 if TYPE_CHECKING:
     from noisyir.engine.builds import Meta
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def run(
-    stage: Annotated[str | None, typer.Argument(metavar="STAGE", help="only what this stage wrote")] = None,
-    runs: Annotated[bool, typer.Option("--runs", help="list pipeline runs instead, newest first")] = False,
+    stage: Annotated[str | None, argument("STAGE", "only what this stage wrote")] = None,
+    runs: Annotated[bool, flag("--runs", "list pipeline runs instead, newest first")] = False,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from noisyir.commands import Json, StoreUrl, open_store
+from noisyir.commands import Json, StoreUrl, argument, flag, open_store, option
 from noisyir.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -19,24 +19,17 @@ if TYPE_CHECKING:
 
 def run(
     model: Annotated[
-        str, typer.Argument(metavar="NAME", help="noisyir-retriever (the default), noisyir-ranker or noisyir-reader")
+        str, argument("NAME", "noisyir-retriever (the default), noisyir-ranker or noisyir-reader")
     ] = "noisyir-retriever",
-    version: Annotated[
-        str | None, typer.Option(metavar="N", help="this version (default: the challenger, the newest)")
-    ] = None,
-    measure: Annotated[
-        str | None, typer.Option(metavar="M", help="what is compared (default nDCG@10, of readers the first F1)")
-    ] = None,
+    version: Annotated[str | None, option("N", "this version (default: the challenger, the newest)")] = None,
+    measure: Annotated[str | None, option("M", "what is compared (default nDCG@10, of readers the first F1)")] = None,
     split: Annotated[
-        Literal["test", "dev", "train"] | None,
-        typer.Option(metavar="test|dev|train", help="measured on it (default: test, else dev)"),
+        Literal["test", "dev", "train"] | None, option("test|dev|train", "measured on it (default: test, else dev)")
     ] = None,
-    min_gain: Annotated[float | None, typer.Option(metavar="X", help="the gain must be above X (default 0.01)")] = None,
-    min_seeds: Annotated[int | None, typer.Option(metavar="N", help="seeds that must be known (default 0)")] = None,
-    go_back: Annotated[
-        bool, typer.Option("--roll-back", help="make the champion before this one champion again")
-    ] = False,
-    log: Annotated[bool, typer.Option("--log", help="show all decisions, newest first, and decide nothing")] = False,
+    min_gain: Annotated[float | None, option("X", "the gain must be above X (default 0.01)")] = None,
+    min_seeds: Annotated[int | None, option("N", "seeds that must be known (default 0)")] = None,
+    go_back: Annotated[bool, flag("--roll-back", "make the champion before this one champion again")] = False,
+    log: Annotated[bool, flag("--log", "show all decisions, newest first, and decide nothing")] = False,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:

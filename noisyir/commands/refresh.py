@@ -5,23 +5,17 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from noisyir.commands import Json, Model, StoreUrl, open_store, split_settings
+from noisyir.commands import Json, Model, StoreUrl, argument, flag, open_store, option, split_settings
 
 
 def run(
     model: Model,
     documents: Annotated[
-        str | None, typer.Argument(metavar="DOCUMENTS", help="jsonl, csv, tsv or parquet; known ids get the new text")
+        str | None, argument("DOCUMENTS", "jsonl, csv, tsv or parquet; known ids get the new text")
     ] = None,
-    overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="such as data.on_empty=exclude")
-    ] = None,
-    remove: Annotated[str | None, typer.Option(metavar="FILE", help="take documents away: one id a line")] = None,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="build the index anew from all vectors, and train it")
-    ] = False,
+    overrides: Annotated[list[str] | None, argument("KEY=VALUE", "such as data.on_empty=exclude")] = None,
+    remove: Annotated[str | None, option("FILE", "take documents away: one id a line")] = None,
+    rebuild: Annotated[bool, flag("--rebuild", "build the index anew from all vectors, and train it")] = False,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:

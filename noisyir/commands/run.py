@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,8 +15,11 @@ from noisyir.commands import (
     Json,
     Refresh,
     StoreUrl,
+    argument,
     experiment_names,
+    flag,
     open_store,
+    option,
     prefect_engine,
     split_settings,
 )
@@ -24,52 +28,25 @@ if TYPE_CHECKING:
     from noisyir.app.runs import Outcome
     from noisyir.costs.rates import Machine
     from noisyir.engine.plan import Choice
-    from noisyir.engine.runtime import Runtime
     from noisyir.engine.store import Store
     from noisyir.pipelines.experiment import Experiment
 
 
-def _positive(text: str | float) -> float:
-    """A number above 0."""
-    if not 0 < (value := float(text)) < float("inf"):
-        raise ValueError(f"{text} is not a number above 0")
-    return value
-
-
-Tflops: TypeAlias = Annotated[
-    float,
-    typer.Option(
-        parser=_positive,
-        metavar="N",
-        help="--dry-run: assume that a GPU does N * 10^12 operations a second (100 is a third of an A100's 312)",
-    ),
-]
+_TFLOPS = "--dry-run: assume that a GPU does N * 10^12 operations a second (100 is a third of an A100's 312)"
+_OVERRIDES = "settings to change, such as train.epochs=3 or runtime.threads=2"
+_EXPERIMENT = "a name that ships with noisyir, or a .yaml file"
 
 
 def run(
-    experiment: Annotated[
-        str,
-        typer.Argument(
-            metavar="EXPERIMENT",
-            help="a name that ships with noisyir, or a .yaml file",
-            autocompletion=experiment_names,
-        ),
-    ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="KEY=VALUE", help="settings to change, such as train.epochs=3 or runtime.threads=2"),
-    ] = None,
-    to: Annotated[str | None, typer.Option(metavar="STAGE", help="stop after this stage")] = None,
-    only: Annotated[
-        str | None, typer.Option(metavar="STAGE", help="run this stage alone, from artifacts that are there")
-    ] = None,
+    experiment: Annotated[str, argument("EXPERIMENT", _EXPERIMENT, experiment_names)],
+    overrides: Annotated[list[str] | None, argument("KEY=VALUE", _OVERRIDES)] = None,
+    to: Annotated[str | None, option("STAGE", "stop after this stage")] = None,
+    only: Annotated[str | None, option("STAGE", "run this stage alone, from artifacts that are there")] = None,
     refresh: Refresh = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="show what is cached, what would run, and what it costs")
-    ] = False,
-    gpu_tflops: Tflops = 100.0,
+    dry_run: Annotated[bool, flag("--dry-run", "show what is cached, what would run, and what it costs")] = False,
+    gpu_tflops: Annotated[float, option("N", _TFLOPS)] = 100.0,
     engine: Engine = "local",
-    no_track: Annotated[bool, typer.Option("--no-track", help="do not track and register with MLflow")] = False,
+    no_track: Annotated[bool, flag("--no-track", "do not track and register with MLflow")] = False,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
@@ -78,36 +55,30 @@ def run(
     example: noisyir run demo train.epochs=3 --to search
     """
     from noisyir import experiments
+    from noisyir.app.console import observer_for, print_outcome
+    from noisyir.app.runs import run_experiment
     from noisyir.costs.rates import Machine
     from noisyir.engine.plan import Choice
+    from noisyir.tracking import open_tracker
 
+    if not 0 < gpu_tflops < math.inf:
+        raise typer.BadParameter(f"--gpu-tflops {gpu_tflops:g} is not a number above 0")
     settings, machine = split_settings(overrides)
     exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
     choice, opened = Choice(to=to, only=only, refresh=tuple(refresh or ())), open_store(store)
     if dry_run:
         _dry_run(exp, choice, opened, Machine(gpu_tflops=gpu_tflops), as_json=as_json)
-    else:
-        _run(exp, choice, opened, runtime, engine=engine, tracked=not no_track, as_json=as_json)
-    return 0
-
-
-def _run(
-    exp: Experiment, choice: Choice, store: Store, runtime: Runtime, *, engine: str, tracked: bool, as_json: bool
-) -> None:
-    """Run an experiment, and say where its result is."""
-    from noisyir.app.console import observer_for, print_outcome
-    from noisyir.app.runs import run_experiment
-    from noisyir.tracking import open_tracker
-
-    store.check_writable()
-    tracker = open_tracker(experiment=exp, home=store.home, enabled=tracked)
+        return 0
+    opened.check_writable()
+    tracker = open_tracker(experiment=exp, home=opened.home, enabled=not no_track)
     call = run_experiment if engine == "local" else prefect_engine(f"train_{exp.task}").run_experiment
     with observer_for(sys.stderr) as observer:
-        outcome = call(exp, choice, store=store, runtime=runtime, tracker=tracker, observer=observer)
+        outcome = call(exp, choice, store=opened, runtime=runtime, tracker=tracker, observer=observer)
     if as_json:
-        print(json.dumps(describe(outcome, store), indent=2))
+        print(json.dumps(describe(outcome, opened), indent=2))
     else:
-        print_outcome(outcome, store, exp.published)
+        print_outcome(outcome, opened, exp.published)
+    return 0
 
 
 def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *, as_json: bool) -> None:

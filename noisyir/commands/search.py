@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
 
-from noisyir.commands import Json, Model, StoreUrl, open_store
+from noisyir.commands import Json, Model, StoreUrl, argument, open_store, option
 from noisyir.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ SNIPPET = 300  # characters of a document that a terminal shows
 
 def run(
     model: Model,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="what to look for")],
-    k: Annotated[int, typer.Option("-k", metavar="N", help="documents shown")] = 5,
+    query: Annotated[str, argument("QUERY", "what to look for")],
+    k: Annotated[int, option("N", "documents shown", "-k")] = 5,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:

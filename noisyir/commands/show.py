@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from noisyir.commands import Json, StoreUrl, open_store
+from noisyir.commands import Json, StoreUrl, argument, open_store, option
 from noisyir.commands.ls import human_bytes
 
 if TYPE_CHECKING:
@@ -21,10 +20,8 @@ CELL = 60  # characters of a value that a terminal's table shows
 
 
 def run(
-    build: Annotated[
-        str, typer.Argument(metavar="BUILD", help="a stage's name (its newest build), or the start of a key")
-    ],
-    rows: Annotated[int, typer.Option(metavar="N", help="rows shown of each table")] = 3,
+    build: Annotated[str, argument("BUILD", "a stage's name (its newest build), or the start of a key")],
+    rows: Annotated[int, option("N", "rows shown of each table")] = 3,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:

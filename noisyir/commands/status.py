@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
-from noisyir.commands import Json, StoreUrl, open_store
+from noisyir.commands import Json, StoreUrl, open_store, option
 from noisyir.errors import ConfigError, NoisyirError
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ _COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yello
 
 
 def run(
-    hours: Annotated[float, typer.Option(metavar="N", help="how far to look back")] = 24.0,
+    hours: Annotated[float, option("N", "how far to look back")] = 24.0,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.tree import Tree
 
-from noisyir.commands import Json, StoreUrl, experiment_names, open_store
+from noisyir.commands import Json, StoreUrl, argument, experiment_names, open_store
 
 if TYPE_CHECKING:
     from noisyir.engine.builds import Meta
@@ -18,11 +17,7 @@ if TYPE_CHECKING:
 def run(
     build: Annotated[
         str,
-        typer.Argument(
-            metavar="MODEL|BUILD",
-            help="an experiment's name, a stage, or the start of a key",
-            autocompletion=experiment_names,
-        ),
+        argument("MODEL|BUILD", "an experiment's name, a stage, or the start of a key", complete=experiment_names),
     ],
     as_json: Json = False,
     store: StoreUrl = None,

@@ -2,14 +2,12 @@
 
 from typing import Annotated
 
-import typer
-
-from noisyir.commands import StoreUrl, open_store
+from noisyir.commands import StoreUrl, argument, open_store
 from noisyir.errors import StoreError
 
 
 def run(
-    build: Annotated[str | None, typer.Argument(metavar="BUILD", help="only this build")] = None,
+    build: Annotated[str | None, argument("BUILD", "only this build")] = None,
     store: StoreUrl = None,
 ) -> int:
     """Check the digest of every stored file.

@@ -6,11 +6,10 @@ import json
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
-from noisyir.commands import Json, StoreUrl, experiment_names, open_store
+from noisyir.commands import Json, StoreUrl, argument, experiment_names, open_store, option
 
 if TYPE_CHECKING:
     from noisyir.verdicts.account import Account, Decided
@@ -19,16 +18,11 @@ ROWS = 5  # of a table whose meaning is not known
 
 
 def run(
-    query_id: Annotated[str, typer.Argument(metavar="QUERY_ID", help="of the query")],
-    doc_id: Annotated[str | None, typer.Argument(metavar="DOC_ID", help="of the document in the pair")] = None,
+    query_id: Annotated[str, argument("QUERY_ID", "of the query")],
+    doc_id: Annotated[str | None, argument("DOC_ID", "of the document in the pair")] = None,
     experiment: Annotated[
         str | None,
-        typer.Option(
-            "--run",
-            metavar="EXPERIMENT",
-            help="of this experiment's newest run (default: the newest)",
-            autocompletion=experiment_names,
-        ),
+        option("EXPERIMENT", "whose newest run (default: the newest of all)", "--run", complete=experiment_names),
     ] = None,
     as_json: Json = False,
     store: StoreUrl = None,
