@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.table import Table
-
 from noisyir.commands import Json, StoreUrl, open_store
 from noisyir.commands.ls import human_bytes
 from noisyir.errors import NoisyirError
@@ -36,6 +34,8 @@ def run(as_json: Json = False, store: StoreUrl = None) -> int:
 
     example: noisyir doctor
     """
+    from rich.table import Table
+
     from noisyir.app.console import stdout_console
 
     findings = [*_machine(), *_packages(), _java(), _gpu(), _store(open_store(store))]

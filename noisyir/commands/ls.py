@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-from rich.table import Table
-
 from noisyir.commands import Json, StoreUrl, argument, flag, open_store
 
 if TYPE_CHECKING:
@@ -32,9 +30,9 @@ def run(
     if as_json:
         print(json.dumps({"builds": [_as_json(meta) for meta in builds]}, indent=2))
         return 0
-    from noisyir.app.console import stdout_console
+    from noisyir.app.console import plain_table, stdout_console
 
-    table = Table("stage", "key", "built", "rows", "size", "took", box=None, pad_edge=False)
+    table = plain_table("stage", "key", "built", "rows", "size", "took")
     for meta in builds:
         rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
         size, seconds = human_bytes(meta.size), f"{meta.seconds:.1f} s"
@@ -64,9 +62,9 @@ def _print_runs(store: Store, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"runs": runs}, indent=2))
         return
-    from noisyir.app.console import stdout_console
+    from noisyir.app.console import plain_table, stdout_console
 
-    table = Table("began", "experiment", "status", "stages", "took", "facts", box=None, pad_edge=False)
+    table = plain_table("began", "experiment", "status", "stages", "took", "facts")
     for run in runs:
         facts = ", ".join(f"{name} {value}" for name, value in run["facts"].items())
         steps = run["steps"].values()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.markup import escape
-
 from noisyir.commands import Json, Model, StoreUrl, argument, open_store, option
 from noisyir.errors import ConfigError
 
@@ -28,6 +26,8 @@ def run(
 
     example: noisyir search demo "parse an ISO date"
     """
+    from rich.markup import escape
+
     from noisyir.app.console import stdout_console
     from noisyir.app.lookup import find_model, search_inputs
 

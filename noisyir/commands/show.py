@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
 from noisyir.commands import Json, StoreUrl, argument, open_store, option
 from noisyir.commands.ls import human_bytes
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from noisyir.engine.builds import Meta
     from noisyir.engine.store import Store
 
@@ -80,6 +79,9 @@ def _head(store: Store, meta: Meta, artifact: str, rows: int) -> list[dict[str, 
 
 
 def _as_table(head: list[dict[str, object]]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
     table = Table(*head[0], box=None)
     for row in head:
         texts = [" ".join(str(value).split()) for value in row.values()]

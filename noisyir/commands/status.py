@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.markup import escape
-from rich.table import Table
-
 from noisyir.commands import Json, StoreUrl, open_store, option
 from noisyir.errors import ConfigError, NoisyirError
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from noisyir.app.status import RunState, StageRate
 
 _COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow"}
@@ -32,6 +31,8 @@ def run(
 
     example: noisyir status --hours 12
     """
+    from rich.markup import escape
+
     from noisyir.app.console import stdout_console
     from noisyir.app.status import hours_ago, run_states, stage_rates
 
@@ -51,7 +52,10 @@ def run(
             out.print(f"\n[red]{state.experiment}[/], {state.began:%H:%M}: {escape(_what_failed(state))}")
             out.print(f"  look at   {state.page or f'{opened.url}/.runs/{state.id}.json'}")
             out.print("  go on     the same command again: what is built stays, training goes on from its checkpoint")
-    for table in (_models_table(models) if models else unknown, _rates_table(rates) if rates else None):
+    for table in (
+        _models_table(models) if models else unknown and escape(unknown),
+        _rates_table(rates) if rates else None,
+    ):
         if table is not None:
             out.print()
             out.print(table)
@@ -65,6 +69,8 @@ def _models() -> tuple[list[dict[str, Any]], str | None]:
     home = default_home()
     if not os.environ.get("MLFLOW_TRACKING_URI") and not (home / "mlflow.db").exists():
         return [], None
+    from rich.markup import escape
+
     from noisyir.tracking.registry import standing
 
     try:
@@ -80,9 +86,9 @@ def _what_failed(state: RunState) -> str:
 
 
 def _runs_table(runs: Sequence[RunState]) -> Table:
-    table = Table(
-        "began (UTC)", "experiment", "state", "built", "cached", "took", "registered", box=None, pad_edge=False
-    )
+    from noisyir.app.console import plain_table
+
+    table = plain_table("began (UTC)", "experiment", "state", "built", "cached", "took", "registered")
     for state in runs:
         coloured = f"[{_COLOURS[state.state]}]{state.state}[/]"
         counts = (str(state.built), str(state.cached), f"{state.seconds:.0f} s") if state.state == "done" else ("",) * 3
@@ -92,7 +98,9 @@ def _runs_table(runs: Sequence[RunState]) -> Table:
 
 
 def _models_table(models: Sequence[dict[str, Any]]) -> Table:
-    table = Table("model", "alias", "version", "experiment", "measures", box=None, pad_edge=False)
+    from noisyir.app.console import plain_table
+
+    table = plain_table("model", "alias", "version", "experiment", "measures")
     for model in models:
         found = model["measures"]
         means = [name for name in found if not name.endswith((".low", ".high"))]
@@ -102,7 +110,9 @@ def _models_table(models: Sequence[dict[str, Any]]) -> Table:
 
 
 def _rates_table(rates: Sequence[StageRate]) -> Table:
-    table = Table("stage", "built", "cached", "hit rate", "seconds", "longest", box=None, pad_edge=False)
+    from noisyir.app.console import plain_table
+
+    table = plain_table("stage", "built", "cached", "hit rate", "seconds", "longest")
     for rate in rates:
         seconds = (f"{sum(rate.seconds):.1f}", f"{max(rate.seconds):.1f}") if rate.seconds else ("", "")
         table.add_row(rate.stage, str(rate.built), str(rate.cached), f"{rate.hit_rate:.0%}", *seconds)

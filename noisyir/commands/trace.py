@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-from rich.tree import Tree
-
 from noisyir.commands import Json, StoreUrl, argument, experiment_names, open_store
 
 if TYPE_CHECKING:
+    from rich.tree import Tree
+
     from noisyir.engine.builds import Meta
     from noisyir.engine.store import Store
 
@@ -26,6 +26,8 @@ def run(
 
     example: noisyir trace demo
     """
+    from rich.tree import Tree
+
     from noisyir.app.console import stdout_console
     from noisyir.app.lookup import find_build
     from noisyir.engine.provenance import lineage

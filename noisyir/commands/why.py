@@ -6,12 +6,11 @@ import json
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-from rich.text import Text
-
 from noisyir.commands import Json, StoreUrl, argument, experiment_names, open_store, option
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from noisyir.verdicts.account import Account, Decided
 
 ROWS = 5  # of a table whose meaning is not known
@@ -43,6 +42,8 @@ def run(
 
 
 def _print(account: Account, out: Console) -> None:
+    from rich.text import Text
+
     out.print(Text(f"run of {account.experiment}, {account.began:%Y-%m-%d %H:%M}\n", style="dim"))
     _text(out, f"query {account.query_id}", account.query or "(left out)")
     for doc_id, text in account.texts.items():
@@ -55,6 +56,8 @@ def _print(account: Account, out: Console) -> None:
 
 
 def _text(out: Console, heading: str, text: str) -> None:
+    from rich.text import Text
+
     out.print(Text.assemble((heading, "bold"), f"  {' '.join(text.split())}"))
 
 

@@ -12,7 +12,7 @@ from noisyir.commands import verify
 from noisyir.errors import StoreError
 
 VERBS = [module.name for module in iter_modules(commands.__path__)]
-SLOW = {"torch", "transformers", "numpy", "pyarrow", "pydantic", "mlflow", "prefect"}
+SLOW = {"rich", "torch", "transformers", "numpy", "pyarrow", "pydantic", "mlflow", "prefect"}
 
 
 @pytest.mark.parametrize("code", ["import noisyir", "from noisyir.cli import main; main(['--help'])"])
