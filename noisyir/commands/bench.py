@@ -23,9 +23,10 @@ from noisyir.errors import StoreError
 
 if TYPE_CHECKING:
     from noisyir.app.runs import Outcome
+    from noisyir.engine.build_stage import Result
     from noisyir.engine.plan import Choice
     from noisyir.engine.runtime import Runtime
-    from noisyir.engine.stage import Observer, Result
+    from noisyir.engine.stage import Observer
     from noisyir.engine.store import Store
     from noisyir.pipelines.suite import Suite
     from noisyir.tracking import Tracker
