@@ -10,9 +10,12 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 START_SECONDS = 180  # a first start migrates a new database
 STOP_SECONDS = 20
@@ -49,12 +52,18 @@ class Running:
 
 
 def born(pid: int) -> int | None:
-    """When process `pid` was started, in ticks since boot; None when there is none, or only its remains."""
+    """When process `pid` was started, in ticks since boot; None when there is none, or only its remains.
+
+    Since boot, because the time of day at which it was started changes when somebody sets the clock.
+    """
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+        process = psutil.Process(pid)
+        if process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+            return None
+        since_boot: float = process.create_time() - psutil.boot_time()
+        return round(since_boot * os.sysconf("SC_CLK_TCK"))
+    except psutil.NoSuchProcess:
         return None
-    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def start(service: Service, logs: Path, *, mark: str = "") -> "subprocess.Popen[bytes]":
@@ -107,18 +116,14 @@ def wait_until_healthy(service: Service, alive: Callable[[], bool], since: float
 
 def marked(mark: str) -> list[Running]:
     """The processes of this user whose environment carries `mark` or a mark that begins with it and a slash."""
-    wanted = f"{MARK}={mark}".encode()
     found = []
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            variables = (folder / "environ").read_bytes().split(b"\0")
-        except OSError:  # another user's, or gone meanwhile
-            continue
-        ticks = born(int(folder.name))
-        if ticks is not None and any(item == wanted or item.startswith(wanted + b"/") for item in variables):
-            found.append(Running(int(folder.name), ticks))
+    for process in psutil.process_iter():
+        with suppress(psutil.AccessDenied, psutil.NoSuchProcess):  # another user's, or gone meanwhile
+            if (
+                f"{process.environ().get(MARK, '')}/".startswith(f"{mark}/")
+                and (ticks := born(process.pid)) is not None
+            ):
+                found.append(Running(process.pid, ticks))
     return found
 
 
@@ -140,13 +145,11 @@ def stop(processes: Iterable[Running], signum: signal.Signals = signal.SIGTERM, 
 def wait_until_buried(process: Running) -> None:
     """Wait while a process that has ended keeps its number: Postgres takes that for life, and refuses to start."""
     deadline = time.monotonic() + STOP_SECONDS
-    while Path(f"/proc/{process.pid}").exists() and not process.alive and time.monotonic() < deadline:
+    while psutil.pid_exists(process.pid) and not process.alive and time.monotonic() < deadline:
         time.sleep(0.1)
 
 
 def _send(process: Running, signum: signal.Signals) -> None:
-    try:
+    with suppress(psutil.NoSuchProcess):
         if process.alive:
-            os.kill(process.pid, signum)
-    except ProcessLookupError:
-        pass
+            psutil.Process(process.pid).send_signal(signum)

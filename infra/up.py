@@ -19,6 +19,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from infra import postgres, processes, servers
 from infra.processes import Running, Service
 from infra.servers import Settings
@@ -74,7 +76,7 @@ def main() -> int:
     parser.add_argument("what", choices=("up", "down"))
     parser.add_argument("--auth", action="store_true", help="make both servers ask for a password")
     args = parser.parse_args()
-    if not Path("/proc/self/stat").exists():
+    if not psutil.LINUX:
         raise SystemExit("make up needs Linux; elsewhere there are docker/compose.yaml, make ui and noisyir run")
     home = Path(os.environ.get("NOISYIR_HOME", servers.ROOT / ".noisyir")).absolute()
     folder = home / "servers"

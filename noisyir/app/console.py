@@ -94,6 +94,11 @@ def stdout_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_NEVER_FOLDS)
 
 
+def plain_table(*headings: str) -> Table:
+    """An empty table without lines."""
+    return Table(*headings, box=None, pad_edge=False)
+
+
 def print_forecast(states: Sequence[Forecast]) -> None:
     """The table of a bench's dry run."""
     table = Table("stage", "state", "key", "pool", box=None)

@@ -1,19 +1,80 @@
-"""What each verb of the command line does, one file each: `run(args)` returns the exit code."""
+"""The verbs of the command line, one file each: its function `run` declares the arguments and returns the exit code.
+
+Its docstring is the verb's help, and ends with an example.  `noisyir --help` and completion load all of these files, so
+what takes long to import is imported inside the functions.
+"""
+
+from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from noisyir.engine import store
-from noisyir.engine.store import Store
+import typer
+
 from noisyir.errors import ConfigError
 
+if TYPE_CHECKING:
+    from noisyir.engine.store import Store
 
-def open_store(args: Namespace) -> Store:
+
+Complete: TypeAlias = Callable[[], list[str]]
+
+
+def argument(metavar: str, about: str, complete: Complete | None = None) -> Any:
+    """How an argument is declared: the word that stands for it, what it means, and what a shell may offer."""
+    return typer.Argument(metavar=metavar, help=about, autocompletion=complete)
+
+
+def option(metavar: str, about: str, *names: str, complete: Complete | None = None) -> Any:
+    """How an option with a value is declared, as `argument`; its name is the parameter's where none is given."""
+    return typer.Option(*names, metavar=metavar, help=about, autocompletion=complete)
+
+
+def flag(name: str, about: str) -> Any:
+    """How an option without a value is declared."""
+    return typer.Option(name, help=about)
+
+
+def experiment_names() -> list[str]:
+    """The experiments that ship with noisyir, to complete one: read without loading what reads an experiment."""
+    return _yaml_names("experiments")
+
+
+def suite_names() -> list[str]:
+    """The suites of the bench, to complete one."""
+    return _yaml_names("experiments/suites")
+
+
+def _yaml_names(folder: str) -> list[str]:
+    return sorted(path.stem for path in (Path(__file__).parents[1] / folder).glob("*.yaml"))
+
+
+_MODEL = "an experiment's name, a build's key, or models:/NAME@ALIAS"
+Model: TypeAlias = Annotated[str, argument("MODEL", _MODEL, experiment_names)]
+StoreUrl: TypeAlias = Annotated[
+    str | None, option("URL", "folder or fsspec URL of the artifacts (default: $NOISYIR_HOME/store)", "--store")
+]
+Json: TypeAlias = Annotated[bool, flag("--json", "print one JSON object on stdout and nothing else there")]
+Engine: TypeAlias = Annotated[Literal["local", "prefect"], option("local|prefect", "who calls the stages")]
+Refresh: TypeAlias = Annotated[list[str] | None, option("STAGE", "rebuild it (repeatable)")]
+
+
+def open_store(url: str | None) -> Store:
     """The store named on the command line, or the one in noisyir's home."""
-    return store.open_store(args.store)
+    from noisyir.engine import store
+
+    return store.open_store(url)
+
+
+def split_settings(overrides: list[str] | None) -> tuple[list[str], list[str]]:
+    """KEY=VALUE arguments in two: those that set the experiment, and those that set the machine."""
+    from noisyir.experiments import is_runtime
+
+    given = overrides or []
+    return [text for text in given if not is_runtime(text)], [text for text in given if is_runtime(text)]
 
 
 def prefect_engine(flow: str) -> Any:

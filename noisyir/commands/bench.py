@@ -1,64 +1,102 @@
 """`noisyir bench noise`: every denoiser on every kind of noise in one table, with significance."""
 
+from __future__ import annotations
+
 import shutil
 import sys
-from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from noisyir import experiments
-from noisyir.app.console import observer_for, print_forecast, stdout_console
-from noisyir.app.runs import Outcome, run_plan
-from noisyir.commands import open_store, prefect_engine
-from noisyir.engine.build_stage import Result
-from noisyir.engine.parallel import at_once, execute_side_by_side
-from noisyir.engine.plan import Choice, forecast
-from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Observer
-from noisyir.engine.store import Store
+from noisyir.commands import (
+    Engine,
+    Refresh,
+    StoreUrl,
+    argument,
+    flag,
+    open_store,
+    option,
+    prefect_engine,
+    split_settings,
+    suite_names,
+)
 from noisyir.errors import StoreError
-from noisyir.pipelines.readers import bench_of
-from noisyir.pipelines.suite import Suite
-from noisyir.tracking import Tracker, open_tracker
+
+if TYPE_CHECKING:
+    from noisyir.app.runs import Outcome
+    from noisyir.engine.build_stage import Result
+    from noisyir.engine.plan import Choice
+    from noisyir.engine.runtime import Runtime
+    from noisyir.engine.stage import Observer
+    from noisyir.engine.store import Store
+    from noisyir.pipelines.suite import Suite
+    from noisyir.tracking import Tracker
 
 
-def run(args: Namespace) -> int:
-    """Run a suite, from where an earlier run stopped, and copy its table and page out."""
-    suite = _suite(args)
-    choice, store = Choice(refresh=tuple(args.refresh)), open_store(args)
-    if args.dry_run:
-        print_forecast(forecast(bench_of(suite), choice, store))
+def run(
+    kind: Annotated[Literal["noise"], argument("noise", "noise: wrong pairs put in on purpose")],
+    overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as methods=[dpr,npc]")] = None,
+    suite: Annotated[str, option("NAME", "a suite, or a .yaml file", complete=suite_names)] = "pydocs",
+    seeds: Annotated[int | None, option("N", "seeds 0 to N - 1 instead of the suite's")] = None,
+    jobs: Annotated[int | None, option("N", "steps at a time (default: one a core)")] = None,
+    engine: Engine = "local",
+    out: Annotated[str | None, option("DIR", "copy the page and its tables there")] = None,
+    refresh: Refresh = None,
+    dry_run: Annotated[bool, flag("--dry-run", "show what is cached and what would run")] = False,
+    store: StoreUrl = None,
+) -> int:
+    """Compare denoisers.
+
+    example: noisyir bench noise --suite pydocs --seeds 3
+    """
+    from noisyir import experiments
+    from noisyir.app.console import observer_for, print_forecast
+    from noisyir.engine.parallel import at_once
+    from noisyir.engine.plan import Choice, forecast
+    from noisyir.pipelines.readers import bench_of
+    from noisyir.tracking import open_tracker
+
+    settings, machine = split_settings(overrides)
+    chosen = experiments.with_seeds(experiments.load_suite(suite, settings), seeds)
+    choice, opened = Choice(refresh=tuple(refresh or ())), open_store(store)
+    if dry_run:
+        print_forecast(forecast(bench_of(chosen), choice, opened))
         return 0
-    store.check_writable()
-    runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
-    runtime = at_once(runtime, args.jobs)
-    engine = _here if args.engine == "local" else prefect_engine("bench_noise").run_suite
-    tracker = open_tracker(experiment=suite.experiment, home=store.home, enabled=False)
+    opened.check_writable()
+    runtime = at_once(experiments.load_runtime(machine), jobs)
+    call = _here if engine == "local" else prefect_engine("bench_noise").run_suite
+    tracker = open_tracker(experiment=chosen.experiment, home=opened.home, enabled=False)
     with observer_for(sys.stderr) as observer:
-        outcome = engine(suite, choice, store=store, runtime=runtime, tracker=tracker, observer=observer)
-    folder = store.folder(outcome.kept["bench_page"])
-    out = stdout_console()
-    out.print((folder / "bench.md").read_text(encoding="utf-8"), markup=False)
-    if args.out:
-        folder = _copied(folder, Path(args.out))
-    out.print(f"page        {folder / 'bench.html'}")
-    out.print(f"per query   noisyir show {outcome.kept['bench_page'].key[:12]}")
+        outcome = call(chosen, choice, store=opened, runtime=runtime, tracker=tracker, observer=observer)
+    _print(outcome, opened, out)
     return 0
+
+
+def _print(outcome: Outcome, store: Store, out: str | None) -> None:
+    """The table, and where its page is, which is copied to the folder `out` first."""
+    from noisyir.app.console import stdout_console
+
+    page = outcome.kept["bench_page"]
+    folder, console = store.folder(page), stdout_console()
+    console.print((folder / "bench.md").read_text(encoding="utf-8"), markup=False)
+    if out:
+        folder = _copied(folder, Path(out))
+    console.print(f"page        {folder / 'bench.html'}")
+    console.print(f"per query   noisyir show {page.key[:12]}")
 
 
 def _here(
     suite: Suite, choice: Choice, *, store: Store, runtime: Runtime, tracker: Tracker, observer: Observer
 ) -> Outcome:
+    from noisyir.app.runs import run_plan
+    from noisyir.engine.parallel import execute_side_by_side
+    from noisyir.pipelines.readers import bench_of
+
     plan = bench_of(suite)
 
     def steps() -> dict[str, Result]:
         return execute_side_by_side(plan, choice, store, runtime, observer)
 
     return run_plan(plan, choice, steps, name=suite.name, settings=suite, store=store, tracker=tracker)
-
-
-def _suite(args: Namespace) -> Suite:
-    suite = experiments.load_suite(args.suite, [text for text in args.overrides if not experiments.is_runtime(text)])
-    return experiments.with_seeds(suite, args.seeds)
 
 
 def _copied(folder: Path, out: Path) -> Path:

@@ -1,21 +1,21 @@
 """`noisyir doctor`: what this machine can run, and what to install for the rest."""
 
+from __future__ import annotations
+
 import json
 import os
 import platform
 import shutil
-from argparse import Namespace
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from rich.table import Table
-
-from noisyir.app.console import stdout_console
-from noisyir.commands import open_store
+from noisyir.commands import Json, StoreUrl, open_store
 from noisyir.commands.ls import human_bytes
-from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError
+
+if TYPE_CHECKING:
+    from noisyir.engine.store import Store
 
 
 class Finding(NamedTuple):
@@ -27,11 +27,19 @@ class Finding(NamedTuple):
     says: str
 
 
-def run(args: Namespace) -> int:
-    """Examine the machine; exit code 1 when `noisyir run demo` would not work."""
-    store = open_store(args)
-    findings = [*_machine(), *_packages(), _java(), _gpu(), _store(store)]
-    if args.json:
+def run(as_json: Json = False, store: StoreUrl = None) -> int:
+    """Say what this machine can run, and what is missing.
+
+    Exit code 1 when `noisyir run demo` would not work.
+
+    example: noisyir doctor
+    """
+    from rich.table import Table
+
+    from noisyir.app.console import stdout_console
+
+    findings = [*_machine(), *_packages(), _java(), _gpu(), _store(open_store(store))]
+    if as_json:
         print(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=2))
     else:
         table = Table(box=None, show_header=False, pad_edge=False)

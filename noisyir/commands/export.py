@@ -1,23 +1,39 @@
 """`noisyir export`: copy out of the store what other tools load: a model, or the pairs that a reader believes in."""
 
-import shutil
-from argparse import Namespace
-from pathlib import Path
+from __future__ import annotations
 
-from noisyir.app.lookup import find_confidences, find_model
-from noisyir.commands import open_store
-from noisyir.engine.store import Store
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from noisyir.commands import Model, StoreUrl, open_store, option
 from noisyir.errors import StoreError
 
+if TYPE_CHECKING:
+    from noisyir.engine.store import Store
 
-def run(args: Namespace) -> int:
-    """Write to a path that does not exist yet, and say how to go on."""
-    store, target = open_store(args), Path(args.to)
+_LAYOUT = "a retriever's folder, or, of a reader, each question with the passage of most confidence (jsonl)"
+
+
+def run(
+    model: Model,
+    to: Annotated[str, option("PATH", "a folder or file that does not exist yet")],
+    layout: Annotated[
+        Literal["sentence-transformers", "pairs"],
+        option("sentence-transformers|pairs", _LAYOUT, "--format"),
+    ] = "sentence-transformers",
+    store: StoreUrl = None,
+) -> int:
+    """Copy a model, or the pairs that a reader believes in, out of the store.
+
+    example: noisyir export demo --to my-model
+    """
+    target = Path(to)
     if target.exists():
         raise StoreError(f"{target} exists already: name a new path")
-    export = {"sentence-transformers": _model, "pairs": _pairs}[args.format]
+    export = {"sentence-transformers": _model, "pairs": _pairs}[layout]
     try:
-        print(export(store, args.model, target))
+        print(export(open_store(store), model, target))
     except OSError as error:
         raise StoreError(f"cannot write {target}: {error}") from error
     return 0
@@ -25,12 +41,15 @@ def run(args: Namespace) -> int:
 
 def _model(store: Store, name: str, target: Path) -> str:
     """A model in the store already has sentence-transformers' layout."""
+    from noisyir.app.lookup import find_model
+
     shutil.copytree(store.folder(find_model(store, name)), target)
     return f'{target}\nfrom sentence_transformers import SentenceTransformer; model = SentenceTransformer("{target}")'
 
 
 def _pairs(store: Store, name: str, target: Path) -> str:
     """Each question with the passage that a reader's confidences favour, as a file of pairs."""
+    from noisyir.app.lookup import find_confidences
     from noisyir.engine.tables import read_parts, stream_parts
     from noisyir.reading.positives import most_believed
     from noisyir.verdicts.jsonl_files import write_pairs

@@ -1,32 +1,43 @@
 """`noisyir ls`: the builds in the store, or the runs that used them."""
 
+from __future__ import annotations
+
 import json
-from argparse import Namespace
+from typing import TYPE_CHECKING, Annotated
 
-from rich.table import Table
+from noisyir.commands import Json, StoreUrl, argument, flag, open_store
 
-from noisyir.app.console import stdout_console
-from noisyir.commands import open_store
-from noisyir.engine.builds import Meta
-from noisyir.engine.store import Store
+if TYPE_CHECKING:
+    from noisyir.engine.builds import Meta
+    from noisyir.engine.store import Store
 
 
-def run(args: Namespace) -> int:
-    """List builds, oldest first, or runs, newest first."""
-    store = open_store(args)
-    if args.runs:
-        _print_runs(store, as_json=args.json)
+def run(
+    stage: Annotated[str | None, argument("STAGE", "only what this stage wrote")] = None,
+    runs: Annotated[bool, flag("--runs", "list pipeline runs instead, newest first")] = False,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """List artifacts or runs.
+
+    example: noisyir ls warm_up
+    """
+    opened = open_store(store)
+    if runs:
+        _print_runs(opened, as_json=as_json)
         return 0
-    builds = [meta for meta in store.all_builds() if args.stage in (None, meta.stage)]
-    if args.json:
+    builds = [meta for meta in opened.all_builds() if stage in (None, meta.stage)]
+    if as_json:
         print(json.dumps({"builds": [_as_json(meta) for meta in builds]}, indent=2))
         return 0
-    table = Table("stage", "key", "built", "rows", "size", "took", box=None, pad_edge=False)
+    from noisyir.app.console import plain_table, stdout_console
+
+    table = plain_table("stage", "key", "built", "rows", "size", "took")
     for meta in builds:
         rows = ", ".join(f"{name} {c.rows:,}" for name, c in meta.artifacts.items() if c.rows is not None)
         size, seconds = human_bytes(meta.size), f"{meta.seconds:.1f} s"
         table.add_row(meta.stage, meta.key[:12], meta.created[:19].replace("T", " "), rows, size, seconds)
-    stdout_console().print(table if builds else f"nothing in {store.url} yet: noisyir run demo")
+    stdout_console().print(table if builds else f"nothing in {opened.url} yet: noisyir run demo")
     return 0
 
 
@@ -51,7 +62,9 @@ def _print_runs(store: Store, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"runs": runs}, indent=2))
         return
-    table = Table("began", "experiment", "status", "stages", "took", "facts", box=None, pad_edge=False)
+    from noisyir.app.console import plain_table, stdout_console
+
+    table = plain_table("began", "experiment", "status", "stages", "took", "facts")
     for run in runs:
         facts = ", ".join(f"{name} {value}" for name, value in run["facts"].items())
         steps = run["steps"].values()

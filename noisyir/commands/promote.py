@@ -1,34 +1,58 @@
 """`noisyir promote`: decide whether a registered model becomes champion, or step back to the champion before."""
 
+from __future__ import annotations
+
 import json
 import sys
-from argparse import Namespace
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ValidationError
+import typer
 
-from noisyir.commands import open_store
+from noisyir.commands import Json, StoreUrl, argument, flag, open_store, option
 from noisyir.errors import ConfigError
-from noisyir.eval.settings import PromoteParams
+
+if TYPE_CHECKING:
+    from noisyir.engine.store import Store
+    from noisyir.eval.settings import PromoteParams
 
 
-def run(args: Namespace) -> int:
-    """Print the decision, or the log; 1 where the challenger is refused, with the reasons on stderr."""
-    from noisyir.tracking.decision import Decision
-    from noisyir.tracking.promote import decisions, promote, roll_back
+def run(
+    model: Annotated[
+        str, argument("NAME", "noisyir-retriever (the default), noisyir-ranker or noisyir-reader")
+    ] = "noisyir-retriever",
+    version: Annotated[str | None, option("N", "this version (default: the challenger, the newest)")] = None,
+    measure: Annotated[str | None, option("M", "what is compared (default nDCG@10, of readers the first F1)")] = None,
+    split: Annotated[
+        Literal["test", "dev", "train"] | None, option("test|dev|train", "measured on it (default: test, else dev)")
+    ] = None,
+    min_gain: Annotated[float | None, option("X", "the gain must be above X (default 0.01)")] = None,
+    min_seeds: Annotated[int | None, option("N", "seeds that must be known (default 0)")] = None,
+    go_back: Annotated[bool, flag("--roll-back", "make the champion before this one champion again")] = False,
+    log: Annotated[bool, flag("--log", "show all decisions, newest first, and decide nothing")] = False,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Make a registered model the champion, if it is better by more than chance.
 
-    store = open_store(args)
-    if args.log:
-        lines = decisions(store, args.model)
-        if args.json:
-            print(json.dumps(lines, indent=2))
-        for line in () if args.json else lines:
-            print(f"{line['when']}  {line['who']}  {Decision.from_record(line).summary}")
+    Exit code 1 where it is refused, with the reasons on stderr.
+
+    example: noisyir promote noisyir-retriever --min-gain 0.005
+    """
+    from noisyir.tracking.promote import promote, roll_back
+
+    if go_back and log:
+        raise typer.BadParameter("--roll-back and --log exclude each other")
+    opened = open_store(store)
+    if log:
+        _print_log(opened, model, as_json=as_json)
         return 0
-    decision = roll_back(args.model, store=store) if args.roll_back else promote(
-        args.model, args.version, _params(args), store=store
-    )  # fmt: skip
-    if args.json:
+    if go_back:
+        decision = roll_back(model, store=opened)
+    else:
+        params = _params(measure=measure, split=split, min_gain=min_gain, min_seeds=min_seeds)
+        decision = promote(model, version, params, store=opened)
+    if as_json:
         print(json.dumps(asdict(decision), indent=2))
     elif decision.verdict != "refused":
         print(decision.summary)
@@ -38,9 +62,24 @@ def run(args: Namespace) -> int:
     return 0
 
 
-def _params(args: Namespace) -> PromoteParams:
+def _print_log(store: Store, model: str, *, as_json: bool) -> None:
+    from noisyir.tracking.decision import Decision
+    from noisyir.tracking.promote import decisions
+
+    lines = decisions(store, model)
+    if as_json:
+        print(json.dumps(lines, indent=2))
+        return
+    for line in lines:
+        print(f"{line['when']}  {line['who']}  {Decision.from_record(line).summary}")
+
+
+def _params(**given: Any) -> PromoteParams:
     """The settings given on the command line.  ConfigError for a value out of range."""
-    given = {name: getattr(args, name) for name in ("measure", "split", "min_gain", "min_seeds")}
+    from pydantic import ValidationError
+
+    from noisyir.eval.settings import PromoteParams
+
     try:
         return PromoteParams(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as error:

@@ -2,31 +2,44 @@
 
 import json
 import sys
-from argparse import Namespace
 from pathlib import Path
+from typing import Annotated
 
-from noisyir import experiments
-from noisyir.app.console import observer_for, stdout_console
-from noisyir.app.refresh import refresh_corpus
-from noisyir.commands import open_store
-from noisyir.tracking import Tracker
+from noisyir.commands import Json, Model, StoreUrl, argument, flag, open_store, option, split_settings
 
 
-def run(args: Namespace) -> int:
-    """Refresh the model's newest index, and say what was new."""
-    documents, given = args.documents, list(args.overrides)
+def run(
+    model: Model,
+    documents: Annotated[
+        str | None, argument("DOCUMENTS", "jsonl, csv, tsv or parquet; known ids get the new text")
+    ] = None,
+    overrides: Annotated[list[str] | None, argument("KEY=VALUE", "such as data.on_empty=exclude")] = None,
+    remove: Annotated[str | None, option("FILE", "take documents away: one id a line")] = None,
+    rebuild: Annotated[bool, flag("--rebuild", "build the index anew from all vectors, and train it")] = False,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Encode and index new documents for a trained model, and nothing else.
+
+    example: noisyir refresh demo new-documents.jsonl --remove gone.txt
+    """
+    from noisyir import experiments
+    from noisyir.app.console import observer_for, stdout_console
+    from noisyir.app.refresh import refresh_corpus
+    from noisyir.tracking import Tracker
+
     if documents and "=" in documents and not Path(documents).exists():  # a setting behind MODEL: only --remove
-        documents, given = None, [documents, *given]
+        overrides = [documents, *(overrides or [])]
+        documents = None
+    changed, machine = split_settings(overrides)
     settings = experiments.load_refresh(
-        {"model": args.model, "data": {"path": documents, "remove": args.remove}, "rebuild": args.rebuild},
-        [text for text in given if not experiments.is_runtime(text)],
+        {"model": model, "data": {"path": documents, "remove": remove}, "rebuild": rebuild}, changed
     )
-    runtime = experiments.load_runtime([text for text in given if experiments.is_runtime(text)])
-    store = open_store(args)
-    store.check_writable()
+    runtime, opened = experiments.load_runtime(machine), open_store(store)
+    opened.check_writable()
     with observer_for(sys.stderr) as observer:
-        done = refresh_corpus(settings, store=store, runtime=runtime, tracker=Tracker(), observer=observer)
-    if args.json:
+        done = refresh_corpus(settings, store=opened, runtime=runtime, tracker=Tracker(), observer=observer)
+    if as_json:
         outcome = done.outcome
         print(json.dumps({"run": outcome.executed, "cached": outcome.cached, **done.counts}, indent=2))
         return 0
@@ -34,5 +47,5 @@ def run(args: Namespace) -> int:
     out.print(f"\n{done.outcome.executed} run, {done.outcome.cached} cached")
     for name, line in done.lines().items():
         out.print(f"{name:<11} {line}", markup=False)
-    out.print(f"\nnext        noisyir search {args.model} 'your question'", markup=False)
+    out.print(f"\nnext        noisyir search {model} 'your question'", markup=False)
     return 0

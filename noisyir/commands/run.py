@@ -1,50 +1,95 @@
 """`noisyir run`: run an experiment and say where its result is."""
 
+from __future__ import annotations
+
 import json
+import math
 import sys
-from argparse import Namespace
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from noisyir import experiments
-from noisyir.app.console import observer_for, print_absences, print_costs, print_outcome
-from noisyir.app.forecast.lines import lines_of, totals
-from noisyir.app.forecast.rates import Machine
-from noisyir.app.forecast.table import forecast_json
-from noisyir.app.runs import Outcome, run_experiment
-from noisyir.commands import open_store, prefect_engine
-from noisyir.engine.plan import Choice, forecast
-from noisyir.engine.provenance import without_inputs
-from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
-from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.readers import pipeline_of
-from noisyir.tracking import open_tracker
+import typer
+
+from noisyir.commands import (
+    Engine,
+    Json,
+    Refresh,
+    StoreUrl,
+    argument,
+    experiment_names,
+    flag,
+    open_store,
+    option,
+    prefect_engine,
+    split_settings,
+)
+
+if TYPE_CHECKING:
+    from noisyir.app.forecast.rates import Machine
+    from noisyir.app.runs import Outcome
+    from noisyir.engine.plan import Choice
+    from noisyir.engine.store import Store
+    from noisyir.pipelines.experiment import Experiment
 
 
-def run(args: Namespace) -> int:
-    """Run an experiment, or with --dry-run say what would run."""
-    exp = experiments.load(args.experiment, [text for text in args.overrides if not experiments.is_runtime(text)])
-    runtime = experiments.load_runtime([text for text in args.overrides if experiments.is_runtime(text)])
-    choice = Choice(to=args.to, only=args.only, refresh=tuple(args.refresh))
-    store = open_store(args)
-    if args.dry_run:
-        _dry_run(exp, choice, store, Machine(gpu_tflops=args.gpu_tflops), as_json=args.json)
+_TFLOPS = "--dry-run: assume that a GPU does N * 10^12 operations a second (100 is a third of an A100's 312)"
+_OVERRIDES = "settings to change, such as train.epochs=3 or runtime.threads=2"
+_EXPERIMENT = "a name that ships with noisyir, or a .yaml file"
+
+
+def run(
+    experiment: Annotated[str, argument("EXPERIMENT", _EXPERIMENT, experiment_names)],
+    overrides: Annotated[list[str] | None, argument("KEY=VALUE", _OVERRIDES)] = None,
+    to: Annotated[str | None, option("STAGE", "stop after this stage")] = None,
+    only: Annotated[str | None, option("STAGE", "run this stage alone, from artifacts that are there")] = None,
+    refresh: Refresh = None,
+    dry_run: Annotated[bool, flag("--dry-run", "show what is cached, what would run, and what it costs")] = False,
+    gpu_tflops: Annotated[float, option("N", _TFLOPS)] = 100.0,
+    engine: Engine = "local",
+    no_track: Annotated[bool, flag("--no-track", "do not track and register with MLflow")] = False,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Run an experiment.
+
+    example: noisyir run demo train.epochs=3 --to search
+    """
+    from noisyir import experiments
+    from noisyir.app.console import observer_for, print_outcome
+    from noisyir.app.forecast.rates import Machine
+    from noisyir.app.runs import run_experiment
+    from noisyir.engine.plan import Choice
+    from noisyir.tracking import open_tracker
+
+    if not 0 < gpu_tflops < math.inf:
+        raise typer.BadParameter(f"--gpu-tflops {gpu_tflops:g} is not a number above 0")
+    settings, machine = split_settings(overrides)
+    exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
+    choice, opened = Choice(to=to, only=only, refresh=tuple(refresh or ())), open_store(store)
+    if dry_run:
+        _dry_run(exp, choice, opened, Machine(gpu_tflops=gpu_tflops), as_json=as_json)
         return 0
-    store.check_writable()
-    tracker = open_tracker(experiment=exp, home=store.home, enabled=not args.no_track)
-    engine = run_experiment if args.engine == "local" else prefect_engine(f"train_{exp.task}").run_experiment
+    opened.check_writable()
+    tracker = open_tracker(experiment=exp, home=opened.home, enabled=not no_track)
+    call = run_experiment if engine == "local" else prefect_engine(f"train_{exp.task}").run_experiment
     with observer_for(sys.stderr) as observer:
-        outcome = engine(exp, choice, store=store, runtime=runtime, tracker=tracker, observer=observer)
-    if args.json:
-        print(json.dumps(describe(outcome, store), indent=2))
+        outcome = call(exp, choice, store=opened, runtime=runtime, tracker=tracker, observer=observer)
+    if as_json:
+        print(json.dumps(describe(outcome, opened), indent=2))
     else:
-        print_outcome(outcome, store, exp.published)
+        print_outcome(outcome, opened, exp.published)
     return 0
 
 
 def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *, as_json: bool) -> None:
     """Say what would run and what it would cost, also where data or weights are not there yet."""
+    from noisyir.app.console import print_absences, print_costs
+    from noisyir.app.forecast.lines import lines_of, totals
+    from noisyir.app.forecast.table import forecast_json
+    from noisyir.engine.plan import forecast
+    from noisyir.engine.provenance import without_inputs
+    from noisyir.pipelines.readers import pipeline_of
+
     with without_inputs() as absences:
         states = forecast(pipeline_of(exp), choice, store)
     lines, sizes = lines_of(states, store, exp.expected, machine)
@@ -58,6 +103,8 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *,
 
 def describe(outcome: Outcome, store: Store) -> dict[str, Any]:
     """The run as one JSON object."""
+    from noisyir.engine.tables import read_parts
+
     comparison = outcome.kept.get("comparison")
     return {
         "experiment": outcome.experiment,

@@ -1,36 +1,44 @@
 """`noisyir search`: ask a trained model, over the corpus that it was indexed with."""
 
+from __future__ import annotations
+
 import json
-from argparse import Namespace
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from rich.markup import escape
-
-from noisyir.app.console import stdout_console
-from noisyir.app.lookup import find_model, search_inputs
-from noisyir.commands import open_store
-from noisyir.engine.builds import Ref
-from noisyir.engine.runtime import Runtime
-from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts, stream_parts
+from noisyir.commands import Json, Model, StoreUrl, argument, open_store, option
 from noisyir.errors import ConfigError
-from noisyir.retrieval.settings import SearchParams
+
+if TYPE_CHECKING:
+    from noisyir.engine.builds import Ref
+    from noisyir.engine.store import Store
 
 SNIPPET = 300  # characters of a document that a terminal shows
 
 
-def run(args: Namespace) -> int:
-    """Print the best documents for one query."""
-    if args.k < 1 or not args.query.strip():
+def run(
+    model: Model,
+    query: Annotated[str, argument("QUERY", "what to look for")],
+    k: Annotated[int, option("N", "documents shown", "-k")] = 5,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Search with a trained model.
+
+    example: noisyir search demo "parse an ISO date"
+    """
+    from rich.markup import escape
+
+    from noisyir.app.console import stdout_console
+    from noisyir.app.lookup import find_model, search_inputs
+
+    if k < 1 or not query.strip():
         raise ConfigError("search needs a query with words in it, and -k of at least 1")
-    store = open_store(args)
-    model = find_model(store, args.model)
-    index, corpus = search_inputs(store, model)
-    hits = answer(store, model, index, corpus, query=args.query, k=args.k)
-    if args.json:
-        print(json.dumps({"query": args.query, "model": model.key, "hits": hits}, indent=2))
+    opened = open_store(store)
+    found = find_model(opened, model)
+    index, corpus = search_inputs(opened, found)
+    hits = answer(opened, found, index, corpus, query=query, k=k)
+    if as_json:
+        print(json.dumps({"query": query, "model": found.key, "hits": hits}, indent=2))
         return 0
     out = stdout_console()
     for hit in hits:
@@ -42,9 +50,15 @@ def run(args: Namespace) -> int:
 
 def answer(store: Store, model: Ref, index: Ref, corpus: Ref, *, query: str, k: int) -> list[dict[str, Any]]:
     """The k best documents: rank, score, doc_id, title, text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from noisyir.engine.runtime import Runtime
+    from noisyir.engine.tables import read_parts, stream_parts
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.retrieval.encode import embed_all
     from noisyir.retrieval.search import ids_by_row, open_vectors, search
+    from noisyir.retrieval.settings import SearchParams
 
     encoder = load_bi_encoder(store.folder(model), "cpu")
     vectors = embed_all(encoder, encoder.tokenize([query], "query"), "query", batch_tokens=1)

@@ -1,33 +1,49 @@
 """`noisyir show`: one build's settings, inputs, artifacts and first rows."""
 
+from __future__ import annotations
+
 import json
-from argparse import Namespace
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
-from noisyir.app.console import stdout_console
-from noisyir.app.lookup import find_build
-from noisyir.commands import open_store
+from noisyir.commands import Json, StoreUrl, argument, open_store, option
 from noisyir.commands.ls import human_bytes
-from noisyir.engine.builds import Meta
-from noisyir.engine.store import Store
-from noisyir.engine.tables import stream_parts
-from noisyir.report.cells import shorten
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from noisyir.engine.builds import Meta
+    from noisyir.engine.store import Store
 
 CELL = 60  # characters of a value that a terminal's table shows
 
 
-def run(args: Namespace) -> int:
-    """Show one build."""
-    store = open_store(args)
-    meta = find_build(store, args.build)
-    if args.json:
+def run(
+    build: Annotated[str, argument("BUILD", "a stage's name (its newest build), or the start of a key")],
+    rows: Annotated[int, option("N", "rows shown of each table")] = 3,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Show one build: settings, inputs, tables, first rows.
+
+    example: noisyir show ingest
+    """
+    from noisyir.app.lookup import find_build
+
+    opened = open_store(store)
+    meta = find_build(opened, build)
+    if as_json:
         described = json.loads(meta.to_json())
-        described["head"] = {name: _head(store, meta, name, args.rows) for name in meta.artifacts}
+        described["head"] = {name: _head(opened, meta, name, rows) for name in meta.artifacts}
         print(json.dumps(described, indent=2, default=str))
         return 0
+    _print(opened, meta, rows)
+    return 0
+
+
+def _print(store: Store, meta: Meta, rows: int) -> None:
+    from noisyir.app.console import stdout_console
+
     out = stdout_console()
     out.print(f"{meta.stage} v{meta.version}  {meta.key}\nbuilt {meta.created[:19]} in {meta.seconds} s")
     out.print(f"code {meta.git_commit or 'of an installed package'}  seed {meta.seed}")
@@ -37,12 +53,11 @@ def run(args: Namespace) -> int:
     _section(out, "notes", {name: str(value) for name, value in meta.notes.items()})
     for name, contents in meta.artifacts.items():
         size = human_bytes(sum(size for size, _ in contents.files.values()))
-        rows = "" if contents.rows is None else f"{contents.rows:,} rows, "
-        out.print(f"\n[bold]{name}[/]  {rows}{size}, digest {contents.digest[:12]}")
+        count = "" if contents.rows is None else f"{contents.rows:,} rows, "
+        out.print(f"\n[bold]{name}[/]  {count}{size}, digest {contents.digest[:12]}")
         out.print(f"  {store.root}/{meta.ref(name).path}")
-        if head := _head(store, meta, name, args.rows):
+        if head := _head(store, meta, name, rows):
             out.print(_as_table(head))
-    return 0
 
 
 def _section(out: Console, heading: str, values: dict[str, str]) -> None:
@@ -53,6 +68,8 @@ def _section(out: Console, heading: str, values: dict[str, str]) -> None:
 
 
 def _head(store: Store, meta: Meta, artifact: str, rows: int) -> list[dict[str, object]]:
+    from noisyir.engine.tables import stream_parts
+
     contents = meta.artifacts[artifact]
     if contents.rows is None or rows < 1:
         return []
@@ -62,6 +79,11 @@ def _head(store: Store, meta: Meta, artifact: str, rows: int) -> list[dict[str, 
 
 
 def _as_table(head: list[dict[str, object]]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from noisyir.report.cells import shorten
+
     table = Table(*head[0], box=None)
     for row in head:
         texts = [" ".join(str(value).split()) for value in row.values()]

@@ -1,44 +1,61 @@
 """`noisyir status`: what ran lately, what failed and where to look, and which models stand in the registry."""
 
+from __future__ import annotations
+
 import json
 import os
 import socket
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.markup import escape
-from rich.table import Table
-
-from noisyir.app.console import stdout_console
-from noisyir.app.status import RunState, StageRate, hours_ago, run_states, stage_rates
-from noisyir.commands import open_store
-from noisyir.engine.runtime import default_home
+from noisyir.commands import Json, StoreUrl, open_store, option
 from noisyir.errors import ConfigError, NoisyirError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from noisyir.app.status import RunState, StageRate
 
 _COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow"}
 
 
-def run(args: Namespace) -> int:
-    """Print runs, failures, models and stages; always exit code 0, for a failed run is an answer."""
-    if args.hours <= 0:
-        raise ConfigError(f"--hours is a time to look back, above 0, not {args.hours:g}")
-    store, since = open_store(args), hours_ago(args.hours)
-    runs, rates = run_states(store, socket.gethostname(), since), stage_rates(store, since)
+def run(
+    hours: Annotated[float, option("N", "how far to look back")] = 24.0,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Say what ran lately, what failed, and which model is champion.
+
+    Exit code 0 whatever it finds, for a failed run is an answer.
+
+    example: noisyir status --hours 12
+    """
+    from rich.markup import escape
+
+    from noisyir.app.console import stdout_console
+    from noisyir.app.status import hours_ago, run_states, stage_rates
+
+    if hours <= 0:
+        raise ConfigError(f"--hours is a time to look back, above 0, not {hours:g}")
+    opened, since = open_store(store), hours_ago(hours)
+    runs, rates = run_states(opened, socket.gethostname(), since), stage_rates(opened, since)
     models, unknown = _models()
-    if args.json:
+    if as_json:
         print(json.dumps(_as_json(runs, rates, models), indent=2, default=str))
         return 0
     out = stdout_console()
-    older = f"no run began in the last {args.hours:g} hours in {store.url}: noisyir ls --runs shows older ones"
+    older = f"no run began in the last {hours:g} hours in {opened.url}: noisyir ls --runs shows older ones"
     out.print(_runs_table(runs) if runs else older)
     for state in runs:
         if state.state in ("failed", "killed"):
             out.print(f"\n[red]{state.experiment}[/], {state.began:%H:%M}: {escape(_what_failed(state))}")
-            out.print(f"  look at   {state.page or f'{store.url}/.runs/{state.id}.json'}")
+            out.print(f"  look at   {state.page or f'{opened.url}/.runs/{state.id}.json'}")
             out.print("  go on     the same command again: what is built stays, training goes on from its checkpoint")
-    for table in (_models_table(models) if models else unknown, _rates_table(rates) if rates else None):
+    for table in (
+        _models_table(models) if models else unknown and escape(unknown),
+        _rates_table(rates) if rates else None,
+    ):
         if table is not None:
             out.print()
             out.print(table)
@@ -47,9 +64,13 @@ def run(args: Namespace) -> int:
 
 def _models() -> tuple[list[dict[str, Any]], str | None]:
     """What the registry's aliases name, or why that is not known; no database is made where there is none."""
+    from noisyir.engine.runtime import default_home
+
     home = default_home()
     if not os.environ.get("MLFLOW_TRACKING_URI") and not (home / "mlflow.db").exists():
         return [], None
+    from rich.markup import escape
+
     from noisyir.tracking.registry import standing
 
     try:
@@ -65,9 +86,9 @@ def _what_failed(state: RunState) -> str:
 
 
 def _runs_table(runs: Sequence[RunState]) -> Table:
-    table = Table(
-        "began (UTC)", "experiment", "state", "built", "cached", "took", "registered", box=None, pad_edge=False
-    )
+    from noisyir.app.console import plain_table
+
+    table = plain_table("began (UTC)", "experiment", "state", "built", "cached", "took", "registered")
     for state in runs:
         coloured = f"[{_COLOURS[state.state]}]{state.state}[/]"
         counts = (str(state.built), str(state.cached), f"{state.seconds:.0f} s") if state.state == "done" else ("",) * 3
@@ -77,7 +98,9 @@ def _runs_table(runs: Sequence[RunState]) -> Table:
 
 
 def _models_table(models: Sequence[dict[str, Any]]) -> Table:
-    table = Table("model", "alias", "version", "experiment", "measures", box=None, pad_edge=False)
+    from noisyir.app.console import plain_table
+
+    table = plain_table("model", "alias", "version", "experiment", "measures")
     for model in models:
         found = model["measures"]
         means = [name for name in found if not name.endswith((".low", ".high"))]
@@ -87,7 +110,9 @@ def _models_table(models: Sequence[dict[str, Any]]) -> Table:
 
 
 def _rates_table(rates: Sequence[StageRate]) -> Table:
-    table = Table("stage", "built", "cached", "hit rate", "seconds", "longest", box=None, pad_edge=False)
+    from noisyir.app.console import plain_table
+
+    table = plain_table("stage", "built", "cached", "hit rate", "seconds", "longest")
     for rate in rates:
         seconds = (f"{sum(rate.seconds):.1f}", f"{max(rate.seconds):.1f}") if rate.seconds else ("", "")
         table.add_row(rate.stage, str(rate.built), str(rate.cached), f"{rate.hit_rate:.0%}", *seconds)

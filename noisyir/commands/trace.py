@@ -1,28 +1,45 @@
 """`noisyir trace`: what an artifact was made from, down to the digests of the raw input."""
 
+from __future__ import annotations
+
 import json
-from argparse import Namespace
+from typing import TYPE_CHECKING, Annotated
 
-from rich.tree import Tree
+from noisyir.commands import Json, StoreUrl, argument, experiment_names, open_store
 
-from noisyir.app.console import stdout_console
-from noisyir.app.lookup import find_build
-from noisyir.commands import open_store
-from noisyir.engine.builds import Meta
-from noisyir.engine.provenance import lineage
-from noisyir.engine.store import Store
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+    from noisyir.engine.builds import Meta
+    from noisyir.engine.store import Store
 
 
-def run(args: Namespace) -> int:
-    """Print the tree of builds behind a model or any other build."""
-    store = open_store(args)
-    meta = find_build(store, args.build)
-    if args.json:
+def run(
+    build: Annotated[
+        str,
+        argument("MODEL|BUILD", "an experiment's name, a stage, or the start of a key", complete=experiment_names),
+    ],
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Show what an artifact was made from, down to the raw input.
+
+    example: noisyir trace demo
+    """
+    from rich.tree import Tree
+
+    from noisyir.app.console import stdout_console
+    from noisyir.app.lookup import find_build
+    from noisyir.engine.provenance import lineage
+
+    opened = open_store(store)
+    meta = find_build(opened, build)
+    if as_json:
         refs = [meta.ref(name) for name in meta.artifacts]
-        print(json.dumps({"builds": [json.loads(m.to_json()) for m in lineage(store, refs)]}, indent=2))
+        print(json.dumps({"builds": [json.loads(m.to_json()) for m in lineage(opened, refs)]}, indent=2))
         return 0
     tree = Tree(_label(meta))
-    _grow(tree, store, meta, seen=set())
+    _grow(tree, opened, meta, seen=set())
     stdout_console().print(tree)
     return 0
 

@@ -1,17 +1,26 @@
 """`noisyir verify`: compare every stored file with the digest written when it was published."""
 
-from argparse import Namespace
+from typing import Annotated
 
-from noisyir.app.lookup import find_build
-from noisyir.commands import open_store
+from noisyir.commands import StoreUrl, argument, open_store
 from noisyir.errors import StoreError
 
 
-def run(args: Namespace) -> int:
-    """Check one build, or all; StoreError lists what is damaged and how to rebuild it."""
-    store = open_store(args)
-    builds = [find_build(store, args.build)] if args.build else store.all_builds()
-    faults = [(meta, fault) for meta in builds for fault in store.verify(meta)]
+def run(
+    build: Annotated[str | None, argument("BUILD", "only this build")] = None,
+    store: StoreUrl = None,
+) -> int:
+    """Check the digest of every stored file.
+
+    Lists what is damaged, and how to rebuild it.
+
+    example: noisyir verify
+    """
+    from noisyir.app.lookup import find_build
+
+    opened = open_store(store)
+    builds = [find_build(opened, build)] if build else opened.all_builds()
+    faults = [(meta, fault) for meta in builds for fault in opened.verify(meta)]
     if faults:
         lines = [f"{meta.stage}/{meta.key[:12]}: {fault}" for meta, fault in faults]
         stages = " ".join(f"--refresh {stage}" for stage in dict.fromkeys(meta.stage for meta, _ in faults))

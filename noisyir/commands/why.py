@@ -1,23 +1,40 @@
 """`noisyir why`: what each stage of a run decided about a query, or about a pair."""
 
+from __future__ import annotations
+
 import json
-from argparse import Namespace
 from itertools import groupby
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-from rich.text import Text
+from noisyir.commands import Json, StoreUrl, argument, experiment_names, open_store, option
 
-from noisyir.app.console import stdout_console
-from noisyir.commands import open_store
-from noisyir.verdicts.account import Account, Decided, account_of, cut
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from noisyir.verdicts.account import Account, Decided
 
 ROWS = 5  # of a table whose meaning is not known
 
 
-def run(args: Namespace) -> int:
-    """Print the decisions in the order in which they were made."""
-    account = account_of(open_store(args), args.query_id, args.doc_id, args.run)
-    if args.json:
+def run(
+    query_id: Annotated[str, argument("QUERY_ID", "of the query")],
+    doc_id: Annotated[str | None, argument("DOC_ID", "of the document in the pair")] = None,
+    experiment: Annotated[
+        str | None,
+        option("EXPERIMENT", "whose newest run (default: the newest of all)", "--run", complete=experiment_names),
+    ] = None,
+    as_json: Json = False,
+    store: StoreUrl = None,
+) -> int:
+    """Say what each stage decided about a query or a pair.
+
+    example: noisyir why QUERY_ID DOC_ID
+    """
+    from noisyir.app.console import stdout_console
+    from noisyir.verdicts.account import account_of
+
+    account = account_of(open_store(store), query_id, doc_id, experiment)
+    if as_json:
         print(json.dumps(account.as_json(), indent=2, ensure_ascii=False, default=str))
         return 0
     _print(account, stdout_console())
@@ -25,6 +42,8 @@ def run(args: Namespace) -> int:
 
 
 def _print(account: Account, out: Console) -> None:
+    from rich.text import Text
+
     out.print(Text(f"run of {account.experiment}, {account.began:%Y-%m-%d %H:%M}\n", style="dim"))
     _text(out, f"query {account.query_id}", account.query or "(left out)")
     for doc_id, text in account.texts.items():
@@ -37,11 +56,15 @@ def _print(account: Account, out: Console) -> None:
 
 
 def _text(out: Console, heading: str, text: str) -> None:
+    from rich.text import Text
+
     out.print(Text.assemble((heading, "bold"), f"  {' '.join(text.split())}"))
 
 
 def _lines(one: Decided) -> list[str]:
     """The sentences, or, of a table whose meaning is not known, its first rows as they stand."""
+    from noisyir.verdicts.account import cut
+
     if one.says:
         return [cut(text) for text in one.says]
     rows = [cut(", ".join(f"{name} {value}" for name, value in row.items())) for row in one.rows[:ROWS]]

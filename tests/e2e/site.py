@@ -7,10 +7,12 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 ROOT = Path(__file__).parents[2]
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
@@ -124,15 +126,10 @@ def wait_until(found: Any, what: str, seconds: float = 90) -> Any:
 
 def process_of(flow_run: str) -> int | None:
     """The process that executes a flow run on this machine."""
-    wanted = flow_run.replace("-", "").encode()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (folder / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        values = [pair.partition(b"=")[2] for pair in environment if pair.startswith(b"PREFECT__FLOW_RUN_ID=")]
-        if any(value.replace(b"-", b"") == wanted for value in values):
-            return int(folder.name)
+    for process in psutil.process_iter():
+        with suppress(psutil.AccessDenied, psutil.NoSuchProcess):
+            if process.environ().get("PREFECT__FLOW_RUN_ID", "").replace("-", "") == flow_run.replace("-", ""):
+                return process.pid
     return None
 
 

@@ -184,8 +184,3 @@ def test_what_was_built_can_be_shown_traced_searched_and_exported(finished, tmp_
     assert exported.returncode == 0 and (tmp_path / "model" / "modules.json").exists()
     again = noisyir(home, "export", "demo", "--to", str(tmp_path / "model"))
     assert again.returncode == 1 and "exists" in again.stderr
-
-
-def test_help_is_quick_and_shows_an_example(tmp_path: Path):
-    for verb in ("run", "ls", "show", "verify", "gc", "search", "refresh", "export", "trace", "doctor"):
-        assert "example: noisyir" in noisyir(tmp_path, verb, "--help").stdout

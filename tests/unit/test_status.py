@@ -102,16 +102,14 @@ def test_a_killed_run_is_told_from_one_that_works(store: Store):
 
 
 def test_the_command(store: Store, capsys, monkeypatch):
-    from argparse import Namespace
-
     monkeypatch.setenv("NOISYIR_HOME", str(store.home))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     run(store)
     with pytest.raises(DataError):
         run(store, fails=True)
-    status_command(Namespace(store=store.url, hours=1.0, json=False))
+    status_command(hours=1.0, store=store.url)
     told = capsys.readouterr().out
     assert "in pages: no pages today" in told and "/.runs/" in told and "hit rate" in told
-    status_command(Namespace(store=store.url, hours=1.0, json=True))
+    status_command(hours=1.0, as_json=True, store=store.url)
     told = json.loads(capsys.readouterr().out)
     assert [one["state"] for one in told["runs"]] == ["failed", "done"] and told["models"] == []

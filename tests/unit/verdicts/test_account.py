@@ -1,7 +1,6 @@
 """Why a pair is where it is: every stage of a real run is asked, and says what its tables hold."""
 
 import json
-from argparse import Namespace
 from pathlib import Path
 
 import pyarrow as pa
@@ -260,7 +259,7 @@ def test_a_table_of_unknown_meaning_is_shown_as_it_is(finished, replaced, capsys
     store, _ = finished
     (one,) = [one for one in account_of(store, replaced["query_id"]).decided if one.artifact == "opinions"]
     assert one.says == [] and one.rows[0]["mood"] == "glad"
-    why.run(arguments(store, replaced["query_id"]))
+    why.run(replaced["query_id"], store=store.url)
     assert "mood glad" in capsys.readouterr().out
 
 
@@ -269,19 +268,14 @@ def test_what_was_left_out_is_told(finished):
     assert said(account_of(store, "train0", "blank"))["excluded"] == "the document blank was left out: no text"
 
 
-def arguments(store: Store, query_id: str, doc_id: str | None = None, **more) -> Namespace:
-    given = {"query_id": query_id, "doc_id": doc_id, "run": None, "json": False, "store": store.url} | more
-    return Namespace(**given)
-
-
 def test_the_command_prints_text_or_one_object(finished, replaced, capsys):
     store, _ = finished
     query, wrong = replaced["query_id"], replaced["doc_id"]
-    assert why.run(arguments(store, query, wrong)) == 0
+    assert why.run(query, wrong, store=store.url) == 0
     printed = capsys.readouterr().out
     assert "run of tiny" in printed and f"query {query}  " in printed and "\ncorrupt  " in printed
     assert printed.index("\ncorrupt ") < printed.index("\ndetect ") < printed.index("\naudit ")
-    assert why.run(arguments(store, query, wrong, json=True, run="tiny")) == 0
+    assert why.run(query, wrong, "tiny", as_json=True, store=store.url) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["query"]["query_id"] == query and found["doc_id"] == wrong
     flags = next(one for one in found["decided"] if one["artifact"] == "noise_flags")

@@ -1,0 +1,130 @@
+"""The command's surface: help, completion, usage errors, exit codes, and what is loaded before a verb begins."""
+
+import subprocess
+import sys
+from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
+
+from noisyir import cli, commands, experiments
+from noisyir.commands import verify
+from noisyir.errors import StoreError
+
+VERBS = [module.name for module in iter_modules(commands.__path__)]
+SLOW = {"rich", "torch", "transformers", "numpy", "pyarrow", "pydantic", "mlflow", "prefect"}
+
+
+@pytest.mark.parametrize("code", ["import noisyir", "from noisyir.cli import main; main(['--help'])"])
+def test_nothing_that_takes_long_is_loaded_to_list_the_verbs(code: str):
+    code += f"; import sys; print(sorted({SLOW!r} & set(sys.modules)), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+def test_the_list_of_verbs_is_the_list_of_files(capsys):
+    assert cli.main(["--help"]) == 0
+    told = capsys.readouterr().out
+    listed = told.partition("Commands:\n")[2].partition("\n\n")[0]
+    assert [line.split()[0] for line in listed.splitlines() if line[2] != " "] == VERBS
+    assert "..." not in listed and "--install-completion" in told
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_each_verb_ends_with_an_example(verb: str, capsys):
+    assert cli.main([verb, "--help"]) == cli.main([verb, "-h"]) == 0
+    told = capsys.readouterr().out
+    assert told.splitlines()[-1].startswith(f"  example: noisyir {verb}")
+    assert "--store URL" in told and "--debug" in told and "<str>" not in told
+
+
+def test_brackets_are_printed_as_they_are(capsys):
+    assert cli.main(["bench", "--help"]) == 0
+    assert "methods=[dpr,npc]" in capsys.readouterr().out
+
+
+def completed(*words: str) -> list[str]:
+    """What a shell offers for the last word, by typer's protocol for bash."""
+    asked = {"_NOISYIR_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(["noisyir", *words])}
+    done = subprocess.run(
+        [sys.executable, "-m", "noisyir.cli"],
+        env={**asked, "COMP_CWORD": str(len(words)), "PATH": ""},
+        cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.split()
+
+
+def test_shells_complete_verbs_experiments_suites_and_options():
+    assert completed("s") == ["search", "show", "status"]
+    assert completed("run", "") == completed("search", "") == experiments.names()
+    assert completed("run", "demo", "--engine", "p") == ["prefect"]
+    assert "squad_hidden" in completed("bench", "noise", "--suite", "squad")
+    assert completed("run", "--dr") == ["--dry-run"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "Missing command"),
+        (["serach", "x"], "Did you mean 'search'?"),
+        (["run", "demo", "--dry-rum"], "(Possible options: --dry-run)"),
+        (["run"], "Missing argument 'EXPERIMENT'"),
+        (["search", "demo", "words", "-k", "many"], "'-k'"),
+        (["export", "demo", "--to", "x", "--format", "tar"], "'tar' is not one of 'sentence-transformers', 'pairs'"),
+        (["run", "demo", "--gpu-tflops", "0"], "0 is not a number above 0"),
+        (["promote", "--log", "--roll-back"], "exclude each other"),
+        (["gc", "demo"], "unexpected extra argument(s) (demo)"),
+    ],
+)
+def test_wrong_usage_is_told_with_the_right_one_and_exit_code_2(arguments: list[str], said: str, capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    usage, error = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert usage.startswith("Usage: noisyir") and error.startswith("noisyir: ") and said in error
+
+
+def fail(error: type[BaseException]):
+    def run() -> int:
+        """Fail."""
+        raise error("as asked")
+
+    return run
+
+
+def test_faults_of_the_user_are_one_line_and_with_debug_a_traceback(monkeypatch, capsys):
+    monkeypatch.setattr(verify, "run", fail(StoreError))
+    assert cli.main(["verify"]) == 1
+    assert capsys.readouterr().err == "noisyir: as asked\n"
+    with pytest.raises(StoreError):
+        cli.main(["verify", "--debug"])
+
+
+def test_an_interrupted_command_says_how_to_go_on(monkeypatch, capsys):
+    monkeypatch.setattr(verify, "run", fail(KeyboardInterrupt))
+    assert cli.main(["verify"]) == 130
+    assert "the same command continues" in capsys.readouterr().err
+
+
+def test_a_reader_who_leaves_is_no_error():
+    program = "import sys; from noisyir.cli import main; sys.exit(main(['--help']))"
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdout.close()
+    assert process.wait() == 0 and process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_settings_may_stand_behind_options(monkeypatch, tmp_path, capsys):
+    arguments = [
+        "run",
+        "demo",
+        "--to",
+        "ingest",
+        "train.epochs=3",
+        "--store",
+        str(tmp_path),
+        "--dry-run",
+        "train.oops=1",
+    ]
+    assert cli.main(arguments) == 1
+    assert "unknown key train.oops" in capsys.readouterr().err
