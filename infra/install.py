@@ -17,7 +17,7 @@ from pathlib import Path
 
 UV, PIP = "0.13.9", "26.3"  # the first versions tried that read extras from a pylock.toml
 VENV = Path(".venv")
-# What uv calls the settings of pip's configuration, which it does not read itself, and what stands between several values.
+# Settings of pip's configuration, which uv does not read: uv's variable, and what stands between several values.
 UV_VARIABLES = {
     "index-url": ("UV_DEFAULT_INDEX", " "),
     "extra-index-url": ("UV_EXTRA_INDEX_URL", " "),
@@ -46,6 +46,7 @@ def install(extra: str, torch: str) -> None:
 
     Raises:
         CalledProcessError: one of them failed.
+
     """
     uv = find_uv()
     make_environment(uv)
@@ -96,7 +97,7 @@ def uv_from_index() -> str | None:
 
 
 def uv_settings() -> dict[str, str]:
-    """pip's configuration, variables before files, as uv's variables: indexes, folders of wheels, certificates."""
+    """Pip's configuration, variables before files, as uv's variables: indexes, folders of wheels, certificates."""
     pip = [sys.executable, "-m", "pip", "config", "list"]
     lines = subprocess.run(pip, capture_output=True, text=True, check=False).stdout.splitlines()
     settings = {"UV_INDEX_STRATEGY": "unsafe-best-match"}  # as pip does: the newest version that any index has

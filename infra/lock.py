@@ -2,9 +2,9 @@
 
 usage: python -m infra.lock [--torch REQUIREMENT] [--upgrade]
 
-uv resolves, for every supported Python and platform at once.  Versions that are locked stay unless pyproject.toml excludes
-them or --upgrade is given.  Two things are added to uv's own file: each package says which sets need it (markers of
-`extras`, which uv does not write), and packages of one accelerator are left out.
+uv resolves, for every supported Python and platform at once.  Versions that are locked stay unless pyproject.toml
+excludes them or --upgrade is given.  Two things differ from uv's own file: each package says which sets need it
+(markers of `extras`, which uv does not write), and packages of one accelerator are left out.
 """
 
 import argparse
@@ -43,20 +43,23 @@ def main() -> None:
         packages = [package for package in found if not ACCELERATED.fullmatch(package["name"])]
         versions = [arguments.torch, *map(pinned, packages)]
         left_out = [package["name"] for package in found if package not in packages and package["name"] != "torch"]
-        needed = {
-            name: {package["name"] for package in resolved(extras, versions, left_out, Path(folder) / f"pylock.{name}.toml")}
-            for name, extras in {"core": (), **{name: (name,) for name in SETS}}.items()
-        }
+        needed = {}
+        for name in ("core", *SETS):
+            alone = resolved({name} & {*SETS}, versions, left_out, Path(folder) / f"pylock.{name}.toml")
+            needed[name] = {package["name"] for package in alone}
     LOCK.write_text(document(packages, needed))
     print(f"{LOCK}: {len(packages)} packages")
 
 
-def resolved(extras: Iterable[str], constraints: Iterable[str], left_out: Iterable[str], written: Path) -> list[Package]:
+def resolved(
+    extras: Iterable[str], constraints: Iterable[str], left_out: Iterable[str], written: Path
+) -> list[Package]:
     """The packages of these extras, for all Pythons and platforms, as `written` has them in the end.
 
     Raises:
         SystemExit: there is no uv.
         CalledProcessError: uv found no versions that agree; it says why.
+
     """
     uv = find_uv()
     if uv is None:

@@ -24,7 +24,7 @@ from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import audit as pipeline
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from noisyir.verdicts.apply import Applied, apply
 from noisyir.verdicts.judgements import how_many
 from noisyir.verdicts.settings import AuditParams

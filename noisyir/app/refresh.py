@@ -22,7 +22,7 @@ from noisyir.stages.retrieval.encode import ENCODE
 from noisyir.stages.retrieval.encode_new import ENCODE_NEW
 from noisyir.stages.retrieval.extend_index import EXTEND_INDEX
 from noisyir.stages.retrieval.index import INDEX
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 
 P = TypeVar("P", bound=Params)
 

@@ -1,4 +1,4 @@
-"""What each verb of the command line does, one file each: `run(args)` returns the exit code."""
+"""What each verb of the command line does, one file each: `run(args)` returns the exit code; no work of its own."""
 
 import sys
 from argparse import Namespace

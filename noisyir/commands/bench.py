@@ -18,7 +18,8 @@ from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 from noisyir.pipelines.readers import bench_of
 from noisyir.pipelines.suite import Suite
-from noisyir.tracking import Tracker, open_tracker
+from noisyir.tracking import open_tracker
+from noisyir.tracking.tracker import Tracker
 
 
 def run(args: Namespace) -> int:

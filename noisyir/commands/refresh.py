@@ -9,7 +9,7 @@ from noisyir import experiments
 from noisyir.app.console import observer_for, stdout_console
 from noisyir.app.refresh import refresh_corpus
 from noisyir.commands import open_store
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 
 
 def run(args: Namespace) -> int:

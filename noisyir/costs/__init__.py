@@ -1,1 +1,1 @@
-"""What a plan would cost before it runs: rows, bytes and hours of each step, each hour measured or assumed."""
+"""What a plan would cost before it runs: rows, bytes and hours of each step, measured or assumed; it runs nothing."""

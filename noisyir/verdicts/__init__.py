@@ -1,1 +1,1 @@
-"""Which pairs are wrong, in words: the audit's page and files, judgements by hand, and the account of one pair."""
+"""Which pairs are wrong, in words: the audit's page and files, judgements by hand, one pair's account; no maths."""

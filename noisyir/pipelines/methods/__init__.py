@@ -1,4 +1,4 @@
-"""What can be done about wrong labels: one file a method, a function from a `Context` to a trained model's outputs.
+"""What can be done about wrong labels, one file a method: from a `Context` to a model's outputs; no maths.
 
 A new method is a new file here, and its name in `METHODS`.
 """
