@@ -15,8 +15,15 @@ help:  ## say what there is to make
 demo: $(if $(wildcard .venv/.installed),.venv/.installed,.venv/.demo)  ## train a retriever on real text and show the result
 	$(BIN)/noisyir run demo
 
+# Tests run on a process for each core, with a thread each.  Each begins with a part of the tests in their order, so that what a
+# folder's tests share is made once, and who has finished takes from the end of another's part.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=8 --dist=worksteal
+
 test: .venv/.installed  ## run every test that needs neither minutes nor a GPU
-	$(BIN)/python -m pytest
+	$(TESTS)
+
+test-fast: .venv/.installed  ## run the equations, the properties, the layers and the quick units
+	$(TESTS) tests/architecture tests/golden tests/properties $(addprefix tests/unit/,data eval mining noise)
 
 test-slow: .venv/.installed  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
