@@ -1,22 +1,29 @@
-# Each target sets up what it needs: a virtual environment in .venv, once, and again when a pin changes.
+# Each target sets up what it needs in .venv, once, and again when a pin changes: the demo what users install, the others
+# what developers do.
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Package versions are pinned together; GPU machines set CONSTRAINTS= to bring their own torch.
-CONSTRAINTS ?= --constraint constraints.txt
+# Pinned by its version alone, for it has a build for each accelerator: a GPU machine sets another requirement, options of
+# pip install included, or nothing to keep the torch that it brings.  The images' ARG TORCH is this one.
+TORCH ?= torch==2.13.0
 
-export PIP_DISABLE_PIP_VERSION_CHECK := 1
-
-.PHONY: help demo test test-slow e2e lint format ui up down bench clean
+.PHONY: help demo test test-fast test-slow e2e lint lock format ui up down bench clean
 
 help:  ## say what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
-demo: .venv/.installed  ## train a retriever on real text and show the result
+demo: $(if $(wildcard .venv/.installed),.venv/.installed,.venv/.demo)  ## train a retriever on real text and show the result
 	$(BIN)/noisyir run demo
 
+# Tests run on a process for each core, with a thread each.  Each begins with a part of the tests in their order, so that what a
+# folder's tests share is made once, and who has finished takes from the end of another's part.
+TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses=logical --maxprocesses=8 --dist=worksteal
+
 test: .venv/.installed  ## run every test that needs neither minutes nor a GPU
-	$(BIN)/python -m pytest
+	$(TESTS)
+
+test-fast: .venv/.installed  ## run the equations, the properties, the layers and the quick units
+	$(TESTS) tests/architecture tests/golden tests/properties $(addprefix tests/unit/,data eval mining noise)
 
 test-slow: .venv/.installed  ## run the tests that take minutes
 	$(BIN)/python -m pytest -m slow
@@ -28,6 +35,9 @@ lint: .venv/.installed  ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lock:  ## write pylock.toml from pyproject.toml; UPGRADE=1 takes the newest versions
+	$(PYTHON) -m infra.lock --torch '$(TORCH)' $(if $(UPGRADE),--upgrade)
 
 format: .venv/.installed  ## put the code into the project's format
 	$(BIN)/ruff check --fix .
@@ -50,8 +60,9 @@ bench: .venv/.installed  ## run the speed benchmarks
 clean:  ## remove the environment and the caches, but no artifacts
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-.venv/.installed: pyproject.toml constraints.txt
+.venv/.installed: EXTRA := dev
+.venv/.demo: EXTRA := all
+.venv/.installed .venv/.demo: pyproject.toml pylock.toml infra/install.py
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("noisyir needs Python 3.11 or newer: make PYTHON=python3.11")'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet $(CONSTRAINTS) --editable '.[dev]'
+	$(PYTHON) infra/install.py $(EXTRA) --torch '$(TORCH)'
 	@touch $@

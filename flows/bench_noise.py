@@ -17,7 +17,7 @@ from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
 from noisyir.pipelines.readers import bench_of
 from noisyir.pipelines.suite import Suite
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from tasks.dispatch import Pools
 from tasks.stage_task import through_cluster, through_tasks
 

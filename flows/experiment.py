@@ -19,7 +19,8 @@ from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store, open_store
 from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment
-from noisyir.tracking import Tracker, open_tracker
+from noisyir.tracking import open_tracker
+from noisyir.tracking.tracker import Tracker
 from tasks.dispatch import Dispatch, Pools
 from tasks.log_context import log_context
 from tasks.pages import flow_run_page

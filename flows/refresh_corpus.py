@@ -9,7 +9,7 @@ from noisyir.app.refresh import refresh_corpus as refresh
 from noisyir.app.runs import Outcome
 from noisyir.engine.observe import Silent
 from noisyir.engine.runtime import Runtime
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from tasks.dispatch import Pools
 
 

@@ -1,3 +1,3 @@
 """Train dense retrievers on data whose labels are wrong, and say which labels are wrong."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -29,7 +29,7 @@ from noisyir.engine.stage import Inputs, Step
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, NoisyirError, StoreError
 from noisyir.settings import Params
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from tasks.pages import flow_run_page
 
 FLOW = "dispatched_step"

@@ -17,7 +17,7 @@ from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.readers import pipeline_of
 from noisyir.settings import Params
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 
 RUN_LOCK = "run"
 

@@ -1,5 +1,5 @@
-"""The verbs of the command line, one file each: its function `run` declares the arguments and returns the exit code.
-
+"""The verbs of the command line, one file each: its function `run` declares the arguments and returns the exit code; no
+work of its own.
 Its docstring is the verb's help, and ends with an example.  `noisyir --help` and completion load all of these files, so
 what takes long to import is imported inside the functions.
 """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from noisyir.engine.stage import Observer
     from noisyir.engine.store import Store
     from noisyir.pipelines.suite import Suite
-    from noisyir.tracking import Tracker
+    from noisyir.tracking.tracker import Tracker
 
 
 def run(

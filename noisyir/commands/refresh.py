@@ -26,7 +26,7 @@ def run(
     from noisyir import experiments
     from noisyir.app.console import observer_for, stdout_console
     from noisyir.app.refresh import refresh_corpus
-    from noisyir.tracking import Tracker
+    from noisyir.tracking.tracker import Tracker
 
     if documents and "=" in documents and not Path(documents).exists():  # a setting behind MODEL: only --remove
         overrides = [documents, *(overrides or [])]

@@ -1,1 +1,1 @@
-"""Measures per query, answer matching, comparison of systems, and TREC files."""
+"""Measures per query, answer matching, comparison of systems, and TREC files; values alone, and no page."""

@@ -1,4 +1,4 @@
-"""Experiments that ship with noisyir, one YAML file each, and how they are read."""
+"""Experiments that ship with noisyir, one YAML file each, and how they are read; settings alone, no defaults."""
 
 from collections.abc import Sequence
 from importlib.resources import files

@@ -1,1 +1,1 @@
-"""Losses: pure functions of scores."""
+"""Losses: pure functions of scores; no model, no optimiser, no data."""

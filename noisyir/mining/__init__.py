@@ -1,1 +1,1 @@
-"""Choosing hard negatives: pure functions on arrays."""
+"""Choosing hard negatives: pure functions on arrays; no search, no encoding, no store."""

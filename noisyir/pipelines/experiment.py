@@ -17,7 +17,6 @@ from noisyir.noise.detectors.bm25_margin import Bm25Margin
 from noisyir.noise.detectors.margin import Margin
 from noisyir.noise.settings import DetectParams, NpcParams, RepairParams, TrainNpcParams
 from noisyir.pipelines.methods import Method
-from noisyir.pipelines.methods.dpr import Dpr
 from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
 from noisyir.report.settings import PublishedParams, ReportParams
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
@@ -53,7 +52,7 @@ class Experiment(Params):
     model: InitModelParams = InitModelParams()
     train: TrainDprParams = TrainDprParams()
     methods: tuple[Method, ...] = Field(
-        (Dpr(),), min_length=1, description="trained side by side; the last one is on trial, and kept"
+        (Method.parse("dpr"),), min_length=1, description="trained side by side; the last one is on trial, and kept"
     )
     detectors: dict[str, Detector] = Field(
         {

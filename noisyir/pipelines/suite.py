@@ -9,9 +9,6 @@ from noisyir.eval.settings import NoiseTableParams, ScoreLossGroupsParams
 from noisyir.faults import faults
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.methods import Method
-from noisyir.pipelines.methods.dpr import Dpr
-from noisyir.pipelines.methods.npc import Npc
-from noisyir.pipelines.methods.oracle import Oracle
 from noisyir.pipelines.reader_methods import Reader
 from noisyir.settings import Params, merged
 
@@ -25,7 +22,7 @@ class Suite(Params):
     noise: tuple[CorruptParams, ...] = Field((), description="wrong pairs put in")
     hide: tuple[HideParams, ...] = Field((), description="relevant documents hidden: false negatives")
     methods: tuple[Method | Reader, ...] = Field(
-        (Dpr(), Oracle(), Npc()), description="trained on each; none: mining alone"
+        tuple(map(Method.parse, ("dpr", "oracle", "npc"))), description="trained on each; none: mining alone"
     )
     variants: dict[str, dict[str, Any]] = Field(
         {"": {}}, min_length=1, description="what of the experiment differs, by name: each method is run with each"

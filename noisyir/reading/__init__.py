@@ -1,1 +1,1 @@
-"""Reading: where passages hold answers, and how likely each such place is the right one."""
+"""Reading: where passages hold answers, and how likely each such place is the right one; no training loop."""

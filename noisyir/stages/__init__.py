@@ -1,4 +1,4 @@
-"""One file per stage: its declaration, and the few lines that join tables to maths."""
+"""One file per stage: its declaration, and the few lines that join tables to maths; no equation, no loop."""
 
 from functools import cache
 from importlib import import_module

@@ -1,41 +1,10 @@
-"""Tracking and the model registry behind one small class; the mlflow package is imported by none of it until needed."""
+"""Tracking and the model registry behind one small class; no mlflow package is imported here until it is needed."""
 
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from noisyir.engine.builds import Ref
-from noisyir.engine.observe import Silent
-from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
-
-
-class Tracker(Silent):
-    """Observes a pipeline run and keeps what it saw; this one keeps nothing but `tags`."""
-
-    def __init__(self) -> None:
-        self.tags: dict[str, str] = {}
-
-    def tag(self, name: str, value: str) -> None:
-        """Add a fact about the run that only its engine knows, such as a flow run's id."""
-        self.tags[name] = value
-
-    def run_id(self, begin: bool = True) -> str | None:
-        """What another process needs to put its stages under this run; None where nothing is tracked.
-
-        begin: make the run if nothing has made it yet.
-        """
-        return None
-
-    def abort(self, error: BaseException) -> None:
-        """End the run as failed, or as killed where the user interrupted it."""
-
-    def finish(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
-        """End the run: keep its measures and report, register its models; what to tell the user, by name.
-
-        results are the run's named outputs: model, ranker, reader, comparison, report; none of them need be there.
-        """
-        return {}
+from noisyir.tracking.tracker import Tracker
 
 
 def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True) -> Tracker:

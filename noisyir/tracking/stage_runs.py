@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from noisyir.engine.builds import Meta
 from noisyir.engine.provenance import git_commit
 from noisyir.errors import ConfigError
-from noisyir.tracking import Tracker
 from noisyir.tracking.backend import Backend, connect, without_password
+from noisyir.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

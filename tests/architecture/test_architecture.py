@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("noisyir", "tasks", "flows")
 SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-IDS = [path.relative_to(ROOT).as_posix() for path in SOURCES]
+TREES = {path: ast.parse(path.read_text()) for path in SOURCES}
 
 MAY_NOT_IMPORT = {
     "noisyir": {"tasks", "flows", "prefect", "mlflow"},
@@ -53,24 +54,19 @@ LIGHT_ENTRIES = [
     "noisyir.tracking",
 ]
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 350, 45
+MAX_ROOMS = 26
 
 
-def imports(tree: ast.AST, package: str) -> Iterator[tuple[str, bool]]:
-    """(module, whether only for type checking) of every import, lazy ones included."""
-    typing_only = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-    }
+def imports(tree: ast.AST, package: str) -> Iterator[str]:
+    """Every module that a file imports, also lazily and for its types."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node in typing_only) for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "relative import"
-            yield node.module or "", node in typing_only
+            yield node.module or ""
             if node.module == package:
-                yield from ((f"{package}.{alias.name}", node in typing_only) for alias in node.names)
+                yield from (f"{package}.{alias.name}" for alias in node.names)
 
 
 def layer_of(module: str) -> int:
@@ -78,27 +74,91 @@ def layer_of(module: str) -> int:
     return next((number for number, names in enumerate(LAYERS) if name in names), -1)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=IDS)
-def test_imports_point_downwards(path: Path):
-    package = path.relative_to(ROOT).parts[0]
-    roots = {module.split(".")[0] for module, _ in imports(ast.parse(path.read_text()), package)}
-    forbidden = roots & MAY_NOT_IMPORT[package]
-    if path.is_relative_to(ROOT / "noisyir" / "tracking"):
-        forbidden -= {"mlflow"}
-    assert not forbidden
+def place(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if p.is_relative_to(ROOT / "noisyir")], ids=lambda p: p.stem)
-def test_layers_of_the_library_are_kept(path: Path):
-    relative = path.relative_to(ROOT).with_suffix("")
-    here = layer_of(".".join(relative.parts))
-    assert here >= 0, f"{relative} has no layer: add it to LAYERS"
-    upward = [
-        module
-        for module, typing_only in imports(ast.parse(path.read_text()), "noisyir")
-        if module.startswith("noisyir.") and not typing_only and layer_of(module) > here
-    ]
-    assert not upward
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def arrows() -> dict[str, set[str]]:
+    """Which modules of noisyir each one imports, also lazily and for its types."""
+    modules = {module_of(path) for path in SOURCES if path.is_relative_to(ROOT / "noisyir")}
+    return {
+        module_of(path): {name for name in imported(tree, modules) if name != module_of(path)}
+        for path, tree in TREES.items()
+        if module_of(path) in modules
+    }
+
+
+def imported(tree: ast.AST, modules: set[str]) -> Iterator[str]:
+    """Those of `modules` that a file imports; `from folder import module` means the module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                module = f"{node.module}.{alias.name}"
+                yield from {module if module in modules else node.module or ""} & modules
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Circles of modules that import one another; each is cut at one arrow, so that the next is found."""
+    left, found = {module: set(others) for module, others in graph.items()}, []
+    while True:
+        try:
+            TopologicalSorter(left).prepare()
+        except CycleError as error:
+            found.append(error.args[1])
+            left[found[-1][1]].discard(found[-1][0])
+        else:
+            return found
+
+
+def test_imports_point_downwards():
+    faults = []
+    for path, tree in TREES.items():
+        package = path.relative_to(ROOT).parts[0]
+        forbidden = {module.split(".")[0] for module in imports(tree, package)} & MAY_NOT_IMPORT[package]
+        if path.is_relative_to(ROOT / "noisyir" / "tracking"):
+            forbidden -= {"mlflow"}
+        faults += [f"{place(path)} imports {module}" for module in sorted(forbidden)]
+    assert not faults
+
+
+def test_layers_of_the_library_are_kept():
+    faults = []
+    for path, tree in TREES.items():
+        if not path.is_relative_to(ROOT / "noisyir"):
+            continue
+        here = layer_of(module_of(path))
+        if here < 0:
+            faults.append(f"{place(path)} has no layer: add it to LAYERS")
+        upward = {module for module in imports(tree, "noisyir") if module.startswith("noisyir.")}
+        faults += [f"{place(path)} imports {module}, above it" for module in sorted(upward) if layer_of(module) > here]
+    assert not faults
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    assert len(circles({"a": {"b"}, "b": {"a"}, "c": {"d"}, "d": {"e"}, "e": {"c"}, "f": {"a"}})) == 2
+    assert circles(arrows()) == []
+
+
+def test_the_library_has_few_rooms():
+    rooms = [path.name for path in (ROOT / "noisyir").iterdir() if not path.name.startswith((".", "__pycache__"))]
+    assert len(rooms) <= MAX_ROOMS, sorted(rooms)
+
+
+def test_every_folder_says_what_lives_there():
+    """In a sentence that also says what may not: someone with new code learns where it goes."""
+    faults = []
+    for path, tree in TREES.items():
+        if path.name == "__init__.py" and path != ROOT / "noisyir" / "__init__.py":
+            text = " ".join((ast.get_docstring(tree) or "").split())
+            if not re.search(r"\b(no|not|nor|never|nothing|none|only|alone|elsewhere)\b", text, re.IGNORECASE):
+                faults.append(f"{place(path)}: {text or 'no docstring'}")
+    assert not faults
 
 
 @pytest.mark.parametrize("entry", LIGHT_ENTRIES)
@@ -108,15 +168,19 @@ def test_nothing_heavy_is_loaded_before_a_stage_runs(entry: str):
     assert loaded == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=IDS)
-def test_files_and_functions_stay_readable(path: Path):
-    text = path.read_text()
-    assert len(text.splitlines()) <= MAX_FILE_LINES
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            docstring = ast.get_docstring(node, clean=False) or ""
-            lines = (node.end_lineno or 0) - node.lineno + 1 - len(docstring.splitlines())
-            assert lines <= MAX_FUNCTION_LINES, f"{node.name} has {lines} lines"
+def test_files_and_functions_stay_readable():
+    faults = []
+    for path, tree in TREES.items():
+        length = len(path.read_text().splitlines())
+        if length > MAX_FILE_LINES:
+            faults.append(f"{place(path)} has {length} lines")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                docstring = ast.get_docstring(node, clean=False) or ""
+                lines = (node.end_lineno or 0) - node.lineno + 1 - len(docstring.splitlines())
+                if lines > MAX_FUNCTION_LINES:
+                    faults.append(f"{place(path)}: {node.name} has {lines} lines")
+    assert not faults
 
 
 def test_every_table_has_one_writer_and_stages_are_unique():

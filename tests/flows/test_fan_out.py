@@ -12,7 +12,7 @@ from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from tests.flows.recorded import read_flow_run, task_runs
 from tests.flows.test_bench_command import SUITE
 from tests.tiny import SETTINGS, write_beir

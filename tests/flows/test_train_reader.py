@@ -7,7 +7,7 @@ from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad
 

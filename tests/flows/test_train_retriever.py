@@ -24,8 +24,8 @@ from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import train_retriever as plan_of
 from noisyir.schemas.results import REPORT
 from noisyir.settings import Params
-from noisyir.tracking import Tracker
 from noisyir.tracking.backend import connect
+from noisyir.tracking.tracker import Tracker
 from tests.flows.recorded import read_flow_run, task_runs
 from tests.tiny import SETTINGS, write_beir
 

@@ -10,7 +10,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, DataError, MissingPackageError
 from noisyir.pipelines.retrievers import train_retriever
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from tests.tiny import SETTINGS, write_beir
 from tests.tiny_models import tiny_bert
 

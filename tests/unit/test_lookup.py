@@ -13,7 +13,7 @@ from noisyir.errors import StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.schemas.training import MODEL
 from noisyir.settings import Params
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 
 
 class Words(Params):

@@ -10,7 +10,7 @@ from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.pipelines.retrievers import audit_pairs, noise_bench, train_retriever
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from tests.tiny import SETTINGS, write_beir
 
 MINED = ("mine.per_query=3", "mine.rank_to=20")

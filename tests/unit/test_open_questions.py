@@ -11,7 +11,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.pipelines.retrievers import train_retriever
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
 

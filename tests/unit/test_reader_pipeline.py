@@ -20,7 +20,7 @@ from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.reader_methods import Reader
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.reading.positives import most_believed
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from noisyir.verdicts.account import explain
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert

@@ -29,7 +29,7 @@ from noisyir.pipelines.settings import RefreshCorpusParams
 from noisyir.stages.retrieval.encode import ENCODE
 from noisyir.stages.retrieval.index import INDEX
 from noisyir.stages.training.init_model import INIT_MODEL
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from tests.tiny_models import WORDS, tiny_bert
 
 RUNTIME = Runtime(device="cpu", threads=1)

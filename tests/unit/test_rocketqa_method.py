@@ -12,7 +12,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError
 from noisyir.pipelines.retrievers import train_retriever
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from tests.tiny import SETTINGS
 from tests.tiny_models import tiny_bert
 

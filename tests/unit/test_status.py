@@ -21,7 +21,7 @@ from noisyir.engine.store import Store
 from noisyir.errors import DataError
 from noisyir.schemas.results import REPORT
 from noisyir.settings import Params
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,4 +1,4 @@
-"""Filters, a file each: which candidates stay before any sampler sees them.  They combine by `&`.
+"""Filters, a file each: which candidates stay before any sampler sees them, and nothing else.  They combine by `&`.
 
 The equations are pure functions on flat arrays (one row a candidate).  s-: score of query and candidate; s+: of query
 and positive, both of the given vectors.  What lies exactly on a bound stays.

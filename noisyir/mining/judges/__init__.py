@@ -1,6 +1,6 @@
 """Judges, a file each: who says which candidates are relevant, so that they are not drawn as negatives.
 
-Here are their settings and equations; the stage that runs a judge is the one whose settings these are.
+Only their settings and equations are here; the stage that runs a judge is the one whose settings these are.
 """
 
 from collections.abc import Mapping

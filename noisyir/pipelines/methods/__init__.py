@@ -1,15 +1,12 @@
 """What can be done about wrong labels: one file a method, from an experiment's pairs to a trained model's outputs.
 
-A method adds steps to a plan; the arithmetic is in the stages that it names.  A new method is a new file here.
+A method adds steps to a plan and computes nothing: the arithmetic is in the stages that it names.  A new method is a new file here.
 """
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from noisyir.engine.stage import Outputs
 from noisyir.variants import Variant
-
-if TYPE_CHECKING:
-    from noisyir.pipelines.context import Context
 
 
 class Method(Variant):
@@ -18,6 +15,6 @@ class Method(Variant):
     home: ClassVar[str] = __name__
     group: ClassVar[str | None] = "noisyir.methods"
 
-    def train(self, context: "Context") -> Outputs:
-        """Plan the training; the outputs of the last step: `model`, `curves`, perhaps `ranker`."""
+    def train(self, context: Any) -> Outputs:
+        """Plan the training on a `Context`; the outputs of the last step: `model`, `curves`, perhaps `ranker`."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""How readers are trained on distant labels: what a method changes in `reader.train`.  A new one is a new file."""
+"""How readers are trained on distant labels: what a method changes in `reader.train`.  No arithmetic."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -1,1 +1,1 @@
-"""Stages of mining: candidates for hard negatives, who judges them, and what is drawn."""
+"""Stages of mining: candidates for hard negatives, who judges them, and what is drawn; samplers are not here."""

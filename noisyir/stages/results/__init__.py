@@ -1,1 +1,1 @@
-"""Stages of results: measures, comparisons and pages."""
+"""Stages of results: measures, comparisons and pages; nothing trains here."""

@@ -16,8 +16,9 @@ from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, DataError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import train_retriever
-from noisyir.tracking import Tracker, open_tracker
+from noisyir.tracking import open_tracker
 from noisyir.tracking.backend import Backend, connect, without_password
+from noisyir.tracking.tracker import Tracker
 
 
 @pytest.fixture(scope="module")

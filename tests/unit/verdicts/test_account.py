@@ -44,7 +44,7 @@ from noisyir.stages.retrieval.encode import ENCODE
 from noisyir.stages.retrieval.index import INDEX
 from noisyir.stages.retrieval.search import SEARCH
 from noisyir.stages.training.init_model import INIT_MODEL
-from noisyir.tracking import Tracker
+from noisyir.tracking.tracker import Tracker
 from noisyir.verdicts.account import MAX_CHARS, account_of
 from noisyir.verdicts.settings import AuditParams
 from tests.tiny import write_beir

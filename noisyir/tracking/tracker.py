@@ -1,0 +1,35 @@
+"""What follows a run: the tracker that keeps nothing, which the others extend."""
+
+from collections.abc import Mapping
+
+from noisyir.engine.builds import Ref
+from noisyir.engine.observe import Silent
+from noisyir.engine.store import Store
+
+
+class Tracker(Silent):
+    """Observes a pipeline run and keeps what it saw; this one keeps nothing but `tags`."""
+
+    def __init__(self) -> None:
+        self.tags: dict[str, str] = {}
+
+    def tag(self, name: str, value: str) -> None:
+        """Add a fact about the run that only its engine knows, such as a flow run's id."""
+        self.tags[name] = value
+
+    def run_id(self, begin: bool = True) -> str | None:
+        """What another process needs to put its stages under this run; None where nothing is tracked.
+
+        begin: make the run if nothing has made it yet.
+        """
+        return None
+
+    def abort(self, error: BaseException) -> None:
+        """End the run as failed, or as killed where the user interrupted it."""
+
+    def finish(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
+        """End the run: keep its measures and report, register its models; what to tell the user, by name.
+
+        results are the run's named outputs: model, ranker, reader, comparison, report; none of them need be there.
+        """
+        return {}
