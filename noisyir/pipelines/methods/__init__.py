@@ -1,6 +1,6 @@
 """What can be done about wrong labels: one file a method, from an experiment's pairs to a trained model's outputs.
 
-A method adds steps to a plan and computes nothing: the arithmetic is in the stages that it names.  A new method is a new file here.
+A method adds steps to a plan and computes nothing: the arithmetic is in the stages that it names.
 """
 
 from typing import Any, ClassVar
