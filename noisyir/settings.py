@@ -1,5 +1,6 @@
 """What all settings share: frozen, strict about names, and in a key only where they say something."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
@@ -104,3 +105,12 @@ def merged(settings: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 def as_group(value: Any) -> dict[str, Any] | None:
     """A group of settings, also where only its kind is given; None for what is none."""
     return {"kind": value} if isinstance(value, str) else value if isinstance(value, dict) else None
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Groups of settings as one: `{train: {epochs: 3}}` as `{train.epochs: 3}`."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        inner = flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) and value else {f"{prefix}{name}": value}
+        found |= inner
+    return found

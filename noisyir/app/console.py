@@ -1,6 +1,6 @@
 """What the command line prints: live progress on a terminal, plain lines elsewhere, and the tables at the end."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -129,6 +129,15 @@ def print_costs(exp: Experiment, lines: Sequence[Line], sizes: Sizes | None, mac
     for entry in exp.published:
         what = f"{entry.system} {entry.split} {entry.measure} {entry.value:.3f}"
         console.print(f"{'published':<12}{what}: {entry.source}", markup=False)
+
+
+def print_changes(changes: Mapping[str, Sequence[str]]) -> None:
+    """What is new about each step that would run."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print("\nwhy, by the newest build of each step" if changes else "\nnothing would run", markup=False)
+    width = max(map(len, changes), default=0)
+    for name, said in changes.items():
+        console.print(f"{name:<{width}}  {'; '.join(said)}", markup=False)
 
 
 def print_absences(absences: Iterable[str]) -> None:

@@ -1,7 +1,8 @@
 """The verbs of the command line, one file each; no work of their own.
 
-A verb's function `run` declares its arguments and returns the exit code; its docstring is the verb's help, and ends with
-an example.  `noisyir --help` and completion load all of these files: what takes long to import is imported in functions.
+A verb's function `run` declares its arguments and returns the exit code; its docstring is the verb's help, and ends
+with an example.  `noisyir --help` and completion load all of these files: what takes long to import is imported in
+functions.
 """
 
 from __future__ import annotations

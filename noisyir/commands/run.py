@@ -44,6 +44,7 @@ def run(
     only: Annotated[str | None, option("STAGE", "run this stage alone, from artifacts that are there")] = None,
     refresh: Refresh = None,
     dry_run: Annotated[bool, flag("--dry-run", "show what is cached, what would run, and what it costs")] = False,
+    why: Annotated[bool, flag("--why", "--dry-run: say of each step that would run what is new about it")] = False,
     gpu_tflops: Annotated[float, option("N", _TFLOPS)] = 100.0,
     engine: Engine = "local",
     no_track: Annotated[bool, flag("--no-track", "do not track and register with MLflow")] = False,
@@ -67,8 +68,10 @@ def run(
     exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
     choice, opened = Choice(to=to, only=only, refresh=tuple(refresh or ())), open_store(store)
     if dry_run:
-        _dry_run(exp, choice, opened, Machine(gpu_tflops=gpu_tflops), as_json=as_json)
+        _dry_run(exp, choice, opened, Machine(gpu_tflops=gpu_tflops), why=why, as_json=as_json)
         return 0
+    if why:
+        raise typer.BadParameter("--why goes with --dry-run")
     opened.check_writable()
     tracker = open_tracker(experiment=exp, home=opened.home, enabled=not no_track)
     call = run_experiment if engine == "local" else prefect_engine(f"train_{exp.task}").run_experiment
@@ -81,9 +84,10 @@ def run(
     return 0
 
 
-def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *, as_json: bool) -> None:
+def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *, why: bool, as_json: bool) -> None:
     """Say what would run and what it would cost, also where data or weights are not there yet."""
-    from noisyir.app.console import print_absences, print_costs
+    from noisyir.app.console import print_absences, print_changes, print_costs
+    from noisyir.app.forecast.changes import changes
     from noisyir.app.forecast.lines import lines_of, totals
     from noisyir.app.forecast.table import forecast_json
     from noisyir.engine.plan import forecast
@@ -92,13 +96,16 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *,
 
     with without_inputs() as absences:
         states = forecast(pipeline_of(exp), choice, store)
+    new = changes(states, store, exp.name) if why else None
     lines, sizes = lines_of(states, store, exp.expected, machine)
     if as_json:
-        absent = {"absent": list(absences), "sizes": sizes and asdict(sizes)}
+        absent = {"absent": list(absences), "sizes": sizes and asdict(sizes), **({} if new is None else {"why": new})}
         print(json.dumps({**forecast_json(lines, totals(lines), machine), **absent}))
         return
     print_costs(exp, lines, sizes, machine)
     print_absences(absences)
+    if new is not None:
+        print_changes(new)
 
 
 def describe(outcome: Outcome, store: Store) -> dict[str, Any]:

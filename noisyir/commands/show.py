@@ -47,6 +47,7 @@ def _print(store: Store, meta: Meta, rows: int) -> None:
     out = stdout_console()
     out.print(f"{meta.stage} v{meta.version}  {meta.key}\nbuilt {meta.created[:19]} in {meta.seconds} s")
     out.print(f"code {meta.git_commit or 'of an installed package'}  seed {meta.seed}")
+    _section(out, "in its key", _in_key(meta))
     _section(out, "settings", {name: str(value) for name, value in meta.params.items()})
     _section(out, "inputs", {name: f"{ref.stage} {ref.key[:12]} {ref.digest[:12]}" for name, ref in meta.input_refs()})
     _section(out, "raw input", {name: value for name, value in meta.inputs.items() if isinstance(value, str)})
@@ -58,6 +59,17 @@ def _print(store: Store, meta: Meta, rows: int) -> None:
         out.print(f"  {store.root}/{meta.ref(name).path}")
         if head := _head(store, meta, name, rows):
             out.print(_as_table(head))
+
+
+def _in_key(meta: Meta) -> dict[str, str]:
+    """What decides the key: nothing else about the build does."""
+    from noisyir.settings import flat
+
+    chosen = {f"setting {name}": str(value) for name, value in flat(meta.in_key).items()}
+    seed = {} if meta.seed is None else {"seed": str(meta.seed)}
+    inputs = {f"input {name}": f"{ref.stage} {ref.key[:12]} {ref.artifact}" for name, ref in meta.input_refs()}
+    raw = {f"raw input {name}": value[:12] for name, value in meta.inputs.items() if isinstance(value, str)}
+    return {"stage": f"{meta.stage}, version {meta.version}", **chosen, **seed, **inputs, **raw}
 
 
 def _section(out: Console, heading: str, values: dict[str, str]) -> None:

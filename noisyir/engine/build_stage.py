@@ -85,6 +85,7 @@ def _build(
             version=stage.version,
             key=step.key,
             params=step.params.model_dump(mode="json"),
+            in_key=step.params.key_values(),
             seed=step.seed,
             inputs=from_inputs,
             artifacts=job.outputs,

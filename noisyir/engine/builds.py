@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,10 @@ class Contents:
 
 @dataclass(frozen=True)
 class Meta:
-    """A build's own account of itself, stored beside its data as `_meta.json`."""
+    """A build's own account of itself, stored beside its data as `_meta.json`.
+
+    params: all settings, defaults included; in_key: those that are in the key, because they differ from the defaults.
+    """
 
     stage: str
     version: int
@@ -51,6 +54,7 @@ class Meta:
     notes: Mapping[str, Any]
     git_commit: str | None
     packages: Mapping[str, str]
+    in_key: Mapping[str, Any] = field(default_factory=dict)
 
     def ref(self, artifact: str) -> Ref:
         """The reference to one of the build's artifacts."""

@@ -152,7 +152,7 @@ def test_an_audit_shows_the_first_searching_detectors_competitors(plan_of):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["npc_flag"], r"methods: no method 'npc_flag' \(did you mean npc_flags\?\); there are dpr, oracle, npc"),
+        (["npc_flag"], r"methods\.0: there is no 'npc_flag' \(did you mean npc_flags\?\); there are .*npc_flags"),
         (["methods=[]"], r"methods: .*at least 1 item"),
         (["dpr", "detectors.x={kind: margn}"], r"detectors\.x: there is no 'margn' \(did you mean margin\?\)"),
         (["dpr", "audit.sampl=3"], r"unknown key audit\.sampl \(did you mean sample\?\); known here: "),

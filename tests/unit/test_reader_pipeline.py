@@ -21,7 +21,7 @@ from noisyir.pipelines.reader_methods import Reader
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.reading.positives import most_believed
 from noisyir.tracking.tracker import Tracker
-from noisyir.verdicts.account import explain
+from noisyir.verdicts.account import account_of
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad
@@ -75,7 +75,7 @@ def test_readers_are_trained_read_scored_and_shown_and_a_second_run_is_cached(wo
     assert {row["queries"] for row in rows} == {6}
     page = (store.folder(first.kept["report"]) / "report.html").read_text()
     assert "Distant labels" in page and "AUROC by question" in page and re.search(r"<mark>w\d+</mark>", page)
-    said = [one.says for one in explain(store, "train0", "train-train-0").decided if one.artifact == "confidences"]
+    said = [one.says for one in account_of(store, "train0", "train-train-0").decided if one.artifact == "confidences"]
     assert said and "confidence" in said[-1][0]
 
 
@@ -163,7 +163,7 @@ def test_a_bench_reads_the_same_questions_with_every_seed_and_tells_of_confidenc
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["reader.methods=[cds]"], r"reader.methods: no method 'cds'.*there are supervised"),
+        (["reader.methods=[cds]"], r"reader\.methods\.0: there is no 'cds'.*there are .*supervised"),
         (["reader.ensemble=[cds_sw]"], r"reader.ensemble: 'cds_sw' is not among reader.methods"),
         (["reader.passages=[bm25,bm25]"], r"reader.passages=.* names one of them twice"),
     ],

@@ -66,7 +66,7 @@ def test_a_bench_without_detectors_has_only_what_its_methods_ask_for(suite_of):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["methods=[dpr,nqc]"], r"no method 'nqc' \(did you mean npc\?\)"),
+        (["methods=[dpr,nqc]"], r"methods: there is no 'nqc' \(did you mean npc\?\)"),
         (["methods=[dpr,npc]", "table.reference=oracle"], r"reference: no method 'oracle'.*set it to null"),
         (["methods=[oracle,npc]"], r"baseline: no method 'dpr'; there are oracle, npc"),
         (["methods=[]"], r"methods: only a suite that hides documents can do without any"),
@@ -116,7 +116,7 @@ def test_arms_are_named_by_what_there_is_more_than_one_of(suite_of):
 
 
 def test_a_variant_that_is_no_experiment_is_refused_by_its_name(suite_of):
-    with pytest.raises(ConfigError, match=r"variants\.odd: mine\.samplr: Extra inputs are not permitted"):
+    with pytest.raises(ConfigError, match=r"unknown key variants\.odd\.mine\.samplr \(did you mean sampler"):
         suite_of(text=f"{HIDE}\nvariants: {{odd: {{mine: {{samplr: topk}}}}}}")
 
 
