@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
-from noisyir.settings import Fraction, Location, Params
+from noisyir.settings import Fraction, Location, Only, Params
 
 
 class InitModelParams(Params):
@@ -14,8 +14,12 @@ class InitModelParams(Params):
     weights: Location = Field(
         "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
     )
-    layers: PositiveInt | None = Field(None, description="keep only the first layers of a transformer")
-    dropout: Fraction | None = Field(None, description="of a transformer in training; null: as its weights say")
+    layers: Annotated[PositiveInt | None, Only("backbone", ("transformer",))] = Field(
+        None, description="keep only the first layers of a transformer"
+    )
+    dropout: Annotated[Fraction | None, Only("backbone", ("transformer",))] = Field(
+        None, description="of a transformer in training; null: as its weights say"
+    )
     shared: bool = Field(True, description="one tower for queries and passages, or two")
     pooling: Literal["mean", "cls"] = Field("mean", description="how token vectors become one (transformer)")
     similarity: Literal["cosine", "dot"] = Field("cosine", description="what the score of two vectors is")

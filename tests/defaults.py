@@ -1,0 +1,50 @@
+"""The defaults of every stage and every variant, with their versions: written down by `python -m tests.defaults`."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from noisyir.engine.stage import Stage
+from noisyir.settings import Params
+from noisyir.stages import known_stages
+from noisyir.variants import Variant
+
+SNAPSHOT = Path(__file__).with_name("defaults.json")
+
+
+def defaults_now(stages: Mapping[str, Stage] | None = None) -> dict[str, dict[str, Any]]:
+    """`stage NAME` and `FAMILY KIND` to the version and the defaults, as JSON."""
+    import noisyir.pipelines.suite  # noqa: F401 - loads every family
+
+    found = {
+        f"stage {name}": {"version": stage.version, "defaults": _defaults(stage.params)}
+        for name, stage in (stages or known_stages()).items()
+        if not issubclass(stage.params, Variant)
+    }
+    for family in families():
+        for kind, variant in family.variants().items():
+            if variant.__module__.startswith("noisyir."):
+                found[f"{family.family()} {kind}"] = {"version": variant.version, "defaults": _defaults(variant)}
+    return found
+
+
+def families() -> list[type[Variant]]:
+    """The base classes of all families."""
+    return sorted((one for one in Variant.__subclasses__() if one.is_family()), key=lambda one: one.family())
+
+
+def _defaults(params: type[Params]) -> dict[str, Any]:
+    """Groups are told by what differs from their own defaults, as keys do."""
+    values = {name: field.get_default() for name, field in params.model_fields.items() if not field.is_required()}
+    return json.loads(json.dumps({name: _plain(value) for name, value in values.items()}, default=str))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Params):
+        return {**value.key_values(), "class": type(value).__name__}
+    return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
+
+
+if __name__ == "__main__":
+    SNAPSHOT.write_text(json.dumps(defaults_now(), indent=1, sort_keys=True) + "\n")

@@ -1,0 +1,139 @@
+"""Keys hold what matters: what a release adds changes none of them, and what it changes cannot go unnoticed."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+import pytest
+from pydantic import Field, create_model
+
+from noisyir import experiments
+from noisyir.engine.plan import key_of
+from noisyir.engine.stage import Stage
+from noisyir.experiments import from_settings
+from noisyir.mining.samplers import Sampler
+from noisyir.mining.settings import MineParams
+from noisyir.models.settings import InitModelParams
+from noisyir.noise.detectors import Detector
+from noisyir.pipelines.readers import pipeline_of
+from noisyir.settings import Location, Only, Params
+from noisyir.stages import known_stages
+from noisyir.training.settings import TrainDprParams
+from noisyir.variants import Variant
+from tests.defaults import SNAPSHOT, defaults_now, families
+
+
+class Small(Params):
+    size: int = 3
+    where: Location = None
+    deep: TrainDprParams = TrainDprParams(epochs=2)
+
+
+def key(params: Params, version: int = 1, **more: Any) -> str:
+    return key_of(Stage("a", version, type(params), {}, {}, print, **more), params, 1, {})
+
+
+def test_a_key_holds_what_differs_from_the_defaults_and_no_place():
+    assert Small(where="/somewhere").key_values() == {}
+    assert Small(size=4).key_values() == {"size": 4}
+    # a group is described by its own class's defaults, so that it says the same wherever it stands
+    assert Small(deep=TrainDprParams()).key_values() == {"deep": {}}
+    assert Small(deep=TrainDprParams(epochs=7, scale=1.0)).key_values() == {"deep": {"epochs": 7, "scale": 1.0}}
+    assert len({key(Small()), key(Small(size=4)), key(Small(deep=TrainDprParams())), key(Small(), version=2)}) == 4
+
+
+def every_class_of_settings() -> list[type[Params]]:
+    """Of stages, and of each variant of each family."""
+    defaults_now()  # loads them all
+    stages = {stage.params for stage in known_stages().values() if not issubclass(stage.params, Variant)}
+    return [
+        *sorted(stages, key=lambda one: one.__name__),
+        *(one for family in families() for one in family.known.values()),
+    ]
+
+
+@pytest.mark.parametrize("params", every_class_of_settings(), ids=lambda params: params.__name__)
+def test_a_new_setting_with_a_default_changes_no_key(params: type[Params]):
+    required: dict[str, Any] = {name: "x" for name, field in params.model_fields.items() if field.is_required()}
+    named = {"kind": (Literal["grown"], "grown")} if issubclass(params, Variant) else {}
+    grown = create_model("Grown", __base__=params, another=(int, 5), group=(Small, Small(size=9)), **named)
+    try:
+        plain, more = params.model_construct(**required).key_values(), grown.model_construct(**required)
+        assert more.another == 5
+        assert {**plain, "kind": 0} == {**more.key_values(), "kind": 0}
+    finally:
+        if issubclass(params, Variant):
+            del params.known["grown"]
+
+
+def test_a_new_setting_of_a_variant_changes_no_key_and_a_new_version_of_it_only_where_it_is_chosen():
+    class Plain(Sampler):
+        kind: Literal["plain"] = "plain"
+        a: int = 1
+
+    class Revised(Plain):
+        version: ClassVar[int] = 2
+        kind: Literal["revised"] = "revised"
+        b: int = 1
+
+    assert Plain().key_values() == {"kind": "plain/1"} and Revised(b=2).key_values() == {"kind": "revised/2", "b": 2}
+    for kind in ("plain", "revised"):
+        del Sampler.known[kind]
+
+
+def test_what_is_not_chosen_is_in_no_key():
+    def mined(**sampler: Any) -> dict[str, Any]:
+        return MineParams(per_query=1, sampler=sampler).key_values()
+
+    assert mined(kind="uniform") == {"per_query": 1} == MineParams(per_query=1).key_values()
+    assert mined(kind="simans") == {"per_query": 1, "sampler": {"kind": "simans/1"}} == mined(kind="simans", a=0.5)
+    assert mined(kind="simans", a=1.0)["sampler"] == {"kind": "simans/1", "a": 1.0}
+    assert Detector.parse({"kind": "margin", "folds": 2}).key_values() == {"kind": "margin/1", "folds": 2}
+    static = InitModelParams(layers=2, dropout=0.1)
+    assert static.key_values() == {} != static.model_copy(update={"backbone": "transformer"}).key_values()
+
+
+def test_what_is_read_only_beside_another_setting_is_in_the_key_only_there():
+    class Two(Params):
+        way: Literal["a", "b"] = "a"
+        of_b: Annotated[int, Only("way", ("b",))] = Field(1)
+
+    assert Two(of_b=2).key_values() == {} and Two(way="b", of_b=2).key_values() == {"way": "b", "of_b": 2}
+
+
+def test_a_new_stage_changes_no_key_of_a_plan():
+    before = {step.name: step.key for step in pipeline_of(experiments.load("demo")).steps}
+    Stage("new", 1, Small, {}, {}, print)
+    assert {step.name: step.key for step in pipeline_of(experiments.load("demo")).steps} == before
+
+
+def test_no_default_changes_without_a_new_version():
+    """Of every stage and every variant: what was written down must hold, unless the version says otherwise."""
+    written, now = json.loads(Path(SNAPSHOT).read_text()), defaults_now()
+    changed = [
+        f"{name}: {setting} was {value!r}, is {now[name]['defaults'].get(setting, 'gone')!r}"
+        for name, entry in written.items()
+        if name in now and now[name]["version"] == entry["version"]
+        for setting, value in entry["defaults"].items()
+        if now[name]["defaults"].get(setting, "gone") != value
+    ]
+    assert not changed, f"bump the version, then: python -m tests.defaults\n{changed}"
+    unwritten = [name for name, entry in now.items() if written.get(name) != entry]
+    assert not unwritten, f"new or with new settings; write them down: python -m tests.defaults\n{unwritten}"
+
+
+def test_a_changed_default_is_noticed(monkeypatch):
+    changed = create_model("MineParams", __base__=MineParams, rank_to=(int, 50))
+    stage = known_stages()["mine"]
+    now = defaults_now({"mine": Stage(stage.name, stage.version, changed, {}, {}, print)})
+    written = json.loads(Path(SNAPSHOT).read_text())
+    assert now["stage mine"]["defaults"] != written["stage mine"]["defaults"]
+
+
+def test_a_variant_is_chosen_by_name_by_settings_or_by_overrides():
+    given = [f"mine.per_query={n}" for n in (2,)]
+    by_name = from_settings({"name": "x"}, [*given, "mine.sampler=simans"])
+    by_settings = from_settings({"name": "x", "mine": {"sampler": {"kind": "simans"}}}, given)
+    by_override = from_settings({"name": "x", "mine": {"sampler": "simans"}}, [*given, "mine.sampler.a=0.5"])
+    assert by_name.mine == by_settings.mine == by_override.mine
+    assert from_settings({"name": "x"}, [*given, "mine.sampler=simans", "mine.sampler.a=2"]).mine.sampler.a == 2
