@@ -6,37 +6,16 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from noisyir.settings import Fraction, Location, Params
 
-PairColumn = Literal["query", "document", "query_id", "doc_id", "title", "source", "split"]
 
+class RecordParams(Params):
+    """Which records of raw data become rows, whatever its format."""
 
-class IngestParams(Params):
-    """Where the raw data lies and how it becomes tables."""
-
-    dataset: Literal["pydocs", "beir", "squad", "pairs", "msmarco", "dpr"] = Field(
-        "pydocs", description="the raw data's format"
-    )
-    path: Location = Field(
-        None, description="folder of the raw files (beir, squad, msmarco, dpr), or file (pairs); pydocs: none"
-    )
-    corpus: Location = Field(None, description="pairs: the documents' file, where the pairs only name them")
-    columns: dict[PairColumn, str | None] = Field(
-        {}, description="pairs: which column is what, where the usual names do not tell; null: none is"
-    )
-    subset: str = Field("nq", pattern="^[a-z0-9]+$", description="dpr: whose questions, as file names have it")
-    positives: Literal["first", "all"] = Field(
-        "first", description="dpr: which of a question's positive_ctxs make pairs; DPR trains on the first"
-    )
-    dev_queries: NonNegativeInt = Field(1000, description="pydocs: queries held out to choose by")
-    test_queries: NonNegativeInt = Field(2000, description="pydocs: queries held out to report on")
     max_documents: PositiveInt | None = Field(None, description="keep at most this many documents: for a quick look")
     document_share: Fraction = Field(
         1.0, description="share of the documents to keep, drawn by their ids: a slice that thins all splits alike"
     )
     max_held_out: PositiveInt | None = Field(
         None, description="keep at most this many queries of each held-out split, drawn by their ids: for a quick look"
-    )
-    min_relevance: PositiveInt = Field(
-        1, description="least judgement that makes a training pair; TREC DL's relevant is 2"
     )
     unlabelled: Literal["exclude", "train"] = Field(
         "exclude", description="queries that nothing judges: left out, or kept as training queries without a pair"

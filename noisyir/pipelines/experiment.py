@@ -6,7 +6,9 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from noisyir.data.settings import CorruptParams, ExpectedParams, HideParams, IngestParams
+from noisyir.data.formats import Format
+from noisyir.data.formats.pydocs import Pydocs
+from noisyir.data.settings import CorruptParams, ExpectedParams, HideParams
 from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.faults import faults
 from noisyir.mining.judges import Judge, Judges
@@ -38,7 +40,7 @@ class Experiment(Params):
     description: str = Field("", description="one line on what the experiment shows")
     task: Literal["retriever", "reader"] = Field("retriever", description="what is trained")
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
-    data: IngestParams = IngestParams()
+    data: Format = Pydocs()
     expected: ExpectedParams = ExpectedParams()
     published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown beside the measured ones")
     hide: HideParams = HideParams()

@@ -47,7 +47,7 @@ def plan_of(collection):
         settings = [text for text in methods_and_settings if "=" in text]
         methods = [text for text in methods_and_settings if "=" not in text]
         overrides = [f"data.path={collection}", f"methods=[{','.join(methods)}]", *settings]
-        given = {"name": "x", "data": {"dataset": "beir"}, "noise": {"rate": 0.5}}
+        given = {"name": "x", "data": {"kind": "beir"}, "noise": {"rate": 0.5}}
         return pipeline(experiments.from_settings(given, overrides))
 
     return make

@@ -24,7 +24,7 @@ def suite_of(collection, tmp_path):
 
     def load(*overrides, text=NOISE):
         path = tmp_path / "mine.yaml"
-        path.write_text(f"{text}\nexperiment: {{name: x, data: {{dataset: beir, path: {collection}}}}}\n")
+        path.write_text(f"{text}\nexperiment: {{name: x, data: {{kind: beir, path: {collection}}}}}\n")
         return experiments.load_suite(str(path), overrides)
 
     return load
