@@ -19,7 +19,8 @@ def faults(error: ValidationError, model: type[Params], within: str = "") -> lis
 def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
     *groups, last = list(map(str, fault["loc"])) or [""]
     inside, spoken = _inside(model, groups)
-    where = ".".join(filter(None, [within, *spoken, last]))
+    spoken = [*filter(None, [within]), *spoken]
+    where = ".".join([*spoken, last])
     match fault["type"]:
         case "extra_forbidden":
             known = list(inside.model_fields)
@@ -29,8 +30,8 @@ def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
             tag, kinds = fault["ctx"]["tag"], [kind.strip("'") for kind in fault["ctx"]["expected_tags"].split(", ")]
             return f"{where}: there is no {tag!r}{did_you_mean(tag, kinds)}; there are {', '.join(kinds)}"
         case "union_tag_not_found":
-            family, spoken = _inside(model, [*groups, last])
-            hint = _renamed(family, fault["input"], spoken)
+            family, _ = _inside(model, [*groups, last])
+            hint = _renamed(family, fault["input"], [*spoken, last])
             return f"{where}: say of which kind, such as {where}.kind=NAME{hint}"
         case "value_error":  # of a check of our own, which says all
             return f"{within}: {fault['ctx']['error']}" if within else str(fault["ctx"]["error"])

@@ -73,9 +73,9 @@ class Variant(Params):
 
     @classmethod
     def variants(cls) -> Mapping[str, type[Self]]:
-        """The family's classes by kind: those of its home, then those that installed packages bring."""
+        """The family's classes by kind, in the order of the kinds: those of its home, and what other packages bring."""
         _load(cls.home, cls.group)
-        return cls.known  # type: ignore[return-value]
+        return dict(sorted(cls.known.items()))  # type: ignore[arg-type]
 
     @classmethod
     def of_kind(cls, kind: str) -> type[Self]:

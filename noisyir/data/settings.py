@@ -1,4 +1,4 @@
-"""Settings of the data: where pairs come from, and what is made wrong or hidden in them."""
+"""Settings of the data: which records become rows, and how large data is known to be."""
 
 from typing import Literal
 
@@ -39,32 +39,6 @@ class ExpectedParams(Params):
     document_tokens: PositiveInt | None = Field(None, description="mean length of title and text; null: full length")
     query_tokens: PositiveInt | None = Field(None, description="mean length of a query; null: full length")
     source: str = Field("", description="where the numbers come from")
-
-
-class CorruptParams(Params):
-    """Wrong labels put in on purpose, with the truth kept apart for scoring."""
-
-    mechanism: Literal["uniform", "neighbour", "group"] = Field(
-        "uniform", description="the wrong document: any; one close to the right one; any, in some groups of the corpus"
-    )
-    rate: Fraction = Field(0.0, description="share of training queries whose document is replaced")
-    neighbours: PositiveInt = Field(10, description="neighbour: drawn among this many nearest documents")
-    group_rate: Fraction = Field(0.8, description="group: the share replaced within the noisy groups")
-
-
-class HideParams(Params):
-    """Relevant documents that no pair names, put in on purpose, with the truth kept apart for scoring."""
-
-    mechanism: Literal["positives", "near_duplicates"] = Field(
-        "positives", description="pairs of queries with several are taken away; or edited copies join the corpus"
-    )
-    rate: Fraction = Field(
-        0.0, description="share hidden of the pairs that a query has beside one; of the training documents, copied"
-    )
-    copies: PositiveInt = Field(1, description="near_duplicates: edited copies of a document")
-    edit_rates: tuple[Fraction, ...] = Field(
-        (0.05, 0.1, 0.2), min_length=1, description="near_duplicates: share of words edited, one drawn for each copy"
-    )
 
 
 class JoinCorpusParams(Params):

@@ -8,7 +8,11 @@ from pydantic import Field, ValidationError, model_validator
 
 from noisyir.data.formats import Format
 from noisyir.data.formats.pydocs import Pydocs
-from noisyir.data.settings import CorruptParams, ExpectedParams, HideParams
+from noisyir.data.hiding import Hiding
+from noisyir.data.hiding.positives import Positives
+from noisyir.data.noise import Noise
+from noisyir.data.noise.uniform import Uniform
+from noisyir.data.settings import ExpectedParams
 from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.faults import faults
 from noisyir.mining.judges import Judge, Judges
@@ -43,8 +47,8 @@ class Experiment(Params):
     data: Format = Pydocs()
     expected: ExpectedParams = ExpectedParams()
     published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown beside the measured ones")
-    hide: HideParams = HideParams()
-    noise: CorruptParams = CorruptParams()
+    hide: Hiding = Positives()
+    noise: Noise = Uniform()
     bm25_index: Bm25IndexParams = Bm25IndexParams()
     bm25: Bm25Params = Bm25Params()
     mine: MineParams = MineParams()

@@ -136,7 +136,7 @@ def test_mined_negatives_go_to_every_trainer_but_not_into_pair_scores(plan_of):
 
 
 def test_neighbour_noise_is_drawn_by_the_untrained_model(plan_of):
-    (corrupt,) = plan_of("dpr", "noise.mechanism=neighbour").named("corrupt")
+    (corrupt,) = plan_of("dpr", "noise.kind=neighbour").named("corrupt")
     assert corrupt.inputs["doc_vectors"].step == "encode@zero_shot"
 
 

@@ -40,7 +40,9 @@ def test_every_format_has_its_own_settings_beside_those_of_all():
 def test_settings_of_other_formats_are_refused(kind):
     for name in set(VALUES) - OWN[kind]:
         owners = ", ".join(other for other in Format.variants() if name in OWN[other])
-        with pytest.raises(ConfigError, match=rf"unknown key data\.{name}.*; {name} is a setting of {owners}$"):
+        with pytest.raises(
+            ConfigError, match=rf"unknown key data\.{name}.*; {name} is a setting of {owners}, not of {kind}$"
+        ):
             experiments.from_settings({"name": "x", "data": {"kind": kind, name: VALUES[name]}}, [])
 
 
@@ -54,6 +56,8 @@ def test_an_unknown_kind_is_refused_with_a_suggestion():
     [
         ("data.dataset=squad", "data.kind"),
         ("detectors={sim: {detector: similarity}}", "detectors.sim.kind"),
+        ("noise.mechanism=group", "noise.kind"),
+        ("hide.mechanism=positives", "hide.kind"),
         ("mine.simans.a=0.5", "mine.sampler={kind: simans, ...}"),
     ],
 )
@@ -122,4 +126,4 @@ def test_a_package_brings_a_format(tmp_path: Path):
         [sys.executable, "-c", code, str(data)], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "5 documents" in done.stdout + done.stderr, done
+    assert "corpus 5, queries 5" in done.stderr, done

@@ -10,7 +10,7 @@ import pytest
 from noisyir.app.runs import run_experiment
 from noisyir.commands import why
 from noisyir.data.formats.beir import Beir
-from noisyir.data.settings import CorruptParams
+from noisyir.data.noise.uniform import Uniform
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
@@ -123,7 +123,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str,
     exp = Experiment(
         name="tiny",
         data=Beir(path=str(folder), on_empty="exclude"),
-        noise=CorruptParams(rate=0.4),
+        noise=Uniform(rate=0.4),
         model=InitModelParams(backbone="static"),
     )
     outcome = run_experiment(
