@@ -91,12 +91,12 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 DATA: dict[str, dict[str, Any]] = {
     "squad": {
-        "data": {"dataset": "squad"},
+        "data": {"kind": "squad"},
         "encode": {"splits": ["dev"]},
         "score": {"splits": ["dev"], "measures": ["RR@10"]},
     },
     "nfcorpus": {
-        "data": {"dataset": "beir"},
+        "data": {"kind": "beir"},
         "model": {"passage_max_len": 256},
         "ranker": {"init": {"max_len": 256}},
         "encode": {"splits": ["test"]},
@@ -104,7 +104,7 @@ DATA: dict[str, dict[str, Any]] = {
     },
 }
 TOY: dict[str, Any] = {
-    "data": {"dataset": "pydocs", "max_documents": 200, "dev_queries": 10, "test_queries": 60},
+    "data": {"kind": "pydocs", "max_documents": 200, "dev_queries": 10, "test_queries": 60},
     "model": {"query_max_len": 24, "passage_max_len": 48},
     "train": {"batch_size": 64, "learning_rate": 3e-3, "precision": "fp32"},
     "mine": {"rank_to": 20, "per_query": 4},

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from noisyir.data.squad import SquadFolder
+from noisyir.data.formats.squad import SquadFolder
 from noisyir.models.reader import initial_reader
 from noisyir.models.settings import InitReaderParams
 from noisyir.models.weights import locate_weights

@@ -62,7 +62,7 @@ def _scores(home: Path, file: Path, backbone: str, detectors: dict[str, Any]) ->
     """The score of every document's pair, as the detect stage combines the detectors."""
     settings = {
         "name": "staqc",
-        "data": {"dataset": "pairs", "path": str(file), "columns": COLUMNS},
+        "data": {"kind": "pairs", "path": str(file), "columns": COLUMNS},
         "model": {"backbone": backbone},
         "detectors": detectors,
     }

@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from noisyir.data.settings import IngestParams
-from noisyir.data.sources import open_source
+from noisyir.data.formats.pydocs import Pydocs
+from noisyir.data.formats.squad import Squad
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.initial import initial_bi_encoder
 from noisyir.models.settings import InitModelParams
@@ -75,7 +75,7 @@ def main() -> None:
 
 def read_pairs(squad: str | None) -> Texts:
     """(query, passage) texts of the training split, in a fixed random order."""
-    source = open_source(IngestParams(dataset="squad", path=squad) if squad else IngestParams())
+    source = (Squad(path=squad) if squad else Pydocs()).open()
     passages = {item.doc_id: passage_text(item.title, item.text) for item in source.documents()}
     queries = {item.query_id: item.text for item in source.queries()}
     pairs = [(queries[j.query_id], passages[j.doc_id]) for j in source.judgements() if j.split == "train"]

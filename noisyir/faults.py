@@ -1,6 +1,6 @@
 """What is wrong with settings, in words: where, what stands there, and what was perhaps meant."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, get_args
 
 from pydantic import ValidationError
@@ -19,19 +19,38 @@ def faults(error: ValidationError, model: type[Params], within: str = "") -> lis
 def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
     *groups, last = list(map(str, fault["loc"])) or [""]
     inside, spoken = _inside(model, groups)
-    where = ".".join(filter(None, [within, *spoken, last]))
+    spoken = [*filter(None, [within]), *spoken]
+    where = ".".join([*spoken, last])
     match fault["type"]:
         case "extra_forbidden":
             known = list(inside.model_fields)
-            return f"unknown key {where}{did_you_mean(last, known)}; known here: {', '.join(known)}"
+            hint = _renamed(inside, [last], spoken) or did_you_mean(last, known)
+            return f"unknown key {where}{hint}; known here: {', '.join(known)}{_of_others(inside, last)}"
         case "union_tag_invalid":
             tag, kinds = fault["ctx"]["tag"], [kind.strip("'") for kind in fault["ctx"]["expected_tags"].split(", ")]
             return f"{where}: there is no {tag!r}{did_you_mean(tag, kinds)}; there are {', '.join(kinds)}"
         case "union_tag_not_found":
-            return f"{where}: say of which kind, such as {where}.kind=NAME"
+            family, _ = _inside(model, [*groups, last])
+            hint = _renamed(family, fault["input"], [*spoken, last])
+            return f"{where}: say of which kind, such as {where}.kind=NAME{hint}"
         case "value_error":  # of a check of our own, which says all
             return f"{within}: {fault['ctx']['error']}" if within else str(fault["ctx"]["error"])
     return f"{where}: {fault['msg']}, got {fault['input']!r}"
+
+
+def _renamed(model: type[Params], given: Iterable[str], spoken: Sequence[str]) -> str:
+    """What the first of these settings that has another name now is called."""
+    now = next((model.renamed[name] for name in given if name in model.renamed), None)
+    return f" (it is {'.'.join([*spoken, now])} now)" if now else ""
+
+
+def _of_others(model: type[Params], name: str) -> str:
+    """Which other kinds have a setting that this one has not."""
+    if not issubclass(model, Variant) or model.is_family():
+        return ""
+    having = [kind for kind, variant in model.variants().items() if name in variant.model_fields]
+    kind = model.model_fields["kind"].default
+    return f"; {name} is a setting of {', '.join(having)}, not of {kind}" if having else ""
 
 
 def _inside(model: type[Params], groups: Sequence[str]) -> tuple[type[Params], list[str]]:

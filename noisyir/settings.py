@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -27,6 +27,7 @@ class Params(BaseModel):
     """Frozen, and refuses unknown keys: a misspelt setting is an error, never a default."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    renamed: ClassVar[Mapping[str, str]] = {}  # what people may still write, and what it is called now
 
     @classmethod
     def parse(cls, values: Any) -> Self:

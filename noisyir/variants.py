@@ -25,11 +25,13 @@ class Variant(Params):
     """One way of several.  Bump `version` when its meaning or a default changes; it is in the key where it is chosen.
 
     Each variant names itself by a field `kind: Literal["its_name"] = "its_name"`; a family sets `home` and no kind.
+    default: of a family, the kind of settings that do not say theirs; None: they must.
     """
 
     version: ClassVar[int] = 1
     home: ClassVar[str]
     group: ClassVar[str | None] = None
+    default: ClassVar[str | None] = None
     known: ClassVar[dict[str, type["Variant"]]]
 
     kind: str
@@ -62,7 +64,7 @@ class Variant(Params):
             return handler(source)
         choices = {kind: handler.generate_schema(variant) for kind, variant in cls.variants().items()}
         chosen = core_schema.tagged_union_schema(choices, discriminator="kind")
-        return core_schema.no_info_before_validator_function(partial(_spelt_out, cls.variants()), chosen)
+        return core_schema.no_info_before_validator_function(partial(_spelt_out, cls), chosen)
 
     @classmethod
     def family(cls) -> str:
@@ -71,9 +73,9 @@ class Variant(Params):
 
     @classmethod
     def variants(cls) -> Mapping[str, type[Self]]:
-        """The family's classes by kind: those of its home, then those that installed packages bring."""
+        """The family's classes by kind, in the order of the kinds: those of its home, and what other packages bring."""
         _load(cls.home, cls.group)
-        return cls.known  # type: ignore[return-value]
+        return dict(sorted(cls.known.items()))  # type: ignore[arg-type]
 
     @classmethod
     def of_kind(cls, kind: str) -> type[Self]:
@@ -117,11 +119,13 @@ def _of_kind(kind: str, value: Any) -> Any:
     return {"kind": kind, **value} if isinstance(value, Mapping) else {"kind": kind, _ONLY: value}
 
 
-def _spelt_out(variants: Mapping[str, type[Variant]], value: Any) -> Any:
+def _spelt_out(family: type[Variant], value: Any) -> Any:
     """Settings with their kind, from a name alone or from the value of a kind's only setting without a default."""
     if isinstance(value, str):
         return {"kind": value}
-    if isinstance(value, Mapping) and _ONLY in value and (variant := variants.get(value["kind"])):
+    if isinstance(value, Mapping) and family.default and "kind" not in value:
+        return {"kind": family.default, **value}
+    if isinstance(value, Mapping) and _ONLY in value and (variant := family.variants().get(value["kind"])):
         required = [name for name, field in variant.model_fields.items() if field.is_required()]
         if len(required) == 1:
             return {"kind": value["kind"], required[0]: value[_ONLY]}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 # of the demo: seconds instead of minutes; the last method, npc, is the one whose model is kept
 SETTINGS = (
-    "data.dataset=beir",
+    "data.kind=beir",
     "bm25_index.engine=bm25s",
     "methods=[dpr,npc]",
     "audit=null",

@@ -6,7 +6,7 @@ from typing import Any
 
 SETTINGS = (
     "task=reader",
-    "data.dataset=squad",
+    "data.kind=squad",
     "bm25_index.engine=bm25s",
     "compare.resamples=50",
     "report.examples=2",

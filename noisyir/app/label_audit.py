@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from noisyir import experiments
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.data.flags import last_estimate
-from noisyir.data.pairs import PairsFile
+from noisyir.data.formats.pairs import Pairs
 from noisyir.data.row_files import SUFFIXES
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
@@ -107,8 +107,8 @@ class Audited:
     def _source(self) -> PairsToClean:
         """The user's file, or the data set's training pairs with the noise put in."""
         exp, store, results = self.exp, self.store, self.outcome.results
-        if exp.data.dataset == "pairs":
-            return FileOfPairs(PairsFile.open(exp.data.path, exp.data.corpus, exp.data.columns))
+        if isinstance(exp.data, Pairs):
+            return FileOfPairs(exp.data.open())
         noisy, corpus = results["corrupt"].meta.ref("noisy_pairs"), results["ingest"].meta.ref("corpus")
         pairs = read_parts(store.fs, store.parts(noisy))
         documents = stream_parts(store.fs, store.parts(corpus), ("doc_id", "title", "text"), 65536)
@@ -167,20 +167,20 @@ def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experimen
     if corpus and (path.is_dir() or not _is_file_of_pairs(path)):
         raise ConfigError(f"--corpus belongs to a file of pairs ({', '.join(SUFFIXES)}), which {data} is not: drop it")
     if path.is_dir():
-        dataset = next((known for name, known in _HOLDS.items() if (path / name).exists()), None)
-        if dataset is None:
+        kind = next((known for name, known in _HOLDS.items() if (path / name).exists()), None)
+        if kind is None:
             raise ConfigError(f"{data} is a folder of no known format: it holds none of {', '.join(_HOLDS)}")
     elif data in experiments.names() or path.suffix in (".yaml", ".yml"):
         return experiments.load(data, overrides)
     elif _is_file_of_pairs(path):
-        dataset = "pairs"
+        kind = "pairs"
     else:
         raise ConfigError(
             f"{data!r} is no experiment ({', '.join(experiments.names())}), no folder of a data set, and no file of "
             f"pairs ({', '.join(SUFFIXES)})"
         )
-    settings = {"name": path.name.split(".")[0], "data": {"dataset": dataset, "path": data, "corpus": corpus}}
-    return experiments.from_settings(settings, overrides)
+    given = {"kind": kind, "path": data} | ({"corpus": corpus} if corpus else {})
+    return experiments.from_settings({"name": path.name.split(".")[0], "data": given}, overrides)
 
 
 def _is_file_of_pairs(path: Path) -> bool:

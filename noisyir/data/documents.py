@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from noisyir.data.pairs import corpus_documents, open_corpus
+from noisyir.data.columns import corpus_documents, open_corpus
 from noisyir.data.records import Document
 from noisyir.data.row_files import SUFFIXES, RowFile
 from noisyir.data.settings import JoinCorpusParams

@@ -1,4 +1,4 @@
-"""Settings of the data: where pairs come from, and what is made wrong or hidden in them."""
+"""Settings of the data: which records become rows, and how large data is known to be."""
 
 from typing import Literal
 
@@ -6,37 +6,16 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from noisyir.settings import Fraction, Location, Params
 
-PairColumn = Literal["query", "document", "query_id", "doc_id", "title", "source", "split"]
 
+class RecordParams(Params):
+    """Which records of raw data become rows, whatever its format."""
 
-class IngestParams(Params):
-    """Where the raw data lies and how it becomes tables."""
-
-    dataset: Literal["pydocs", "beir", "squad", "pairs", "msmarco", "dpr"] = Field(
-        "pydocs", description="the raw data's format"
-    )
-    path: Location = Field(
-        None, description="folder of the raw files (beir, squad, msmarco, dpr), or file (pairs); pydocs: none"
-    )
-    corpus: Location = Field(None, description="pairs: the documents' file, where the pairs only name them")
-    columns: dict[PairColumn, str | None] = Field(
-        {}, description="pairs: which column is what, where the usual names do not tell; null: none is"
-    )
-    subset: str = Field("nq", pattern="^[a-z0-9]+$", description="dpr: whose questions, as file names have it")
-    positives: Literal["first", "all"] = Field(
-        "first", description="dpr: which of a question's positive_ctxs make pairs; DPR trains on the first"
-    )
-    dev_queries: NonNegativeInt = Field(1000, description="pydocs: queries held out to choose by")
-    test_queries: NonNegativeInt = Field(2000, description="pydocs: queries held out to report on")
     max_documents: PositiveInt | None = Field(None, description="keep at most this many documents: for a quick look")
     document_share: Fraction = Field(
         1.0, description="share of the documents to keep, drawn by their ids: a slice that thins all splits alike"
     )
     max_held_out: PositiveInt | None = Field(
         None, description="keep at most this many queries of each held-out split, drawn by their ids: for a quick look"
-    )
-    min_relevance: PositiveInt = Field(
-        1, description="least judgement that makes a training pair; TREC DL's relevant is 2"
     )
     unlabelled: Literal["exclude", "train"] = Field(
         "exclude", description="queries that nothing judges: left out, or kept as training queries without a pair"
@@ -60,32 +39,6 @@ class ExpectedParams(Params):
     document_tokens: PositiveInt | None = Field(None, description="mean length of title and text; null: full length")
     query_tokens: PositiveInt | None = Field(None, description="mean length of a query; null: full length")
     source: str = Field("", description="where the numbers come from")
-
-
-class CorruptParams(Params):
-    """Wrong labels put in on purpose, with the truth kept apart for scoring."""
-
-    mechanism: Literal["uniform", "neighbour", "group"] = Field(
-        "uniform", description="the wrong document: any; one close to the right one; any, in some groups of the corpus"
-    )
-    rate: Fraction = Field(0.0, description="share of training queries whose document is replaced")
-    neighbours: PositiveInt = Field(10, description="neighbour: drawn among this many nearest documents")
-    group_rate: Fraction = Field(0.8, description="group: the share replaced within the noisy groups")
-
-
-class HideParams(Params):
-    """Relevant documents that no pair names, put in on purpose, with the truth kept apart for scoring."""
-
-    mechanism: Literal["positives", "near_duplicates"] = Field(
-        "positives", description="pairs of queries with several are taken away; or edited copies join the corpus"
-    )
-    rate: Fraction = Field(
-        0.0, description="share hidden of the pairs that a query has beside one; of the training documents, copied"
-    )
-    copies: PositiveInt = Field(1, description="near_duplicates: edited copies of a document")
-    edit_rates: tuple[Fraction, ...] = Field(
-        (0.05, 0.1, 0.2), min_length=1, description="near_duplicates: share of words edited, one drawn for each copy"
-    )
 
 
 class JoinCorpusParams(Params):

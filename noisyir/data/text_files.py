@@ -11,19 +11,19 @@ from typing import IO, Any, cast
 from noisyir.errors import DataError
 
 
-def folder_with(path: str | None, dataset: str, files: tuple[str, ...], *, holds: str = "") -> Path:
+def folder_with(path: str | None, kind: str, files: tuple[str, ...], *, holds: str = "") -> Path:
     """The folder at `path`.  DataError when no path was given, or the folder or one of `files` is missing.
 
     holds: what messages say should be in it, where `files` do not.
     """
     holds = holds or ", ".join(files)
     if path is None:
-        raise DataError(f"dataset {dataset} needs a folder: data.path=FOLDER with {holds}")
+        raise DataError(f"format {kind} needs a folder: data.path=FOLDER with {holds}")
     root = Path(path)
     if not root.is_dir():
         raise DataError(f"{root} is not a folder: set data.path to the folder with {holds}")
     if missing := [name for name in files if not (root / name).is_file()]:
-        raise DataError(f"{root} lacks {', '.join(missing)}, which dataset {dataset} needs")
+        raise DataError(f"{root} lacks {', '.join(missing)}, which format {kind} needs")
     return root
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from noisyir.data.records import Document, Judgement, Query
-from noisyir.data.settings import IngestParams
+from noisyir.data.settings import RecordParams
 from noisyir.errors import DataError
 from noisyir.schemas.artifact import Artifact
 from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
@@ -25,7 +25,7 @@ class Validator:
     Memory: ids, queries and judgements stay; document texts pass through.
     """
 
-    def __init__(self, name: str, params: IngestParams) -> None:
+    def __init__(self, name: str, params: RecordParams) -> None:
         self.name, self.params = name, params
         self.kept_documents = 0
         self._documents: dict[str, int] = {}  # every doc_id -> its number in the file

@@ -1,6 +1,7 @@
 """Settings of hard negatives: candidates, judges and filters of them, samplers, and pseudo-labels."""
 
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
@@ -43,6 +44,10 @@ class CandidatesParams(RetrievedParams):
 
 class MineParams(RetrievedParams):
     """Which candidates become hard negatives."""
+
+    renamed: ClassVar[Mapping[str, str]] = {
+        kind: f"sampler={{kind: {kind}, ...}}" for kind in ("softmax", "debiased", "simans", "trisampler")
+    }
 
     per_query: NonNegativeInt = Field(0, description="hard negatives drawn for one query; 0 mines none")
     run: Literal["bm25", "dense", "random"] = Field(

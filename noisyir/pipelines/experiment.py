@@ -6,7 +6,13 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
-from noisyir.data.settings import CorruptParams, ExpectedParams, HideParams, IngestParams
+from noisyir.data.formats import Format
+from noisyir.data.formats.pydocs import Pydocs
+from noisyir.data.hiding import Hiding
+from noisyir.data.hiding.positives import Positives
+from noisyir.data.noise import Noise
+from noisyir.data.noise.uniform import Uniform
+from noisyir.data.settings import ExpectedParams
 from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.faults import faults
 from noisyir.mining.judges import Judge, Judges
@@ -38,11 +44,11 @@ class Experiment(Params):
     description: str = Field("", description="one line on what the experiment shows")
     task: Literal["retriever", "reader"] = Field("retriever", description="what is trained")
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
-    data: IngestParams = IngestParams()
+    data: Format = Pydocs()
     expected: ExpectedParams = ExpectedParams()
     published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown beside the measured ones")
-    hide: HideParams = HideParams()
-    noise: CorruptParams = CorruptParams()
+    hide: Hiding = Positives()
+    noise: Noise = Uniform()
     bm25_index: Bm25IndexParams = Bm25IndexParams()
     bm25: Bm25Params = Bm25Params()
     mine: MineParams = MineParams()

@@ -123,7 +123,7 @@ def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
         return data
     hidden = plan.add(HIDE, exp.hide, label, **_pick(data, "corpus", "pairs", "qrels"))
     # hiding pairs leaves the collection as it is: what is made of that serves all seeds
-    as_it_was = _pick(data, "corpus") if exp.hide.mechanism == "positives" else {}
+    as_it_was = {} if exp.hide.adds_documents else _pick(data, "corpus")
     return {**data, **hidden, **as_it_was}
 
 
@@ -131,7 +131,7 @@ def context_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> C
     """The experiment's pairs with noise put in, and the untrained model."""
     start = plan.add(INIT_MODEL, exp.model)["model"]
     vectors = None
-    if exp.noise.mechanism == "neighbour":
+    if exp.noise.needs_vectors:
         vectors = encoded(plan, exp.encode, data, start, f"{label}:zero_shot" if label else "zero_shot")
     noisy = plan.add(
         CORRUPT,

@@ -4,7 +4,8 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from noisyir.data.settings import CorruptParams, HideParams
+from noisyir.data.hiding import Hiding
+from noisyir.data.noise import Noise
 from noisyir.eval.settings import NoiseTableParams, ScoreLossGroupsParams
 from noisyir.faults import faults
 from noisyir.pipelines.experiment import Experiment
@@ -19,8 +20,8 @@ class Suite(Params):
     name: str = Field(description="names the bench's files")
     description: str = Field("", description="one line on what the bench shows")
     experiment: Experiment
-    noise: tuple[CorruptParams, ...] = Field((), description="wrong pairs put in")
-    hide: tuple[HideParams, ...] = Field((), description="relevant documents hidden: false negatives")
+    noise: tuple[Noise, ...] = Field((), description="wrong pairs put in")
+    hide: tuple[Hiding, ...] = Field((), description="relevant documents hidden: false negatives")
     methods: tuple[Method | Reader, ...] = Field(
         tuple(map(Method.parse, ("dpr", "oracle", "npc"))), description="trained on each; none: mining alone"
     )
@@ -64,15 +65,15 @@ class Suite(Params):
 
     @model_validator(mode="after")
     def _noises_differ(self) -> Self:
-        kinds = [(mechanism, rate) for mechanism, rate, _ in self.conditions]
+        kinds = [(kind, rate) for kind, rate, _ in self.conditions]
         if not kinds:
             raise ValueError("noise, hide: a suite needs one of either at least; rate 0 leaves the pairs as they are")
         if not self.methods and not self.hide:
             raise ValueError("methods: only a suite that hides documents can do without any")
         if twice := [kind for kind in kinds if kinds.count(kind) > 1]:
-            mechanism, rate = twice[0]
+            kind, rate = twice[0]
             raise ValueError(
-                f"noise: {mechanism} at rate {rate:g} is there more than once, and mechanism and rate are all that the "
+                f"noise: {kind} at rate {rate:g} is there more than once, and kind and rate are all that the "
                 "table tells kinds of noise apart by: make a suite of each"
             )
         return self
@@ -85,15 +86,15 @@ class Suite(Params):
 
     @property
     def conditions(self) -> tuple[tuple[str, float, dict[str, Params]], ...]:
-        """(mechanism, rate, what of the experiment it sets) of each kind of noise, then of each kind of hiding.
+        """(kind, rate, what of the experiment it sets) of each kind of noise, then of each kind of hiding.
 
         Of readers: the passages that are labelled, as they are.
         """
         if self.experiment.task == "reader":
             return ((self.experiment.reader.labels, 0.0, {}),)
-        given: list[tuple[str, CorruptParams | HideParams]] = [("noise", noise) for noise in self.noise]
+        given: list[tuple[str, Noise | Hiding]] = [("noise", noise) for noise in self.noise]
         given += [("hide", hide) for hide in self.hide]
-        return tuple((params.mechanism, params.rate, {name: params}) for name, params in given)
+        return tuple((params.kind, params.rate, {name: params}) for name, params in given)
 
     def variant(self, name: str) -> Experiment:
         """The experiment with what this variant changes."""

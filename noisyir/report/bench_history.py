@@ -13,7 +13,7 @@ def facts(builds: Sequence[Meta]) -> dict[str, str]:
     for meta in builds:
         first.setdefault(meta.stage, meta.params)
     told = {
-        "data": first.get("ingest", {}).get("dataset"),
+        "data": first.get("ingest", {}).get("kind"),
         "backbone": first.get("init_model", {}).get("backbone"),
         "epochs": first.get("train_dpr", {}).get("epochs"),
         "builds": f"{len(builds):,}" if builds else None,

@@ -120,9 +120,9 @@ def _tags(
 def _data(exp: Experiment, store: Store, model: Ref) -> str:
     sources = {meta.stage: meta for meta in lineage(store, [model])}
     if not (data := sources.get("ingest")):
-        return f"{exp.data.dataset}."
+        return f"{exp.data.kind}."
     rows = ", ".join(f"{c.rows:,} {name}" for name, c in data.artifacts.items() if c.rows and name != "excluded")
-    return f"{exp.data.dataset}: {rows}."
+    return f"{exp.data.kind}: {rows}."
 
 
 def _training(exp: Experiment, kind: Kind, model: Ref, system: str | None) -> str:

@@ -36,5 +36,5 @@ def _put_in(exp: Experiment, behind: Sequence[Meta]) -> str:
     if exp.task == "reader":
         return f"Labels are distant: the passages of {exp.reader.labels} that hold an answer."
     if exp.noise.rate:
-        return f"{exp.noise.rate:.0%} of the training pairs were given a wrong document ({exp.noise.mechanism})."
+        return f"{exp.noise.rate:.0%} of the training pairs were given a wrong document ({exp.noise.kind})."
     return "Only what the pairs came with: none was put in."

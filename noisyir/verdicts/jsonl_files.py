@@ -1,4 +1,4 @@
-"""Rows as jsonl, and among them pairs in the format that noisyir reads as `data.dataset=pairs`."""
+"""Rows as jsonl, and among them pairs in the format that noisyir reads as `data.kind=pairs`."""
 
 import json
 from collections.abc import Iterable, Mapping

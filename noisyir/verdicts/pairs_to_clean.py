@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.data.pairs import PairsFile
-from noisyir.data.settings import PairColumn
+from noisyir.data.columns import PairColumn
+from noisyir.data.formats.pairs import PairsFile
 from noisyir.engine.tables import pair_ids
 from noisyir.errors import DataError
 from noisyir.verdicts.jsonl_files import write_jsonl

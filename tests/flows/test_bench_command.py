@@ -18,7 +18,7 @@ from tests.tiny import write_beir
 SUITE = """
 experiment:
   name: tiny
-  data: {{dataset: beir, path: {path}}}
+  data: {{kind: beir, path: {path}}}
   train: {{epochs: 2, learning_rate: 0.01, batch_size: 16, dev_queries: 0}}
   encode: {{splits: [test]}}
   search: {{top_k: 10}}

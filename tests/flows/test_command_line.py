@@ -13,7 +13,7 @@ import pytest
 from tests.tiny import write_beir
 
 SETTINGS = [
-    "data.dataset=beir",
+    "data.kind=beir",
     "methods=[dpr,npc]",
     "audit=null",
     "train.epochs=6",

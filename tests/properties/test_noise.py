@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.data.noise import choose_in_groups, choose_pairs, draw_mismatches, draw_neighbours, is_among, nearest
+from noisyir.data.draws import choose_pairs, is_among
+from noisyir.data.noise.group import choose_in_groups
+from noisyir.data.noise.neighbour import draw_neighbours, nearest
+from noisyir.data.noise.uniform import draw_mismatches
 from noisyir.errors import DataError
 
 seeds = st.integers(0, 2**32)

@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from noisyir import experiments
-from noisyir.data.settings import CorruptParams, IngestParams
+from noisyir.data.formats.beir import Beir
+from noisyir.data.noise.uniform import Uniform
 from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment
 
@@ -49,14 +50,14 @@ def test_a_file_that_is_no_experiment_is_refused(tmp_path: Path, text: str, mess
 
 def test_a_users_file_takes_its_name_from_the_file(tmp_path: Path):
     path = tmp_path / "mine.yaml"
-    path.write_text("data: {dataset: beir, path: /data/x}")
+    path.write_text("data: {kind: beir, path: /data/x}")
     assert experiments.load(str(path)).name == "mine"
 
 
 def test_where_the_data_lies_does_not_enter_a_key_but_everything_else_does():
-    here, there = IngestParams(dataset="beir", path="/a"), IngestParams(dataset="beir", path="/b")
+    here, there = Beir(path="/a"), Beir(path="/b")
     assert here.key_values() == there.key_values() and "path" not in here.key_values()
-    assert CorruptParams(rate=0.1).key_values() != CorruptParams(rate=0.2).key_values()
+    assert Uniform(rate=0.1).key_values() != Uniform(rate=0.2).key_values()
 
 
 def test_the_machine_is_set_apart_from_the_experiment():

@@ -47,7 +47,7 @@ def plan_of(collection):
         settings = [text for text in methods_and_settings if "=" in text]
         methods = [text for text in methods_and_settings if "=" not in text]
         overrides = [f"data.path={collection}", f"methods=[{','.join(methods)}]", *settings]
-        given = {"name": "x", "data": {"dataset": "beir"}, "noise": {"rate": 0.5}}
+        given = {"name": "x", "data": {"kind": "beir"}, "noise": {"rate": 0.5}}
         return pipeline(experiments.from_settings(given, overrides))
 
     return make
@@ -136,7 +136,7 @@ def test_mined_negatives_go_to_every_trainer_but_not_into_pair_scores(plan_of):
 
 
 def test_neighbour_noise_is_drawn_by_the_untrained_model(plan_of):
-    (corrupt,) = plan_of("dpr", "noise.mechanism=neighbour").named("corrupt")
+    (corrupt,) = plan_of("dpr", "noise.kind=neighbour").named("corrupt")
     assert corrupt.inputs["doc_vectors"].step == "encode@zero_shot"
 
 

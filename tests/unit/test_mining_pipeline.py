@@ -111,7 +111,7 @@ def test_a_bench_mines_for_each_seed_and_encodes_the_training_queries_once(colle
     path = tmp_path / "suite.yaml"
     path.write_text(
         f"noise: [{{rate: 0.0}}, {{rate: 0.5}}]\nseeds: [0, 1]\nmethods: [dpr]\ndetect: false\n"
-        f"table: {{reference: null}}\nexperiment: {{name: x, data: {{dataset: beir, path: {collection}}}}}\n"
+        f"table: {{reference: null}}\nexperiment: {{name: x, data: {{kind: beir, path: {collection}}}}}\n"
     )
     overrides = [f"experiment.{setting}" for setting in (*DENSE, "train.hard_negatives=1")]
     plan = noise_bench(experiments.load_suite(str(path), overrides))

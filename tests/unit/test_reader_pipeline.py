@@ -10,7 +10,7 @@ import pytest
 from noisyir import cli, experiments
 from noisyir.app.lookup import find_confidences
 from noisyir.app.runs import run_experiment
-from noisyir.data.pairs import PairsFile
+from noisyir.data.formats.pairs import PairsFile
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, execute

@@ -66,7 +66,7 @@ class World:
         (data / "qrels").mkdir()
         (data / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\nq\t{rows[0]['_id']}\t1\n")
         exp = experiments.from_settings(
-            {"name": name, "data": {"dataset": "beir", "path": str(data)}}, [f"model.weights={self.weights}", *settings]
+            {"name": name, "data": {"kind": "beir", "path": str(data)}}, [f"model.weights={self.weights}", *settings]
         )
         tracker = Tracker()
         tracker.finish = lambda store, results: facts or {}

@@ -10,7 +10,7 @@ from noisyir.eval.bench import Cell
 from noisyir.pipelines.retrievers import noise_bench
 from tests.tiny import write_beir
 
-NOISE = "noise: [{rate: 0.0}, {rate: 0.5}, {rate: 0.5, mechanism: group}]"
+NOISE = "noise: [{rate: 0.0}, {rate: 0.5}, {rate: 0.5, kind: group}]"
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def suite_of(collection, tmp_path):
 
     def load(*overrides, text=NOISE):
         path = tmp_path / "mine.yaml"
-        path.write_text(f"{text}\nexperiment: {{name: x, data: {{dataset: beir, path: {collection}}}}}\n")
+        path.write_text(f"{text}\nexperiment: {{name: x, data: {{kind: beir, path: {collection}}}}}\n")
         return experiments.load_suite(str(path), overrides)
 
     return load
@@ -78,10 +78,11 @@ def test_a_bench_without_detectors_has_only_what_its_methods_ask_for(suite_of):
             r"unknown key experiment\.detectors\.a\.fold \(did you mean folds\?\)",
         ),
         (["noise=[]"], r"noise, hide: a suite needs one of either at least"),
-        (["noise=[{rat: 0.5}]"], r"unknown key noise\.0\.rat \(did you mean rate\?\); known here: mechanism, rate"),
+        (["noise=[{rat: 0.5}]"], r"unknown key noise\.0\.rat \(did you mean rate\?\); known here: kind, rate"),
+        (["noise=[{rate: 0.1, neighbours: 3}]"], r"neighbours is a setting of neighbour, not of uniform$"),
         (["noise=[{rate: 2}]"], r"noise\.0\.rate: .*less than or equal to 1, got 2"),
         (
-            ["noise=[{rate: 0.5}, {rate: 0.1}, {rate: 0.5, neighbours: 3}]"],
+            ["noise=[{rate: 0.5}, {rate: 0.1}, {rate: 0.5, kind: uniform}]"],
             r"mine\.yaml: noise: uniform at rate 0\.5 is there more than once, .* make a suite of each$",
         ),
     ],
@@ -96,7 +97,7 @@ def test_an_unknown_suite_is_refused_with_a_suggestion():
         experiments.load_suite("squat")
 
 
-HIDE = "hide: [{mechanism: positives, rate: 1.0}]\nseeds: [0, 1]\ndetect: false\ntable: {reference: null}"
+HIDE = "hide: [{kind: positives, rate: 1.0}]\nseeds: [0, 1]\ndetect: false\ntable: {reference: null}"
 VARIANTS = "variants: {plain: {mine: {per_query: 0}}, top: {mine: {per_query: 2, sampler: topk, run: dense}}}"
 
 

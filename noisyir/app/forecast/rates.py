@@ -14,7 +14,7 @@ from noisyir.schemas.training import MODEL, RANKER
 GPU_TFLOPS = 100.0  # about a third of an A100's 312 in bf16
 CPU_TFLOPS = 0.5  # a server of 16 to 32 cores in fp32
 _TRUSTED_SECONDS = 1.0  # a shorter build's time is mostly that of starting
-_TELLING = ("dataset", "factory", "precision", "mechanism", "kind", "folds", "weights")
+_TELLING = ("factory", "precision", "kind", "folds", "weights")
 _MODELS = {artifact.name for artifact in (MODEL, RANKER, READER)}
 _REACH = 10.0  # how many times its own amount a shorter build may speak for
 

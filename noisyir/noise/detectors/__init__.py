@@ -4,7 +4,7 @@ A detector scores each pair, and beside it the two wrong documents that were mad
 observed scores are held against.  Higher is more suspect.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -81,6 +81,7 @@ class Detector(Variant):
 
     home: ClassVar[str] = __name__
     group: ClassVar[str | None] = "noisyir.detectors"
+    renamed: ClassVar[Mapping[str, str]] = {"detector": "kind"}
     searches: ClassVar[bool] = False
     lexical: ClassVar[bool] = False
 

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.costs.retrieval import per_pair
-from noisyir.data.settings import CorruptParams
+from noisyir.data.draws import is_among
+from noisyir.data.noise import ChosenPairs, Judge, Noise
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import ANSWERS, CLEAN_PAIRS, CORPUS, NOISE_TRUTH, NOISY_PAIRS, PAIRS, QRELS
 from noisyir.schemas.retrieval import DOC_VECTORS
 
 if TYPE_CHECKING:
-    from noisyir.data.noise import Judge
     from noisyir.retrieval.vectors import Vectors
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -32,11 +32,11 @@ class DocumentsById(NamedTuple):
     texts: list[str]
 
 
-def corrupt(job: Job[CorruptParams]) -> None:
+def corrupt(job: Job[Noise]) -> None:
     """Give exactly round(rate * n) of the n training pairs a wrong document; other splits stay as they are."""
     pairs = job.table("pairs")
     training = np.flatnonzero(pc.equal(pairs["split"], "train").to_numpy())
-    chosen = _choose(job, pairs["source"].take(training))
+    chosen = job.params.choose(_numbered(pairs["source"].take(training)), job.rng("pairs"))
     noisy = training[chosen]
     doc_ids = pairs["doc_id"].to_numpy(zero_copy_only=False)
     if len(noisy):
@@ -49,30 +49,23 @@ def corrupt(job: Job[CorruptParams]) -> None:
     job.write(
         "noise_truth",
         noisy_pairs.take(training)
-        .append_column("kind", pa.array(np.where(is_noisy, job.params.mechanism, "clean")))
+        .append_column("kind", pa.array(np.where(is_noisy, job.params.kind, "clean")))
         .append_column("is_noisy", pa.array(is_noisy)),
     )
-    job.note("noise", {"mechanism": job.params.mechanism, "training_pairs": len(training), "noisy": len(noisy)})
+    job.note("noise", {"mechanism": job.params.kind, "training_pairs": len(training), "noisy": len(noisy)})
 
 
-def _choose(job: Job[CorruptParams], source: pa.ChunkedArray) -> Rows:
-    """Which of the training pairs become wrong."""
-    from noisyir.data.noise import choose_in_groups, choose_pairs
-
-    rate, rng = job.params.rate, job.rng("pairs")
-    if job.params.mechanism != "group":
-        return choose_pairs(len(source), rate, rng)
-    group = pc.index_in(source, value_set=source.unique().drop_null()).fill_null(-1)
-    return choose_in_groups(group.to_numpy(), rate, job.params.group_rate, rng)
+def _numbered(source: pa.ChunkedArray) -> Rows:
+    """A number for each source, from 0; -1 for none."""
+    numbers: Rows = pc.index_in(source, value_set=source.unique().drop_null()).fill_null(-1).to_numpy()
+    return numbers
 
 
-def _wrong_documents(job: Job[CorruptParams], pairs: pa.Table, training: Rows, chosen: Rows) -> Ids:
+def _wrong_documents(job: Job[Noise], pairs: pa.Table, training: Rows, chosen: Rows) -> Ids:
     """Ids of other training pairs' documents, one for each chosen training pair, none of them relevant to its query.
 
     Relevant is what the pairs and judgements call so, what has the text of such a document, and what holds an answer.
     """
-    from noisyir.data.noise import draw_mismatches, draw_neighbours, is_among
-
     relevant = _relevant(job, pairs)
     documents = _documents(job, relevant["doc_id"])
     positives: Ids = pairs["doc_id"].take(training).to_numpy(zero_copy_only=False)
@@ -83,20 +76,20 @@ def _wrong_documents(job: Job[CorruptParams], pairs: pa.Table, training: Rows, c
     known_text = np.array([documents.numbers[i] for i in relevant["doc_id"].to_pylist()])
     known = np.stack([_positions(relevant["query_id"], queries), np.searchsorted(pool, known_text)], axis=1)
     known = known[is_among(known_text, pool)]
-    is_relevant = _holds_answer(job, asked.to_pylist(), [documents.texts[number] for number in pool])
-    rng = job.rng("documents")
-    if job.params.mechanism == "neighbour":
-        vectors = _vectors(job, np.array([documents.rows[i] for i in positives[first]]))
-        drawn = draw_neighbours(
-            query, own[chosen], vectors, known, rng, neighbours=job.params.neighbours, is_relevant=is_relevant
-        )
-    else:
-        drawn = draw_mismatches(query, len(pool), known, rng, is_relevant=is_relevant)
-    wrong: Ids = positives[first[drawn]]
+    texts = [documents.texts[number] for number in pool]
+    given = ChosenPairs(
+        query=query,
+        document=own[chosen],
+        known=known,
+        is_relevant=_holds_answer(job, asked.to_pylist(), texts),
+        texts=texts,
+        vectors=lambda: _vectors(job, np.array([documents.rows[i] for i in positives[first]])),
+    )
+    wrong: Ids = positives[first[job.params.replace(given, job.rng("documents"))]]
     return wrong
 
 
-def _relevant(job: Job[CorruptParams], pairs: pa.Table) -> pa.Table:
+def _relevant(job: Job[Noise], pairs: pa.Table) -> pa.Table:
     """(query_id, doc_id) of everything called relevant to the queries that have pairs."""
     qrels = job.table("qrels")
     of_pairs = pc.is_in(qrels["query_id"], value_set=pairs["query_id"].unique())
@@ -105,7 +98,7 @@ def _relevant(job: Job[CorruptParams], pairs: pa.Table) -> pa.Table:
     return pa.concat_tables([pairs.select(columns), judged.select(columns)]).combine_chunks()
 
 
-def _documents(job: Job[CorruptParams], doc_ids: pa.ChunkedArray) -> DocumentsById:
+def _documents(job: Job[Noise], doc_ids: pa.ChunkedArray) -> DocumentsById:
     """These documents; the title is the text of one without text."""
     wanted = doc_ids.unique()
     number_of_text: dict[str, int] = {}
@@ -118,12 +111,12 @@ def _documents(job: Job[CorruptParams], doc_ids: pa.ChunkedArray) -> DocumentsBy
     return documents._replace(texts=list(number_of_text))
 
 
-def _vectors(job: Job[CorruptParams], doc_rows: Rows) -> "Vectors":
+def _vectors(job: Job[Noise], doc_rows: Rows) -> "Vectors":
     """The vectors of these documents (document, dim), picked from a stream of all."""
     if not job.has("doc_vectors"):
         raise ConfigError(
-            "noise.mechanism=neighbour needs document vectors: give corrupt the doc_vectors of a model that "
-            "encoded this corpus, or choose noise.mechanism=uniform"
+            f"noise.kind={job.params.kind} needs document vectors: give corrupt the doc_vectors of a model that "
+            "encoded this corpus, or choose noise.kind=uniform"
         )
     import faiss
 
@@ -151,7 +144,7 @@ def _positions(ids: pa.ChunkedArray, among: pa.Array) -> Rows:
     return positions
 
 
-def _holds_answer(job: Job[CorruptParams], query_ids: list[str], texts: list[str]) -> "Judge":
+def _holds_answer(job: Job[Noise], query_ids: list[str], texts: list[str]) -> Judge:
     """Judges by answer match where the data has answers, and calls nothing relevant where it has none."""
     from noisyir.data.answers import answer_lines, token_line
 
@@ -178,7 +171,7 @@ def _holds_answer(job: Job[CorruptParams], query_ids: list[str], texts: list[str
 CORRUPT = Stage(
     name="corrupt",
     version=2,
-    params=CorruptParams,
+    params=Noise,
     reads={
         "pairs": PAIRS.all(),
         "qrels": QRELS.all(),

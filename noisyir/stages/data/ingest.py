@@ -4,8 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.costs.workload import ID, Workload
-from noisyir.data.settings import IngestParams
-from noisyir.data.sources import open_source, source_digest
+from noisyir.data.formats import Format
 from noisyir.data.validate import Validator
 from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.engine.tables import semi_join
@@ -13,9 +12,9 @@ from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIE
 from noisyir.settings import HELD_OUT
 
 
-def ingest(job: Job[IngestParams]) -> None:
+def ingest(job: Job[Format]) -> None:
     """Read, check and write; the corpus passes through in parts."""
-    source = open_source(job.params, job.runtime.threads)
+    source = job.params.open(job.runtime.threads)
     checked = Validator(source.name, job.params)
     with job.writer("corpus") as out:
         for part in checked.documents(source.documents()):
@@ -51,7 +50,7 @@ def _cost(of: Workload) -> Cost:
 INGEST = Stage(
     name="ingest",
     version=3,
-    params=IngestParams,
+    params=Format,
     reads={},
     writes={
         "corpus": CORPUS,
@@ -62,6 +61,6 @@ INGEST = Stage(
         "excluded": EXCLUDED,
     },
     run=ingest,
-    raw={"source": source_digest},
+    raw={"source": Format.digest},
     cost=_cost,
 )

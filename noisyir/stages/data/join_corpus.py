@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from noisyir.costs.workload import ID, Workload
 from noisyir.data.documents import NewDocuments
-from noisyir.data.settings import IngestParams, JoinCorpusParams
+from noisyir.data.settings import JoinCorpusParams, RecordParams
 from noisyir.data.validate import PART_DOCUMENTS, Validator
 from noisyir.engine.builds import sha256_file
 from noisyir.engine.stage import Cost, Job, Stage
@@ -53,7 +53,7 @@ def _checked(job: Job[JoinCorpusParams], given: NewDocuments) -> pa.Table:
     """The new documents (doc_id, title, text), by the rules of ingest."""
     if given.documents is None:
         return CORPUS.schema.empty_table().select(_TEXTS)
-    checked = Validator(str(given.documents.path), IngestParams(on_empty=job.params.on_empty))
+    checked = Validator(str(given.documents.path), RecordParams(on_empty=job.params.on_empty))
     table = pa.concat_tables(checked.documents(given.records()))
     job.note("excluded", checked.excluded_counts())
     return table.select(_TEXTS)

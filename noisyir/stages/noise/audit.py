@@ -200,7 +200,7 @@ def _making(job: Job[AuditParams]) -> "Making":
         settings[meta.stage] = dict(meta.params)
         detectors += [meta.params["kind"]] if meta.stage == "score_pairs" else []
     return Making(
-        dataset=settings.get("ingest", {}).get("dataset"),
+        dataset=settings.get("ingest", {}).get("kind"),
         detectors=tuple(detectors),
         detect=DetectParams(**settings["detect"]) if "detect" in settings else None,
     )

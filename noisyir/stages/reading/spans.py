@@ -41,7 +41,7 @@ def spans(job: Job[SpansParams]) -> None:
     if not any(answer_lines(aliases.get(query_id, ())) for query_id in questions):
         raise DataError(
             f"spans: none of {len(questions)} questions in spans.splits={list(job.params.splits)} has an answer with "
-            "a word in it: reading needs data with answers, such as data.dataset=squad"
+            "a word in it: reading needs data with answers, such as data.kind=squad"
         )
     matched = _matched(run, questions, aliases, texts, job.params.max_spans, counts)
     with job.writer("spans") as out, job.writer("passages") as passages:

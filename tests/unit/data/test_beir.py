@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.data.settings import IngestParams
-from noisyir.data.sources import source_digest
+from noisyir.data.formats.beir import Beir
 from noisyir.errors import DataError
 from noisyir.stages.data.ingest import INGEST
 
@@ -49,7 +48,7 @@ def write(folder: Path, **changes: object) -> Path:
 @pytest.fixture
 def ingest(run_stage_on):
     def run(folder, **settings):
-        params = IngestParams(dataset="beir", path=str(folder), **settings)
+        params = Beir(path=str(folder), **settings)
         return run_stage_on(INGEST, params, {})
 
     return run
@@ -132,12 +131,12 @@ def test_a_fault_is_one_line_with_its_place(ingest, tmp_path, changes, message):
 @pytest.mark.parametrize("path", [None, "/no/such/folder"])
 def test_a_missing_folder_is_named_when_planning(path):
     with pytest.raises(DataError, match=r"data\.path"):
-        source_digest(IngestParams(dataset="beir", path=path))
+        Beir(path=path).digest()
 
 
 def test_the_digest_follows_the_content_and_not_the_place(tmp_path):
     def digest(folder: Path) -> str:
-        return source_digest(IngestParams(dataset="beir", path=str(folder)))
+        return Beir(path=str(folder)).digest()
 
     first = digest(write(tmp_path / "a"))
     assert digest(write(tmp_path / "b")) == first

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.data.dpr import DprFolder
-from noisyir.data.settings import IngestParams
-from noisyir.data.sources import source_digest
+from noisyir.data.formats.dpr import Dpr, DprFolder
 from noisyir.errors import DataError
 from noisyir.stages.data.ingest import INGEST
 
@@ -57,7 +55,7 @@ def write(folder: Path, changes: dict[str, str | bytes | None] | None = None) ->
 @pytest.fixture
 def ingest(run_stage_on):
     def run(folder, **settings):
-        params = IngestParams(**{"dataset": "dpr", "path": str(folder), "on_unknown": "exclude", **settings})
+        params = Dpr(**{"path": str(folder), "on_unknown": "exclude", **settings})
         return run_stage_on(INGEST, params, {})
 
     return run
@@ -166,9 +164,9 @@ def test_contexts_outside_the_collection_are_refused_unless_they_may_be_left_out
 
 def test_another_subset_is_other_files(tmp_path):
     with pytest.raises(DataError, match=r"biencoder-trivia-train\.json"):
-        source_digest(IngestParams(dataset="dpr", path=str(write(tmp_path)), subset="trivia"))
+        Dpr(path=str(write(tmp_path)), subset="trivia").digest()
     with pytest.raises(DataError, match=r"data.path=FOLDER with psgs_w100.tsv"):
-        source_digest(IngestParams(dataset="dpr"))
+        Dpr().digest()
 
 
 TOPICS = Path(__file__).parents[3].parent / "shared" / "data" / "open_qa" / "dpr_topics"

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.data.settings import IngestParams
-from noisyir.data.sources import source_digest
+from noisyir.data.formats.msmarco import Msmarco
+from noisyir.data.formats.pairs import Pairs
 from noisyir.errors import DataError
 from noisyir.stages.data.ingest import INGEST
 
@@ -33,7 +33,7 @@ def write(folder: Path, changes: dict[str, str | bytes | None] | None = None) ->
 @pytest.fixture
 def ingest(run_stage_on):
     def run(folder, **settings):
-        params = IngestParams(dataset="msmarco", path=str(folder), **settings)
+        params = Msmarco(path=str(folder), **settings)
         return run_stage_on(INGEST, params, {})
 
     return run
@@ -86,7 +86,7 @@ def test_min_relevance_takes_training_pairs_away_and_leaves_judgements_and_dev(i
 
 def test_min_relevance_leaves_pairs_that_nobody_judged(run_stage_on, tmp_path):
     (tmp_path / "pairs.csv").write_text("query,document\nwho sat?,A cat sat.\n")
-    params = IngestParams(dataset="pairs", path=str(tmp_path / "pairs.csv"), min_relevance=2)
+    params = Pairs(path=str(tmp_path / "pairs.csv"), min_relevance=2)
     assert run_stage_on(INGEST, params, {})["pairs"].num_rows == 1
 
 
@@ -147,7 +147,7 @@ def test_rocketqas_release_has_titles_and_further_positives_that_nobody_judged(i
     with pytest.raises(DataError, match=r"qrels.dev.tsv line 1: expected 2 columns, qid pid, found 4"):
         ingest(raw)
     (raw / "collection.tsv").write_text("")
-    with pytest.raises(DataError, match=r"has collection.tsv and para.txt: dataset msmarco needs one of these"):
+    with pytest.raises(DataError, match=r"has collection.tsv and para.txt: format msmarco needs one of these"):
         ingest(raw)
 
 
@@ -180,7 +180,7 @@ def test_a_fault_is_one_line_with_its_place(ingest, tmp_path, changes, message):
 
 def test_the_digest_follows_the_content_that_is_read(tmp_path):
     def digest(name: str, changes=None) -> str:
-        return source_digest(IngestParams(dataset="msmarco", path=str(write(tmp_path / name, changes))))
+        return Msmarco(path=str(write(tmp_path / name, changes))).digest()
 
     first = digest("a")
     assert digest("b", {"queries.eval.tsv": "99\tnot read\n"}) == first
@@ -190,7 +190,7 @@ def test_the_digest_follows_the_content_that_is_read(tmp_path):
 @pytest.mark.parametrize("path", [None, "/no/such/folder"])
 def test_a_missing_folder_is_named_when_planning(path):
     with pytest.raises(DataError, match=r"data\.path"):
-        source_digest(IngestParams(dataset="msmarco", path=path))
+        Msmarco(path=path).digest()
 
 
 TREC_DL = Path(__file__).parents[3].parent / "shared" / "data" / "trec_dl"

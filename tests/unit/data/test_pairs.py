@@ -10,8 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisyir import experiments
-from noisyir.data.settings import IngestParams
-from noisyir.data.sources import source_digest
+from noisyir.data.formats.pairs import Pairs
 from noisyir.errors import ConfigError, DataError
 from noisyir.stages.data.ingest import INGEST
 
@@ -55,7 +54,7 @@ def ingest(run_stage_on, tmp_path):
             settings["path"] = str(write(tmp_path / name, rows))
         if corpus is not None:
             settings["corpus"] = str(write(tmp_path / corpus_name, corpus))
-        params = IngestParams(dataset="pairs", **settings)
+        params = Pairs(**settings)
         return run_stage_on(INGEST, params, {})
 
     return run
@@ -270,7 +269,7 @@ def test_the_digest_follows_the_content_of_both_files_and_not_their_place(tmp_pa
         (tmp_path / folder / "elsewhere").mkdir(parents=True)
         path = write(tmp_path / folder / "pairs.jsonl", pairs)
         other = write(tmp_path / folder / "elsewhere" / "corpus.jsonl", corpus)
-        return source_digest(IngestParams(dataset="pairs", path=str(path), corpus=str(other)))
+        return Pairs(path=str(path), corpus=str(other)).digest()
 
     first = digest("a")
     assert digest("b") == first
@@ -278,18 +277,12 @@ def test_the_digest_follows_the_content_of_both_files_and_not_their_place(tmp_pa
 
 
 def test_the_mapping_enters_the_key_and_the_places_do_not():
-    exp = experiments.load("demo", ["data.dataset=pairs", "data.corpus=/a", "data.columns={query: q, split: null}"])
+    exp = experiments.load("demo", ["data.kind=pairs", "data.corpus=/a", "data.columns={query: q, split: null}"])
     values = exp.data.key_values()
     assert values["columns"] == {"query": "q", "split": None} and not {"path", "corpus"} & set(values)
-    assert experiments.load("demo", ["data.columns.query=q"]).data.columns == {"query": "q"}
+    assert experiments.load("demo", ["data.kind=pairs", "data.columns.query=q"]).data.columns == {"query": "q"}
     with pytest.raises(ConfigError, match=r"data\.columns\.qery.*'query', 'document'"):
-        experiments.load("demo", ["data.columns={qery: q}"])
-
-
-@pytest.mark.parametrize("settings", [{"corpus": "c.jsonl"}, {"columns": {"query": "q"}}])
-def test_settings_of_pairs_are_refused_for_other_data(settings):
-    with pytest.raises(DataError, match="belong to dataset pairs, not to pydocs"):
-        source_digest(IngestParams(**settings))
+        experiments.load("demo", ["data.kind=pairs", "data.columns={qery: q}"])
 
 
 STAQC = Path(__file__).parents[3].parent / "shared" / "data" / "staqc_sql" / "sql_annotated.jsonl"

@@ -6,9 +6,7 @@ from dataclasses import replace
 import pytest
 
 from noisyir.data.docstrings import Documented
-from noisyir.data.pydocs import Module, collect, hold_out, mine_modules, package_of, query_id
-from noisyir.data.settings import IngestParams
-from noisyir.data.sources import source_digest
+from noisyir.data.formats.pydocs import Module, Pydocs, collect, hold_out, mine_modules, package_of, query_id
 from noisyir.errors import DataError
 from noisyir.stages.data.ingest import INGEST
 
@@ -69,7 +67,7 @@ def test_unreadable_files_are_reported_and_do_not_stop_the_rest(tmp_path):
 
 
 def test_a_small_look_is_consistent_and_repeatable(run_stage_on):
-    params = IngestParams(dev_queries=20, test_queries=30, max_documents=400)
+    params = Pydocs(dev_queries=20, test_queries=30, max_documents=400)
     tables = run_stage_on(INGEST, params, {})
     corpus, queries, qrels = tables["corpus"], tables["queries"], tables["qrels"]
     assert corpus.num_rows == 400 and corpus["doc_row"].to_pylist() == list(range(400))
@@ -84,13 +82,8 @@ def test_a_small_look_is_consistent_and_repeatable(run_stage_on):
 
 
 def test_the_digest_is_quick_and_stable():
-    params = IngestParams()
-    first = source_digest(params)
+    params = Pydocs()
+    first = params.digest()
     began = time.process_time()
-    assert source_digest(params) == first
+    assert params.digest() == first
     assert time.process_time() - began < 0.3
-
-
-def test_a_path_is_refused():
-    with pytest.raises(DataError, match=r"takes no data\.path"):
-        source_digest(IngestParams(path="somewhere"))

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.data.settings import IngestParams
-from noisyir.data.sources import source_digest
+from noisyir.data.formats.squad import Squad
 from noisyir.errors import DataError
 from noisyir.stages.data.ingest import INGEST
 
@@ -29,7 +28,7 @@ def ingest(run_stage_on, tmp_path):
         for name, articles in (("train-v1.1.json", train), ("dev-v1.1.json", dev)):
             text = articles if isinstance(articles, str) else json.dumps({"version": "1.1", "data": articles})
             (tmp_path / name).write_text(text)
-        params = IngestParams(dataset="squad", path=str(tmp_path), **settings)
+        params = Squad(path=str(tmp_path), **settings)
         return run_stage_on(INGEST, params, {})
 
     return run
@@ -90,7 +89,7 @@ def test_a_fault_is_one_line_with_its_place(ingest, changes, message):
 def test_a_missing_file_is_named_when_planning(tmp_path):
     (tmp_path / "dev-v1.1.json").write_text("{}")
     with pytest.raises(DataError, match=r"lacks train-v1\.1\.json"):
-        source_digest(IngestParams(dataset="squad", path=str(tmp_path)))
+        Squad(path=str(tmp_path)).digest()
 
 
 REAL = Path(__file__).parents[3].parent / "shared" / "data" / "squad"
@@ -98,7 +97,7 @@ REAL = Path(__file__).parents[3].parent / "shared" / "data" / "squad"
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="SQuAD of ../shared/data is not here")
 def test_squad_has_its_published_size(run_stage_on):
-    params = IngestParams(dataset="squad", path=str(REAL))
+    params = Squad(path=str(REAL))
     tables = run_stage_on(INGEST, params, {})
     assert tables["corpus"].num_rows == 18_896 + 2_067
     assert tables["queries"]["split"].value_counts().to_pylist() == [

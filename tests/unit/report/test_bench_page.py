@@ -184,7 +184,7 @@ def test_detection_shows_the_estimate_beside_the_truth():
 def test_text_from_data_cannot_become_markup():
     rows = [{**r, "mechanism": SCRIPT, "measure": SCRIPT, "split": SCRIPT} for r in summary().to_pylist()]
     rows = [{**r, "method": r["method"].replace("npc", SCRIPT)} for r in rows]
-    builds = [meta(SCRIPT, note=SCRIPT, commit=SCRIPT), meta("ingest", dataset=SCRIPT)]
+    builds = [meta(SCRIPT, note=SCRIPT, commit=SCRIPT), meta("ingest", kind=SCRIPT)]
     given = bench(pa.Table.from_pylist(rows, schema=BENCH_SUMMARY.schema), [quality(SCRIPT)], builds)
     page = render(NoiseTableParams(title=SCRIPT), given)
     parsed = outline(page)
@@ -207,14 +207,14 @@ def test_the_page_needs_nothing_from_outside_and_its_links_lead_somewhere():
 
 
 def test_settings_that_differ_among_builds_are_marked():
-    builds = [meta(seed=1, epochs=5, rate=0.2), meta(seed=2, epochs=5, rate=0.5), meta("ingest", None, dataset="squad")]
+    builds = [meta(seed=1, epochs=5, rate=0.2), meta(seed=2, epochs=5, rate=0.5), meta("ingest", None, kind="squad")]
     ((stage, values), (_, data)) = settings(builds)
     assert stage == "train_dpr" and values == [
         ("seed", "1 | 2", True),
         ("epochs", "5", False),
         ("rate", "0.2 | 0.5", True),
     ]
-    assert data == [("dataset", '"squad"', False)]
+    assert data == [("kind", '"squad"', False)]
     assert facts(builds) == {"data": "squad", "epochs": "5", "builds": "3", "computing time": "4 min"}
     assert environment([*builds, meta(commit="def")]) == {"code": "abc, def", "numpy": "2.0"}
 

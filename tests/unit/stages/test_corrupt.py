@@ -4,7 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.data.settings import CorruptParams
+from noisyir.data.noise import Noise
+from noisyir.data.noise.neighbour import Neighbour
+from noisyir.data.noise.uniform import Uniform
 from noisyir.errors import ConfigError, DataError
 from noisyir.stages.data.corrupt import CORRUPT
 
@@ -48,14 +50,15 @@ def changed(pairs, noisy):
 def run_mechanism(run_stage_on, mechanism, given, rate, **settings):
     """The stage's tables; `neighbour` gets the vectors on a line."""
     given = given | ({"doc_vectors": on_a_line()} if mechanism == "neighbour" else {})
-    return run_stage_on(CORRUPT, CorruptParams(mechanism=mechanism, rate=rate, **settings), given)
+    return run_stage_on(CORRUPT, Noise.parse({"kind": mechanism, "rate": rate, **settings}), given)
 
 
 @pytest.mark.parametrize("mechanism", ["uniform", "neighbour", "group"])
 @pytest.mark.parametrize("rate", [0.1, 0.5, 1.0])
 def test_exactly_the_asked_share_of_training_pairs_is_wrong(run_stage_on, mechanism, rate):
     given = data()
-    tables = run_mechanism(run_stage_on, mechanism, given, rate, group_rate=1)
+    settings = {"group_rate": 1} if mechanism == "group" else {}
+    tables = run_mechanism(run_stage_on, mechanism, given, rate, **settings)
     wrong = changed(given["pairs"], tables["noisy_pairs"])
     assert len(wrong) == round(rate * 180)
     truth = tables["noise_truth"].to_pylist()
@@ -102,13 +105,13 @@ def test_neighbours_that_are_relevant_make_room_for_the_next(run_stage_on):
 
 def test_half_precision_vectors_are_read(run_stage_on):
     given = data() | {"doc_vectors": on_a_line(np.float16)}
-    tables = run_stage_on(CORRUPT, CorruptParams(mechanism="neighbour", rate=1), given)
+    tables = run_stage_on(CORRUPT, Neighbour(rate=1), given)
     assert sum(tables["noise_truth"]["is_noisy"].to_pylist()) == 180
 
 
 def test_neighbours_need_vectors_of_this_corpus(run_stage_on):
-    params = CorruptParams(mechanism="neighbour", rate=0.5)
-    with pytest.raises(ConfigError, match=r"noise\.mechanism=neighbour needs document vectors"):
+    params = Neighbour(rate=0.5)
+    with pytest.raises(ConfigError, match=r"noise\.kind=neighbour needs document vectors"):
         run_stage_on(CORRUPT, params, data())
     with pytest.raises(DataError, match="lacks 2 of the 90 documents"):
         run_stage_on(CORRUPT, params, data() | {"doc_vectors": on_a_line(skip=(4, 50))})
@@ -139,7 +142,7 @@ def test_group_noise_needs_sources(run_stage_on):
 @pytest.mark.parametrize("mechanism", ["uniform", "neighbour", "group"])
 def test_rate_0_changes_nothing(run_stage_on, mechanism):
     given = data(source=[None] * PAIRS)
-    tables = run_stage_on(CORRUPT, CorruptParams(mechanism=mechanism, rate=0), given)
+    tables = run_stage_on(CORRUPT, Noise.parse({"kind": mechanism, "rate": 0}), given)
     assert tables["noisy_pairs"].to_pylist() == given["pairs"].to_pylist() == tables["clean_pairs"].to_pylist()
     assert not any(tables["noise_truth"]["is_noisy"].to_pylist())
 
@@ -147,14 +150,14 @@ def test_rate_0_changes_nothing(run_stage_on, mechanism):
 @pytest.mark.parametrize("mechanism", ["uniform", "neighbour", "group"])
 def test_the_seed_alone_decides(run_stage_on, mechanism):
     given = data() | {"doc_vectors": on_a_line()}
-    params = CorruptParams(mechanism=mechanism, rate=0.5)
+    params = Noise.parse({"kind": mechanism, "rate": 0.5})
     first, again, other = (run_stage_on(CORRUPT, params, given, seed=seed)["noisy_pairs"] for seed in (1, 1, 2))
     assert first == again != other
 
 
 def test_a_document_that_holds_an_answer_is_not_wrong(run_stage_on):
     answers = pa.table({"query_id": [f"q{n}" for n in range(180)], "aliases": [["WORD3", "word4 and"]] * 180})
-    tables = run_stage_on(CORRUPT, CorruptParams(rate=1), data(answers))
+    tables = run_stage_on(CORRUPT, Uniform(rate=1), data(answers))
     assert not {"d6", "d7", "d8", "d9"} & set(tables["noise_truth"]["doc_id"].to_pylist())
     assert {"d60", "d61"} & set(tables["noise_truth"]["doc_id"].to_pylist()), "word30 is another token than word3"
 
@@ -162,4 +165,4 @@ def test_a_document_that_holds_an_answer_is_not_wrong(run_stage_on):
 def test_a_query_without_wrong_documents_is_an_error(run_stage_on):
     answers = pa.table({"query_id": ["q7"], "aliases": [["more"]]})
     with pytest.raises(DataError, match=r"lower noise\.rate"):
-        run_stage_on(CORRUPT, CorruptParams(rate=1), data(answers))
+        run_stage_on(CORRUPT, Uniform(rate=1), data(answers))

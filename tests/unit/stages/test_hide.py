@@ -4,8 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.data.hidden import edited, edited_copies, hideable, text_key
-from noisyir.data.settings import HideParams
+from noisyir.data.hiding import Hiding
+from noisyir.data.hiding.near_duplicates import NearDuplicates, edited, edited_copies, text_key
+from noisyir.data.hiding.positives import Positives, hideable
 from noisyir.errors import DataError
 from noisyir.schemas.data import CORPUS, PAIRS, QRELS
 from noisyir.stages.data.hide import HIDE
@@ -53,7 +54,7 @@ def note_of(store):
 @pytest.mark.parametrize("rate", [0.1, 0.5, 1.0])
 def test_exactly_the_asked_share_of_hideable_pairs_is_hidden(run_stage_on, note_of, rate):
     given = data()
-    tables = run_stage_on(HIDE, HideParams(rate=rate), given)
+    tables = run_stage_on(HIDE, Positives(rate=rate), given)
     pairs, hidden = tables["pairs"], tables["hidden"]
     assert hidden.num_rows == round(rate * 105)
     assert set(hidden["kind"].to_pylist()) == {"positives"} and hidden["edit_rate"].null_count == len(hidden)
@@ -84,14 +85,15 @@ def test_each_pair_of_a_query_is_equally_likely_to_stay():
 def test_rate_0_changes_nothing(run_stage_on, mechanism):
     given = data()
     given["pairs"] = given["pairs"].take(list(range(0, QUERIES * PER_QUERY, PER_QUERY)))  # none that could be hidden
-    tables = run_stage_on(HIDE, HideParams(mechanism=mechanism, rate=0), given)
+    tables = run_stage_on(HIDE, Hiding.parse({"kind": mechanism, "rate": 0}), given)
     assert (tables["corpus"], tables["pairs"]) == (given["corpus"], given["pairs"])
     assert tables["hidden"].num_rows == 0
 
 
 @pytest.mark.parametrize("mechanism", ["positives", "near_duplicates"])
 def test_the_seed_alone_decides_and_not_the_order_of_the_tables(run_stage_on, mechanism):
-    given, params = data(), HideParams(mechanism=mechanism, rate=0.5, copies=2)
+    settings = {"copies": 2} if mechanism == "near_duplicates" else {}
+    given, params = data(), Hiding.parse({"kind": mechanism, "rate": 0.5, **settings})
     first = run_stage_on(HIDE, params, given, seed=1)
     other = run_stage_on(HIDE, params, shuffled(given), seed=1)
     assert first["hidden"] == other["hidden"]
@@ -103,8 +105,8 @@ def test_the_seed_alone_decides_and_not_the_order_of_the_tables(run_stage_on, me
 def test_positives_need_queries_with_several_pairs(run_stage_on):
     given = data()
     given["pairs"] = given["pairs"].take(list(range(0, QUERIES * PER_QUERY, PER_QUERY)))
-    with pytest.raises(DataError, match=r"needs training queries with several .* 35 .*: set hide\.mechanism=near_dup"):
-        run_stage_on(HIDE, HideParams(rate=0.1), given)
+    with pytest.raises(DataError, match=r"needs training queries with several .* 35 .*: set hide\.kind=near_dup"):
+        run_stage_on(HIDE, Positives(rate=0.1), given)
 
 
 def test_near_duplicates_join_the_corpus_and_stand_for_every_query_of_their_original(run_stage_on, note_of):
@@ -112,7 +114,7 @@ def test_near_duplicates_join_the_corpus_and_stand_for_every_query_of_their_orig
     given["pairs"] = pa.concat_tables(
         [given["pairs"], pa.table([["q30"], ["d10"], ["train"], [None]], schema=PAIRS.schema)]
     )
-    tables = run_stage_on(HIDE, HideParams(mechanism="near_duplicates", rate=1, copies=3), given)
+    tables = run_stage_on(HIDE, NearDuplicates(rate=1, copies=3), given)
     corpus, hidden = tables["corpus"], tables["hidden"].to_pylist()
     copies = corpus.slice(DOCUMENTS).to_pylist()
     assert corpus.slice(0, DOCUMENTS) == given["corpus"] and tables["pairs"] == given["pairs"]
@@ -140,7 +142,7 @@ def test_near_duplicates_join_the_corpus_and_stand_for_every_query_of_their_orig
 def test_an_edit_touches_as_many_words_as_its_rate_says(run_stage_on):
     """Of 40 words 4 are edited at 0.1: a swap moves two of them, a deletion shifts the others."""
     given = data()
-    tables = run_stage_on(HIDE, HideParams(mechanism="near_duplicates", rate=1, edit_rates=(0.1,)), given)
+    tables = run_stage_on(HIDE, NearDuplicates(rate=1, edit_rates=(0.1,)), given)
     originals = dict(zip(given["corpus"]["doc_id"].to_pylist(), given["corpus"]["text"].to_pylist(), strict=True))
     foreign, missing = 0, 0
     for row in tables["corpus"].slice(DOCUMENTS).to_pylist():
@@ -171,7 +173,7 @@ def test_a_copy_is_never_equal_to_a_document_or_another_copy():
 def test_a_document_without_words_is_given_up_and_counted(run_stage_on, note_of):
     given = data()
     given["corpus"] = pa.table([*given["corpus"].columns[:3], pa.array([""] * DOCUMENTS)], schema=CORPUS.schema)
-    tables = run_stage_on(HIDE, HideParams(mechanism="near_duplicates", rate=0.5), given)
+    tables = run_stage_on(HIDE, NearDuplicates(rate=0.5), given)
     assert tables["corpus"] == given["corpus"] and tables["hidden"].num_rows == 0
     assert note_of()["copies_given_up"] == note_of()["copied_documents"] == 69
 
@@ -179,12 +181,12 @@ def test_a_document_without_words_is_given_up_and_counted(run_stage_on, note_of)
 def test_without_judgements_only_the_pairs_say_what_is_held_out(run_stage_on, note_of):
     given = data()
     del given["qrels"]
-    run_stage_on(HIDE, HideParams(mechanism="near_duplicates", rate=1), given)
+    run_stage_on(HIDE, NearDuplicates(rate=1), given)
     assert note_of()["eligible_documents"] == 139
 
 
 def test_an_id_in_use_and_a_missing_document_are_errors(run_stage_on):
-    given, params = data(), HideParams(mechanism="near_duplicates", rate=1)
+    given, params = data(), NearDuplicates(rate=1)
     used = pa.table([["d7~1"], [DOCUMENTS], [""], ["x"]], schema=CORPUS.schema)
     with pytest.raises(DataError, match=r"has a document 'd7~1' already, .* copy of 'd7'"):
         run_stage_on(HIDE, params, given | {"corpus": pa.concat_tables([given["corpus"], used])})
@@ -195,5 +197,5 @@ def test_an_id_in_use_and_a_missing_document_are_errors(run_stage_on):
 def test_near_duplicates_need_documents_that_are_not_held_out(run_stage_on):
     given = data()
     given["pairs"] = given["pairs"].filter(pa.array([split == "dev" for split in given["pairs"]["split"].to_pylist()]))
-    with pytest.raises(DataError, match=r"none of the 0 training pairs .*: set hide\.mechanism=positives"):
-        run_stage_on(HIDE, HideParams(mechanism="near_duplicates", rate=0.1), given)
+    with pytest.raises(DataError, match=r"none of the 0 training pairs .*: set hide\.kind=positives"):
+        run_stage_on(HIDE, NearDuplicates(rate=0.1), given)

@@ -218,7 +218,7 @@ def test_the_bytes_of_a_cross_encoder_and_not_its_place_decide_the_key(tmp_path)
     collection = write_beir(tmp_path / "beir")
 
     def step(**detector):
-        given = {"name": "x", "data": {"dataset": "beir", "path": str(collection)}, "detectors": {"joint": detector}}
+        given = {"name": "x", "data": {"kind": "beir", "path": str(collection)}, "detectors": {"joint": detector}}
         (found,) = audit_pairs(experiments.from_settings(given, [])).named("score_pairs")
         return found
 

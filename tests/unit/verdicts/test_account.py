@@ -9,7 +9,8 @@ import pytest
 
 from noisyir.app.runs import run_experiment
 from noisyir.commands import why
-from noisyir.data.settings import CorruptParams, IngestParams
+from noisyir.data.formats.beir import Beir
+from noisyir.data.noise.uniform import Uniform
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
@@ -121,8 +122,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str,
     store = Store(home / "store", home=home)
     exp = Experiment(
         name="tiny",
-        data=IngestParams(dataset="beir", path=str(folder), on_empty="exclude"),
-        noise=CorruptParams(rate=0.4),
+        data=Beir(path=str(folder), on_empty="exclude"),
+        noise=Uniform(rate=0.4),
         model=InitModelParams(backbone="static"),
     )
     outcome = run_experiment(

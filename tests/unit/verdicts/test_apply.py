@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noisyir.data.pairs import PairsFile
+from noisyir.data.formats.pairs import PairsFile
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import PAIRS
 from noisyir.verdicts.apply import apply_audit, decide

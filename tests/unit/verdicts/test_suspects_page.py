@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from noisyir.data.pairs import PairsFile
+from noisyir.data.formats.pairs import PairsFile
 from noisyir.errors import ConfigError
 from noisyir.stages.noise.audit import AUDIT
 from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.data.pairs import PairsFile
+from noisyir.data.formats.pairs import PairsFile
 from noisyir.schemas.noise import AUDIT
 from noisyir.verdicts.texts import full_text
 

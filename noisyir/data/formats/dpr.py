@@ -8,12 +8,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from pydantic import Field
+
+from noisyir.data.formats import Format
 from noisyir.data.json_arrays import json_array
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.data.text_files import folder_with, list_of, one_of, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
-from noisyir.settings import Split
+from noisyir.settings import Location, Split
 
 _COLLECTION = ("psgs_w100.tsv",)
 _CONTEXTS = ("biencoder-{subset}-{split}.json", "{subset}-{split}.json")
@@ -23,6 +26,21 @@ _FOLDERS = ("", *_PARTS, *(f"downloads/data/{part}" for part in _PARTS))  # flat
 _HEADER = ["id", "text", "title"]
 _LARGEST_FIELD = 1 << 24
 _EXAMPLE = "question<TAB>['an answer', 'another']"
+
+
+class Dpr(Format):
+    """DPR's release."""
+
+    kind: Literal["dpr"] = "dpr"
+    path: Location = Field(None, description="folder of its files")
+    subset: str = Field("nq", pattern="^[a-z0-9]+$", description="whose questions, as file names have it")
+    positives: Literal["first", "all"] = Field(
+        "first", description="which of a question's positive_ctxs make pairs; DPR trains on the first"
+    )
+
+    def open(self, workers: int | None = None) -> "DprFolder":
+        """DataError when the folder, the passages, or all questions are missing, or a file is there twice."""
+        return DprFolder.open(self.path, self.subset, self.positives)
 
 
 class _Asked(NamedTuple):
@@ -54,7 +72,7 @@ class DprFolder:
         root = folder_with(path, "dpr", (), holds=_COLLECTION[0])
         collection = _found(root, _COLLECTION)
         if collection is None:
-            raise DataError(f"{root} lacks {_COLLECTION[0]}, or .gz of it, which dataset dpr needs")
+            raise DataError(f"{root} lacks {_COLLECTION[0]}, or .gz of it, which format dpr needs")
 
         def of(names: tuple[str, ...], *splits: Split) -> dict[Split, Path]:
             at = {split: _found(root, [name.format(subset=subset, split=split) for name in names]) for split in splits}

@@ -13,9 +13,12 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import Field, NonNegativeInt
 
 from noisyir.data.docstrings import Documented, documented_functions
+from noisyir.data.formats import Format
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.errors import DataError
 from noisyir.settings import Split
@@ -43,6 +46,18 @@ _TESTS = re.compile(r"(^|_)(tests?|testing|conftest)(_|$)")
 _FILES_AT_ONCE = 64
 
 Functions = list[Documented] | None
+
+
+class Pydocs(Format):
+    """The installed Python: docstrings as queries, functions as documents."""
+
+    kind: Literal["pydocs"] = "pydocs"
+    dev_queries: NonNegativeInt = Field(1000, description="queries held out to choose by")
+    test_queries: NonNegativeInt = Field(2000, description="queries held out to report on")
+
+    def open(self, workers: int | None = None) -> "PythonDocs":
+        """Nothing can be missing."""
+        return PythonDocs(self.dev_queries, self.test_queries, self.max_documents, workers)
 
 
 @dataclass(frozen=True)

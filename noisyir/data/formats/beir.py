@@ -4,15 +4,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
+from pydantic import Field
+
+from noisyir.data.formats import Format
 from noisyir.data.records import Document, Judgement, Query, relevance_of
 from noisyir.data.text_files import folder_with, json_lines, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
-from noisyir.settings import Split
+from noisyir.settings import Location, Split
 
 _HEADER = ["query-id", "corpus-id", "score"]
+
+
+class Beir(Format):
+    """A BEIR folder."""
+
+    kind: Literal["beir"] = "beir"
+    path: Location = Field(None, description="folder of its files")
+
+    def open(self, workers: int | None = None) -> "BeirFolder":
+        """DataError when the folder or one of its files is missing."""
+        return BeirFolder.open(self.path)
 
 
 @dataclass(frozen=True)

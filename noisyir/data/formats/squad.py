@@ -5,15 +5,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import Field
+
+from noisyir.data.formats import Format
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.data.text_files import folder_with, list_of, read_object, text_of
 from noisyir.engine.provenance import files_digest
-from noisyir.settings import Split
+from noisyir.settings import Location, Split
 
 # dev first: a limit on the number of documents then keeps the held-out questions' own
 _FILES: dict[Split, str] = {"dev": "dev-v1.1.json", "train": "train-v1.1.json"}
+
+
+class Squad(Format):
+    """Both files of SQuAD v1.1."""
+
+    kind: Literal["squad"] = "squad"
+    path: Location = Field(None, description="folder of its files")
+
+    def open(self, workers: int | None = None) -> "SquadFolder":
+        """DataError when the folder or one of its files is missing."""
+        return SquadFolder.open(self.path)
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,29 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
+from pydantic import Field
+
+from noisyir.data.formats import Format
 from noisyir.data.records import Document, Judgement, Query, relevance_of
 from noisyir.data.text_files import folder_with, one_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
-from noisyir.settings import Split
+from noisyir.settings import Location, Split
 
 _Read = Callable[[Path, Path | None], Iterator[Document]]
+
+
+class Msmarco(Format):
+    """MS MARCO's own layouts, or that of RocketQA's release."""
+
+    kind: Literal["msmarco"] = "msmarco"
+    path: Location = Field(None, description="folder of its files")
+
+    def open(self, workers: int | None = None) -> "MsmarcoFolder":
+        """DataError when the folder or one of its files is missing."""
+        return MsmarcoFolder.open(self.path)
 
 
 @dataclass(frozen=True)
@@ -50,7 +64,7 @@ class MsmarcoFolder:
         there = [(layout, file) for layout in _LAYOUTS if (file := one_of(root, [layout.collection]))]
         if len(there) != 1:
             said = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
-            raise DataError(f"{root} {said}: dataset msmarco needs one of these")
+            raise DataError(f"{root} {said}: format msmarco needs one of these")
         [(layout, collection)] = there
         files = {split: found for split in get_args(Split) if (found := _of_split(root, layout, split))}
         if not files:

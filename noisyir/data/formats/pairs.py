@@ -1,32 +1,22 @@
 """A file of (query, document) pairs as people have them, with the documents' texts in it or in a corpus file."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from pydantic import Field
+
+from noisyir.data.columns import NAMES, Cells, PairColumn, choose_columns, corpus_documents, found_in, need, open_corpus
+from noisyir.data.formats import Format
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.data.row_files import RowFile
-from noisyir.data.settings import PairColumn
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
-from noisyir.settings import Split
+from noisyir.settings import Location, Split
 
-Names = Mapping[PairColumn, tuple[str, ...]]
-
-# In this order, each takes the first of its names that no other has taken: {title, text} are query and document.
-_NAMES: Names = {
-    "query_id": ("query_id", "qid", "_id", "id"),
-    "doc_id": ("doc_id", "docid", "pid", "corpus_id"),
-    "document": ("document", "positive", "passage", "answer", "code", "context", "sentence2", "pos", "text"),
-    "query": ("query", "question", "anchor", "text", "sentence1", "title"),
-    "title": ("title",),
-    "source": ("source", "topic", "domain"),
-    "split": ("split",),
-}
-_CORPUS_NAMES: Names = {"doc_id": ("_id", "doc_id", "id"), "title": ("title",), "document": ("text",)}
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title")
 _SPLITS: dict[str, Split] = {
@@ -37,6 +27,21 @@ _SPLITS: dict[str, Split] = {
     "validation": "dev",
     "test": "test",
 }
+
+
+class Pairs(Format):
+    """A file of (query, document) pairs."""
+
+    kind: Literal["pairs"] = "pairs"
+    path: Location = Field(None, description="the file")
+    corpus: Location = Field(None, description="the documents' file, where the pairs only name them")
+    columns: dict[PairColumn, str | None] = Field(
+        {}, description="which column is what, where the usual names do not tell; null: none is"
+    )
+
+    def open(self, workers: int | None = None) -> "PairsFile":
+        """DataError when a file is missing or of another format, or a column that is needed is not there."""
+        return PairsFile.open(self.path, self.corpus, self.columns)
 
 
 class Pair(NamedTuple):
@@ -77,17 +82,17 @@ class PairsFile:
     def open(cls, path: str | None, corpus: str | None, mapping: Mapping[PairColumn, str | None]) -> "PairsFile":
         """DataError when a file is missing or of another format, or a column that is needed is not there."""
         if path is None:
-            raise DataError("dataset pairs needs a file: data.path=FILE (jsonl, csv, tsv or parquet)")
+            raise DataError("format pairs needs a file: data.path=FILE (jsonl, csv, tsv or parquet)")
         pairs = RowFile.open(path, "data.path")
         if corpus is None:
-            columns = choose_columns(pairs, mapping, _NAMES)
+            columns = choose_columns(pairs, mapping, NAMES)
             _need_texts(pairs, columns)
             return cls(_name(pairs.path), pairs, columns, None)
         if texts := [column for column in _OF_CORPUS if mapping.get(column)]:
             raise DataError(f"data.columns maps {', '.join(texts)}, but with data.corpus the texts come from there")
-        names = {column: known for column, known in _NAMES.items() if column not in _OF_CORPUS}
+        names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
         columns = choose_columns(pairs, mapping, names)
-        _need(pairs, columns, ("query", "doc_id"), _NAMES)
+        need(pairs, columns, ("query", "doc_id"), NAMES)
         return cls(_name(pairs.path), pairs, columns, open_corpus(corpus, "data.corpus"))
 
     def digest(self) -> str:
@@ -138,11 +143,11 @@ class PairsFile:
         for number, row in self.pairs.rows(list(dict.fromkeys(self.columns.values()))):
             values = {column: row[name] for column, name in self.columns.items()}
             for one in _documents_of(values, place, number):
-                yield self._pair(_Cells(one, self.columns, place, number))
+                yield self._pair(Cells(one, self.columns, place, number))
         if not number:
             raise DataError(f"{self.pairs.path} holds no pairs")
 
-    def _pair(self, cell: "_Cells") -> Pair:
+    def _pair(self, cell: "Cells") -> Pair:
         query, title, document = cell.text("query"), cell.text("title"), cell.text("document")
         named = cell.text("split")
         split = _SPLITS.get(named)
@@ -157,61 +162,18 @@ class PairsFile:
         return Pair(query_id, query, doc_id, title, document, source or None, split, cell.number)
 
 
-def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], names: Names) -> dict[PairColumn, str]:
-    """The file's column for each thing of a pair: as mapped (None: no column), else the first of its usual names.
-
-    Case does not matter, and `-` is `_`.  DataError for a mapped column that is not there.
-    """
-    chosen = {column: name for column, name in mapping.items() if name is not None}
-    if unknown := {column: name for column, name in chosen.items() if name not in file.columns}:
-        column, name = next(iter(unknown.items()))
-        raise DataError(f"{file.path} has no column {name!r}, which data.columns maps to {column}; {_found(file)}")
-    free = {name.lower().replace("-", "_"): name for name in file.columns if name not in chosen.values()}
-    for column, usual in names.items():
-        if column not in mapping and (fits := [name for name in usual if name in free]):
-            chosen[column] = free.pop(fits[0])
-    return chosen
-
-
-def _need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[PairColumn], names: Names) -> None:
-    for column in needed:
-        if column not in columns:
-            how = f"; map one with data.columns={{{column}: NAME}}" if names is _NAMES else ""
-            raise DataError(f"{file.path} has no column for {column} ({', '.join(names[column])}); {_found(file)}{how}")
-
-
 def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
-    _need(pairs, columns, ("query",), _NAMES)
+    need(pairs, columns, ("query",), NAMES)
     if "document" not in columns:
         named = f"names documents ({columns['doc_id']!r})" if "doc_id" in columns else "has no column for document"
         raise DataError(
-            f"pairs without a corpus: {pairs.path} {named} but holds no text of theirs; {_found(pairs)}; "
+            f"pairs without a corpus: {pairs.path} {named} but holds no text of theirs; {found_in(pairs)}; "
             "map the text with data.columns={document: NAME}, or give data.corpus=FILE and map doc_id"
         )
 
 
-def _found(file: RowFile) -> str:
-    return f"it has {', '.join(file.columns)}"
-
-
 def _name(path: Path) -> str:
     return path.name.split(".")[0]
-
-
-def open_corpus(path: str, setting: str) -> RowFile:
-    """A file of documents.  DataError, naming `setting`, when it is missing, or lacks their ids or texts."""
-    file = RowFile.open(path, setting)
-    _need(file, choose_columns(file, {}, _CORPUS_NAMES), ("doc_id", "document"), _CORPUS_NAMES)
-    return file
-
-
-def corpus_documents(file: RowFile) -> Iterator[Document]:
-    """The documents of such a file, in its order."""
-    columns = choose_columns(file, {}, _CORPUS_NAMES)
-    for number, row in file.rows(list(columns.values())):
-        values = {column: row[name] for column, name in columns.items()}
-        cell = _Cells(values, columns, file.place, number)
-        yield Document(cell.name("doc_id"), cell.text("title"), cell.text("document"), file.place, number)
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:
@@ -223,42 +185,6 @@ def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Ite
         yield values
     for items in zip(*lists.values(), strict=True):
         yield {**values, **dict(zip(lists, items, strict=True))}
-
-
-class _Cells(NamedTuple):
-    """The values of a row, each as what it must be."""
-
-    values: Mapping[PairColumn, Any]
-    columns: Mapping[PairColumn, str]
-    place: str
-    number: int
-
-    @property
-    def where(self) -> str:
-        """The row's place in messages."""
-        return f"{self.place} {self.number}"
-
-    def text(self, column: PairColumn) -> str:
-        """A text; nothing is the empty text.  DataError for anything else."""
-        value = self.values.get(column)
-        if value is None:
-            return ""
-        if not isinstance(value, str):
-            raise DataError(f"{self.where}: {self.columns[column]!r} must be text, found {value!r:.60}")
-        return value
-
-    def name(self, column: PairColumn) -> str:
-        """An id, a source: a text or a whole number."""
-        value = self.values[column]
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        return self.text(column)
-
-    def content_id(self, *texts: str) -> str:
-        """16 hex digits that depend on the texts alone; the row's number where they are empty."""
-        if not "".join(texts).strip():
-            return f"row {self.number}"
-        return sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 class _Met:

@@ -1,0 +1,107 @@
+"""Which column of a file of rows is what: as people map them, or by the usual names; and files of documents."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Literal, NamedTuple
+
+from noisyir.data.records import Document
+from noisyir.data.row_files import RowFile
+from noisyir.errors import DataError
+
+PairColumn = Literal["query", "document", "query_id", "doc_id", "title", "source", "split"]
+Names = Mapping[PairColumn, tuple[str, ...]]
+
+# In this order, each takes the first of its names that no other has taken: {title, text} are query and document.
+NAMES: Names = {
+    "query_id": ("query_id", "qid", "_id", "id"),
+    "doc_id": ("doc_id", "docid", "pid", "corpus_id"),
+    "document": ("document", "positive", "passage", "answer", "code", "context", "sentence2", "pos", "text"),
+    "query": ("query", "question", "anchor", "text", "sentence1", "title"),
+    "title": ("title",),
+    "source": ("source", "topic", "domain"),
+    "split": ("split",),
+}
+_CORPUS_NAMES: Names = {"doc_id": ("_id", "doc_id", "id"), "title": ("title",), "document": ("text",)}
+
+
+def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], names: Names) -> dict[PairColumn, str]:
+    """The file's column for each thing of a pair: as mapped (None: no column), else the first of its usual names.
+
+    Case does not matter, and `-` is `_`.  DataError for a mapped column that is not there.
+    """
+    chosen = {column: name for column, name in mapping.items() if name is not None}
+    if unknown := {column: name for column, name in chosen.items() if name not in file.columns}:
+        column, name = next(iter(unknown.items()))
+        raise DataError(f"{file.path} has no column {name!r}, which data.columns maps to {column}; {found_in(file)}")
+    free = {name.lower().replace("-", "_"): name for name in file.columns if name not in chosen.values()}
+    for column, usual in names.items():
+        if column not in mapping and (fits := [name for name in usual if name in free]):
+            chosen[column] = free.pop(fits[0])
+    return chosen
+
+
+def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[PairColumn], names: Names) -> None:
+    """DataError, with its usual names, for a column that is needed and was not found."""
+    for column in needed:
+        if column not in columns:
+            how = f"; map one with data.columns={{{column}: NAME}}" if names is NAMES else ""
+            raise DataError(
+                f"{file.path} has no column for {column} ({', '.join(names[column])}); {found_in(file)}{how}"
+            )
+
+
+def found_in(file: RowFile) -> str:
+    """What messages say that a file has."""
+    return f"it has {', '.join(file.columns)}"
+
+
+def open_corpus(path: str, setting: str) -> RowFile:
+    """A file of documents.  DataError, naming `setting`, when it is missing, or lacks their ids or texts."""
+    file = RowFile.open(path, setting)
+    need(file, choose_columns(file, {}, _CORPUS_NAMES), ("doc_id", "document"), _CORPUS_NAMES)
+    return file
+
+
+def corpus_documents(file: RowFile) -> Iterator[Document]:
+    """The documents of such a file, in its order."""
+    columns = choose_columns(file, {}, _CORPUS_NAMES)
+    for number, row in file.rows(list(columns.values())):
+        values = {column: row[name] for column, name in columns.items()}
+        cell = Cells(values, columns, file.place, number)
+        yield Document(cell.name("doc_id"), cell.text("title"), cell.text("document"), file.place, number)
+
+
+class Cells(NamedTuple):
+    """The values of a row, each as what it must be."""
+
+    values: Mapping[PairColumn, Any]
+    columns: Mapping[PairColumn, str]
+    place: str
+    number: int
+
+    @property
+    def where(self) -> str:
+        """The row's place in messages."""
+        return f"{self.place} {self.number}"
+
+    def text(self, column: PairColumn) -> str:
+        """A text; nothing is the empty text.  DataError for anything else."""
+        value = self.values.get(column)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            raise DataError(f"{self.where}: {self.columns[column]!r} must be text, found {value!r:.60}")
+        return value
+
+    def name(self, column: PairColumn) -> str:
+        """An id, a source: a text or a whole number."""
+        value = self.values[column]
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        return self.text(column)
+
+    def content_id(self, *texts: str) -> str:
+        """16 hex digits that depend on the texts alone; the row's number where they are empty."""
+        if not "".join(texts).strip():
+            return f"row {self.number}"
+        return sha256("\0".join(texts).encode()).hexdigest()[:16]

@@ -1,0 +1,96 @@
+"""The hard kind of wrong pair: the document is close to the right one."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+from pydantic import Field, PositiveInt
+
+from noisyir.data.noise import ChosenPairs, Judge, Noise, nothing_left
+
+_DEPTH = 4  # neighbours looked up for each one asked for, as some turn out relevant
+
+
+class Neighbour(Noise):
+    """Any training pairs, each with a document near its own."""
+
+    kind: Literal["neighbour"] = "neighbour"
+    needs_vectors: ClassVar[bool] = True
+    neighbours: PositiveInt = Field(10, description="drawn among this many nearest documents")
+
+    def replace(self, chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
+        """Uniform over the nearest that are wrong for the query."""
+        return draw_neighbours(
+            chosen.query,
+            chosen.document,
+            chosen.vectors(),
+            chosen.known,
+            rng,
+            neighbours=self.neighbours,
+            is_relevant=chosen.is_relevant,
+        )
+
+
+def draw_neighbours(
+    query: Int[np.ndarray, " noisy"],
+    document: Int[np.ndarray, " noisy"],
+    vectors: Float[np.ndarray, "pool dim"],
+    known: Int[np.ndarray, "known 2"],
+    rng: np.random.Generator,
+    *,
+    neighbours: int,
+    is_relevant: Judge,
+) -> Int[np.ndarray, " noisy"]:
+    """For each chosen pair a document number, uniform over the `neighbours` nearest its own that are wrong for it.
+
+    query, document: query and true document number of each chosen pair.  vectors: of every document of the pool.
+    Near is a great inner product.  known, is_relevant, and what is never drawn: as in `draw_mismatches`.
+    Where fewer wrong documents exist it draws among those; DataError when a query has none left.
+    """
+    pool, query = len(vectors), query.astype(np.int64)  # query * pool overflows 32 bits
+    distinct, place = np.unique(document, return_inverse=True)
+    ranked = nearest(vectors, distinct, min(_DEPTH * neighbours, pool))
+    taken = set((known[:, 0].astype(np.int64) * pool + known[:, 1]).tolist())
+    taken.update((query * pool + document).tolist())
+    drawn = np.empty(len(query), np.int64)
+    for row in range(len(query)):
+        wrong: list[int] = []
+        for block in _outwards(ranked[place[row]], vectors, int(document[row]), neighbours):
+            free = block[[key not in taken for key in (query[row] * pool + block).tolist()]]
+            wrong += free[~is_relevant(np.full(len(free), row), free)].tolist()
+            if len(wrong) >= neighbours:
+                break
+        if not wrong:
+            raise nothing_left(pool)
+        drawn[row] = wrong[rng.integers(min(len(wrong), neighbours))]
+        taken.add(int(query[row] * pool + drawn[row]))
+    return drawn
+
+
+def nearest(
+    vectors: Float[np.ndarray, "pool dim"], of: Int[np.ndarray, " document"], depth: int
+) -> Int[np.ndarray, "document depth"]:
+    """Numbers of the documents with the greatest inner product with each of these, best first; exact, by FAISS.
+
+    A document may be among its own neighbours.  Equal products are in the order of the numbers; where the cut at
+    `depth` goes through equal ones, FAISS chooses among them.
+    """
+    import faiss
+
+    products, numbers = faiss.knn(vectors[of], vectors, depth, metric=faiss.METRIC_INNER_PRODUCT)
+    best_first: Int[np.ndarray, "document depth"] = np.take_along_axis(
+        numbers, np.lexsort((numbers, -products)), axis=1
+    )
+    return best_first
+
+
+def _outwards(
+    ranked: Int[np.ndarray, " depth"], vectors: Float[np.ndarray, "pool dim"], document: int, size: int
+) -> Iterator[Int[np.ndarray, " block"]]:
+    """The whole pool from the nearest document outwards, in blocks; beyond `ranked` it is searched for when asked."""
+    yield from np.split(ranked, range(size, len(ranked), size))
+    if len(ranked) < len(vectors):
+        everything = nearest(vectors, np.array([document]), len(vectors))[0]
+        rest = everything[~np.isin(everything, ranked)]
+        yield from np.split(rest, range(size, len(rest), size))

@@ -1,0 +1,129 @@
+"""Formats of raw data: each takes its own settings and no others, and a package may bring more."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from noisyir import experiments
+from noisyir.data.formats import Format
+from noisyir.data.formats.beir import Beir
+from noisyir.errors import ConfigError
+from noisyir.stages.data.ingest import INGEST
+
+OWN = {
+    "pydocs": {"dev_queries", "test_queries"},
+    "beir": {"path"},
+    "squad": {"path"},
+    "msmarco": {"path"},
+    "pairs": {"path", "corpus", "columns"},
+    "dpr": {"path", "subset", "positives"},
+}
+VALUES = {
+    "dev_queries": 1,
+    "test_queries": 1,
+    "path": "x",
+    "corpus": "x",
+    "columns": {},
+    "subset": "nq",
+    "positives": "all",
+}
+
+
+def test_every_format_has_its_own_settings_beside_those_of_all():
+    shared = set(Format.model_fields)
+    assert {kind: set(given.model_fields) - shared for kind, given in Format.variants().items()} == OWN
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_settings_of_other_formats_are_refused(kind):
+    for name in set(VALUES) - OWN[kind]:
+        owners = ", ".join(other for other in Format.variants() if name in OWN[other])
+        with pytest.raises(
+            ConfigError, match=rf"unknown key data\.{name}.*; {name} is a setting of {owners}, not of {kind}$"
+        ):
+            experiments.from_settings({"name": "x", "data": {"kind": kind, name: VALUES[name]}}, [])
+
+
+def test_an_unknown_kind_is_refused_with_a_suggestion():
+    with pytest.raises(ConfigError, match=r"data: there is no 'squat' \(did you mean squad\?\); there are beir, dpr"):
+        experiments.load("demo", ["data.kind=squat"])
+
+
+@pytest.mark.parametrize(
+    ("override", "now"),
+    [
+        ("data.dataset=squad", "data.kind"),
+        ("detectors={sim: {detector: similarity}}", "detectors.sim.kind"),
+        ("noise.mechanism=group", "noise.kind"),
+        ("hide.mechanism=positives", "hide.kind"),
+        ("mine.simans.a=0.5", "mine.sampler={kind: simans, ...}"),
+    ],
+)
+def test_names_that_were_given_up_lead_to_the_new_ones(override, now):
+    with pytest.raises(ConfigError) as error:
+        experiments.load("demo", [override])
+    assert f" (it is {now} now)" in str(error.value)
+
+
+def test_a_name_alone_is_a_format():
+    assert experiments.from_settings({"name": "x", "data": "pydocs"}, ["data.test_queries=7"]).data.test_queries == 7
+    assert experiments.load("demo", ["data.kind=beir", "data.path=/data"]).data == Beir(path="/data")
+
+
+def test_the_key_holds_nothing_of_other_formats_and_nothing_that_stands_at_its_default():
+    assert Beir(path="/here").key_values() == {"kind": "beir/1"}
+    assert Beir(path="/here", min_relevance=2).key_values() == {"kind": "beir/1", "min_relevance": 2}
+
+
+def test_settings_come_back_from_json():
+    given = Beir(path="/here", on_empty="exclude")
+    assert INGEST.params.parse(given.model_dump(mode="json")) == given
+
+
+LINES = '''
+"""A format of one file: query, tab, document."""
+
+from pathlib import Path
+from typing import Literal
+
+from noisyir.data.formats import Format
+from noisyir.data.formats.pairs import PairsFile
+from noisyir.settings import Location
+
+
+class Lines(Format):
+    """A file without a header."""
+
+    kind: Literal["lines"] = "lines"
+    path: Location = None
+
+    def open(self, workers=None):
+        """As pairs, with a header in front."""
+        headed = Path(self.path).with_suffix(".headed.tsv")
+        headed.write_text("query\\tdocument\\n" + Path(self.path).read_text())
+        return PairsFile.open(str(headed), None, {})
+'''
+RUN = """
+import sys
+from noisyir import experiments
+from noisyir.cli import main
+sys.exit(main(["run", "demo", "data.kind=lines", "data.path=" + sys.argv[1], "--to", "ingest", "--no-track"]))
+"""
+
+
+def test_a_package_brings_a_format(tmp_path: Path):
+    about = tmp_path / "lines_format-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: lines-format\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[noisyir.formats]\nlines = lines_format\n")
+    (tmp_path / "lines_format.py").write_text(LINES)
+    data = tmp_path / "data.tsv"
+    data.write_text("".join(f"question {n}\tanswer {n}\n" for n in range(5)))
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{RUN}"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(data)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "corpus 5, queries 5" in done.stderr, done
