@@ -1,6 +1,6 @@
 """Input formats, a file each: the settings of raw data, and what reads documents, queries and judgements from it.
 
-What is done with these records, whatever their format, is in `data/validate.py` and the stage ingest.
+No checks of records: those, whatever the format, are in `data/validate.py`.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""False negatives put in on purpose, a file each: relevant documents that no pair names, and how they come about."""
+"""False negatives put in on purpose, a file each: relevant documents that no pair names, and how they come about.
+
+Nothing is written here: the stage hide does that.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
 """Noise put in on purpose, a file each: which training pairs become wrong, and which documents they get.
 
-What counts as relevant, and so is never given as a wrong document, is decided by the stage corrupt.
+No tables: what counts as relevant, and so is never given as a wrong document, is decided by the stage corrupt.
 """
 
 from collections.abc import Callable, Mapping
