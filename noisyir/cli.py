@@ -120,7 +120,20 @@ def _command(action: Any, **about: Any) -> TyperCommand:
 
 
 class _Command(TyperCommand):
-    """A command whose help names arguments as its usage does, without their Python types."""
+    """A command whose help names arguments as its usage does, without their Python types.
+
+    Where settings can be given, it also names the kinds that there are, those of installed packages included.
+    """
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the kinds, then the example."""
+        if any(param.name == "overrides" for param in self.get_params(ctx)):
+            from noisyir.pipelines.experiment import Experiment
+            from noisyir.variants import kinds_in
+
+            with formatter.section("Settings that are of one kind of several"):
+                formatter.write_dl([(name, ", ".join(kinds)) for name, kinds in kinds_in(Experiment).items()])
+        super().format_epilog(ctx, formatter)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments' and options' help."""

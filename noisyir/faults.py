@@ -1,14 +1,13 @@
 """What is wrong with settings, in words: where, what stands there, and what was perhaps meant."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from noisyir.errors import did_you_mean
 from noisyir.settings import Params
-from noisyir.variants import Variant
+from noisyir.variants import Variant, params_in
 
 
 def faults(error: ValidationError, model: type[Params], within: str = "") -> list[str]:
@@ -65,12 +64,5 @@ def _inside(model: type[Params], groups: Sequence[str]) -> tuple[type[Params], l
             continue
         spoken.append(group)
         if group in model.model_fields:
-            model = _params_in(model.model_fields[group].annotation) or model
+            model = params_in(model.model_fields[group].annotation) or model
     return model, spoken
-
-
-def _params_in(annotation: Any) -> type[Params] | None:
-    """The settings that a field is, may be, or holds many of."""
-    if isinstance(annotation, type) and issubclass(annotation, Params):
-        return annotation
-    return next(filter(None, map(_params_in, get_args(annotation))), None)

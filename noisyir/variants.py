@@ -10,7 +10,7 @@ from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, get_args
 
 from pydantic import GetCoreSchemaHandler, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 from pydantic_core import core_schema
@@ -155,3 +155,22 @@ def _load(home: str, group: str | None) -> None:
                 f"the package {whose} brings {entry.value} for {group}, and it cannot be loaded "
                 f"({type(error).__name__}: {error}): mend it, or uninstall it"
             ) from error
+
+
+def params_in(annotation: Any) -> type[Params] | None:
+    """The settings that a field is, may be, or holds many of."""
+    if isinstance(annotation, type) and issubclass(annotation, Params):
+        return annotation
+    return next(filter(None, map(params_in, get_args(annotation))), None)
+
+
+def kinds_in(model: type[Params], prefix: str = "") -> dict[str, list[str]]:
+    """The settings that are of one kind of several, by their full name, and the kinds that there are for each."""
+    found: dict[str, list[str]] = {}
+    for name, field in model.model_fields.items():
+        inside = params_in(field.annotation)
+        if inside is not None and issubclass(inside, Variant):
+            found[f"{prefix}{name}"] = list(inside.variants())
+        elif inside is not None:
+            found |= kinds_in(inside, f"{prefix}{name}.")
+    return found

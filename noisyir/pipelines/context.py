@@ -1,11 +1,11 @@
 """What a denoising method is given: a plan to add its steps to, the data, the pairs, and where training starts."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.noise.detectors import Detector
-from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.mining import Mined, TrainedJudge, mine
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.settings import Params
@@ -13,6 +13,9 @@ from noisyir.stages.noise.detect import DETECT
 from noisyir.stages.noise.repair import REPAIR
 from noisyir.stages.noise.score_pairs import SCORE_PAIRS
 from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+
+if TYPE_CHECKING:
+    from noisyir.pipelines.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Context:
     """
 
     plan: Plan
-    exp: Experiment
+    exp: "Experiment"
     data: Outputs
     noisy: Outputs
     start: Output
@@ -55,7 +58,7 @@ class Context:
         model: Output,
         label: str = "",
         *,
-        exp: Experiment | None = None,
+        exp: "Experiment | None" = None,
         pairs: Output | None = None,
         trained: TrainedJudge | None = None,
     ) -> Output | None:

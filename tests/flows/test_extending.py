@@ -1,0 +1,97 @@
+"""The page "add your own": its examples, installed as a package beside noisyir's wheel, appear and run."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.tiny import write_beir
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "extending.md"
+TRAINED = ["train.epochs=1", "train.batch_size=8", "bm25_index.engine=bm25s", "score.splits=[dev]"]
+
+
+def examples() -> dict[str, str]:
+    """File name to text of each block of the page that begins with its name."""
+    blocks = re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    return {name: text.lstrip("\n") for name, text in blocks}
+
+
+def test_each_example_is_shorter_than_30_lines():
+    assert len(examples()) == 5
+    assert all(len(text.splitlines()) < 30 for name, text in examples().items() if name.endswith(".py"))
+
+
+@pytest.fixture(scope="module")
+def noisyir(tmp_path_factory):
+    """`noisyir(arguments)` in an environment of its own: this one's packages, noisyir's wheel, and the examples."""
+    folder = tmp_path_factory.mktemp("extras")
+    for name, text in examples().items():
+        path = folder / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for source in (ROOT, folder / "source"):
+        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder / "wheels")]
+        subprocess.run(build, cwd=source, check=True, capture_output=True)
+    venv.create(folder / "venv", with_pip=False, symlinks=True)
+    (packages,) = (folder / "venv" / "lib").glob("python*/site-packages")
+    # the checkout itself is not among them: what makes it importable is another .pth, which only counts where it lies
+    (packages / "these.pth").write_text(sysconfig.get_paths()["purelib"])
+    for wheel in (folder / "wheels").glob("*.whl"):
+        subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(packages)], check=True)
+    collection = write_beir(folder / "beir")
+
+    def call(*arguments: str) -> str:
+        done = subprocess.run(
+            [folder / "venv" / "bin" / "python", "-m", "noisyir.cli", *arguments],
+            cwd=folder, env={**os.environ, "NOISYIR_HOME": str(folder / "home")}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    call.data = f"data={{kind: beir, path: {collection}}}"
+    call.packages = packages
+    return call
+
+
+def test_they_appear_in_the_help_of_an_installed_noisyir(noisyir):
+    said = " ".join(noisyir("run", "--help").split())
+    for kind in ("window", "missing_words", "clean_first", "cds_sharp"):
+        assert kind in said
+    assert (noisyir.packages / "noisyir" / "cli.py").exists()
+
+
+def test_they_run_and_stand_in_the_report(noisyir):
+    settings = [noisyir.data, *TRAINED, "noise.rate=0.3", "mine.per_query=1", "train.hard_negatives=1",
+                "mine.sampler=window", "mine.sampler.centre=2", "detectors={words: missing_words}",
+                "methods=[dpr, {kind: clean_first, epochs: 2}]", "audit={}"]  # fmt: skip
+    done = json.loads(noisyir("run", "demo", "--no-track", "--json", *settings))
+    assert {"dpr", "clean_first"} <= {row["system"] for row in done["comparison"]}
+    assert "clean_first" in Path(done["report"]).read_text()
+    shown = json.loads(noisyir("show", "mine", "--json"))
+    assert shown["in_key"]["sampler"] == {"kind": "window/1", "centre": 2.0}
+    scored = json.loads(noisyir("show", "score_pairs", "--json"))
+    assert scored["in_key"] == {"kind": "missing_words/1"}
+    page = next((noisyir.packages.parents[3] / "home" / "store").glob("audit/*/*/audit_files/audit.html")).read_text()
+    assert "missing_words" in page
+
+
+def test_they_stand_in_the_bench(noisyir):
+    settings = [f"experiment.{noisyir.data}", *(f"experiment.{text}" for text in TRAINED),
+                "experiment.detectors={words: missing_words}", "noise=[{rate: 0.3}]", "methods=[dpr, clean_first]",
+                "table.baseline=dpr", "table.reference=null"]  # fmt: skip
+    said = noisyir("bench", "noise", "--seeds", "1", "--jobs", "1", "--out", "bench", *settings)
+    assert "clean_first" in said
+
+
+def test_a_reader_of_ones_own_is_planned(noisyir):
+    plan = noisyir("run", "squad_cds_small", "--dry-run", "data.path=nowhere", "reader.methods=[ds_all, cds_sharp]",
+                   "reader.ensemble=[]")  # fmt: skip
+    assert "train_reader@cds_sharp" in plan
