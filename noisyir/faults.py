@@ -19,7 +19,7 @@ def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
     *groups, last = list(map(str, fault["loc"])) or [""]
     inside, spoken = _inside(model, groups)
     spoken = [*filter(None, [within]), *spoken]
-    where = ".".join([*spoken, last])
+    where = ".".join(filter(None, [*spoken, last]))
     match fault["type"]:
         case "extra_forbidden":
             known = list(inside.model_fields)

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from noisyir.pipelines.experiment import Experiment
 
 
-@dataclass(frozen=True)
+@dataclass
 class Context:
     """One experiment's noisy pairs under one seed.  Steps that two methods share are one step of the plan.
+
+    It grows with the plan: it remembers who judged and what was mined.
 
     data: what ingest wrote; noisy: what corrupt wrote; start: the untrained model;
     label: stands in the names of the steps, where a plan has several contexts.

@@ -34,6 +34,7 @@ from noisyir.training.settings import (
     TrainCoTeachingParams,
     TrainDprParams,
 )
+from noisyir.variants import Variant
 from noisyir.verdicts.settings import AuditParams
 
 
@@ -58,8 +59,11 @@ class Experiment(Params):
     model: InitModelParams = InitModelParams()
     train: TrainDprParams = TrainDprParams()
     methods: tuple[Method, ...] = Field(
-        (Method.parse("dpr"),), min_length=1, description="trained side by side; the last one is on trial, and kept"
+        (Method.parse("dpr"),),
+        min_length=1,
+        description="trained side by side; the last one is on trial, unless `keep` names another",
     )
+    keep: str | None = Field(None, description="the method whose model is kept and registered; null: the last one")
     detectors: dict[str, Detector] = Field(
         {
             "bm25": Bm25Margin(),
@@ -116,6 +120,24 @@ class Experiment(Params):
         """The experiment with some of `mine` changed, as its own settings were given.  ValueError for misspelt ones."""
         mine = MineParams(**merged(self.mine.model_dump(exclude_unset=True), changes))
         return self.model_copy(update={"mine": mine})
+
+    @property
+    def kept(self) -> str:
+        """The method that is on trial."""
+        return self.keep or self._trained[-1]
+
+    @property
+    def _trained(self) -> list[str]:
+        methods: tuple[Variant, ...] = self.reader.methods if self.task == "reader" else self.methods
+        return [method.kind for method in methods]
+
+    @model_validator(mode="after")
+    def _methods_differ(self) -> Self:
+        if len(set(names := self._trained)) < len(names):
+            raise ValueError(f"methods={names} names one of them twice")
+        if self.kept not in names:
+            raise ValueError(f"keep: {self.kept!r} is not among the methods: {', '.join(names)}")
+        return self
 
     @model_validator(mode="after")
     def _rounds_mine(self) -> Self:

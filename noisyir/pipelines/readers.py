@@ -37,11 +37,11 @@ def train_reader(exp: Experiment) -> Plan:
     reading = _reading(plan, exp)
     trained = {method.kind: reading.train(method) for method in params.methods}
     readings = {name: reading.read(name, outputs["reader"]) for name, outputs in trained.items()}
-    *others, last = trained
+    others = [name for name in trained if name != exp.kept]
     if params.ensemble:
         readings[ENSEMBLED] = reading.ensemble({name: readings[name] for name in params.ensemble})
         others.append(ENSEMBLED)
-    metrics = {name: reading.score(name, readings[name]) for name in (*others, last)}
+    metrics = {name: reading.score(name, readings[name]) for name in (*others, exp.kept)}
     comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
     confidences = {method.kind: trained[method.kind]["confidences"] for method in params.methods if method.is_cds}
     cases: dict[str, Output] = {}
@@ -51,8 +51,8 @@ def train_reader(exp: Experiment) -> Plan:
         *_, shown = confidences.values()
         labels = {"spans": spans, "confusing": confusing, "given": reading.given()}
         cases = {"confidences": shown, "quality": quality, **labels}
-    report = report_of(plan, exp, reading.data, comparison, metrics, {}, curves=trained[last]["curves"], **cases)
-    plan.keep(reader=trained[last]["reader"], comparison=comparison, report=report)
+    report = report_of(plan, exp, reading.data, comparison, metrics, {}, curves=trained[exp.kept]["curves"], **cases)
+    plan.keep(reader=trained[exp.kept]["reader"], comparison=comparison, report=report)
     return plan
 
 

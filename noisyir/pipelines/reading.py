@@ -26,7 +26,7 @@ from noisyir.stages.retrieval.bm25_index import BM25_INDEX
 ENSEMBLED = "ensemble"
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReadingContext:
     """One experiment's questions and passages under one seed.  Steps that two methods share are one step of the plan.
 

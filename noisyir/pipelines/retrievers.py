@@ -38,17 +38,17 @@ def train_retriever(exp: Experiment) -> Plan:
     bm25 = plan.add(BM25, exp.bm25, queries=data["queries"], **lexical)
     context = context_of(plan, exp, data)
     runs = {"bm25": bm25["bm25_run"], "zero_shot": _ranked(plan, exp, data, context.start, "zero_shot")["dense_run"]}
+    made: dict[str, Outputs] = {}
     for method in exp.methods:
         name, trained = method.kind, method.train(context)
-        dense = _ranked(plan, exp, data, trained["model"], name)
-        runs[name] = dense["dense_run"]
+        made[name] = {**trained, **_ranked(plan, exp, data, trained["model"], name)}
+        runs[name] = made[name]["dense_run"]
         if "ranker" in trained:
-            read = {"ranker": trained["ranker"], "run": dense["dense_run"], **_pick(data, "queries", "corpus")}
+            read = {"ranker": trained["ranker"], "run": runs[name], **_pick(data, "queries", "corpus")}
             runs[f"{name}_reranked"] = plan.add(RERANK, exp.ranker.rerank, name, **read)["reranked_run"]
-    _score_and_report(context, runs, curves=trained["curves"])
-    plan.keep(model=trained["model"], index=dense["index"], corpus=data["corpus"])
-    if "ranker" in trained:
-        plan.keep(ranker=trained["ranker"])
+    kept = made[exp.kept]
+    _score_and_report(context, runs, curves=kept["curves"])
+    plan.keep(corpus=data["corpus"], **_pick(kept, *(name for name in ("model", "index", "ranker") if name in kept)))
     if exp.audit is not None:
         _audit(context)
     return plan

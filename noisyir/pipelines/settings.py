@@ -72,7 +72,9 @@ class ReaderParams(Params):
     """Everything of an experiment that trains readers."""
 
     methods: tuple[Reader, ...] = Field(
-        (DsAll(), CdsAverage()), min_length=1, description="trained side by side; the last one is on trial, and kept"
+        (DsAll(), CdsAverage()),
+        min_length=1,
+        description="trained side by side; the last one is on trial, unless `keep` names another",
     )
     ensemble: tuple[str, ...] = Field((), description="of the methods, those whose answers are also given as one")
     labels: Passages = Field("bm25", description="whose passages are labelled and trained on")

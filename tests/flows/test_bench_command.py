@@ -150,7 +150,7 @@ def test_a_dry_run_builds_nothing_and_tells_what_a_change_would_cost(killed, ben
     [
         (["--jobs", "0"], "at least 1, not 0"),
         (["--seeds", "0"], "--seeds wants a number of seeds, at least 1"),
-        (["methods=[dpr,nqc]"], "no method 'nqc' (did you mean npc?)"),
+        (["methods=[dpr,nqc]"], "methods: there is no 'nqc' (did you mean npc?)"),
         (["methods=[dpr]", "table.reference=oracle"], "no method 'oracle'"),
         (["experiment.data.path=nowhere"], "nowhere is not a folder"),
         (["--suite", "pidocs"], "no suite 'pidocs' (did you mean pydocs?)"),

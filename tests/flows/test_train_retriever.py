@@ -121,7 +121,7 @@ def test_each_new_build_is_a_table_among_the_artifacts(first, exp: Experiment):
         found = {artifact.key: artifact.data for artifact in client.read_artifacts(artifact_filter=chosen)}
     stages = {step.name.replace("@", "-").replace("_", "-") for step in plan_of(exp).steps}
     assert set(found) == stages | {"stages", "evaluation"}
-    (model,) = [row for row in json.loads(found["npc-npc"]) if row["artifact"] == "model"]
+    (model,) = [row for row in json.loads(found["train-npc-npc"]) if row["artifact"] == "model"]
     assert model["digest"] == outcome.kept["model"].digest
 
 

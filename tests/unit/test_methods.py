@@ -161,3 +161,16 @@ def test_an_audit_shows_the_first_searching_detectors_competitors(plan_of):
 def test_what_cannot_be_planned_is_refused_in_one_line(plan_of, settings, message):
     with pytest.raises(ConfigError, match=message):
         plan_of(*settings)
+
+
+def test_the_model_that_is_kept_is_the_last_methods_or_the_one_that_keep_names(plan_of):
+    last, first = plan_of("dpr", "npc"), plan_of("dpr", "npc", "keep=dpr")
+    assert (last.results["model"].step, first.results["model"].step) == ("train_npc@npc", "train_dpr@dpr")
+    assert (last.results["index"].step, first.results["index"].step) == ("index@npc", "index@dpr")
+    assert {step.key for step in last.steps if "report" not in step.name} >= {
+        step.key for step in first.steps if "report" not in step.name
+    }
+    with pytest.raises(ConfigError, match="keep: 'drop' is not among the methods: dpr, npc"):
+        plan_of("dpr", "npc", "keep=drop")
+    with pytest.raises(ConfigError, match="names one of them twice"):
+        plan_of("dpr", "dpr")

@@ -17,6 +17,7 @@ from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError
+from noisyir.pipelines.methods.dpr import Dpr
 from noisyir.pipelines.reader_methods import Reader
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.reading.positives import most_believed
@@ -137,7 +138,7 @@ def test_a_dense_run_may_be_labelled_and_read(world):
     assert spans.inputs["run"].artifact == "dense_run"
     (encode,) = plan.named("encode")
     assert encode.params.splits == ("train", "dev")
-    trained = pipeline_of(exp.model_copy(update={"reader": exp.reader.model_copy(update={"retriever": "dpr"})}))
+    trained = pipeline_of(exp.model_copy(update={"reader": exp.reader.model_copy(update={"retriever": Dpr()})}))
     assert [step.stage.name for step in trained.steps].count("train_dpr") == 1
     assert not any(step.stage.name == "encode" for step in pipeline_of(experiment(world)).steps)
 

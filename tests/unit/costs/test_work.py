@@ -10,7 +10,8 @@ from noisyir.app.forecast.rates import Machine, Measured, Time, cost_of, measure
 from noisyir.costs.retrieval import index_bytes
 from noisyir.costs.shapes import Shape, encoder_shape, retriever_shape
 from noisyir.costs.workload import Call, Sizes
-from noisyir.data.settings import ExpectedParams, IngestParams
+from noisyir.data.formats.pydocs import Pydocs
+from noisyir.data.settings import ExpectedParams
 from noisyir.engine.builds import Meta
 from noisyir.engine.plan import Choice, forecast
 from noisyir.engine.provenance import without_inputs
@@ -193,7 +194,7 @@ def polishing(of):
 )
 def test_a_stage_of_a_third_party_is_forecast_by_its_own_declaration_or_by_its_builds(store, cost, builds, time):
     sizes, meta = Sizes(100, {"train": 10}, 10), Meta("polish", 1, "k", "b", {}, None, {}, {}, 8.0, "", {}, None, {})
-    collection = Call(INGEST, IngestParams(), [], sizes)
+    collection = Call(INGEST, Pydocs(), [], sizes)
     call = Call(of_a_third_party(cost), Params(), [("pairs", collection)])
     rates = measured([(meta, call)] * builds)
     assert time_of(call, cost_of(call, sizes), sizes, rates, Machine()) == time
