@@ -56,7 +56,7 @@ def git_commit() -> str | None:
     """The commit of the checkout that this code runs from, `+` when it has changes; None outside a checkout."""
     import subprocess
 
-    here = Path(__file__).resolve().parent.parent
+    here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():
         return None
     try:

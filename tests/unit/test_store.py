@@ -1,6 +1,7 @@
 import multiprocessing
 import os
 import signal
+import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -297,3 +298,13 @@ def test_a_decision_is_written_whole_and_once(store: Store):
         store.record_promotion("1", {"verdict": "refused"})
     assert [path.name for path in (Path(store.root) / ".promotions").iterdir()] == ["1.json"]
     assert store.promotions() == [{"verdict": "promoted"}]
+
+
+def test_a_build_of_a_checkout_tells_its_commit():
+    from noisyir.engine.provenance import git_commit
+
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        pytest.skip("not a checkout")
+    said = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    assert (git_commit() or "").rstrip("+") == said.stdout[:12]
