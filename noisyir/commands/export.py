@@ -52,7 +52,7 @@ def _pairs(store: Store, name: str, target: Path) -> str:
     from noisyir.app.lookup import find_confidences
     from noisyir.engine.tables import read_parts, stream_parts
     from noisyir.reading.positives import most_believed
-    from noisyir.verdicts.jsonl_files import write_pairs
+    from noisyir.verdicts.files import write_pairs
     from noisyir.verdicts.texts import read_texts
 
     meta = find_confidences(store, name)

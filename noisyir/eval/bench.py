@@ -1,16 +1,16 @@
 """The noise bench's numbers: methods side by side under every kind and rate of noise, over seeds and queries."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from jaxtyping import Float
 
 from noisyir.errors import ConfigError, DataError, did_you_mean
 from noisyir.eval import significance
+from noisyir.eval.compare import correct, difference, values_per_query
 from noisyir.schemas.results import BENCH_SUMMARY
 
 Array = np.ndarray
@@ -89,10 +89,11 @@ def read_blocks(metrics: Mapping[Cell, pa.Table]) -> list[Block]:
         cells = {cell: table for cell, table in metrics.items() if (cell.mechanism, cell.rate) == (mechanism, rate)}
         methods = tuple(dict.fromkeys(cell.method for cell in cells))
         seeds = sorted({cell.seed for cell in cells})
-        values = _values_of(cells)
-        for (split, measure), (query_ids, of_cell) in values.items():
-            stacked = [[of_cell[Cell(mechanism, rate, method, seed)] for seed in seeds] for method in methods]
-            blocks.append(Block(mechanism, rate, measure, split, methods, query_ids, np.array(stacked)))
+        values = values_per_query(cells, "cells", "noise_table: ")
+        for where, (ids, _) in next(iter(values.values())).items():
+            stacked = [[values[Cell(mechanism, rate, method, seed)][where][1] for seed in seeds] for method in methods]
+            split, measure = where
+            blocks.append(Block(mechanism, rate, measure, split, methods, tuple(ids.to_pylist()), np.array(stacked)))
     return blocks
 
 
@@ -113,9 +114,7 @@ def summarise(
     rows: list[dict[str, Any]] = []
     for block, drawn in zip(blocks, _resampled(blocks, resamples, rng), strict=True):
         rows += _rows(block, drawn, compared(block.methods, baseline, reference), confidence)
-    tested = [row for row in rows if row["against"] is not None]
-    for row, p_holm in zip(tested, significance.holm(np.array([row["p_value"] for row in tested])), strict=True):
-        row["p_holm"] = p_holm
+    correct(rows)
     return pa.Table.from_pylist(rows, schema=BENCH_SUMMARY.schema)
 
 
@@ -140,41 +139,6 @@ def _missing(cells: Collection[Cell]) -> list[Cell]:
     return [cell for cell in wanted if cell not in cells]
 
 
-def _values_of(cells: Mapping[Cell, pa.Table]) -> dict[tuple[str, str], tuple[tuple[str, ...], dict[Cell, Array]]]:
-    """(split, measure) -> the query ids, sorted, and each cell's values in that order."""
-    found = {cell: dict(_per_query(table)) for cell, table in cells.items()}
-    first, expected = next(iter(found.items()))
-    nobody = pa.array([], pa.string())
-    for cell, of_cell in found.items():
-        for where in {**expected, **of_cell}:
-            wanted, ids = (values[where][0] if where in values else nobody for values in (expected, of_cell))
-            if not ids.equals(wanted):
-                raise DataError(_unlike(where, first, wanted.to_pylist(), cell, ids.to_pylist()))
-    return {
-        where: (tuple(ids.to_pylist()), {cell: of_cell[where][1] for cell, of_cell in found.items()})
-        for where, (ids, _) in expected.items()
-    }
-
-
-def _per_query(table: pa.Table) -> Iterator[tuple[tuple[str, str], tuple[pa.Array, Array]]]:
-    """(split, measure) in the table's order, with the query ids, sorted, and their values; means are passed by."""
-    table = table.filter(pc.is_valid(table["query_id"]))
-    for group in table.group_by(["split", "measure"], use_threads=False).aggregate([]).to_pylist():
-        split, measure = group["split"], group["measure"]
-        of_measure = pc.and_(pc.equal(table["split"], split), pc.equal(table["measure"], measure))
-        rows = table.filter(of_measure).sort_by("query_id")
-        yield (split, measure), (rows["query_id"].combine_chunks(), rows["value"].to_numpy())
-
-
-def _unlike(where: tuple[str, str], first: Cell, expected: list[str], cell: Cell, ids: list[str]) -> str:
-    split, measure = where
-    return (
-        f"noise_table: {measure} of {split}: {first} was scored on {len(expected)} queries and {cell} on {len(ids)}, "
-        f"and not on the same (for example {min(set(expected) ^ set(ids))!r}); score all cells with the same qrels, "
-        f"queries and measures"
-    )
-
-
 def _resampled(
     blocks: Sequence[Block], resamples: int, rng: np.random.Generator
 ) -> list[Float[Array, "resample method"]]:
@@ -192,10 +156,7 @@ def _resampled(
 
 
 def _rows(
-    block: Block,
-    drawn: Float[Array, "resample method"],
-    pairs: Sequence[tuple[str, str | None]],
-    confidence: float,
+    block: Block, drawn: Float[Array, "resample method"], pairs: Sequence[tuple[str, str | None]], confidence: float
 ) -> list[dict[str, Any]]:
     per_query, per_seed = block.values.mean(axis=1), block.values.mean(axis=2)
     place = {method: number for number, method in enumerate(block.methods)}
@@ -209,22 +170,11 @@ def _rows(
         row |= {"mean": per_query[this].mean(), "seed_std": _spread(per_seed[this])}
         if against is not None:
             other = place[against]
-            row |= _difference(per_query[this] - per_query[other], drawn[:, this] - drawn[:, other], confidence)
-            row |= _over_seeds(per_seed[this] - per_seed[other])
+            row |= difference(per_query[this] - per_query[other], drawn[:, this] - drawn[:, other], confidence)
+            of_seeds = per_seed[this] - per_seed[other]
+            row |= {"difference_seed_std": _spread(of_seeds), "seeds_better": int((of_seeds > 0).sum())}
         rows.append(row)
     return rows
-
-
-def _difference(
-    differences: Float[Array, " query"], drawn: Float[Array, " resample"], confidence: float
-) -> dict[str, float]:
-    low, high = significance.percentile_interval(drawn[:, None], confidence)[:, 0]
-    p_value = significance.paired_t_test(differences[:, None])[0]
-    return {"difference": differences.mean(), "difference_low": low, "difference_high": high, "p_value": p_value}
-
-
-def _over_seeds(differences: Float[Array, " seed"]) -> dict[str, float | None]:
-    return {"difference_seed_std": _spread(differences), "seeds_better": int((differences > 0).sum())}
 
 
 def _spread(of_seeds: Float[Array, " seed"]) -> float | None:

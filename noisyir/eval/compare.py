@@ -1,7 +1,7 @@
 """Systems side by side on the same queries: means, differences, intervals and corrected p-values as one table."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,9 @@ from noisyir.errors import ConfigError, DataError, did_you_mean
 from noisyir.eval import significance
 from noisyir.schemas.results import COMPARISON
 
+T = TypeVar("T")
 Scores = Mapping[str, np.ndarray]
+Values = dict[tuple[str, str], tuple[pa.Array, np.ndarray]]  # (split, measure) -> query ids, sorted, and values
 
 
 def compare(
@@ -38,7 +40,7 @@ def compare(
         for measure, scores in measures.items():
             of_measure = {system: drawn[measure, system] for system in scores}
             rows += _rows(scores, of_measure, pairs, confidence, {"measure": measure, "split": split})
-    _correct(rows)
+    correct(rows)
     return pa.Table.from_pylist(rows, schema=COMPARISON.schema)
 
 
@@ -61,57 +63,66 @@ def _rows(
         row = {"system": system, **about, "queries": len(scores[system]), "mean": scores[system].mean()}
         row |= {"low": low, "high": high, "baseline": baseline}
         if baseline is not None:
-            row |= _difference(scores[system] - scores[baseline], drawn[system] - drawn[baseline], confidence)
+            gains = scores[system] - scores[baseline]
+            row |= difference(gains, drawn[system] - drawn[baseline], confidence)
+            row |= {"wins": (gains > 0).sum(), "losses": (gains < 0).sum()}
         rows.append(row)
     return rows
 
 
-def _difference(differences: np.ndarray, drawn: np.ndarray, confidence: float) -> dict[str, Any]:
+def difference(differences: np.ndarray, drawn: np.ndarray, confidence: float) -> dict[str, float]:
+    """What a table tells of one comparison: the mean difference, its interval and its p-value, before correction.
+
+    differences: per query; drawn: their bootstrap means.
+    """
     low, high = significance.percentile_interval(drawn[:, None], confidence)[:, 0]
-    wins, losses = significance.wins_and_losses(differences[:, None])
-    return {
-        "difference": differences.mean(),
-        "difference_low": low,
-        "difference_high": high,
-        "p_value": significance.paired_t_test(differences[:, None])[0],
-        "wins": wins[0],
-        "losses": losses[0],
-    }
+    p_value = significance.paired_t_test(differences[:, None])[0]
+    return {"difference": differences.mean(), "difference_low": low, "difference_high": high, "p_value": p_value}
 
 
-def _correct(rows: list[dict[str, Any]]) -> None:
-    tested = [row for row in rows if row["baseline"] is not None]
+def correct(rows: Sequence[dict[str, Any]]) -> None:
+    """Put Holm's p-values into those of the rows that hold a test."""
+    tested = [row for row in rows if "p_value" in row]
     for row, p_holm in zip(tested, significance.holm(np.array([row["p_value"] for row in tested])), strict=True):
         row["p_holm"] = p_holm
 
 
 def _by_queries(metrics: Mapping[str, pa.Table]) -> dict[tuple[str, tuple[str, ...]], dict[str, Scores]]:
     """(split, its query ids) -> measure -> system -> values in that order; DataError when systems' queries differ."""
-    values = {system: dict(_values(table)) for system, table in metrics.items()}
-    first, *others = values
-    for system in others:
-        for where in {**values[first], **values[system]}:
-            expected, ids = (values[name][where][0] if where in values[name] else () for name in (first, system))
-            if ids != expected:
-                raise DataError(_unlike(first, expected, system, ids, " of ".join(reversed(where))))
+    values = values_per_query({system: table.sort_by("query_id") for system, table in metrics.items()}, "systems")
     grouped: dict[tuple[str, tuple[str, ...]], dict[str, Scores]] = {}
-    for where, (ids, _) in values[first].items():
+    for where, (ids, _) in next(iter(values.values())).items():
         scores = {system: of_system[where][1] for system, of_system in values.items()}
-        grouped.setdefault((where[0], ids), {})[where[1]] = scores
+        grouped.setdefault((where[0], tuple(ids.to_pylist())), {})[where[1]] = scores
     return grouped
 
 
-def _values(table: pa.Table) -> Iterator[tuple[tuple[str, str], tuple[tuple[str, ...], np.ndarray]]]:
-    """(split, measure) with the query ids, sorted, and their values; the rows of means are passed by."""
-    table = table.filter(pc.is_valid(table["query_id"])).sort_by("query_id")
-    for split, measure in dict.fromkeys(zip(table["split"].to_pylist(), table["measure"].to_pylist(), strict=True)):
-        rows = table.filter(pc.and_(pc.equal(table["split"], split), pc.equal(table["measure"], measure)))
-        yield (split, measure), (tuple(rows["query_id"].to_pylist()), rows["value"].to_numpy())
+def values_per_query(metrics: Mapping[T, pa.Table], what: str, stage: str = "") -> dict[T, Values]:
+    """The values of each system, or whatever else has metrics, by split and measure in the order of its table.
+
+    DataError, which calls them `what`, when two were not scored on the same queries.
+    """
+    found = {name: dict(_values(table)) for name, table in metrics.items()}
+    first, expected = next(iter(found.items()))
+    nobody = pa.array([], pa.string())
+    for name, values in found.items():
+        for where in {**expected, **values}:
+            wanted, ids = (of[where][0] if where in of else nobody for of in (expected, values))
+            if not ids.equals(wanted):
+                example = min({*wanted.to_pylist()} ^ {*ids.to_pylist()})
+                raise DataError(
+                    f"{stage}{where[1]} of {where[0]}: {first} was scored on {len(wanted)} queries and {name} on "
+                    f"{len(ids)}, and not on the same (for example {example!r}); score all {what} with the same qrels, "
+                    "queries and measures"
+                )
+    return found
 
 
-def _unlike(first: str, expected: tuple[str, ...], system: str, ids: tuple[str, ...], where: str) -> str:
-    example = min(set(expected) ^ set(ids))
-    return (
-        f"{where}: {first} was scored on {len(expected)} queries and {system} on {len(ids)}, and not on the same "
-        f"(for example {example!r}); score all systems with the same qrels, queries and measures"
-    )
+def _values(table: pa.Table) -> Iterator[tuple[tuple[str, str], tuple[pa.Array, np.ndarray]]]:
+    """(split, measure) in the table's order, with the query ids, sorted, and their values; means are passed by."""
+    table = table.filter(pc.is_valid(table["query_id"]))
+    for group in table.group_by(["split", "measure"], use_threads=False).aggregate([]).to_pylist():
+        split, measure = group["split"], group["measure"]
+        of_measure = pc.and_(pc.equal(table["split"], split), pc.equal(table["measure"], measure))
+        rows = table.filter(of_measure).sort_by("query_id")
+        yield (split, measure), (rows["query_id"].combine_chunks(), rows["value"].to_numpy())

@@ -67,14 +67,14 @@ def rule(
     """
     if not challenger.values:
         nothing = f"v{challenger.version} has no values of this measure and split"
-        return _refused(f"{nothing}: run its experiment to the end, with tracking")
+        return Ruling(False, (f"{nothing}: run its experiment to the end, with tracking",), None)
     spread = seed_spread(seed_means)
     if champion is None:
         mean = float(np.mean(list(challenger.values.values())))
         numbers = Numbers(len(challenger.values), mean, None, None, None, None, spread, len(seed_means))
         return Ruling(True, ("there was no champion to compare with",), numbers)
     if reason := _incomparable(challenger, champion):
-        return _refused(reason)
+        return Ruling(False, (reason,), None)
     numbers = compared(challenger.values, champion.values, params, rng, spread=spread, seeds=len(seed_means))
     failed = _failed(numbers, params)
     return Ruling(not failed, failed or _caveats(numbers), numbers)
@@ -164,7 +164,3 @@ def _caveats(found: Numbers) -> tuple[str, ...]:
     if found.spread is not None:
         return ()
     return (f"the seed spread is unknown: it takes two seeds of these settings, and {found.seeds} is known",)
-
-
-def _refused(reason: str) -> Ruling:
-    return Ruling(False, (reason,), None)

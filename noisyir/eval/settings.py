@@ -3,14 +3,7 @@
 import math
 from typing import Literal, Self
 
-from pydantic import (
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    model_validator,
-)
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.settings import Fraction, Params, Split
 
@@ -39,8 +32,7 @@ class PromoteParams(Params):
     split: Split | None = Field(None, description="the split that it was measured on; null: test, else dev")
     min_gain: NonNegativeFloat = Field(0.01, description="the mean gain must be above this, in the measure's own unit")
     confidence: Fraction = Field(
-        0.95,
-        description="of the bootstrap interval, which must lie above zero; the p-value is within its tail",
+        0.95, description="of the bootstrap interval, which must lie above zero; the p-value is within its tail"
     )
     resamples: PositiveInt = Field(10000, description="of the queries for the interval, of signs for the p-value")
     min_seeds: NonNegativeInt = Field(

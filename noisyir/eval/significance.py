@@ -84,11 +84,6 @@ def randomisation_test(differences: Float[Array, " query"], resamples: int, rng:
     return (1 + resamples - smaller) / (1 + resamples)
 
 
-def wins_and_losses(differences: Float[Array, "query pair"]) -> tuple[Array, Array]:
-    """On how many queries the system is better, and worse, than the baseline; the others are ties."""
-    return (differences > 0).sum(axis=0), (differences < 0).sum(axis=0)
-
-
 @dataclass(frozen=True)
 class Gate:
     """When a difference counts: `alpha` bounds the Holm p-value, `min_gain` the gain, in the measure's unit."""

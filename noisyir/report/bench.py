@@ -8,10 +8,9 @@ import pyarrow as pa
 from markupsafe import Markup
 
 from noisyir.engine.builds import Meta
-from noisyir.eval.bench_detection import Quality
+from noisyir.eval.bench_quality import Quality
 from noisyir.eval.settings import NoiseTableParams
 from noisyir.report.bench_chart import Line, Point, Role, rate_chart
-from noisyir.report.bench_history import environment, facts, settings
 from noisyir.report.cells import (
     NO_TABLE,
     NONE,
@@ -24,6 +23,7 @@ from noisyir.report.cells import (
     signed,
 )
 from noisyir.report.detection import bench_rows
+from noisyir.report.history import environment, facts, settings
 from noisyir.report.mining import NOTHING, FalseNegatives, mining_markdown
 from noisyir.report.pages import templates
 

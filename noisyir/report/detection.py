@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from noisyir.eval.bench import Cell
-from noisyir.eval.bench_detection import Quality, detection_quality
+from noisyir.eval.bench_quality import Quality, detection_quality
 from noisyir.report.cells import NONE, number, percent, rate_as_set
 
 _QUALITY = ["detector", "epoch", "AUROC", "AP", "F1", "estimated rate", "true rate"]

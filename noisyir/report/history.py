@@ -1,9 +1,15 @@
-"""The builds behind a report: what each is called, and which systems it serves."""
+"""What is behind a page: its builds by name, the graph of their data flow, their settings, and what they took."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from typing import Any
 
 from noisyir.engine.builds import Meta, Ref
+
+_BOX, _COLUMN, _HIGH, _APART, _LANE, _MARGIN = 98, 118, 26, 42, 64, 8  # of the graph
 
 
 @dataclass(frozen=True)
@@ -61,3 +67,116 @@ def _behind(start: set[tuple[str, str]], by_id: Mapping[tuple[str, str], Meta]) 
 
 def _identity(meta: Meta) -> tuple[str, str]:
     return meta.key, meta.build
+
+
+def flow_graph(builds: Sequence[Build], systems: Sequence[str]) -> str:
+    """Boxes for builds (inputs first), arrows for what each was made from, left out where a longer path says so."""
+    columns = depths(builds)
+    heights = _heights(builds, columns, systems)
+    width = (max(columns.values()) + 1) * _COLUMN - (_COLUMN - _BOX) + 2 * _MARGIN
+    height = max(heights.values()) + _HIGH / 2 + _MARGIN
+    parts = []
+    for build in builds:
+        for source in essential_sources(build.name, builds):
+            x1, y1 = _MARGIN + columns[source] * _COLUMN + _BOX, heights[source]
+            x2, y2 = _MARGIN + columns[build.name] * _COLUMN, heights[build.name]
+            bend = (x2 - x1) / 2 if columns[build.name] - columns[source] == 1 else _COLUMN / 3
+            curve = f"M{x1},{y1:.1f} C{x1 + bend},{y1:.1f} {x2 - bend},{y2:.1f} {x2},{y2:.1f}"
+            parts.append(f'<path class="flow" d="{curve}"/>')
+    for build in builds:
+        x, y = _MARGIN + columns[build.name] * _COLUMN, heights[build.name]
+        tone = "mine" if build.systems == (systems[-1],) else ""
+        parts.append(
+            f'<rect class="node {tone}" x="{x}" y="{y - _HIGH / 2:.1f}" width="{_BOX}" height="{_HIGH}" rx="5"/>'
+        )
+        shown = escape(build.name.partition("@")[0])
+        parts.append(f'<text class="name" x="{x + _BOX / 2}" y="{y + 4:.1f}" text-anchor="middle">{shown}</text>')
+    size = f'viewBox="0 0 {width} {height:.0f}" style="max-width:{width}px"'
+    return f'<svg class="chart graph" {size} role="img" aria-label="data flow">{"".join(parts)}</svg>'
+
+
+def depths(builds: Sequence[Build]) -> dict[str, int]:
+    """Each build's column: one more than its furthest source's, or 0."""
+    found: dict[str, int] = {}
+    for build in builds:
+        found[build.name] = max((found[source] + 1 for source in build.sources), default=0)
+    return found
+
+
+def essential_sources(name: str, builds: Sequence[Build]) -> list[str]:
+    """The sources of a build that are not behind another of its sources: the graph's transitive reduction."""
+    sources = {build.name: build.sources for build in builds}
+    behind = {name: _all_behind(name, sources) for name in sources[name]}
+    return [source for source in sources[name] if not any(source in others for others in behind.values())]
+
+
+def _all_behind(name: str, sources: Mapping[str, Sequence[str]]) -> set[str]:
+    """Every ancestor, each looked at once: of a model trained in rounds there are more paths than can be walked."""
+    found, row = set[str](), [name]
+    while row:
+        fresh = [source for source in sources[row.pop()] if source not in found]
+        found.update(fresh)
+        row += fresh
+    return found
+
+
+def _heights(builds: Sequence[Build], columns: Mapping[str, int], systems: Sequence[str]) -> dict[str, float]:
+    """Vertical centres: the mean of the lanes of the systems served, pushed apart within a column."""
+    wished = {}
+    for build in builds:
+        lanes = [systems.index(system) for system in build.systems] or list(range(len(systems)))
+        wished[build.name] = sum(lanes) / len(lanes) * _LANE
+    for column in set(columns.values()):
+        names = sorted((name for name in wished if columns[name] == column), key=lambda name: wished[name])
+        for above, name in pairwise(names):
+            wished[name] = max(wished[name], wished[above] + _APART)
+    return {name: y + _HIGH / 2 + _MARGIN for name, y in wished.items()}
+
+
+def facts(builds: Sequence[Meta]) -> dict[str, str]:
+    """A few lines on the data, the model and the work; what no build tells is absent."""
+    first: dict[str, Mapping[str, Any]] = {}
+    for meta in builds:
+        first.setdefault(meta.stage, meta.params)
+    told = {
+        "data": first.get("ingest", {}).get("kind"),
+        "backbone": first.get("init_model", {}).get("backbone"),
+        "epochs": first.get("train_dpr", {}).get("epochs"),
+        "builds": f"{len(builds):,}" if builds else None,
+        "computing time": _duration(sum(meta.seconds for meta in builds)) if builds else None,
+    }
+    return {name: str(value) for name, value in told.items() if value is not None}
+
+
+def settings(builds: Sequence[Meta]) -> list[tuple[str, list[tuple[str, str, bool]]]]:
+    """For each stage: (setting, its value or values, whether the builds of that stage differ in it), seeds included."""
+    stages: dict[str, list[Meta]] = {}
+    for meta in builds:
+        stages.setdefault(meta.stage, []).append(meta)
+    return [(stage, found) for stage, metas in stages.items() if (found := _settings(metas))]
+
+
+def environment(builds: Sequence[Meta]) -> dict[str, str]:
+    """Code and packages that made the builds, each with its version, or versions."""
+    versions: dict[str, dict[str, None]] = {}
+    for meta in builds:
+        versions.setdefault("code", {})[meta.git_commit or "an installed package"] = None
+        for name, version in sorted(meta.packages.items()):
+            versions.setdefault(name, {})[version] = None
+    return {name: ", ".join(found) for name, found in versions.items()}
+
+
+def _settings(metas: Sequence[Meta]) -> list[tuple[str, str, bool]]:
+    values: dict[str, dict[str, None]] = {}
+    for meta in metas:
+        own = {} if meta.seed is None else {"seed": meta.seed}
+        for name, value in {**own, **meta.params}.items():
+            values.setdefault(name, {})[json.dumps(value, ensure_ascii=False)] = None
+    return [(name, " | ".join(found), len(found) > 1) for name, found in values.items()]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from markupsafe import Markup
 
 from noisyir.eval.bench import Cell
-from noisyir.eval.bench_mining import CANDIDATES, MINED, MiningQuality, equal_arms_together, mining_quality
+from noisyir.eval.bench_quality import CANDIDATES, MINED, MiningQuality, equal_arms_together, mining_quality
 from noisyir.report.bench_chart import Line, Point, epoch_chart
 from noisyir.report.cells import (
     NO_TABLE,

@@ -13,8 +13,7 @@ from noisyir.report import charts
 from noisyir.report.cells import p_value, signed
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
 from noisyir.report.detection import detection_rows
-from noisyir.report.flow import flow_graph
-from noisyir.report.history import Build
+from noisyir.report.history import Build, flow_graph
 from noisyir.report.mining import FalseNegatives
 from noisyir.report.pages import templates
 from noisyir.report.queries import Changes

@@ -16,7 +16,7 @@ from noisyir.engine.tables import pair_ids
 from noisyir.errors import ConfigError, DataError
 from noisyir.noise.relabel import gets_replacement
 from noisyir.noise.settings import RepairParams
-from noisyir.verdicts.jsonl_files import write_jsonl
+from noisyir.verdicts.files import write_jsonl
 from noisyir.verdicts.judgements import MOST_SUSPECT_FIRST, Pair
 from noisyir.verdicts.pairs_to_clean import Fate, Fates, PairsToClean
 

@@ -14,7 +14,7 @@ from noisyir.engine.tables import pair_ids
 from noisyir.errors import ConfigError, DataError
 from noisyir.noise.judgement import recalibrate
 from noisyir.noise.rate import pairs_to_judge
-from noisyir.verdicts.csv_files import unguard
+from noisyir.verdicts.files import unguard
 
 Pair: TypeAlias = tuple[str, str]  # query_id, doc_id
 Verdict = Literal["wrong", "clean", "unclear"]

@@ -18,11 +18,10 @@ from noisyir.engine.tables import pair_ids
 from noisyir.noise.settings import DetectParams
 from noisyir.report.pages import templates
 from noisyir.verdicts.histogram import border, histogram
-from noisyir.verdicts.page_columns import brief, shown_columns, values_for_script
 from noisyir.verdicts.pair_evidence import first_of_each
 from noisyir.verdicts.reasons import chance
 from noisyir.verdicts.settings import AuditParams
-from noisyir.verdicts.suspects_page import Suspects
+from noisyir.verdicts.suspects_page import Suspects, brief, shown_columns, values_for_script
 from noisyir.verdicts.texts import Texts
 
 _BETTER = ("better", "better_similarities")

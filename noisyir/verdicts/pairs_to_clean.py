@@ -12,7 +12,7 @@ from noisyir.data.columns import PairColumn
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.engine.tables import pair_ids
 from noisyir.errors import DataError
-from noisyir.verdicts.jsonl_files import write_jsonl
+from noisyir.verdicts.files import write_jsonl
 from noisyir.verdicts.judgements import Pair
 from noisyir.verdicts.rewrite import Row, rewrite
 from noisyir.verdicts.texts import texts_of

@@ -1,15 +1,15 @@
 """The audit page's part on candidates for negatives that are likely relevant."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.verdicts.page_columns import brief, shown_columns, values_for_script
+Column: TypeAlias = tuple[str, str, str]  # key, heading, kind of value
 
-_COLUMNS = [
+_COLUMNS: list[Column] = [
     ("judges", "not kept by", "text"),
     ("confidence", "confidence", "num"),
     ("score", "score", "num"),
@@ -65,3 +65,18 @@ class Suspects:
             for names, own, most in zip(judges, scores, bounds, strict=True)
         ]
         return data
+
+
+def shown_columns(columns: Iterable[Column], rows: pa.Table) -> list[Column]:
+    """Those of the columns that have a value in any row, and the document, which scripts look up by its number."""
+    return [column for column in columns if column[0] == "document" or rows[column[0]].null_count < rows.num_rows]
+
+
+def values_for_script(rows: pa.Table, plain: Iterable[str], numbers: Iterable[str]) -> dict[str, list[Any]]:
+    """These columns as lists, numbers to four digits."""
+    return {name: rows[name].to_pylist() for name in plain} | {name: brief(rows[name].to_pylist()) for name in numbers}
+
+
+def brief(values: Iterable[float | None]) -> list[float | None]:
+    """The numbers to four digits, null left as it is."""
+    return [None if value is None else float(f"{value:.4g}") for value in values]

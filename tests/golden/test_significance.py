@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noisyir.eval.significance import Gate, bootstrap_means, holm, paired_t_test, percentile_interval, wins_and_losses
+from noisyir.eval.significance import Gate, bootstrap_means, holm, paired_t_test, percentile_interval
 
 
 def test_holm_multiplies_the_smallest_by_the_number_of_tests():  # Holm, 1979
@@ -51,11 +51,6 @@ def test_more_queries_than_a_block_holds_are_drawn_block_by_block(monkeypatch: p
     assert means.shape == (4000, 1)
     assert means.mean() == pytest.approx(9.5, abs=0.1)
     assert means.std() == pytest.approx(np.sqrt((20**2 - 1) / 12 / 20), rel=0.05)
-
-
-def test_wins_and_losses_leave_ties_out():
-    wins, losses = wins_and_losses(np.array([[0.5, 0.0], [-0.1, 0.0], [0.2, -1.0]]))
-    assert wins.tolist() == [2, 0] and losses.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ _CHUNK = 8192  # rows whose documents are in memory at once, beside the distinct
 
 def write_audit(job: Job[AuditParams]) -> None:
     """Judge the training pairs by their last flags, and by hand: a table of all, and the files that people open."""
-    from noisyir.verdicts.csv_files import write_csv
+    from noisyir.verdicts.files import write_csv
     from noisyir.verdicts.page import AuditPage, documents_shown, render
     from noisyir.verdicts.texts import read_texts
 
@@ -121,8 +121,7 @@ def _suspects(job: Job[AuditParams]) -> "Suspects | None":
 
 
 def _write_suspects(job: Job[AuditParams], suspects: "Suspects", texts: "Texts", folder: Path) -> None:
-    from noisyir.verdicts.csv_files import write_csv
-    from noisyir.verdicts.jsonl_files import write_pairs
+    from noisyir.verdicts.files import write_csv, write_pairs
 
     rows = suspects.rows
     _refuse_unknown(rows["doc_id"], texts.documents["doc_id"], "documents", "the corpus")

@@ -25,7 +25,7 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     """
     from noisyir.engine.provenance import lineage
     from noisyir.eval.bench import by_cell, read_blocks, summarise
-    from noisyir.eval.bench_detection import detection_quality
+    from noisyir.eval.bench_quality import detection_quality
     from noisyir.report.bench import Bench, markdown, render
     from noisyir.report.mining import of_bench
     from noisyir.report.reading import bench_figures, bench_quality

@@ -9,7 +9,7 @@ from scipy import stats
 
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.bench import Cell, by_cell, compared, read_blocks, summarise
-from noisyir.eval.bench_detection import detection_quality
+from noisyir.eval.bench_quality import detection_quality
 from noisyir.schemas.noise import DETECTION
 
 NAMES = st.text(st.characters(exclude_characters=":", exclude_categories=["Cs"]))

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from noisyir.engine.builds import Meta
 from noisyir.eval.bench import Cell
-from noisyir.eval.bench_detection import Quality
+from noisyir.eval.bench_quality import Quality
 from noisyir.eval.settings import NoiseTableParams
 from noisyir.report.bench import Bench, headlines, markdown, render, tables, word
 from noisyir.report.bench_chart import Line, Point, epoch_chart, rate_chart, spread_out
-from noisyir.report.bench_history import environment, facts, settings
+from noisyir.report.history import environment, facts, settings
 from noisyir.report.mining import of_bench
 from noisyir.report.mining_charts import loss_chart, read_losses
 from noisyir.schemas.results import BENCH_SUMMARY

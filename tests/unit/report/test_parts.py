@@ -10,8 +10,7 @@ from noisyir.engine.builds import Contents, Meta
 from noisyir.report.cells import markdown_table, p_value, signed
 from noisyir.report.charts import Estimate, interval_chart, line_chart, nice_ticks, thin
 from noisyir.report.dataset import example_pairs, exclusion_rows, read_corpus, split_rows
-from noisyir.report.flow import essential_sources, flow_graph
-from noisyir.report.history import Build, name_builds
+from noisyir.report.history import Build, essential_sources, flow_graph, name_builds
 from noisyir.report.queries import largest_changes
 from noisyir.report.summary import difference_rows, summary_rows
 from noisyir.schemas.results import COMPARISON

@@ -12,7 +12,7 @@ from noisyir.errors import DataError
 from noisyir.schemas.data import PAIRS
 from noisyir.schemas.noise import COMPETITORS, NOISE_FLAGS
 from noisyir.stages.noise.audit import AUDIT
-from noisyir.verdicts.csv_files import unguard
+from noisyir.verdicts.files import unguard
 from noisyir.verdicts.settings import AuditParams
 from tests.unit.stages.audit_world import audit_tables, judged_as, table
 

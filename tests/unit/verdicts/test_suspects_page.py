@@ -10,7 +10,7 @@ from noisyir.data.formats.pairs import PairsFile
 from noisyir.errors import ConfigError
 from noisyir.stages.noise.audit import AUDIT
 from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
-from noisyir.verdicts.csv_files import unguard
+from noisyir.verdicts.files import unguard
 from noisyir.verdicts.settings import AuditParams
 from tests.unit.stages.audit_world import audit_tables
 from tests.unit.stages.suspects_world import COPY, suspect_tables

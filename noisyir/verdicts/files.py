@@ -1,15 +1,20 @@
-"""CSV that a spreadsheet can open without running anything, and that reads back as it was."""
+"""Files of rows: CSV that a spreadsheet opens without running anything and that reads back as it was, and jsonl."""
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
+
+from noisyir.verdicts.texts import Texts
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _BYTE_ORDER_MARK = "\ufeff".encode()  # spreadsheets take UTF-8 without it for the machine's old encoding
+_OWN = ("query_id", "doc_id", "query")
 
 
 def guard(text: str) -> str:
@@ -49,3 +54,26 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
         short = (value if value is None else float(f"{value:.6g}") for value in column.to_pylist())
         return pa.array(short, pa.float64())
     return column
+
+
+def write_pairs(pairs: pa.Table, texts: Texts, path: Path) -> None:
+    """Write rows (query_id, doc_id, query, and what else there is) as jsonl, each with its document.
+
+    Texts are whole and as they stand, so that the file is read back as the pairs that it means.
+    """
+    documents = texts.documents
+    own = documents.take(pc.index_in(pairs["doc_id"], value_set=documents["doc_id"].combine_chunks()))
+    columns = {
+        **{name: pairs[name].to_pylist() for name in _OWN},
+        "title": own["title"].to_pylist(),
+        "document": own["text"].to_pylist(),
+        **{name: pairs[name].to_pylist() for name in pairs.column_names if name not in _OWN},
+    }
+    write_jsonl((dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)), path)
+
+
+def write_jsonl(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """One object a line, as UTF-8."""
+    with path.open("w", encoding="utf-8") as out:
+        for row in rows:
+            out.write(json.dumps(row, ensure_ascii=False) + "\n")
