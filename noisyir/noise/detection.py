@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Bool, Float32
 
 from noisyir.errors import DataError
 from noisyir.noise.combine import Scores
-from noisyir.noise.mixture import Mixture, fit_betas, fit_gaussians
+from noisyir.noise.mixture import fit_betas, fit_gaussians
 from noisyir.noise.null import blended, near_share, wrong_by_null
 from noisyir.noise.rate import lowest_quantile, noise_rate, noise_rate_interval
 from noisyir.noise.settings import DetectParams
@@ -55,7 +55,8 @@ def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator, *, int
     if params.method == "null":
         p_clean = 1 - wrong_by_null(scores, null_scores, rate)
     else:
-        mixture = _fit(scores, params)
+        fit = fit_gaussians if params.method == "gmm" else fit_betas
+        mixture = fit(scores, clip=params.clip, least_weight=params.min_rate)
         p_clean = mixture.p_clean(scores) if mixture else np.ones(len(scores))
         estimate |= mixture.in_score_unit() if mixture else {}
     if rate < params.min_rate:
@@ -66,8 +67,3 @@ def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator, *, int
     if is_clean.any():
         estimate["threshold"] = float(scores[is_clean].max())
     return Detection(p_clean, is_clean, estimate)
-
-
-def _fit(scores: Float[Array, " pair"], params: DetectParams) -> Mixture | None:
-    fit = fit_gaussians if params.method == "gmm" else fit_betas
-    return fit(scores, clip=params.clip, least_weight=params.min_rate)

@@ -127,9 +127,8 @@ def _model_free(plan: Plan, exp: "Experiment", data: Outputs, label: str) -> Out
         return plan.add(RANDOM_RUN, RandomRunParams(top_k=exp.mine.rank_to), label, **_texts(data))["random_run"]
     lexical = plan.add(BM25_INDEX, exp.bm25_index, label, corpus=data["corpus"])
     params = exp.bm25.model_copy(update={"splits": ("train",), "top_k": exp.mine.rank_to})
-    return plan.add(BM25, params, f"{label}:train" if label else "train", queries=data["queries"], **lexical)[
-        "bm25_run"
-    ]
+    label = f"{label}:train" if label else "train"
+    return plan.add(BM25, params, label, queries=data["queries"], **lexical)["bm25_run"]
 
 
 def _texts(data: Outputs) -> Outputs:

@@ -28,7 +28,7 @@ def name_builds(metas: Sequence[Meta], systems: Mapping[str, Sequence[Ref]]) -> 
     systems: label to the artifacts that only this system has, such as its run and metrics.  A stage that was built
     several times is told apart by the system that it serves: `encode@dpr`.
     """
-    by_id = {_identity(meta): meta for meta in metas}
+    by_id = {(meta.key, meta.build): meta for meta in metas}
     users: dict[tuple[str, str], list[str]] = {build: [] for build in by_id}
     for label, refs in systems.items():
         for build in _behind({(ref.key, ref.build) for ref in refs}, by_id):
@@ -63,10 +63,6 @@ def _behind(start: set[tuple[str, str]], by_id: Mapping[tuple[str, str], Meta]) 
             seen.add(build)
             waiting += [(ref.key, ref.build) for _, ref in by_id[build].input_refs()]
     return seen
-
-
-def _identity(meta: Meta) -> tuple[str, str]:
-    return meta.key, meta.build
 
 
 def flow_graph(builds: Sequence[Build], systems: Sequence[str]) -> str:

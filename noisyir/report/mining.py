@@ -44,7 +44,6 @@ class FalseNegatives:
         return any((self.rates, self.quality, self.losses, self.sieves))
 
 
-NO_TABLE = TextTable((), 0)
 NOTHING = FalseNegatives()
 
 

@@ -57,10 +57,10 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
     return pages.get_template("report.html").render(
         title=title,
         systems=systems,
-        headline=_headline(comparison),
+        headline=comparison[0],
         verdicts=verdicts(comparison, Gate(params.alpha, params.min_gain)),
         gate=params,
-        confidence=_confidence(builds),
+        confidence=next((build.meta.params["confidence"] for build in builds if build.meta.stage == "compare"), 0.95),
         splits=_result_tables(comparison, systems),
         tests=[row for row in comparison if row["baseline"] is not None],
         published=published_rows(results.comparison, params.published),
@@ -86,11 +86,6 @@ def verdicts(comparison: Sequence[Mapping[str, Any]], gate: Gate) -> list[dict[s
         for row in comparison
         if row["baseline"] is not None and (row["system"], row["measure"], row["split"]) == (last, measure, split)
     ]
-
-
-def _headline(comparison: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    first = comparison[0]
-    return {"measure": first["measure"], "split": first["split"], "queries": first["queries"]}
 
 
 def _result_tables(comparison: Sequence[Mapping[str, Any]], systems: Sequence[str]) -> list[dict[str, Any]]:
@@ -171,10 +166,6 @@ def _environments(builds: Sequence[Build]) -> list[dict[str, Any]]:
         packages = tuple(sorted(build.meta.packages.items()))[:_SHOWN_PACKAGES]
         found.setdefault((build.meta.git_commit or "an installed package", packages), []).append(build.name)
     return [{"commit": commit, "packages": packages, "names": names} for (commit, packages), names in found.items()]
-
-
-def _confidence(builds: Sequence[Build]) -> float:
-    return next((build.meta.params["confidence"] for build in builds if build.meta.stage == "compare"), 0.95)
 
 
 def _seconds(value: float) -> str:

@@ -1,7 +1,7 @@
 """Confidences of readers on the page: how well they tell right labels, and cases as in the paper's Table 4."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -164,11 +164,9 @@ def find_cases(confidences: pa.Table, spans: pa.Table, relevant: pa.Table, count
 
 def with_texts(case: Case, texts: Mapping[str, str], confusing: Sequence[str]) -> Case:
     """The case with its passages' texts around the answers, and with the beginnings of confusing ones."""
-    instances = [
-        Instance(**{**vars(one), "text": around(texts[one.doc_id], one.start, one.end)}) for one in case.instances
-    ]
+    instances = [replace(one, text=around(texts[one.doc_id], one.start, one.end)) for one in case.instances]
     shown = [(doc_id, around(texts[doc_id], 0, 0)[2]) for doc_id in confusing]
-    return Case(case.query_id, case.gain, instances, case.others, shown)
+    return replace(case, instances=instances, confusing=shown)
 
 
 def confusing_of(case: Case, confusing: pa.Table) -> list[str]:

@@ -1,14 +1,11 @@
 """A comparison as rows of text: the one table that the terminal, Markdown and HTML all show."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 
 from noisyir.report.cells import difference_cells, number
 from noisyir.report.settings import PublishedParams
-
-Row = Mapping[str, Any]
 
 
 def summary_rows(comparison: pa.Table) -> list[list[str]]:
@@ -20,7 +17,10 @@ def summary_rows(comparison: pa.Table) -> list[list[str]]:
     columns = list(dict.fromkeys((row["measure"], row["split"]) for row in rows))
     several = len({split for _, split in columns}) > 1
     # Some systems have more than one row: one for each system that they were compared with, the mean being the same.
-    cells = {(row["system"], row["measure"], row["split"]): _mean(row) for row in rows}
+    cells = {
+        (row["system"], row["measure"], row["split"]): f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"
+        for row in rows
+    }
     table = [["system", *(f"{measure} ({split})" if several else measure for measure, split in columns)]]
     for system in dict.fromkeys(row["system"] for row in rows):
         table.append([system, *(cells[system, measure, split] for measure, split in columns)])
@@ -56,7 +56,3 @@ def published_rows(comparison: pa.Table, published: Sequence[PublishedParams]) -
         ours = number(measured.get((entry.system, entry.split, entry.measure)))
         rows.append([entry.system, entry.split, entry.measure, ours, number(entry.value), entry.source])
     return [["system", "split", "measure", "measured", "published", "source"], *rows] if rows else []
-
-
-def _mean(row: Row) -> str:
-    return f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]"

@@ -151,16 +151,17 @@ def _tables(store: Store, run: Mapping[str, Any]) -> Iterator[_Table]:
     """The tables behind a run, oldest first: nothing is older than what it was made from."""
     told = list(SENTENCES)
     steps = {(step["stage"], step["build"]): name for name, step in run["steps"].items() if step["build"]}
-    used = [meta for step in run["steps"].values() for meta in _builds(store, step)]
+    used = [
+        meta
+        for step in run["steps"].values()
+        for meta in store.builds(step["stage"], step["key"])
+        if meta.build == step["build"]
+    ]
     metas = lineage(store, [meta.ref(name) for meta in used for name in meta.artifacts])
     for meta in sorted(metas, key=lambda meta: meta.build):
         for artifact in sorted(meta.artifacts, key=lambda name: told.index(name) if name in told else len(told)):
             if meta.artifacts[artifact].rows:
                 yield _Table(store, steps.get((meta.stage, meta.build), meta.stage), meta, artifact)
-
-
-def _builds(store: Store, step: Mapping[str, Any]) -> Iterator[Meta]:
-    return (meta for meta in store.builds(step["stage"], step["key"]) if meta.build == step["build"])
 
 
 def _rows_about(table: _Table, query_id: str, doc_id: str | None) -> list[Row] | None:

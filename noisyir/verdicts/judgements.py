@@ -15,6 +15,7 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.noise.judgement import recalibrate
 from noisyir.noise.rate import pairs_to_judge
 from noisyir.verdicts.files import unguard
+from noisyir.verdicts.settings import AuditParams
 
 Pair: TypeAlias = tuple[str, str]  # query_id, doc_id
 Verdict = Literal["wrong", "clean", "unclear"]
@@ -68,14 +69,14 @@ class Recalibration:
         )
 
 
-def judgements_digest(path: str | None) -> str | None:
-    """What stands for the judgements in the key of the audit: a hash of the file; None without one.
+def judgements_digest(params: AuditParams) -> str | None:
+    """What stands for the judgements in the key of the audit: a hash of their file; None without one.
 
     DataError for whatever can be told of a bad file without the audit.
     """
-    if path is None:
+    if params.judgements is None:
         return None
-    file = RowFile.open(path, _SETTING)
+    file = RowFile.open(params.judgements, _SETTING)
     _verdicts(file)
     return files_digest(file.path.parent, [file.path])
 

@@ -158,7 +158,8 @@ def edited(
         if isinstance(value, list):
             new[column] = [_part(name, value[number] if value else None, fate, texts) for number, fate in kept]
         elif not listed:  # what the documents of a list share stays
-            new |= _named(column, _part(name, value, kept[0][1], texts), row)
+            part = _part(name, value, kept[0][1], texts)
+            new |= {column: part} if part or column in row else {}  # no empty text in a row that has no such field
     fate = kept[0][1]
     if old is not None and not listed and fate is not None and fate.new_doc_id is not None:
         free = new.keys() - columns.values()
@@ -181,11 +182,6 @@ def _part(name: PairColumn, value: Any, fate: Fate | None, texts: TextById) -> A
 
 def _like(value: Any, name: str) -> int | str:
     return int(name) if isinstance(value, int) and name.isdecimal() and str(int(name)) == name else name
-
-
-def _named(column: str, value: Any, row: Row) -> Row:
-    """The cell; none for an empty text in a row that has no such field."""
-    return {column: value} if value or column in row else {}
 
 
 def _copied(column: str, value: Any, old: Text, new: Text) -> Any:

@@ -27,6 +27,9 @@ class Asked(NamedTuple):
         return [row for row in rows if self.doc_id in (None, row.get("doc_id", self.doc_id))]
 
 
+Speak: TypeAlias = Callable[[Sequence[Row], Asked], list[str]]
+
+
 def describe(artifact: str, rows: Sequence[Row], asked: Asked) -> tuple[list[str], list[Row]]:
     """Sentences about the rows of a query, none where the meaning is not known, and the rows that were asked about."""
     speak = SENTENCES.get(artifact)
@@ -49,12 +52,9 @@ def documents_named(rows: ByArtifact, documents: Sequence[str]) -> tuple[str, ..
     return tuple(dict.fromkeys(doc_id for doc_id in named if doc_id is not None))
 
 
-def _queries(rows: Sequence[Row], asked: Asked) -> list[str]:
-    return [f"in the split {row['split']}" for row in rows]
-
-
-def _excluded(rows: Sequence[Row], asked: Asked) -> list[str]:
-    return [f"the {row['kind']} {row['id']} was left out: {row['reason']}" for row in rows]
+def _each(template: str) -> Speak:
+    """The same sentence of every row."""
+    return lambda rows, asked: [template.format(**row) for row in rows]
 
 
 def _answers(rows: Sequence[Row], asked: Asked) -> list[str]:
@@ -63,13 +63,19 @@ def _answers(rows: Sequence[Row], asked: Asked) -> list[str]:
 
 def _pairs(rows: Sequence[Row], asked: Asked) -> list[str]:
     if found := asked.of(rows):
-        return [f"paired with {row['doc_id']} for {row['split']}{_from(row['source'])}" for row in found]
+        return [
+            f"paired with {row['doc_id']} for {row['split']}" + (f", from {row['source']}" if row["source"] else "")
+            for row in found
+        ]
     return [f"not paired with {asked.doc_id}, but with {_list([row['doc_id'] for row in rows])}"]
 
 
 def _qrels(rows: Sequence[Row], asked: Asked) -> list[str]:
     if found := asked.of(rows):
-        return [f"{row['doc_id']} is judged {_relevance(row['relevance'])}" for row in found]
+        return [
+            f"{row['doc_id']} is judged {'relevant' if row['relevance'] > 0 else 'not relevant'} ({row['relevance']})"
+            for row in found
+        ]
     return [f"{asked.doc_id} is not judged"]
 
 
@@ -282,16 +288,8 @@ def _metrics(rows: Sequence[Row], asked: Asked) -> list[str]:
     return [f"{', '.join(values)} (split {split})" for split, values in by_split.items()]
 
 
-def _relevance(value: int) -> str:
-    return f"relevant ({value})" if value > 0 else f"not relevant ({value})"
-
-
 def _instead(doc_id: str | None) -> str:
     return f"; {doc_id} would be paired instead" if doc_id else ""
-
-
-def _from(source: str | None) -> str:
-    return f", from {source}" if source else ""
 
 
 def _list(names: Sequence[str]) -> str:
@@ -300,9 +298,9 @@ def _list(names: Sequence[str]) -> str:
 
 
 # In the order in which the tables of one step are told.
-SENTENCES: dict[str, Callable[[Sequence[Row], Asked], list[str]]] = {
-    "queries": _queries,
-    "excluded": _excluded,
+SENTENCES: dict[str, Speak] = {
+    "queries": _each("in the split {split}"),
+    "excluded": _each("the {kind} {id} was left out: {reason}"),
     "answers": _answers,
     "pairs": _pairs,
     "qrels": _qrels,

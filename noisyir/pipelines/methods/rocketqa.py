@@ -66,12 +66,7 @@ def _ranker(context: "Context", model: Output) -> Output:
     negatives = context.mined(model, "rocketqa@0", exp=context.exp.model_copy(update={"mine": uniform}))
     given = {"pairs": context.noisy["noisy_pairs"], **{name: context.data[name] for name in ("queries", "corpus")}}
     return context.plan.add(
-        WARM_UP_RANKER,
-        params,
-        context.name("rocketqa"),
-        ranker=initial_ranker(context),
-        negatives=negatives,
-        **given,
+        WARM_UP_RANKER, params, context.name("rocketqa"), ranker=initial_ranker(context), negatives=negatives, **given
     )["ranker"]
 
 
@@ -83,10 +78,8 @@ def _pseudo_pairs(
     Ranks that are skipped for negatives are looked at, and so are documents that hold an answer.
     """
     plan, exp, data, pairs = context.plan, context.exp, context.data, context.noisy["noisy_pairs"]
-    label, looked_at = (
-        context.name("rocketqa@augment"),
-        {"queries": augment.queries, "rank_from": 1, "answering": "keep"},
-    )
+    label = context.name("rocketqa@augment")
+    looked_at = {"queries": augment.queries, "rank_from": 1, "answering": "keep"}
     which = exp.mine.candidates().model_copy(update=looked_at)
     found = retrieved(plan, exp, which, data, model, pairs, label)
     said = judge.verdicts(plan, exp, data, found, label)

@@ -205,10 +205,6 @@ def _making(job: Job[AuditParams]) -> "Making":
     )
 
 
-def _judgements_digest(params: AuditParams) -> str | None:
-    return judgements_digest(params.judgements)
-
-
 AUDIT = Stage(
     name="audit",
     version=3,
@@ -226,6 +222,6 @@ AUDIT = Stage(
     writes={"audit": ROWS, "audit_files": AUDIT_FILES},
     run=write_audit,
     seeded=True,
-    raw={"judgements": _judgements_digest},
+    raw={"judgements": judgements_digest},
     cost=partial(per_pair, rate=3e-4),
 )

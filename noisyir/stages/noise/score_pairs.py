@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,7 +49,9 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     encoder = load_bi_encoder(job.folder("model"), job.runtime.device)
     pairs, train_queries = examples.training_queries(job.table("pairs"), job.table("queries"))
     negatives = mined_negatives(job, train_queries, job.params.negatives_needed, "hard_negatives")
-    documents = examples.read_documents(encoder, job.batches("corpus"), _needed(job, pairs, negatives))
+    # A detector that searches reads all documents, any other those that are named.
+    needed = None if job.params.searches else distinct_ids(pairs["doc_id"], negatives["doc_id"])
+    documents = examples.read_documents(encoder, job.batches("corpus"), needed)
     numbered = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
     given = PairsToScore(
         encoder=encoder,
@@ -64,13 +67,6 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
         lexical_index=job.folder("lexical_index") if job.has("lexical_index") else None,
     )
     return pairs.select(["query_id", "doc_id"]), given
-
-
-def _needed(job: Job[Detector], pairs: pa.Table, negatives: pa.Table) -> pa.Array | None:
-    """The documents to read: those named, or, for a detector that searches, all."""
-    if not job.params.searches:
-        return distinct_ids(pairs["doc_id"], negatives["doc_id"])
-    return None
 
 
 def _texts(job: Job[Detector], documents: "TokenisedDocuments") -> list[str]:
@@ -111,10 +107,6 @@ def _competitors_table(ids: pa.Table, documents: "TokenisedDocuments", competito
     )
 
 
-def _weights_digest(detector: Detector) -> str | None:
-    return detector.weights_digest()
-
-
 SCORE_PAIRS = Stage(
     name="score_pairs",
     version=2,
@@ -130,7 +122,7 @@ SCORE_PAIRS = Stage(
     writes={"pair_scores": PAIR_SCORES, "competitors": COMPETITORS},
     run=score_pairs,
     seeded=True,
-    raw={"weights": _weights_digest},
+    raw={"weights": methodcaller("weights_digest")},
     pool="gpu",
     cost=per_pair,
 )

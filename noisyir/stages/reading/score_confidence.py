@@ -14,7 +14,7 @@ from noisyir.schemas.reading import CONFIDENCE_QUALITY, CONFIDENCES, GOLD_RUN
 
 def score_confidence(job: Job[ScoreConfidenceParams]) -> None:
     """An instance is right where its passage is given as relevant; questions that have none are left out."""
-    from noisyir.eval.confidence import confidence_quality
+    from noisyir.eval.detection import confidence_quality
 
     relevant = job.table("given")
     rows = []

@@ -9,6 +9,7 @@ import pytest
 
 from noisyir.errors import ConfigError, DataError
 from noisyir.verdicts.judgements import how_many, judgements_digest, read_judgements, recalibrated
+from noisyir.verdicts.settings import AuditParams
 from tests.unit.stages.audit_world import judged_as
 
 SMALL = pa.table({"query_id": ["q1", "q2", "-q", "7"], "doc_id": ["d1", "d2", "=d", "8"]})
@@ -38,6 +39,10 @@ FAULTS = {
 }
 
 
+def digest(path: str | None) -> str | None:
+    return judgements_digest(AuditParams(judgements=path))
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_bad_judgements_are_refused_with_their_place(tmp_path: Path, fault: str):
     rows, said = FAULTS[fault]
@@ -45,13 +50,13 @@ def test_bad_judgements_are_refused_with_their_place(tmp_path: Path, fault: str)
     with pytest.raises(DataError, match=said):
         read_judgements(path, SMALL)
     if fault == "unknown pairs":  # the only fault that the file alone does not show
-        assert judgements_digest(path)
+        assert digest(path)
     else:
         with pytest.raises(DataError, match=said):
-            judgements_digest(path)
+            digest(path)
 
 
-@pytest.mark.parametrize("read", [judgements_digest, lambda path: read_judgements(path, SMALL)])
+@pytest.mark.parametrize("read", [digest, lambda path: read_judgements(path, SMALL)])
 def test_a_missing_file_or_column_is_refused(tmp_path: Path, read):
     with pytest.raises(DataError, match=r"none\.csv is not a file: set audit.judgements to a"):
         read(str(tmp_path / "none.csv"))
@@ -64,8 +69,8 @@ def test_the_digest_is_of_the_content_wherever_it_lies(tmp_path: Path):
     (tmp_path / "there").mkdir()
     one, same = (judged_as(folder / "j.csv", [("q1", "d1", "clean")]) for folder in (tmp_path, tmp_path / "there"))
     other = judged_as(tmp_path / "other.csv", [("q1", "d1", "wrong")])
-    assert judgements_digest(one) == judgements_digest(same) != judgements_digest(other)
-    assert judgements_digest(None) is None
+    assert digest(one) == digest(same) != digest(other)
+    assert digest(None) is None
 
 
 def test_the_same_judgement_twice_is_one(tmp_path: Path):
