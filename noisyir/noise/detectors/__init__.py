@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Self
 
+import numpy as np
 from pydantic import Field, PositiveInt
 
+from noisyir.noise.combine import Scores
 from noisyir.variants import Variant
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from noisyir.engine.runtime import Runtime
     from noisyir.models.bi_encoder import BiEncoder
-    from noisyir.noise.combine import Scores
     from noisyir.noise.competitors import Competitors
     from noisyir.noise.synthetic import SyntheticNegatives
     from noisyir.training.batches import TrainingPairs
@@ -42,22 +41,18 @@ class PairsToScore:
     documents: "TokenisedDocuments"
     query_texts: list[str]
     read_documents: Callable[[], list[str]]
-    rng: "Callable[..., np.random.Generator]"
+    rng: Callable[..., np.random.Generator]
     training: "TrainingContext"
     runtime: "Runtime"
     progress: Callable[[int, int | None, str], None]
     lexical_index: Path | None
 
-    def by_text(self, suspicion: Callable[[str, str], float]) -> "Scores":
+    def by_text(self, suspicion: Callable[[str, str], float]) -> Scores:
         """Scores of each pair and of its wrong documents by a function of the query's text and the document's."""
-        import numpy as np
-
-        from noisyir.noise.combine import Scores
-
         read = self.read_documents()
         asked = [self.query_texts[row] for row in self.pairs.query]
 
-        def scores(rows: "np.ndarray") -> "np.ndarray":
+        def scores(rows: np.ndarray) -> np.ndarray:
             pairs = zip(asked, rows, strict=True)
             return np.array([suspicion(query, read[row]) for query, row in pairs], np.float32)
 
@@ -68,7 +63,7 @@ class PairsToScore:
 class Scored:
     """The scores of the pairs and of their wrong documents; of detectors that search, what they would pair instead."""
 
-    scores: "Scores"
+    scores: Scores
     competitors: "Competitors | None" = None
 
 
@@ -87,7 +82,7 @@ class Detector(Variant):
 
     neighbours: PositiveInt = Field(10, description="documents nearest to a pair's own, of which one is its near miss")
 
-    def score(self, given: PairsToScore) -> "Scored | Scores":
+    def score(self, given: PairsToScore) -> Scored | Scores:
         """Score all pairs."""
         raise NotImplementedError
 

@@ -6,6 +6,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from noisyir.errors import ConfigError
+from noisyir.noise.combine import Scores
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
 from noisyir.noise.detectors.cross_fitted import _KEPT
 from noisyir.settings import Fraction
@@ -23,7 +24,6 @@ class Bm25Margin(Detector):
 
     def score(self, given: PairsToScore) -> Scored:
         """Search for every pair's query.  ConfigError without an index."""
-        from noisyir.noise.combine import Scores
         from noisyir.noise.competitors import lexical_competitors
         from noisyir.retrieval.numpy_bm25 import NumpyBm25
 

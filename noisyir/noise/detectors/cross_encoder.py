@@ -1,14 +1,12 @@
 """How relevant a cross-encoder finds the document."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from noisyir.noise.combine import Scores
 from noisyir.noise.detectors import Detector, PairsToScore
 from noisyir.settings import Location
-
-if TYPE_CHECKING:
-    from noisyir.noise.combine import Scores
 
 _SETTING = "detectors.NAME.weights"
 
@@ -23,11 +21,10 @@ class CrossEncoderDetector(Detector):
     )
     max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
 
-    def score(self, given: PairsToScore) -> "Scores":
+    def score(self, given: PairsToScore) -> Scores:
         """Read every pair, and every query with its wrong documents."""
         from noisyir.models.cross_encoder import Texts, load_cross_encoder
         from noisyir.models.weights import locate_classifier
-        from noisyir.noise.combine import Scores
         from noisyir.noise.cross_encoder import score_together
 
         judge = load_cross_encoder(locate_classifier(self.weights, _SETTING), self.max_len, given.runtime.device)

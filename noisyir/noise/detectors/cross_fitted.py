@@ -7,10 +7,10 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from noisyir.errors import ConfigError
+from noisyir.noise.combine import Scores
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
 
 if TYPE_CHECKING:
-    from noisyir.noise.combine import Scores
     from noisyir.noise.competitors import Competitors
     from noisyir.noise.cross_fit import Scorer
     from noisyir.noise.in_batch import Statistic
@@ -73,9 +73,8 @@ class InBatchDetector(CrossFitted):
         """What is computed of each row of a batch's similarities."""
         raise NotImplementedError
 
-    def score(self, given: PairsToScore) -> "Scores":
+    def score(self, given: PairsToScore) -> Scores:
         """The mean of the statistic over the shuffles."""
-        from noisyir.noise.combine import Scores
         from noisyir.noise.in_batch import InBatch, score_in_batch
 
         how = InBatch(self.batch_size, self.shuffles, self.scale, self.statistic(), self.hard_negatives)
@@ -94,7 +93,7 @@ class DenseSearch(CrossFitted):
 
     depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
 
-    def scores_of(self, found: "Competitors") -> "Scores":
+    def scores_of(self, found: "Competitors") -> Scores:
         """What is computed of a pair's own similarity and of those of its competitors."""
         raise NotImplementedError
 

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Literal
 
+from noisyir.noise.combine import Scores
 from noisyir.noise.detectors.cross_fitted import DenseSearch
 
 if TYPE_CHECKING:
-    from noisyir.noise.combine import Scores
     from noisyir.noise.competitors import Competitors
 
 
@@ -14,8 +14,6 @@ class Margin(DenseSearch):
 
     kind: Literal["margin"] = "margin"
 
-    def scores_of(self, found: "Competitors") -> "Scores":
+    def scores_of(self, found: "Competitors") -> Scores:
         """The margins."""
-        from noisyir.noise.combine import Scores
-
         return Scores(*found.margins())

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from noisyir.noise.combine import Scores
 from noisyir.noise.detectors.cross_fitted import DenseSearch
 
 if TYPE_CHECKING:
-    from noisyir.noise.combine import Scores
     from noisyir.noise.competitors import Competitors
 
 
@@ -16,9 +16,7 @@ class Rank(DenseSearch):
 
     kind: Literal["rank"] = "rank"
 
-    def scores_of(self, found: "Competitors") -> "Scores":
+    def scores_of(self, found: "Competitors") -> Scores:
         """The log-ranks."""
-        from noisyir.noise.combine import Scores
-
         beyond = np.full(len(found.rank), np.log(found.depth + 1))
         return Scores(found.log_rank(), beyond, beyond)

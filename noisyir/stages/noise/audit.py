@@ -13,19 +13,23 @@ import pyarrow.compute as pc
 from noisyir.costs.retrieval import per_pair
 from noisyir.data.flags import last_estimate, with_flags
 from noisyir.engine.builds import Ref
+from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError, DataError
+from noisyir.noise.judgement import draw_sample
 from noisyir.noise.settings import DetectParams
 from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
 from noisyir.schemas.noise import AUDIT as ROWS
 from noisyir.schemas.noise import AUDIT_FILES, AUDIT_JUDGES, AUDIT_NEGATIVES, COMPETITORS, NOISE_ESTIMATE, NOISE_FLAGS
+from noisyir.verdicts.files import write_csv, write_pairs
 from noisyir.verdicts.judgements import MOST_SUSPECT_FIRST, judgements_digest, read_judgements, recalibrated
+from noisyir.verdicts.pair_evidence import better_documents, with_reasons
 from noisyir.verdicts.settings import AuditParams
+from noisyir.verdicts.suspects_page import Suspects
+from noisyir.verdicts.texts import Texts, read_texts
 
 if TYPE_CHECKING:
     from noisyir.verdicts.page import Making
-    from noisyir.verdicts.suspects_page import Suspects
-    from noisyir.verdicts.texts import Texts
 
 _PAIR = ["query_id", "doc_id"]
 _CHUNK = 8192  # rows whose documents are in memory at once, beside the distinct ones
@@ -33,9 +37,7 @@ _CHUNK = 8192  # rows whose documents are in memory at once, beside the distinct
 
 def write_audit(job: Job[AuditParams]) -> None:
     """Judge the training pairs by their last flags, and by hand: a table of all, and the files that people open."""
-    from noisyir.verdicts.files import write_csv
     from noisyir.verdicts.page import AuditPage, documents_shown, render
-    from noisyir.verdicts.texts import read_texts
 
     pairs, estimate, making = _flagged(job), last_estimate(job.table("estimate")), _making(job)
     if job.params.judgements is not None:
@@ -92,8 +94,6 @@ def _by_hand(
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
     """The pairs with their rank and similarity, and the documents above them; null and empty where none searched."""
-    from noisyir.verdicts.pair_evidence import better_documents
-
     competitors = job.table("competitors") if job.has("competitors") else COMPETITORS.schema.empty_table()
     competitors = competitors.take(_places(pairs, competitors)).combine_chunks()
     better, similarities = better_documents(competitors)
@@ -110,19 +110,15 @@ def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
     return pairs
 
 
-def _suspects(job: Job[AuditParams]) -> "Suspects | None":
+def _suspects(job: Job[AuditParams]) -> Suspects | None:
     """Candidates for negatives that are likely relevant, where judges were asked."""
-    from noisyir.verdicts.suspects_page import Suspects
-
     given = job.has("audit_negatives"), job.has("audit_judges")
     if any(given) and not all(given):
         raise ConfigError("audit shows audit_negatives beside audit_judges: give it both of one build, or neither")
     return Suspects(job.table("audit_negatives"), job.table("audit_judges")) if all(given) else None
 
 
-def _write_suspects(job: Job[AuditParams], suspects: "Suspects", texts: "Texts", folder: Path) -> None:
-    from noisyir.verdicts.files import write_csv, write_pairs
-
+def _write_suspects(job: Job[AuditParams], suspects: Suspects, texts: Texts, folder: Path) -> None:
     rows = suspects.rows
     _refuse_unknown(rows["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
     write_csv([_cut(rows, job.params.text_chars)], folder / "negatives.csv")
@@ -149,14 +145,12 @@ def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, whe
         )
 
 
-def _explained(pairs: pa.Table, texts: "Texts") -> pa.Table:
+def _explained(pairs: pa.Table, texts: Texts) -> pa.Table:
     """Rows of the audit: the pairs with document, number of duplicates and reason."""
-    from noisyir.verdicts.pair_evidence import with_reasons
-
     return with_reasons(pairs, texts).select(list(ROWS.columns))
 
 
-def _written(job: Job[AuditParams], pairs: pa.Table, texts: "Texts", write: Any) -> Iterator[pa.Table]:
+def _written(job: Job[AuditParams], pairs: pa.Table, texts: Texts, write: Any) -> Iterator[pa.Table]:
     """Write the audit part by part; gives each part, its texts cut, for the CSV."""
     for start in range(0, pairs.num_rows, _CHUNK):
         rows = _explained(pairs.slice(start, _CHUNK), texts)
@@ -172,10 +166,8 @@ def _cut(rows: pa.Table, length: int) -> pa.Table:
     return rows
 
 
-def _sample(job: Job[AuditParams], pairs: pa.Table, texts: "Texts") -> pa.Table:
+def _sample(job: Job[AuditParams], pairs: pa.Table, texts: Texts) -> pa.Table:
     """Pairs to judge by hand, an empty column for the verdict, and nothing that would tell the machine's."""
-    from noisyir.noise.judgement import draw_sample
-
     sample = draw_sample(pairs["score"].to_numpy().astype(np.float64), job.params.sample, job.rng("sample"))
     rows = _cut(_explained(pairs.take(sample.rows), texts), job.params.text_chars)
     empty = pa.nulls(len(sample.rows), pa.string())
@@ -188,7 +180,6 @@ def _sample(job: Job[AuditParams], pairs: pa.Table, texts: "Texts") -> pa.Table:
 
 def _making(job: Job[AuditParams]) -> "Making":
     """How the verdicts were made, as far as the builds behind the flags tell."""
-    from noisyir.engine.provenance import lineage
     from noisyir.verdicts.page import Making
 
     settings: dict[str, dict[str, Any]] = {}

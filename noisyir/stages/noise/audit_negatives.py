@@ -1,7 +1,7 @@
 """audit_negatives: candidates for hard negatives that judges do not keep, the likeliest relevant first."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +14,10 @@ from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
 from noisyir.schemas.noise import AUDIT_JUDGES
 from noisyir.schemas.noise import AUDIT_NEGATIVES as ROWS
 from noisyir.schemas.training import CANDIDATES, NEGATIVES, VERDICTS
+from noisyir.verdicts.judges import Said, what_judges_say
+from noisyir.verdicts.reasons import NotKept, Suspicion, suspicion
 from noisyir.verdicts.settings import SuspectsParams
-
-if TYPE_CHECKING:
-    from noisyir.verdicts.judges import Said
+from noisyir.verdicts.texts import overlap, texts_of
 
 Columns = Mapping[str, pa.Array | pa.ChunkedArray]
 
@@ -28,8 +28,6 @@ _VERDICT = ["judges", "judge_scores", "judge_bounds"]
 
 def write_suspects(job: Job[SuspectsParams]) -> None:
     """A table of the surest suspects with the evidence, and what each judge did, of all candidates."""
-    from noisyir.verdicts.judges import what_judges_say
-
     verdicts, candidates = job.tables("verdicts"), job.table("candidates")
     if not verdicts:
         raise DataError("audit_negatives has no verdicts: give it those of at least one judge, such as the sieve")
@@ -83,8 +81,6 @@ def _compared(job: Job[SuspectsParams], suspects: pa.Table) -> Columns:
 
 def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
     """The texts of queries and documents, and how many words the latter share with their positives."""
-    from noisyir.verdicts.texts import overlap, texts_of
-
     queries = job.table("queries")
     query_of = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
     asked, suspects, positives = (columns[name].to_pylist() for name in (*_PAIR, "positive"))
@@ -105,7 +101,7 @@ def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
     }
 
 
-def _verdicts(suspects: pa.Table, said: "Said") -> Columns:
+def _verdicts(suspects: pa.Table, said: Said) -> Columns:
     """Who does not keep each suspect, by which score and bound, and who does; judges in the order of their names."""
     of_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
     some = said.verdicts.join(suspects.select(_PAIR), _PAIR, join_type="left semi")
@@ -120,8 +116,6 @@ def _verdicts(suspects: pa.Table, said: "Said") -> Columns:
 
 
 def _reasons(columns: Columns) -> pa.Array:
-    from noisyir.verdicts.reasons import NotKept, Suspicion, suspicion
-
     evidence = zip(*(columns[name].to_pylist() for name in _EVIDENCE), strict=True)
     verdicts = zip(*(columns[name].to_pylist() for name in _VERDICT), strict=True)
     said = [
@@ -131,7 +125,7 @@ def _reasons(columns: Columns) -> pa.Array:
     return pa.array(said, pa.string())
 
 
-def _judges(job: Job[SuspectsParams], said: "Said") -> pa.Table:
+def _judges(job: Job[SuspectsParams], said: Said) -> pa.Table:
     """What each judge did, and, under null, what at least one of them did."""
     drawn = job.table("negatives") if job.has("negatives") else None
 

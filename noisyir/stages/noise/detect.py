@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -12,23 +12,17 @@ from noisyir.engine.builds import Meta
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError
+from noisyir.noise.combine import Scores, combined
+from noisyir.noise.detection import Detection
+from noisyir.noise.detection import detect as judge
 from noisyir.noise.settings import DetectParams
 from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from noisyir.noise.combine import Scores
-    from noisyir.noise.detection import Detection
 
 _PAIR = ["query_id", "doc_id"]
 
 
 def detect(job: Job[DetectParams]) -> None:
     """Judge the pairs of each epoch on their own; the scores of several detectors are judged as one."""
-    from noisyir.noise.combine import combined
-    from noisyir.noise.detection import detect as judge
-
     summary = {}
     with job.writer("noise_flags") as flags, job.writer("noise_estimate") as estimates:
         for epoch, tables in _by_epoch(job.tables("scores")):
@@ -79,16 +73,14 @@ def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
     return aligned
 
 
-def _scores(table: pa.Table) -> "Scores":
-    from noisyir.noise.combine import Scores
-
+def _scores(table: pa.Table) -> Scores:
     near = table["near_score"]
     return Scores(
         table["score"].to_numpy(), table["null_score"].to_numpy(), None if near.null_count else near.to_numpy()
     )
 
 
-def _flags(tables: list[pa.Table], scores: "np.ndarray", found: "Detection") -> pa.Table:
+def _flags(tables: list[pa.Table], scores: np.ndarray, found: Detection) -> pa.Table:
     return pa.table(
         {
             "query_id": tables[0]["query_id"],

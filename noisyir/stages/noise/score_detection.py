@@ -7,6 +7,7 @@ import pyarrow as pa
 from noisyir.costs.retrieval import per_pair
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
+from noisyir.eval.detection import detection_quality
 from noisyir.eval.settings import ScoreDetectionParams
 from noisyir.schemas.data import NOISE_TRUTH
 from noisyir.schemas.noise import DETECTION, NOISE_ESTIMATE, NOISE_FLAGS
@@ -17,8 +18,6 @@ _ESTIMATES = ("rate", "rate_low", "rate_high")
 
 def score_detection(job: Job[ScoreDetectionParams]) -> None:
     """Score every system's verdicts of every epoch on the pairs whose truth is known, beside its noise rate."""
-    from noisyir.eval.detection import detection_quality
-
     truth = job.table("truth")
     with job.writer("detection") as out:
         for system, flags in job.tables("flags").items():

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from noisyir.costs.retrieval import per_pair
 from noisyir.engine.stage import Job, Stage
+from noisyir.noise.combine import Scores
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.schemas.noise import COMPETITORS, PAIR_SCORES
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 @partial(in_processes, when=lambda detector: detector.trainings > 1)
 def score_pairs(job: Job[Detector]) -> None:
     """Score every training pair; beside it, with detectors that search, what would be paired instead."""
-    from noisyir.noise.combine import Scores
-
     ids, given = _pairs_to_score(job)
     found = job.params.score(given)
     scored = Scored(found) if isinstance(found, Scores) else found

@@ -2,14 +2,13 @@
 
 from noisyir.costs.workload import Workload
 from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.eval import compare as systems
 from noisyir.eval.settings import CompareParams
 from noisyir.schemas.results import COMPARISON, METRICS
 
 
 def compare(job: Job[CompareParams]) -> None:
     """Compare every system with the baseline, and the last with every other."""
-    from noisyir.eval import compare as systems
-
     job.write(
         "comparison",
         systems.compare(

@@ -2,20 +2,21 @@
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
+from noisyir.eval.bench import Cell, by_cell, read_blocks, summarise
+from noisyir.eval.bench_quality import detection_quality
 from noisyir.eval.settings import NoiseTableParams
+from noisyir.report.mining import of_bench
+from noisyir.report.reading import bench_figures, bench_quality
 from noisyir.schemas.noise import DETECTION
 from noisyir.schemas.reading import CONFIDENCE_QUALITY
 from noisyir.schemas.results import BENCH_PAGE, BENCH_SUMMARY, BENCH_VALUES, METRICS
 from noisyir.schemas.training import CURVES, LOSS_GROUPS, MINING_QUALITY
-
-if TYPE_CHECKING:
-    from noisyir.eval.bench import Cell
 
 
 def noise_table(job: Job[NoiseTableParams]) -> None:
@@ -23,12 +24,7 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
 
     A bench may also train nothing and tell only how good its candidates and its mining are.
     """
-    from noisyir.engine.provenance import lineage
-    from noisyir.eval.bench import by_cell, read_blocks, summarise
-    from noisyir.eval.bench_quality import detection_quality
     from noisyir.report.bench import Bench, markdown, render
-    from noisyir.report.mining import of_bench
-    from noisyir.report.reading import bench_figures, bench_quality
 
     params, metrics = job.params, by_cell(job.tables("metrics"))
     mining, losses, curves = (by_cell(job.tables(name)) for name in ("mining", "losses", "sieve_curves"))
@@ -59,7 +55,7 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
     (folder / "bench.md").write_text(markdown(params, bench), encoding="utf-8")
 
 
-def _write_values(job: Job[NoiseTableParams], metrics: "Mapping[Cell, pa.Table]") -> None:
+def _write_values(job: Job[NoiseTableParams], metrics: Mapping[Cell, pa.Table]) -> None:
     """Every cell's values per query, one part a cell; the rows of means are left out."""
     with job.writer("bench_values") as out:
         for done, (cell, table) in enumerate(metrics.items(), 1):

@@ -1,13 +1,24 @@
 """report: one page that shows the result, what it was measured on, and how to make it again."""
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyarrow import csv
 
 from noisyir.costs.workload import Workload
+from noisyir.engine.builds import Ref
+from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.report.cells import markdown_table
+from noisyir.report.dataset import example_pairs, read_corpus
+from noisyir.report.history import Build, name_builds
+from noisyir.report.mining import of_run
+from noisyir.report.queries import Changes, largest_changes, values_of
+from noisyir.report.reading import Labels, confusing_of, find_cases, quality_figures, quality_table, with_texts
 from noisyir.report.settings import ReportParams
+from noisyir.report.summary import difference_rows, summary_rows
+from noisyir.retrieval.texts import texts_of
 from noisyir.schemas.data import CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import DETECTION
 from noisyir.schemas.reading import CONFIDENCE_QUALITY, CONFIDENCES, CONFUSING, GOLD_RUN, SPANS
@@ -16,21 +27,10 @@ from noisyir.schemas.results import REPORT as PAGE
 from noisyir.schemas.retrieval import DENSE_RUN
 from noisyir.schemas.training import CURVES, MINING_QUALITY
 
-if TYPE_CHECKING:
-    from noisyir.report.history import Build
-    from noisyir.report.queries import Changes
-    from noisyir.report.reading import Labels
-
 
 def report(job: Job[ReportParams]) -> None:
     """Write report.html, and the same tables as summary.md and comparison.csv."""
-    from pyarrow import csv
-
-    from noisyir.report.cells import markdown_table
-    from noisyir.report.dataset import example_pairs, read_corpus
-    from noisyir.report.mining import of_run
     from noisyir.report.page import Dataset, Results, render
-    from noisyir.report.summary import difference_rows, summary_rows
 
     comparison, queries, pairs, qrels = (job.table(name) for name in ("comparison", "queries", "pairs", "qrels"))
     changes = _changes(job, comparison, qrels)
@@ -51,10 +51,8 @@ def report(job: Job[ReportParams]) -> None:
     csv.write_csv(comparison, folder / "comparison.csv")
 
 
-def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> "Changes | None":
+def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> Changes | None:
     """The queries that the last system changes most, against the baseline of the comparison, on its first measure."""
-    from noisyir.report.queries import largest_changes, values_of
-
     first = {name: comparison[name][0].as_py() for name in ("measure", "split")}
     metrics = job.tables("metrics")
     system = list(metrics)[-1]
@@ -72,13 +70,10 @@ def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> "
     )
 
 
-def _labels(job: Job[ReportParams]) -> "Labels | None":
+def _labels(job: Job[ReportParams]) -> Labels | None:
     """How well confidences tell right labels, with cases; None where no reader was trained by them."""
     if not job.has("quality"):
         return None
-    from noisyir.report.reading import Labels, confusing_of, find_cases, quality_figures, quality_table, with_texts
-    from noisyir.retrieval.texts import texts_of
-
     quality, confusing = job.table("quality"), job.table("confusing")
     found = find_cases(job.table("confidences"), job.table("spans"), job.table("given"), job.params.examples)
     others = {case.query_id: confusing_of(case, confusing) for cases in found for case in cases}
@@ -90,11 +85,7 @@ def _labels(job: Job[ReportParams]) -> "Labels | None":
     return Labels(quality_table(quality), quality_figures(quality), system, gained, lost)
 
 
-def _builds(job: Job[Any]) -> "list[Build]":
-    from noisyir.engine.builds import Ref
-    from noisyir.engine.provenance import lineage
-    from noisyir.report.history import name_builds
-
+def _builds(job: Job[Any]) -> list[Build]:
     runs, metrics = job.refs("runs"), job.refs("metrics")
     systems = {label: [ref, runs[label]] if label in runs else [ref] for label, ref in metrics.items()}
     others = [ref for ref in job.inputs.values() if isinstance(ref, Ref)] + list(job.refs("sieve_curves").values())

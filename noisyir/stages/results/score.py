@@ -1,19 +1,19 @@
 """score: the measures of one run, for every judged query and on average."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pyarrow as pa
 
 from noisyir.costs.workload import ROW, Workload
+from noisyir.data.answers import answer_match
 from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.errors import ConfigError, DataError
+from noisyir.eval import trec
+from noisyir.eval.measures import judged, per_query, ranked, ranking
 from noisyir.eval.settings import ScoreParams
 from noisyir.schemas.data import ANSWERS, CORPUS, QRELS, QUERIES
 from noisyir.schemas.results import METRICS, TREC
 from noisyir.schemas.retrieval import DENSE_RUN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def score(job: Job[ScoreParams]) -> None:
@@ -21,9 +21,6 @@ def score(job: Job[ScoreParams]) -> None:
 
     A split without judgements is scored by answers alone.
     """
-    from noisyir.eval import trec
-    from noisyir.eval.measures import judged, per_query, ranked
-
     params, run, qrels, queries = job.params, job.table("run"), job.table("qrels"), job.table("queries")
     folder = job.new_folder("trec")
     with job.writer("metrics") as out:
@@ -45,10 +42,7 @@ def score(job: Job[ScoreParams]) -> None:
             job.note(f"queries_{split}", len(judgements))
 
 
-def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) -> "Iterator[pa.Table]":
-    from noisyir.data.answers import answer_match
-    from noisyir.eval.measures import ranking
-
+def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) -> Iterator[pa.Table]:
     if not job.params.answer_ranks:
         return
     answers = job.table("answers") if job.has("answers") else ANSWERS.schema.empty_table()
