@@ -29,7 +29,7 @@ from noisyir.engine.stage import Step
 from noisyir.engine.store import Store, open_store
 from noisyir.engine.tables import read_parts, semi_join
 from noisyir.errors import NoisyirError, StoreError
-from noisyir.eval.confidence import within_questions
+from noisyir.eval.detection import within_questions
 from noisyir.eval.significance import paired_t_test
 from noisyir.models.compiling import attend_plainly
 from noisyir.models.reader import load_reader
