@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 _ORDER = [("query_id", "ascending"), ("doc_id", "ascending")]
-_REASONS = {
-    True: "no nearer to the query than its pool's mean",
-    False: "nearer to the query than its pool's mean",
-}
+_REASONS = {True: "no nearer to the query than its pool's mean", False: "nearer to the query than its pool's mean"}
 
 
 @in_processes

@@ -1,8 +1,9 @@
-"""cross_judge: which candidates a cross-encoder finds relevant.
+"""cross_judge, ranker_judge: which candidates a cross-encoder finds relevant, one given or the one that is trained.
 
 Source: RocketQA's denoised hard negatives (Qu et al., NAACL 2021, arXiv:2010.08191), which drops what scores above 0.1.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,16 +16,17 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.engine.story import told
 from noisyir.errors import DataError
 from noisyir.mining.judges.cross_encoder import CrossEncoderJudge
-from noisyir.mining.judges.ranker import RelevanceJudge
+from noisyir.mining.judges.ranker import RankerJudge, RelevanceJudge
 from noisyir.models.weights import classifier_digest, locate_classifier
 from noisyir.schemas.data import CORPUS, QUERIES
-from noisyir.schemas.training import CANDIDATES, VERDICTS
+from noisyir.schemas.training import CANDIDATES, RANKER, VERDICTS
 
 if TYPE_CHECKING:
     from noisyir.models.cross_encoder import CrossEncoder
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
+_PAIR = ["query_id", "doc_id"]
 _SETTING = "judges.cross_encoder.weights"
 _PAIRS_AT_ONCE = 16384  # sorted by length and read together
 _REASONS = {True: "a cross-encoder finds it irrelevant", False: "a cross-encoder finds it relevant"}
@@ -40,10 +42,38 @@ def cross_judge(job: Job[CrossEncoderJudge]) -> None:
     folder = locate_classifier(job.params.weights, _SETTING)
     judge = load_cross_encoder(folder, job.params.max_len, job.runtime.device)
     found = job.table("candidates")
-    write_verdicts(job, found, relevance(job, judge, found))
+    _write_verdicts(job, found, _relevance(job, judge, found))
 
 
-def write_verdicts(job: Job[Any], found: pa.Table, score: np.ndarray) -> None:
+def ranker_judge(job: Job[RankerJudge]) -> None:
+    """Score every candidate as `cross_judge` does; what the same ranker has scored already is not read again."""
+    import torch
+
+    from noisyir.models.cross_encoder import load_cross_encoder
+    from noisyir.models.ranker import ranker_max_len
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    folder, found = job.folder("ranker"), job.table("candidates")
+    score = _scored_already(job, found)
+    new = np.isnan(score)
+    judge = load_cross_encoder(folder, ranker_max_len(folder), job.runtime.device)
+    score[new] = _relevance(job, judge, found.filter(pa.array(new)))
+    _write_verdicts(job, found, score)
+    job.note("pairs_read", int(new.sum()))
+
+
+def _scored_already(job: Job[RankerJudge], found: pa.Table) -> np.ndarray:
+    """The scores, float32, that earlier verdicts give to these candidates, the first that does; NaN: none does."""
+    score = np.full(len(found), np.nan, np.float32)
+    numbered = found.select(_PAIR).append_column("row", pa.array(np.arange(len(found))))
+    for said in job.tables("judged").values():
+        earlier = numbered.join(said, _PAIR, join_type="inner")
+        rows = earlier["row"].to_numpy()
+        score[rows] = np.where(np.isnan(score[rows]), earlier["score"].to_numpy(), score[rows])
+    return score
+
+
+def _write_verdicts(job: Job[Any], found: pa.Table, score: np.ndarray) -> None:
     """Write the verdicts on these candidates by their probabilities, float32, of being relevant."""
     params: RelevanceJudge = job.params
     bound = np.full(len(found), params.max_relevance, np.float32)
@@ -58,16 +88,19 @@ def write_verdicts(job: Job[Any], found: pa.Table, score: np.ndarray) -> None:
     job.note(job.step.stage.name, {"judged": len(found), "dropped": pc.sum(pc.invert(keep)).as_py() or 0})
 
 
-def relevance(job: Job[Any], judge: "CrossEncoder", found: pa.Table) -> np.ndarray:
+def _relevance(job: Job[Any], judge: "CrossEncoder", found: pa.Table) -> np.ndarray:
     """The probability, float32, of each candidate (query_id, doc_id).
 
     Candidates whose query and document read alike are read once, so their scores are equal; blocks of pairs of texts,
     in the order of their ids.  DataError when the corpus or the queries lack what the candidates name.
     """
     from noisyir.models.cross_encoder import Texts
+    from noisyir.retrieval.texts import passages_of
 
-    query, queries = _queries(job, found)
-    document, documents = _documents(job, found)
+    texts = job.table("queries")
+    asked = dict(zip(texts["query_id"].to_pylist(), texts["text"].to_pylist(), strict=True))
+    query, queries = _numbered(found["query_id"], asked, "queries")
+    document, documents = _numbered(found["doc_id"], passages_of(job.batches("corpus"), found["doc_id"]), "documents")
     keys, place = np.unique(query * len(documents) + document, return_inverse=True)
     logits, done = np.empty(len(keys), np.float32), 0
 
@@ -78,37 +111,19 @@ def relevance(job: Job[Any], judge: "CrossEncoder", found: pa.Table) -> np.ndarr
 
     for start in range(0, len(keys), _PAIRS_AT_ONCE):
         some = slice(start, start + _PAIRS_AT_ONCE)
-        asked, read = (numbers.tolist() for numbers in np.divmod(keys[some], len(documents)))
-        texts = Texts([queries[number] for number in asked], [documents[number] for number in read])
-        logits[some] = judge.logits(texts, job.runtime.batch_tokens, finished)
+        first, second = (numbers.tolist() for numbers in np.divmod(keys[some], len(documents)))
+        pairs = Texts([queries[number] for number in first], [documents[number] for number in second])
+        logits[some] = judge.logits(pairs, job.runtime.batch_tokens, finished)
     probability: np.ndarray = np.exp(-np.logaddexp(0, -logits.astype(np.float64)))[place].astype(np.float32)
     return probability
 
 
-def _queries(job: Job[Any], found: pa.Table) -> tuple[Rows, list[str]]:
-    queries = job.table("queries")
-    return _numbered(found["query_id"], queries["query_id"].to_pylist(), queries["text"].to_pylist(), "queries")
-
-
-def _documents(job: Job[Any], found: pa.Table) -> tuple[Rows, list[str]]:
-    from noisyir.models.tokens import passage_text
-
-    wanted = found["doc_id"].unique()
-    ids: list[str] = []
-    texts: list[str] = []
-    for batch in job.batches("corpus"):
-        some = batch.filter(pc.is_in(batch["doc_id"], value_set=wanted))
-        ids += some["doc_id"].to_pylist()
-        texts += map(passage_text, some["title"].to_pylist(), some["text"].to_pylist())
-    return _numbered(found["doc_id"], ids, texts, "documents")
-
-
-def _numbered(named: pa.ChunkedArray, ids: list[str], texts: list[str], source: str) -> tuple[Rows, list[str]]:
+def _numbered(named: pa.ChunkedArray, texts: Mapping[str, str], source: str) -> tuple[Rows, list[str]]:
     """For each named id the number of its text, and each text once; numbered in the order of the ids."""
-    by_id = sorted(zip(ids, texts, strict=True))
+    by_id = dict(sorted(texts.items()))
     number_of: dict[str, int] = {}
-    numbers = np.array([number_of.setdefault(text, len(number_of)) for _, text in by_id], np.int64)
-    places = pc.index_in(named, value_set=pa.array([name for name, _ in by_id], pa.string()))
+    numbers = np.array([number_of.setdefault(text, len(number_of)) for text in by_id.values()], np.int64)
+    places = pc.index_in(named, value_set=pa.array(by_id, pa.string()))
     if places.null_count:
         example = named.filter(pc.is_null(places))[0].as_py()
         raise DataError(
@@ -117,30 +132,44 @@ def _numbered(named: pa.ChunkedArray, ids: list[str], texts: list[str], source: 
     return numbers[places.to_numpy()], list(number_of)
 
 
-READ_BY_CROSS_ENCODERS = {
+_READS = {
     "candidates": CANDIDATES["query_id", "doc_id"],
     "queries": QUERIES["query_id", "text"],
     "corpus": CORPUS["doc_id", "title", "text"],
 }
 
 
-def _weights_digest(params: CrossEncoderJudge) -> str:
-    return classifier_digest(params.weights, _SETTING)
-
-
 CROSS_JUDGE = Stage(
     name="cross_judge",
     version=1,
     params=CrossEncoderJudge,
-    reads=READ_BY_CROSS_ENCODERS,
+    reads=_READS,
     writes={"verdicts": VERDICTS},
     run=cross_judge,
-    raw={"weights": _weights_digest},
+    raw={"weights": lambda params: classifier_digest(params.weights, _SETTING)},
+    pool="gpu",
+    cost=judging,
+    story=partial(
+        told, "cross_judge", "A cross-encoder: {dropped:,} of {judged:,} candidate negatives were dropped as relevant."
+    ),
+)
+
+RANKER_JUDGE = Stage(
+    name="ranker_judge",
+    version=1,
+    params=RankerJudge,
+    reads={
+        "ranker": RANKER.all(),
+        "judged": VERDICTS["query_id", "doc_id", "score"].each().or_none(),
+        **_READS,
+    },
+    writes={"verdicts": VERDICTS},
+    run=ranker_judge,
     pool="gpu",
     cost=judging,
     story=partial(
         told,
-        "cross_judge",
-        "A cross-encoder: {dropped:,} of {judged:,} candidate negatives were dropped as relevant.",
+        "ranker_judge",
+        "The trained ranker: {dropped:,} of {judged:,} candidate negatives were dropped as relevant.",
     ),
 )
