@@ -24,7 +24,7 @@ class Group(Noise):
 
     def replace(self, chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
         """Uniform over what is wrong for the query."""
-        return draw_mismatches(chosen.query, len(chosen.texts), chosen.known, rng, is_relevant=chosen.is_relevant)
+        return draw_mismatches(chosen, rng)
 
 
 def choose_in_groups(
