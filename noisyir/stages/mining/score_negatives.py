@@ -1,7 +1,6 @@
 """score_negatives: how many candidates and mined negatives are relevant in truth, and how well judges tell which."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,9 +12,6 @@ from noisyir.errors import DataError
 from noisyir.eval.settings import ScoreNegativesParams
 from noisyir.schemas.data import HIDDEN, QRELS
 from noisyir.schemas.training import CANDIDATES, MINING_QUALITY, NEGATIVES, VERDICTS
-
-if TYPE_CHECKING:
-    pass
 
 _PAIR = ["query_id", "doc_id"]
 _SCORES = ("score", "positive_score", "positive_similarity", "query_norm", "positive_norm", "norm")

@@ -49,7 +49,7 @@ def encode_shards(job: Job[EncodeParams], shards: "Sequence[tuple[Side, int]]") 
     """Leave the vectors of some consecutive shards as parts in `job.work`; yields how many texts each has."""
     import torch
 
-    from noisyir.retrieval.encode import ShardEncoder
+    from noisyir.retrieval.encode import ShardEncoder, passages
 
     torch.set_num_threads(job.runtime.cpu_threads)
     model, batch_tokens = _model(job.folder("model"), job.runtime.device, job.runtime.batch_tokens)
@@ -57,7 +57,8 @@ def encode_shards(job: Job[EncodeParams], shards: "Sequence[tuple[Side, int]]") 
     with torch.autocast(model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16"):
         for side, some in groupby(shards, lambda shard: shard[0]):
             numbers = [number for _, number in some]
-            texts = _passages(job, numbers[0]) if side == "passage" else _asked(job, numbers[0])
+            rows, first = job.params.shard_rows, numbers[0]
+            texts = _asked(job, first) if side == "query" else passages(job.batches("corpus", rows, first))
             yield from encoder.encode(zip(numbers, texts, strict=False), side, _VECTORS[side])
 
 
@@ -76,12 +77,6 @@ def release_gpu() -> None:
     if torch.cuda.is_available():
         _model.cache_clear()
         torch.cuda.empty_cache()
-
-
-def _passages(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
-    from noisyir.retrieval.encode import passages
-
-    return passages(job.batches("corpus", job.params.shard_rows, first))
 
 
 def _asked(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
@@ -117,8 +112,9 @@ def encode_new(job: Job[EncodeParams]) -> None:
             done += texts
             job.progress(done, total, "texts")
     earlier, rows = job.batches("earlier", job.params.shard_rows), job.batches("row_origins", job.params.shard_rows)
+    encoded = chain.from_iterable(pq.ParquetFile(part).iter_batches() for part in parts)
     with job.writer("doc_vectors") as out:
-        for part in regrouped(merged(rows, earlier, _batches(parts)), job.params.shard_rows):
+        for part in regrouped(merged(rows, earlier, encoded), job.params.shard_rows):
             out.append(part)
     job.note("texts", {"encoded": total, "reused": len(new) - total})
 
@@ -128,10 +124,6 @@ def _new_documents(job: Job[EncodeParams], new: pa.ChunkedArray) -> Iterator[pa.
     for batch in job.batches("corpus", job.params.shard_rows):
         yield pa.Table.from_batches([batch]).filter(new.slice(first, batch.num_rows))
         first += batch.num_rows
-
-
-def _batches(parts: list[Path]) -> Iterator[pa.RecordBatch]:
-    return chain.from_iterable(pq.ParquetFile(part).iter_batches() for part in parts)
 
 
 ENCODE = Stage(
