@@ -158,18 +158,12 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
 def _questions(path: Path, split: Split) -> Iterator[Query]:
     for row, (number, (text, literal)) in enumerate(_rows(path, 2, _EXAMPLE), 1):
         where = f"{path} line {number}"
-        yield Query(
-            f"{split}-{row}", _plain(text), _answers(_literal(literal, where), where), f"{path} line", number, split
-        )
-
-
-def _literal(text: str, where: str) -> object:
-    """The value of a Python literal; nothing is executed."""
-    try:
-        value: object = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise DataError(f"{where}: the answers must be a list such as ['one', 'two'], found {text!r:.60}") from error
-    return value
+        try:
+            answers = _answers(ast.literal_eval(literal), where)  # a Python literal; nothing is executed
+        except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+            said = f"{where}: the answers must be a list such as ['one', 'two'], found {literal!r:.60}"
+            raise DataError(said) from error
+        yield Query(f"{split}-{row}", _plain(text), answers, f"{path} line", number, split)
 
 
 def _answers(value: object, where: str) -> tuple[str, ...]:

@@ -25,5 +25,4 @@ class Simans(Sampler):
         """
         shift = self.b if self.sign == "paper" else -self.b
         gaps = self.scale * gap(candidates.score, candidates.positive_score)
-        weights: LogWeights = -self.a * (gaps - shift) ** 2
-        return weights
+        return -self.a * (gaps - shift) ** 2

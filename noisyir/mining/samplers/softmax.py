@@ -20,5 +20,4 @@ class Softmax(Sampler):
 
         Source: "TopK sampling" of TriSampler, section 5.3, which weighs by raw scores; those may be negative.
         """
-        weights: LogWeights = candidates.score.astype(np.float64) / self.temperature
-        return weights
+        return candidates.score.astype(np.float64) / self.temperature

@@ -36,7 +36,9 @@ def corrupt(job: Job[Noise]) -> None:
     """Give exactly round(rate * n) of the n training pairs a wrong document; other splits stay as they are."""
     pairs = job.table("pairs")
     training = np.flatnonzero(pc.equal(pairs["split"], "train").to_numpy())
-    chosen = job.params.choose(_numbered(pairs["source"].take(training)), job.rng("pairs"))
+    source = pairs["source"].take(training)
+    numbered = pc.index_in(source, value_set=source.unique().drop_null()).fill_null(-1).to_numpy()  # -1: no source
+    chosen = job.params.choose(numbered, job.rng("pairs"))
     noisy = training[chosen]
     doc_ids = pairs["doc_id"].to_numpy(zero_copy_only=False)
     if len(noisy):
@@ -53,12 +55,6 @@ def corrupt(job: Job[Noise]) -> None:
         .append_column("is_noisy", pa.array(is_noisy)),
     )
     job.note("noise", {"mechanism": job.params.kind, "training_pairs": len(training), "noisy": len(noisy)})
-
-
-def _numbered(source: pa.ChunkedArray) -> Rows:
-    """A number for each source, from 0; -1 for none."""
-    numbers: Rows = pc.index_in(source, value_set=source.unique().drop_null()).fill_null(-1).to_numpy()
-    return numbers
 
 
 def _wrong_documents(job: Job[Noise], pairs: pa.Table, training: Rows, chosen: Rows) -> Ids:
@@ -135,8 +131,7 @@ def _vectors(job: Job[Noise], doc_rows: Rows) -> "Vectors":
             "pairs: encode the corpus that the pairs were made with"
         )
     order = np.argsort(found_rows)
-    picked: Vectors = np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
-    return picked
+    return np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
 
 
 def _holds_answer(job: Job[Noise], query_ids: list[str], texts: list[str]) -> Judge:

@@ -114,8 +114,7 @@ def _relevance(job: Job[Any], judge: "CrossEncoder", found: pa.Table) -> np.ndar
         first, second = (numbers.tolist() for numbers in np.divmod(keys[some], len(documents)))
         pairs = Texts([queries[number] for number in first], [documents[number] for number in second])
         logits[some] = judge.logits(pairs, job.runtime.batch_tokens, finished)
-    probability: np.ndarray = np.exp(-np.logaddexp(0, -logits.astype(np.float64)))[place].astype(np.float32)
-    return probability
+    return np.exp(-np.logaddexp(0, -logits.astype(np.float64)))[place].astype(np.float32)
 
 
 def _numbered(named: pa.ChunkedArray, texts: Mapping[str, str], source: str) -> tuple[Rows, list[str]]:

@@ -42,7 +42,9 @@ def extend(job: Job[ExtendIndexParams]) -> None:
     origins = job.table("row_origins")
     kept, rows = len(origins) - origins["earlier_row"].null_count, job.rows("doc_vectors")
     before = json.loads((job.folder("earlier") / "about.json").read_text())["rows"]
-    reason = "asked for" if job.params.rebuild else _changed(origins, kept, before)
+    whole = kept == before and not origins["earlier_row"].slice(0, kept).null_count  # as rows keep their order
+    changed = None if whole else f"{before - kept} of {before} earlier documents were replaced or removed"
+    reason = "asked for" if job.params.rebuild else changed
     job.note("index", {"added": 0 if reason else rows - kept, "kept": 0 if reason else kept, "built_anew": reason})
     if reason:
         return build(job)
@@ -55,13 +57,6 @@ def extend(job: Job[ExtendIndexParams]) -> None:
 
     index = extend_index(earlier, batches, rows, job.params.factory, threads=job.runtime.cpu_threads)
     save_index(index, job.params.factory, folder)
-
-
-def _changed(origins: pa.Table, kept: int, before: int) -> str | None:
-    """Why the earlier rows are not the first of the new ones, unchanged; None where they are."""
-    if kept == before and not origins["earlier_row"].slice(0, kept).null_count:
-        return None  # all are there, and rows keep their order
-    return f"{before - kept} of {before} earlier documents were replaced or removed"
 
 
 def _behind(job: Job[ExtendIndexParams], first: int) -> Iterator[pa.RecordBatch]:
