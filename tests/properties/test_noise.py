@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from noisyir.data.draws import choose_pairs, is_among
 from noisyir.data.noise import ChosenPairs
-from noisyir.data.noise.group import choose_in_groups
+from noisyir.data.noise.group import Group
 from noisyir.data.noise.neighbour import Neighbour, nearest
 from noisyir.data.noise.uniform import draw_mismatches
 from noisyir.errors import DataError
@@ -82,9 +82,9 @@ def test_group_noise_keeps_to_its_groups_and_their_rate_or_says_the_highest_poss
     wanted, grouped = round(rate * len(group)), (group >= 0).sum()
     if wanted > round(group_rate * grouped):
         with pytest.raises(DataError, match=r"highest rate possible is|needs pairs with a source"):
-            choose_in_groups(group, rate, group_rate, np.random.default_rng(seed))
+            Group(rate=rate, group_rate=group_rate).choose(group, np.random.default_rng(seed))
         return
-    chosen = choose_in_groups(group, rate, group_rate, np.random.default_rng(seed))
+    chosen = Group(rate=rate, group_rate=group_rate).choose(group, np.random.default_rng(seed))
     assert len(chosen) == len(set(chosen.tolist())) == wanted
     assert (np.diff(chosen) > 0).all() and (group[chosen] >= 0).all()
     shares = [(group[chosen] == number).sum() - group_rate * (group == number).sum() for number in set(group[chosen])]
@@ -95,14 +95,16 @@ def test_group_noise_keeps_to_its_groups_and_their_rate_or_says_the_highest_poss
 def test_the_highest_rate_named_can_be_asked_for():
     group = np.repeat([0, 1, -1], [333, 333, 335])
     with pytest.raises(DataError, match=r"666 of the 1001 training pairs have a source.* possible is 0\.5324"):
-        choose_in_groups(group, 0.6, 0.8, np.random.default_rng(0))
-    chosen = choose_in_groups(group, 0.5324, 0.8, np.random.default_rng(0))
+        Group(rate=0.6, group_rate=0.8).choose(group, np.random.default_rng(0))
+    chosen = Group(rate=0.5324, group_rate=0.8).choose(group, np.random.default_rng(0))
     assert len(chosen) == 533 and (group[chosen] >= 0).all()
 
 
 def test_every_group_may_be_a_noisy_one():
     group = np.repeat(np.arange(4), 25)
-    drawn = {int(group[choose_in_groups(group, 0.2, 0.8, np.random.default_rng(seed))][0]) for seed in range(40)}
+    drawn = {
+        int(group[Group(rate=0.2, group_rate=0.8).choose(group, np.random.default_rng(seed))][0]) for seed in range(40)
+    }
     assert drawn == {0, 1, 2, 3}
 
 
