@@ -40,7 +40,11 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
     given = _opened(job.params)
     fresh, gone = _checked(job, given.documents), utf8_lines(given.removals) if given.removals else ()
     removals = pa.array(dict.fromkeys(line for _, line in gone if line.strip()), pa.string())
-    _refuse_contradiction(fresh, removals)
+    if both := fresh.filter(pc.is_in(fresh["doc_id"], value_set=removals))["doc_id"].to_pylist():
+        raise DataError(
+            f"{len(both)} documents are new and to be removed at once, for example {both[0]!r}: "
+            "take them out of the documents, or out of the list of --remove"
+        )
     known = pa.concat_arrays([batch["doc_id"] for batch in job.batches("corpus")])
     behind = fresh.filter(pc.invert(pc.is_in(fresh["doc_id"], value_set=known)))
     last = pa.table([*behind.columns, pa.repeat(_NONE, behind.num_rows)], schema=_REVISED)
@@ -106,15 +110,6 @@ def _revised(job: Job[JoinCorpusParams], known: pa.Array, fresh: pa.Table, remov
         title, text = (pc.if_else(differs, new[name], old[name]) for name in ("title", "text"))
         earlier = pc.if_else(differs, _NONE, old["doc_row"])
         yield pa.table([old["doc_id"], title, text, earlier], schema=_REVISED).filter(stays)
-
-
-def _refuse_contradiction(fresh: pa.Table, removals: pa.Array) -> None:
-    both = fresh.filter(pc.is_in(fresh["doc_id"], value_set=removals))["doc_id"].to_pylist()
-    if both:
-        raise DataError(
-            f"{len(both)} documents are new and to be removed at once, for example {both[0]!r}: "
-            "take them out of the documents, or out of the list of --remove"
-        )
 
 
 def _documents_digest(params: JoinCorpusParams) -> str | None:
