@@ -31,8 +31,7 @@ from noisyir.retrieval.java import java_class
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.settings import Params
-from noisyir.stages.retrieval.bm25 import BM25
-from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 
 TOP_K, RUNTIME = 100, Runtime()
 

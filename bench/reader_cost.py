@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from noisyir.data.formats.squad import SquadFolder
+from noisyir.data.formats.squad import Squad
 from noisyir.models.reader import initial_reader
 from noisyir.models.settings import InitReaderParams
 from noisyir.models.weights import locate_weights
@@ -65,7 +65,7 @@ def main() -> None:
 
 def read_instances(asked: argparse.Namespace, tokenizer: object) -> Instances:
     """Labelled spans of the first questions."""
-    squad, rng = SquadFolder.open(asked.squad), np.random.default_rng(0)
+    squad, rng = Squad(path=asked.squad).open(), np.random.default_rng(0)
     documents = list(squad.documents())
     texts, articles = {one.doc_id: one.text for one in documents}, {}
     for one in documents:

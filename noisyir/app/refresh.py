@@ -17,10 +17,8 @@ from noisyir.pipelines.settings import RefreshCorpusParams
 from noisyir.retrieval.settings import EncodeParams, ExtendIndexParams, IndexParams
 from noisyir.settings import Params
 from noisyir.stages.data.join_corpus import JOIN_CORPUS
-from noisyir.stages.retrieval.encode import ENCODE
-from noisyir.stages.retrieval.encode_new import ENCODE_NEW
-from noisyir.stages.retrieval.extend_index import EXTEND_INDEX
-from noisyir.stages.retrieval.index import INDEX
+from noisyir.stages.retrieval.encode import ENCODE, ENCODE_NEW
+from noisyir.stages.retrieval.index import EXTEND_INDEX, INDEX
 
 P = TypeVar("P", bound=Params)
 

@@ -60,6 +60,11 @@ def answer_lines(answers: Iterable[str]) -> list[str]:
     return [line for line in map(token_line, answers) if line.strip()]
 
 
+def answers_by_query(table: pa.Table) -> dict[str, list[str]]:
+    """The token lines of the answers to each query of ANSWERS."""
+    return dict(zip(table["query_id"].to_pylist(), map(answer_lines, table["aliases"].to_pylist()), strict=True))
+
+
 def token_line(text: str) -> str:
     """The tokens of a text between spaces: no token holds a space, so a sub-list is a substring, which C finds fast.
 

@@ -1,6 +1,8 @@
 """Exact shares drawn of pairs and documents, and looking numbers up: what noise and hiding have in common."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from jaxtyping import Bool, Int
 
 
@@ -19,3 +21,9 @@ def is_among(values: Int[np.ndarray, " value"], ascending: Int[np.ndarray, " mem
     closest = ascending[np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)]
     same: Bool[np.ndarray, " value"] = closest == values
     return same
+
+
+def positions(ids: pa.ChunkedArray, among: pa.Array | pa.ChunkedArray) -> Int[np.ndarray, " id"]:
+    """The place of each id among the others, all of which are there."""
+    found: Int[np.ndarray, " id"] = pc.index_in(ids, value_set=among).to_numpy()
+    return found

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.data.text_files import parse_object, utf8_lines
+from noisyir.data.text_files import json_lines, utf8_lines
 from noisyir.errors import DataError
 
 SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -53,7 +53,7 @@ class RowFile:
         if self.suffix == ".parquet":
             yield from _parquet_rows(self.path, columns)
         elif self.suffix == ".jsonl":
-            yield from ((number, {name: row.get(name) for name in columns}) for number, row in _objects(self.path))
+            yield from ((number, {name: row.get(name) for name in columns}) for number, row in json_lines(self.path))
         else:
             yield from self._separated(columns)
 
@@ -84,12 +84,8 @@ def _columns(path: Path, suffix: str) -> tuple[str, ...]:
     if suffix == ".parquet":
         return tuple(_parquet(path).schema_arrow.names)
     if suffix == ".jsonl":
-        return tuple(dict.fromkeys(chain.from_iterable(row for _, row in islice(_objects(path), _FIRST_ROWS))))
+        return tuple(dict.fromkeys(chain.from_iterable(row for _, row in islice(json_lines(path), _FIRST_ROWS))))
     return tuple(next(_cells(path, suffix), (1, []))[1])
-
-
-def _objects(path: Path) -> Iterator[Row]:
-    return ((number, parse_object(line, f"{path} line {number}")) for number, line in utf8_lines(path) if line.strip())
 
 
 def _cells(path: Path, suffix: str) -> Iterator[tuple[int, list[str]]]:

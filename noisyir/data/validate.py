@@ -86,7 +86,8 @@ class Validator:
         splits = self._splits()
         judged = [record for record in self._judged.values() if record.query_id in splits]
         kept = [query for query in self._queries.values() if query.query_id in splits]
-        training = [record for record in judged if record.split in TRAINING and _is_positive(record)]
+        positive = (record for record in judged if record.relevance is None or record.relevance > 0)
+        training = [record for record in positive if record.split in TRAINING]
         rows: list[tuple[Artifact, Sequence[Sequence[Any]]]] = [
             (QUERIES, [(query.query_id, query.text, splits[query.query_id]) for query in kept]),
             (ANSWERS, [(query.query_id, query.answers) for query in kept if query.answers]),
@@ -202,10 +203,6 @@ def _table(artifact: Artifact, rows: Sequence[Sequence[Any]]) -> pa.Table:
 def _hashed(name: str) -> float:
     """A number from 0 to below 1 that an id stands for: as good as drawn at random, and the same everywhere."""
     return int.from_bytes(sha256(name.encode()).digest()[:6]) / 2**48
-
-
-def _is_positive(record: Judgement) -> bool:
-    return record.relevance is None or record.relevance > 0
 
 
 def _place(record: Document | Query | Judgement) -> str:

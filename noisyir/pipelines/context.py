@@ -12,7 +12,7 @@ from noisyir.settings import Params
 from noisyir.stages.noise.detect import DETECT
 from noisyir.stages.noise.repair import REPAIR
 from noisyir.stages.noise.score_pairs import SCORE_PAIRS
-from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.bm25 import BM25_INDEX
 
 if TYPE_CHECKING:
     from noisyir.pipelines.experiment import Experiment

@@ -14,9 +14,8 @@ from noisyir.retrieval.settings import RandomRunParams
 from noisyir.stages import stage_of
 from noisyir.stages.mining.candidates import CANDIDATES
 from noisyir.stages.mining.mine import MINE
-from noisyir.stages.mining.ranker_judge import RANKER_JUDGE
-from noisyir.stages.retrieval.bm25 import BM25
-from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.mining.relevance_judges import RANKER_JUDGE
+from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.random_run import RANDOM_RUN
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from noisyir.stages.reading.score_confidence import SCORE_CONFIDENCE
 from noisyir.stages.reading.score_reading import SCORE_READING
 from noisyir.stages.reading.spans import SPANS
 from noisyir.stages.reading.train_reader import TRAIN_READER
-from noisyir.stages.retrieval.bm25 import BM25
-from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 
 ENSEMBLED = "ensemble"
 

@@ -23,8 +23,7 @@ from noisyir.stages.results.compare import COMPARE
 from noisyir.stages.results.noise_table import NOISE_TABLE
 from noisyir.stages.results.report import REPORT
 from noisyir.stages.results.score import SCORE
-from noisyir.stages.retrieval.bm25 import BM25
-from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.rerank import RERANK
 from noisyir.stages.training.init_model import INIT_MODEL
 from noisyir.verdicts.settings import AuditParams

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import torch
-from torch import Tensor
 
 from noisyir.retrieval.vectors import Vectors, check_rows, vectors_of
 
@@ -35,15 +34,13 @@ class ExactIndex:
         scores = torch.empty(len(queries), 0, device=self.device)
         rows = torch.empty(len(queries), 0, dtype=torch.int64, device=self.device)
         for first in range(0, self.ntotal, _ROWS_AT_ONCE):
-            found = asked @ self._block(first).T
+            block = torch.from_numpy(np.array(self.vectors[first : first + _ROWS_AT_ONCE])).to(self.device)
+            found = asked @ block.T
             best, place = found.topk(min(top_k, found.shape[1]), dim=1)
             scores, rows = torch.cat([scores, best], dim=1), torch.cat([rows, place + first], dim=1)
             scores, place = scores.topk(min(top_k, scores.shape[1]), dim=1)
             rows = rows.gather(1, place)
         return scores.cpu().numpy(), rows.cpu().numpy()
-
-    def _block(self, first: int) -> Tensor:
-        return torch.from_numpy(np.array(self.vectors[first : first + _ROWS_AT_ONCE])).to(self.device)
 
 
 def build_exact(batches: Iterable[pa.RecordBatch], rows: int, folder: Path, earlier: Path | None = None) -> None:

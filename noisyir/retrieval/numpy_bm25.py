@@ -59,7 +59,10 @@ def build(documents: Iterable[pa.RecordBatch], folder: Path) -> int:
 
 
 class NumpyBm25:
-    """An open bm25s index: method "lucene", scores in float32; equal scores are in the order of document ids."""
+    """An open bm25s index: method "lucene", scores in float32; equal scores are in the order of document ids.
+
+    doc_ids: of all documents, in the order of `scores`, which is that of the ids.
+    """
 
     def __init__(self, folder: Path, *, k1: float, b: float) -> None:
         try:
@@ -69,7 +72,7 @@ class NumpyBm25:
             raise MissingPackageError('bm25_index.engine=bm25s needs bm25s: pip install "noisyir[bm25]"') from error
         documents = pq.read_table(folder / _DOCUMENTS).sort_by("doc_id")
         terms = json.loads((folder / _VOCABULARY).read_text(encoding="utf-8"))
-        self._doc_ids = documents["doc_id"].combine_chunks()
+        self.doc_ids = documents["doc_id"].combine_chunks()
         self._term_ids = {term: number for number, term in enumerate(terms)}
         self._bm25 = BM25(method="lucene", k1=k1, b=b)
         corpus = Tokenized(ids=documents["terms"].to_pylist(), vocab=self._term_ids)
@@ -80,12 +83,7 @@ class NumpyBm25:
         found = [self._search_one(query, top_k) for query in queries]
         rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in found)])
         scores = np.concatenate([np.empty(0, np.float32), *(scores for _, scores in found)])
-        return Hits(np.array([len(rows) for rows, _ in found], np.int64), self._doc_ids.take(pa.array(rows)), scores)
-
-    @property
-    def doc_ids(self) -> pa.Array:
-        """The documents, in the order of `scores`: by id."""
-        return self._doc_ids
+        return Hits(np.array([len(rows) for rows, _ in found], np.int64), self.doc_ids.take(pa.array(rows)), scores)
 
     def scores(self, query: str) -> npt.NDArray[np.float32] | None:
         """The score of every document; None for a query of which no term is in the collection."""

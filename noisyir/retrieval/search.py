@@ -35,8 +35,7 @@ def open_vectors(folder: Path, *, probes: int, breadth: int, device: str, thread
     from noisyir.retrieval.index import open_index
 
     faiss.omp_set_num_threads(threads)
-    index: Index = open_index(folder, probes=probes, breadth=breadth)
-    return index
+    return open_index(folder, probes=probes, breadth=breadth)
 
 
 def search(index: Index, queries: Vectors, doc_ids: pa.Array, top_k: int) -> Hits:

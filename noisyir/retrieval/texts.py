@@ -1,6 +1,6 @@
-"""Which queries and documents a stage works on, and what of a document BM25 reads."""
+"""Which queries and documents a stage works on, and what of a document BM25 and models read."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,10 +25,8 @@ def contents(documents: pa.RecordBatch) -> list[str]:
 
 def texts_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> dict[str, str]:
     """The texts, without titles, of the documents of these ids; DataError when the corpus lacks one of them."""
-    wanted = doc_ids.unique()
-    texts: dict[str, str] = {}
-    for batch in documents:
-        some = batch.filter(pc.is_in(batch["doc_id"], value_set=wanted))
+    wanted, texts = doc_ids.unique(), dict[str, str]()
+    for some in among(documents, wanted):
         texts.update(zip(some["doc_id"].to_pylist(), some["text"].to_pylist(), strict=True))
     if unknown := [doc_id for doc_id in wanted.to_pylist() if doc_id not in texts]:
         raise DataError(
@@ -36,3 +34,19 @@ def texts_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.Chunked
             "rank the corpus that is read"
         )
     return texts
+
+
+def passages_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> dict[str, str]:
+    """What models read, title and text, of the documents of these ids; of those that the corpus has."""
+    from noisyir.models.tokens import passage_text
+
+    passages: dict[str, str] = {}
+    for some in among(documents, doc_ids.unique()):
+        texts = map(passage_text, some["title"].to_pylist(), some["text"].to_pylist())
+        passages.update(zip(some["doc_id"].to_pylist(), texts, strict=True))
+    return passages
+
+
+def among(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> Iterator[pa.RecordBatch]:
+    """Of each batch the documents of these ids."""
+    return (batch.filter(pc.is_in(batch["doc_id"], value_set=doc_ids)) for batch in documents)

@@ -9,8 +9,7 @@ import pytest
 
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
 from noisyir.schemas.data import CORPUS, QUERIES
-from noisyir.stages.retrieval.bm25 import BM25
-from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 
 NFCORPUS = Path(__file__).parents[2].parent / "shared" / "data" / "beir" / "nfcorpus"
 

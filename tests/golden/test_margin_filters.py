@@ -6,7 +6,6 @@ import torch
 
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw
-from noisyir.mining.filters.max_positive_cosine import not_near
 from noisyir.mining.filters.triangle import distance
 from noisyir.mining.samplers.topk import topk
 from noisyir.mining.settings import MineParams
@@ -53,7 +52,6 @@ def test_what_is_nearer_to_the_positive_than_a_cosine_goes():
         np.array([2.0, 2.0, 2.0, 0.0]),
     )  # fmt: skip
     for bound, kept in ((0.75, [True, False, True, True]), (0.7, [False, False, True, True]), (1.0, [True] * 4)):
-        assert not_near(found, bound).tolist() == kept
         masks = keeps(found, max_score=10.0, max_positive_cosine=bound, triangle=None)
         assert list(masks) == ["max_score", "max_positive_cosine"]
         assert masks["max_positive_cosine"].tolist() == kept

@@ -4,21 +4,21 @@ import numpy as np
 import pytest
 
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.filters.absolute_margin import below_margin
-from noisyir.mining.filters.max_score import below
+from noisyir.mining.filters.absolute_margin import AbsoluteMargin
+from noisyir.mining.filters.max_score import MaxScore
 from noisyir.mining.filters.relative_margin import below_share
-from noisyir.mining.samplers.debiased import debiased
-from noisyir.mining.samplers.simans import simans as weigh
-from noisyir.mining.samplers.softmax import softmax
+from noisyir.mining.samplers.debiased import Debiased
+from noisyir.mining.samplers.simans import Simans
+from noisyir.mining.samplers.softmax import Softmax
 from noisyir.mining.samplers.trisampler import near_positive
+from tests.scored import scored
 
 ONE_QUERY = np.zeros(3, np.int64)
 SCORES, POSITIVE = np.array([5.0, 4.0, 1.0]), np.full(3, 4.0)
 
 
 def simans(**settings):
-    given = {"a": 0.5, "b": 0.0, "sign": "paper"} | settings
-    return weigh(SCORES, POSITIVE, **given)
+    return Simans(**settings).weights(scored(SCORES, POSITIVE))
 
 
 def test_the_distribution_of_the_paper():
@@ -34,7 +34,7 @@ def test_b_moves_the_peak_above_the_positive_and_in_the_code_below_it():
 
 
 def test_a_scale_turns_cosines_into_what_a_and_b_are_made_for():
-    scaled = weigh(SCORES / 20, POSITIVE / 20, 0.5, 1.0, sign="paper", scale=20.0)
+    scaled = Simans(b=1.0, scale=20.0).weights(scored(SCORES / 20, POSITIVE / 20))
     np.testing.assert_allclose(scaled, simans(b=1.0), atol=1e-12)
 
 
@@ -44,15 +44,16 @@ def test_it_is_equation_5_of_trisampler_at_a_quarter():
 
 def test_where_every_weight_underflows_the_nearest_are_still_drawn_first():
     score = np.array([-300.0, -100.0, -200.0])
-    log_weights = weigh(score, np.full(3, 50.0), 1.0, 0.0, sign="paper")
+    log_weights = Simans(a=1.0).weights(scored(score, np.full(3, 50.0)))
     assert (np.exp(log_weights) == 0).all()
     drawn = draw(log_weights[None], ONE_QUERY, np.arange(3), 2, np.random.default_rng(0))
     assert drawn.rows.tolist() == [1, 2]
 
 
 def test_softmax_and_debiased_weights():
-    np.testing.assert_allclose(np.exp(softmax(SCORES, 2.0)), [np.exp(2.5), np.exp(2), np.exp(0.5)])
-    np.testing.assert_allclose(np.exp(debiased(SCORES, POSITIVE, 2.0)), [np.exp(-1 / 2), 1, np.exp(-3 / 2)])
+    found = scored(SCORES, POSITIVE)
+    np.testing.assert_allclose(np.exp(Softmax(temperature=2.0).weights(found)), [np.exp(2.5), np.exp(2), np.exp(0.5)])
+    np.testing.assert_allclose(np.exp(Debiased(temperature=2.0).weights(found)), [np.exp(-1 / 2), 1, np.exp(-3 / 2)])
 
 
 @pytest.mark.parametrize("positive", [0.8, -0.8, 0.0])
@@ -61,8 +62,8 @@ def test_margin_filters_are_those_of_sentence_transformers(positive):
     score = np.linspace(-1, 1, 41).astype(np.float32)
     positives = np.full(41, positive, np.float32)
     one = np.float32(positive).astype(np.float64)
-    assert (below(score, 0.5) == ~(score > 0.5)).all()
-    assert (below_margin(score, positives, 0.1) == ~(score.astype(float) + 0.1 > one)).all()
+    assert (MaxScore(bound=0.5).keeps(scored(score, positives)) == ~(score > 0.5)).all()
+    assert (AbsoluteMargin(margin=0.1).keeps(scored(score, positives)) == ~(score.astype(float) + 0.1 > one)).all()
     assert (below_share(score, positives, 0.05) == ~(score > one - abs(one) * 0.05)).all()
 
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisyir.data.draws import choose_pairs, is_among
-from noisyir.data.noise.group import choose_in_groups
-from noisyir.data.noise.neighbour import draw_neighbours, nearest
+from noisyir.data.noise import ChosenPairs
+from noisyir.data.noise.group import Group
+from noisyir.data.noise.neighbour import Neighbour, nearest
 from noisyir.data.noise.uniform import draw_mismatches
 from noisyir.errors import DataError
 
@@ -16,6 +17,11 @@ seeds = st.integers(0, 2**32)
 
 def nothing(rows, documents):
     return np.zeros(len(rows), bool)
+
+
+def to_replace(query, pool, known, is_relevant=nothing, document=None, vectors=None):
+    """Pairs that get wrong documents of a pool of so many."""
+    return ChosenPairs(query, query if document is None else document, known, is_relevant, [""] * pool, lambda: vectors)
 
 
 @given(st.integers(0, 500), st.floats(0, 1), seeds)
@@ -46,16 +52,16 @@ def test_a_drawn_document_is_wrong_and_new_to_its_query_or_there_is_none(query, 
     enough = all(len(wrong(asked)) >= count for asked, count in zip(*np.unique(query, return_counts=True), strict=True))
     if not enough:
         with pytest.raises(DataError, match=r"lower noise\.rate"):
-            draw_mismatches(query, pool, known_array, np.random.default_rng(seed), is_relevant=is_relevant)
+            draw_mismatches(to_replace(query, pool, known_array, is_relevant), np.random.default_rng(seed))
         return
-    drawn = draw_mismatches(query, pool, known_array, np.random.default_rng(seed), is_relevant=is_relevant)
+    drawn = draw_mismatches(to_replace(query, pool, known_array, is_relevant), np.random.default_rng(seed))
     assert all(document in wrong(asked) for asked, document in zip(query, drawn, strict=True))
     assert len(set(zip(query.tolist(), drawn.tolist(), strict=True))) == len(query)
 
 
 def test_every_wrong_document_is_equally_likely():
     known = np.array([[asked, 0] for asked in range(20_000)])
-    drawn = draw_mismatches(np.arange(20_000), 5, known, np.random.default_rng(0), is_relevant=nothing)
+    drawn = draw_mismatches(to_replace(np.arange(20_000), 5, known), np.random.default_rng(0))
     counts = np.bincount(drawn, minlength=5)
     assert counts[0] == 0
     np.testing.assert_allclose(counts[1:], 5_000, atol=4 * np.sqrt(20_000 * 0.25 * 0.75))  # four standard deviations
@@ -64,7 +70,7 @@ def test_every_wrong_document_is_equally_likely():
 def test_numbers_beyond_32_bits_are_told_apart():
     query, pool = np.array([2**21 + 1], np.int32), 2**12
     known = np.array([[2**21 + 1, document] for document in range(pool) if document != 7], np.int32)
-    drawn = draw_mismatches(query, pool, known, np.random.default_rng(0), is_relevant=nothing)
+    drawn = draw_mismatches(to_replace(query, pool, known), np.random.default_rng(0))
     assert drawn.tolist() == [7]
 
 
@@ -76,9 +82,9 @@ def test_group_noise_keeps_to_its_groups_and_their_rate_or_says_the_highest_poss
     wanted, grouped = round(rate * len(group)), (group >= 0).sum()
     if wanted > round(group_rate * grouped):
         with pytest.raises(DataError, match=r"highest rate possible is|needs pairs with a source"):
-            choose_in_groups(group, rate, group_rate, np.random.default_rng(seed))
+            Group(rate=rate, group_rate=group_rate).choose(group, np.random.default_rng(seed))
         return
-    chosen = choose_in_groups(group, rate, group_rate, np.random.default_rng(seed))
+    chosen = Group(rate=rate, group_rate=group_rate).choose(group, np.random.default_rng(seed))
     assert len(chosen) == len(set(chosen.tolist())) == wanted
     assert (np.diff(chosen) > 0).all() and (group[chosen] >= 0).all()
     shares = [(group[chosen] == number).sum() - group_rate * (group == number).sum() for number in set(group[chosen])]
@@ -89,14 +95,16 @@ def test_group_noise_keeps_to_its_groups_and_their_rate_or_says_the_highest_poss
 def test_the_highest_rate_named_can_be_asked_for():
     group = np.repeat([0, 1, -1], [333, 333, 335])
     with pytest.raises(DataError, match=r"666 of the 1001 training pairs have a source.* possible is 0\.5324"):
-        choose_in_groups(group, 0.6, 0.8, np.random.default_rng(0))
-    chosen = choose_in_groups(group, 0.5324, 0.8, np.random.default_rng(0))
+        Group(rate=0.6, group_rate=0.8).choose(group, np.random.default_rng(0))
+    chosen = Group(rate=0.5324, group_rate=0.8).choose(group, np.random.default_rng(0))
     assert len(chosen) == 533 and (group[chosen] >= 0).all()
 
 
 def test_every_group_may_be_a_noisy_one():
     group = np.repeat(np.arange(4), 25)
-    drawn = {int(group[choose_in_groups(group, 0.2, 0.8, np.random.default_rng(seed))][0]) for seed in range(40)}
+    drawn = {
+        int(group[Group(rate=0.2, group_rate=0.8).choose(group, np.random.default_rng(seed))][0]) for seed in range(40)
+    }
     assert drawn == {0, 1, 2, 3}
 
 
@@ -126,10 +134,8 @@ def test_a_neighbour_is_among_the_nearest_that_are_wrong_and_new_or_there_is_non
         return (query[rows] + documents) % divisor == 0
 
     def draw():
-        return draw_neighbours(
-            query, document, vectors, known_array, np.random.default_rng(seed),
-            neighbours=neighbours, is_relevant=is_relevant,
-        )  # fmt: skip
+        given = to_replace(query, pool, known_array, is_relevant, document, vectors)
+        return Neighbour(neighbours=neighbours).replace(given, np.random.default_rng(seed))
 
     pairs = list(zip(query.tolist(), document.tolist(), strict=True))
     taken = set(pairs) | set(map(tuple, known_array.tolist()))
@@ -154,10 +160,8 @@ def test_a_neighbour_is_among_the_nearest_that_are_wrong_and_new_or_there_is_non
 def test_every_near_document_is_equally_likely_and_no_far_one_is_drawn():
     vectors = np.array([[5, 0], [4, 1], [3, 2], [2, 3], [1, 4], [0, 5]], np.float32)
     known = np.array([[asked, 2] for asked in range(9_000)])
-    drawn = draw_neighbours(
-        np.arange(9_000), np.zeros(9_000, np.int64), vectors, known, np.random.default_rng(0),
-        neighbours=3, is_relevant=nothing,
-    )  # fmt: skip
+    given = to_replace(np.arange(9_000), 6, known, nothing, np.zeros(9_000, np.int64), vectors)
+    drawn = Neighbour(neighbours=3).replace(given, np.random.default_rng(0))
     counts = np.bincount(drawn, minlength=6)
     assert counts[[0, 2, 5]].tolist() == [0, 0, 0], "itself, the relevant one, the fourth nearest"
     np.testing.assert_allclose(counts[[1, 3, 4]], 3_000, atol=4 * np.sqrt(9_000 / 3 * 2 / 3))  # four deviations

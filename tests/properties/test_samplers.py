@@ -13,11 +13,12 @@ from scipy import stats
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
 from noisyir.mining.samplers import Sampler
-from noisyir.mining.samplers.debiased import debiased
-from noisyir.mining.samplers.simans import simans
-from noisyir.mining.samplers.softmax import softmax
+from noisyir.mining.samplers.debiased import Debiased
+from noisyir.mining.samplers.simans import Simans
+from noisyir.mining.samplers.softmax import Softmax
 from noisyir.mining.samplers.trisampler import by_deviation, in_triangle, near_positive
 from noisyir.mining.settings import MineParams
+from tests.scored import scored
 
 SAMPLERS = tuple(Sampler.variants())
 
@@ -93,9 +94,9 @@ def test_weights_do_not_change_when_all_scores_of_a_query_rise_alike(score, posi
     """Of softmax this holds for the shares; of Eq. 6 if the documents' similarities rise with them."""
     own, moved = np.full(6, positive), np.full(6, positive) + shift
     for sampler in (
-        lambda s, p: softmax(s, 2.0),
-        lambda s, p: debiased(s, p, 2.0),
-        lambda s, p: simans(s, p, 0.5, 1.0, sign="paper"),
+        lambda s, p: Softmax(temperature=2.0).weights(scored(s, p)),
+        lambda s, p: Debiased(temperature=2.0).weights(scored(s, p)),
+        lambda s, p: Simans(a=0.5, b=1.0).weights(scored(s, p)),
         lambda s, p: near_positive(s, p),
         lambda s, p: near_positive(s, p, by_deviation(ONE_QUERY, s)),
     ):
@@ -112,7 +113,8 @@ def test_what_a_scale_does(score, similarity, factor):
     positive = np.full(6, 7.0)
     inside, scaled = (in_triangle(by * similarity, by * score) for by in (1.0, factor))
     np.testing.assert_allclose(shares(scaled, ONE_QUERY), shares(inside, ONE_QUERY), atol=1e-9)
-    np.testing.assert_allclose(softmax(factor * score, factor), softmax(score, 1.0), atol=1e-9)
+    by_softmax = Softmax(temperature=factor).weights(scored(factor * score, positive))
+    np.testing.assert_allclose(by_softmax, Softmax().weights(scored(score, positive)), atol=1e-9)
     near = near_positive(score, positive)
     np.testing.assert_allclose(near_positive(factor * score, factor * positive), factor**2 * near, atol=1e-9)
     if np.std(score) > 1e-3:

@@ -10,7 +10,7 @@ import pytest
 from noisyir import cli, experiments
 from noisyir.app.lookup import find_confidences
 from noisyir.app.runs import run_experiment
-from noisyir.data.formats.pairs import PairsFile
+from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, execute
@@ -91,7 +91,7 @@ def test_the_pairs_that_a_reader_believes_in_are_exported_as_pairs_to_audit(worl
     for row in read_parts(store.fs, store.parts(meta.ref("confidences"))).to_pylist():
         if row["update"] == 4:
             sums[row["query_id"], row["doc_id"]] += row["value"]
-    file = PairsFile.open(str(target), None, {})
+    file = Pairs(path=str(target)).open()
     for pair, row in zip(file.pairs_in_order(), map(json.loads, target.open()), strict=True):
         assert (pair.query_id, pair.doc_id, pair.split) == (row["query_id"], row["doc_id"], "train")
         assert pair.query.startswith("w") and "w" in pair.document

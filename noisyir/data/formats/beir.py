@@ -1,8 +1,7 @@
 """A BEIR folder: corpus.jsonl, queries.jsonl and qrels/{train,dev,test}.tsv (Thakur et al., NeurIPS 2021)."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -25,8 +24,12 @@ class Beir(Format):
     path: Location = Field(None, description="folder of its files")
 
     def open(self, workers: int | None = None) -> "BeirFolder":
-        """DataError when the folder or one of its files is missing."""
-        return BeirFolder.open(self.path)
+        """DataError when the folder, one of its files, or every qrels file is missing."""
+        root = folder_with(self.path, "beir", ("corpus.jsonl", "queries.jsonl"))
+        qrels = {split: path for split in get_args(Split) if (path := root / f"qrels/{split}.tsv").is_file()}
+        if not qrels:
+            raise DataError(f"{root} lacks qrels: put train.tsv, dev.tsv or test.tsv in {root / 'qrels'}")
+        return BeirFolder(root.name, root, qrels)
 
 
 @dataclass(frozen=True)
@@ -35,24 +38,12 @@ class BeirFolder:
 
     name: str
     root: Path
-    splits: tuple[Split, ...]
-
-    @classmethod
-    def open(cls, path: str | None) -> "BeirFolder":
-        """DataError when the folder, one of its files, or every qrels file is missing."""
-        root = folder_with(path, "beir", ("corpus.jsonl", "queries.jsonl"))
-        splits = tuple(split for split in get_args(Split) if (root / f"qrels/{split}.tsv").is_file())
-        if not splits:
-            raise DataError(f"{root} lacks qrels: put train.tsv, dev.tsv or test.tsv in {root / 'qrels'}")
-        return cls(root.name, root, splits)
-
-    @cached_property
-    def _qrels(self) -> dict[Split, Path]:
-        return {split: self.root / f"qrels/{split}.tsv" for split in self.splits}
+    qrels: Mapping[Split, Path]
+    sources: dict[str, str] = field(default_factory=dict)  # of documents; filled as they are read
 
     def digest(self) -> str:
         """A hash of all files' bytes."""
-        return files_digest(self.root, [self.root / "corpus.jsonl", self.root / "queries.jsonl", *self._qrels.values()])
+        return files_digest(self.root, [self.root / "corpus.jsonl", self.root / "queries.jsonl", *self.qrels.values()])
 
     def documents(self) -> Iterator[Document]:
         """The lines of corpus.jsonl; a missing title is empty.  What they say of their source is kept for the pairs."""
@@ -62,7 +53,7 @@ class BeirFolder:
             title = text_of(row, "title", where) if row.get("title") is not None else ""
             doc_id = text_of(row, "_id", where)
             if source := _source(row.get("metadata")):
-                self._sources[doc_id] = source
+                self.sources[doc_id] = source
             yield Document(doc_id, title, text_of(row, "text", where), f"{path} line", number)
 
     def queries(self) -> Iterator[Query]:
@@ -78,16 +69,12 @@ class BeirFolder:
 
         DataError for a wrong header, column count or relevance.
         """
-        for split, path in self._qrels.items():
-            yield from (record._replace(source=self._sources.get(record.doc_id)) for record in _judgements(path, split))
+        for split, path in self.qrels.items():
+            yield from (record._replace(source=self.sources.get(record.doc_id)) for record in _judgements(path, split))
 
     def facts(self) -> dict[str, Any]:
         """Which splits the folder has."""
-        return {"splits": list(self.splits)}
-
-    @cached_property
-    def _sources(self) -> dict[str, str]:
-        return {}  # doc_id -> source, filled while the documents pass by: the corpus is read once
+        return {"splits": list(self.qrels)}
 
 
 def _source(metadata: object) -> str | None:

@@ -40,7 +40,22 @@ class Dpr(Format):
 
     def open(self, workers: int | None = None) -> "DprFolder":
         """DataError when the folder, the passages, or all questions are missing, or a file is there twice."""
-        return DprFolder.open(self.path, self.subset, self.positives)
+        root = folder_with(self.path, "dpr", (), holds=_COLLECTION[0])
+        collection = _found(root, _COLLECTION)
+        if collection is None:
+            raise DataError(f"{root} lacks {_COLLECTION[0]}, or .gz of it, which format dpr needs")
+
+        def of(names: tuple[str, ...], *splits: Split) -> dict[Split, Path]:
+            called = {split: [name.format(subset=self.subset, split=split) for name in names] for split in splits}
+            return {split: file for split, some in called.items() if (file := _found(root, some))}
+
+        contexts, questions = of(_CONTEXTS, "train", "dev"), of(_QUESTIONS, "dev", "test")
+        if not contexts and not questions:
+            raise DataError(
+                f"{root} lacks questions: put biencoder-{self.subset}-train.json, {self.subset}-dev.qa.csv or "
+                f"{self.subset}-test.qa.csv in it, or name others' with data.subset"
+            )
+        return DprFolder(f"dpr {self.subset}", root, collection, contexts, questions, self.positives)
 
 
 class _Asked(NamedTuple):
@@ -65,26 +80,6 @@ class DprFolder:
     contexts: dict[Split, Path]
     questions: dict[Split, Path]
     positives: Literal["first", "all"]
-
-    @classmethod
-    def open(cls, path: str | None, subset: str, positives: Literal["first", "all"]) -> "DprFolder":
-        """DataError when the folder, the passages, or all questions are missing, or a file is there twice."""
-        root = folder_with(path, "dpr", (), holds=_COLLECTION[0])
-        collection = _found(root, _COLLECTION)
-        if collection is None:
-            raise DataError(f"{root} lacks {_COLLECTION[0]}, or .gz of it, which format dpr needs")
-
-        def of(names: tuple[str, ...], *splits: Split) -> dict[Split, Path]:
-            at = {split: _found(root, [name.format(subset=subset, split=split) for name in names]) for split in splits}
-            return {split: file for split, file in at.items() if file}
-
-        contexts, questions = of(_CONTEXTS, "train", "dev"), of(_QUESTIONS, "dev", "test")
-        if not contexts and not questions:
-            raise DataError(
-                f"{root} lacks questions: put biencoder-{subset}-train.json, {subset}-dev.qa.csv or "
-                f"{subset}-test.qa.csv in it, or name others' with data.subset"
-            )
-        return cls(f"dpr {subset}", root, collection, contexts, questions, positives)
 
     def digest(self) -> str:
         """A hash of the bytes of all files that are read."""
@@ -163,18 +158,12 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
 def _questions(path: Path, split: Split) -> Iterator[Query]:
     for row, (number, (text, literal)) in enumerate(_rows(path, 2, _EXAMPLE), 1):
         where = f"{path} line {number}"
-        yield Query(
-            f"{split}-{row}", _plain(text), _answers(_literal(literal, where), where), f"{path} line", number, split
-        )
-
-
-def _literal(text: str, where: str) -> object:
-    """The value of a Python literal; nothing is executed."""
-    try:
-        value: object = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
-        raise DataError(f"{where}: the answers must be a list such as ['one', 'two'], found {text!r:.60}") from error
-    return value
+        try:
+            answers = _answers(ast.literal_eval(literal), where)  # a Python literal; nothing is executed
+        except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+            said = f"{where}: the answers must be a list such as ['one', 'two'], found {literal!r:.60}"
+            raise DataError(said) from error
+        yield Query(f"{split}-{row}", _plain(text), answers, f"{path} line", number, split)
 
 
 def _answers(value: object, where: str) -> tuple[str, ...]:

@@ -24,8 +24,20 @@ class Msmarco(Format):
     path: Location = Field(None, description="folder of its files")
 
     def open(self, workers: int | None = None) -> "MsmarcoFolder":
-        """DataError when the folder or one of its files is missing."""
-        return MsmarcoFolder.open(self.path)
+        """DataError when the folder, its collection, every qrels file, or a split's queries are missing."""
+        root = folder_with(self.path, "msmarco", (), holds=_COLLECTIONS)
+        there = [(layout, file) for layout in _LAYOUTS if (file := one_of(root, [layout.collection]))]
+        if len(there) != 1:
+            said = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
+            raise DataError(f"{root} {said}: format msmarco needs one of these")
+        [(layout, collection)] = there
+        files = {split: found for split in get_args(Split) if (found := _of_split(root, layout, split))}
+        if not files:
+            names = " or ".join(layout.qrels[0].format(split=split) for split in get_args(Split))
+            raise DataError(f"{root} lacks qrels: put {names} in it")
+        titles, addition = (one_of(root, [name]) if name else None for name in (layout.titles, layout.addition))
+        queries, qrels = ({split: both[place] for split, both in files.items()} for place in (0, 1))
+        return MsmarcoFolder(root.name, root, layout, collection, queries, qrels, titles, addition)
 
 
 @dataclass(frozen=True)
@@ -56,23 +68,6 @@ class MsmarcoFolder:
     qrels: Mapping[Split, Path]
     titles: Path | None
     addition: Path | None
-
-    @classmethod
-    def open(cls, path: str | None) -> "MsmarcoFolder":
-        """DataError when the folder, its collection, every qrels file, or a split's queries are missing."""
-        root = folder_with(path, "msmarco", (), holds=_COLLECTIONS)
-        there = [(layout, file) for layout in _LAYOUTS if (file := one_of(root, [layout.collection]))]
-        if len(there) != 1:
-            said = f"has {' and '.join(file.name for _, file in there)}" if there else f"lacks {_COLLECTIONS}"
-            raise DataError(f"{root} {said}: format msmarco needs one of these")
-        [(layout, collection)] = there
-        files = {split: found for split in get_args(Split) if (found := _of_split(root, layout, split))}
-        if not files:
-            names = " or ".join(layout.qrels[0].format(split=split) for split in get_args(Split))
-            raise DataError(f"{root} lacks qrels: put {names} in it")
-        titles, addition = (one_of(root, [name]) if name else None for name in (layout.titles, layout.addition))
-        queries, qrels = ({split: both[place] for split, both in files.items()} for place in (0, 1))
-        return cls(root.name, root, layout, collection, queries, qrels, titles, addition)
 
     def digest(self) -> str:
         """A hash of the bytes of all files that are read."""

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
@@ -19,13 +18,11 @@ from noisyir.settings import Location, Split
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title")
-_SPLITS: dict[str, Split] = {
+_SPLITS: Mapping[str, Split] = {
     "": "train",
-    "train": "train",
-    "dev": "dev",
+    **{split: split for split in get_args(Split)},
     "valid": "dev",
     "validation": "dev",
-    "test": "test",
 }
 
 
@@ -41,7 +38,20 @@ class Pairs(Format):
 
     def open(self, workers: int | None = None) -> "PairsFile":
         """DataError when a file is missing or of another format, or a column that is needed is not there."""
-        return PairsFile.open(self.path, self.corpus, self.columns)
+        if self.path is None:
+            raise DataError("format pairs needs a file: data.path=FILE (jsonl, csv, tsv or parquet)")
+        pairs = RowFile.open(self.path, "data.path")
+        name = pairs.path.name.split(".")[0]
+        if self.corpus is None:
+            columns = choose_columns(pairs, self.columns, NAMES)
+            _need_texts(pairs, columns)
+            return PairsFile(name, pairs, columns, None)
+        if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
+            raise DataError(f"data.columns maps {', '.join(texts)}, but with data.corpus the texts come from there")
+        names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
+        columns = choose_columns(pairs, self.columns, names)
+        need(pairs, columns, ("query", "doc_id"), NAMES)
+        return PairsFile(name, pairs, columns, open_corpus(self.corpus, "data.corpus"))
 
 
 class Pair(NamedTuple):
@@ -77,23 +87,6 @@ class PairsFile:
     pairs: RowFile
     columns: dict[PairColumn, str]
     corpus: RowFile | None
-
-    @classmethod
-    def open(cls, path: str | None, corpus: str | None, mapping: Mapping[PairColumn, str | None]) -> "PairsFile":
-        """DataError when a file is missing or of another format, or a column that is needed is not there."""
-        if path is None:
-            raise DataError("format pairs needs a file: data.path=FILE (jsonl, csv, tsv or parquet)")
-        pairs = RowFile.open(path, "data.path")
-        if corpus is None:
-            columns = choose_columns(pairs, mapping, NAMES)
-            _need_texts(pairs, columns)
-            return cls(_name(pairs.path), pairs, columns, None)
-        if texts := [column for column in _OF_CORPUS if mapping.get(column)]:
-            raise DataError(f"data.columns maps {', '.join(texts)}, but with data.corpus the texts come from there")
-        names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
-        columns = choose_columns(pairs, mapping, names)
-        need(pairs, columns, ("query", "doc_id"), NAMES)
-        return cls(_name(pairs.path), pairs, columns, open_corpus(corpus, "data.corpus"))
 
     def digest(self) -> str:
         """A hash of the bytes and names of the pairs file and of the corpus file, wherever the two lie."""
@@ -147,7 +140,7 @@ class PairsFile:
         if not number:
             raise DataError(f"{self.pairs.path} holds no pairs")
 
-    def _pair(self, cell: "Cells") -> Pair:
+    def _pair(self, cell: Cells) -> Pair:
         query, title, document = cell.text("query"), cell.text("title"), cell.text("document")
         named = cell.text("split")
         split = _SPLITS.get(named)
@@ -170,10 +163,6 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
             f"pairs without a corpus: {pairs.path} {named} but holds no text of theirs; {found_in(pairs)}; "
             "map the text with data.columns={document: NAME}, or give data.corpus=FILE and map doc_id"
         )
-
-
-def _name(path: Path) -> str:
-    return path.name.split(".")[0]
 
 
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:

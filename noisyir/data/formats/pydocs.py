@@ -46,6 +46,7 @@ _TESTS = re.compile(r"(^|_)(tests?|testing|conftest)(_|$)")
 _FILES_AT_ONCE = 64
 
 Functions = list[Documented] | None
+Module = tuple[str, Path]  # dotted name, source file
 
 
 class Pydocs(Format):
@@ -58,14 +59,6 @@ class Pydocs(Format):
     def open(self, workers: int | None = None) -> "PythonDocs":
         """Nothing can be missing."""
         return PythonDocs(self.dev_queries, self.test_queries, self.max_documents, workers)
-
-
-@dataclass(frozen=True)
-class Module:
-    """A source file and its dotted module name."""
-
-    name: str
-    path: Path
 
 
 @dataclass(frozen=True)
@@ -216,7 +209,7 @@ def _modules_in(folder: Path, prefix: str) -> Iterator[Module]:
         if path.name in _NOT_MINED or _TESTS.search(path.stem):
             continue
         if path.suffix == ".py":
-            yield Module(prefix.removesuffix(".") if path.stem == "__init__" else f"{prefix}{path.stem}", path)
+            yield prefix.removesuffix(".") if path.stem == "__init__" else f"{prefix}{path.stem}", path
         elif path.is_dir():
             yield from _modules_in(path, f"{prefix}{path.name}.")
 
@@ -238,7 +231,7 @@ def mine_modules(modules: Sequence[Module]) -> list[tuple[str, Functions]]:
     collecting = gc.isenabled()
     gc.disable()  # syntax trees hold no cycles, and looking for some doubles the time
     try:
-        return [(module.name, _functions(module.path)) for module in modules]
+        return [(name, _functions(path)) for name, path in modules]
     finally:
         if collecting:
             gc.enable()

@@ -27,7 +27,7 @@ class Squad(Format):
 
     def open(self, workers: int | None = None) -> "SquadFolder":
         """DataError when the folder or one of its files is missing."""
-        return SquadFolder.open(self.path)
+        return SquadFolder("squad", folder_with(self.path, "squad", tuple(_FILES.values())))
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,6 @@ class SquadFolder:
     name: str
     root: Path
 
-    @classmethod
-    def open(cls, path: str | None) -> "SquadFolder":
-        """DataError when the folder or one of its two files is missing."""
-        return cls("squad", folder_with(path, "squad", tuple(_FILES.values())))
-
     def digest(self) -> str:
         """A hash of both files' bytes."""
         return files_digest(self.root, [self.root / name for name in _FILES.values()])
@@ -67,10 +62,11 @@ class SquadFolder:
             mine = [paragraph for paragraph in self._paragraphs if paragraph.split == split]
             asked = ((paragraph, question) for paragraph in mine for question in paragraph.questions)
             for number, (paragraph, question) in enumerate(asked, 1):
-                answers = [text_of(item, "text", paragraph.where) for item in _list(question, "answers", paragraph)]
+                where = paragraph.where
+                answers = [text_of(item, "text", where) for item in list_of(question, "answers", where)]
                 yield Query(
-                    text_of(question, "id", paragraph.where),
-                    text_of(question, "question", paragraph.where),
+                    text_of(question, "id", where),
+                    text_of(question, "question", where),
                     tuple(dict.fromkeys(answer for answer in answers if answer.strip())),
                     f"{self.root / _FILES[split]} question",
                     number,
@@ -111,7 +107,3 @@ def _paragraphs(path: Path, split: Split) -> Iterator[_Paragraph]:
             seen[title] += 1
             document = Document(doc_id, title.replace("_", " "), text, f"{path} paragraph", seen.total())
             yield _Paragraph(document, list_of(paragraph, "qas", where), split, where)
-
-
-def _list(question: dict[str, Any], name: str, paragraph: _Paragraph) -> list[dict[str, Any]]:
-    return list_of(question, name, paragraph.where)

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from pydantic import Field, PositiveInt
 
-from noisyir.data.noise import ChosenPairs, Judge, Noise, nothing_left
+from noisyir.data.noise import ChosenPairs, Noise, nothing_left
 
 _DEPTH = 4  # neighbours looked up for each one asked for, as some turn out relevant
 
@@ -20,52 +20,31 @@ class Neighbour(Noise):
     neighbours: PositiveInt = Field(10, description="drawn among this many nearest documents")
 
     def replace(self, chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
-        """Uniform over the nearest that are wrong for the query."""
-        return draw_neighbours(
-            chosen.query,
-            chosen.document,
-            chosen.vectors(),
-            chosen.known,
-            rng,
-            neighbours=self.neighbours,
-            is_relevant=chosen.is_relevant,
-        )
+        """For each pair a document number, uniform over the `neighbours` nearest its own that are wrong for it.
 
-
-def draw_neighbours(
-    query: Int[np.ndarray, " noisy"],
-    document: Int[np.ndarray, " noisy"],
-    vectors: Float[np.ndarray, "pool dim"],
-    known: Int[np.ndarray, "known 2"],
-    rng: np.random.Generator,
-    *,
-    neighbours: int,
-    is_relevant: Judge,
-) -> Int[np.ndarray, " noisy"]:
-    """For each chosen pair a document number, uniform over the `neighbours` nearest its own that are wrong for it.
-
-    query, document: query and true document number of each chosen pair.  vectors: of every document of the pool.
-    Near is a great inner product.  known, is_relevant, and what is never drawn: as in `draw_mismatches`.
-    Where fewer wrong documents exist it draws among those; DataError when a query has none left.
-    """
-    pool, query = len(vectors), query.astype(np.int64)  # query * pool overflows 32 bits
-    distinct, place = np.unique(document, return_inverse=True)
-    ranked = nearest(vectors, distinct, min(_DEPTH * neighbours, pool))
-    taken = set((known[:, 0].astype(np.int64) * pool + known[:, 1]).tolist())
-    taken.update((query * pool + document).tolist())
-    drawn = np.empty(len(query), np.int64)
-    for row in range(len(query)):
-        wrong: list[int] = []
-        for block in _outwards(ranked[place[row]], vectors, int(document[row]), neighbours):
-            free = block[[key not in taken for key in (query[row] * pool + block).tolist()]]
-            wrong += free[~is_relevant(np.full(len(free), row), free)].tolist()
-            if len(wrong) >= neighbours:
-                break
-        if not wrong:
-            raise nothing_left(pool)
-        drawn[row] = wrong[rng.integers(min(len(wrong), neighbours))]
-        taken.add(int(query[row] * pool + drawn[row]))
-    return drawn
+        Near is a great inner product.  What is never drawn: as in `draw_mismatches`, and the own document.
+        Where fewer wrong documents exist it draws among those; DataError when a query has none left.
+        """
+        query, document = chosen.query.astype(np.int64), chosen.document  # query * pool overflows 32 bits
+        vectors, known = chosen.vectors(), chosen.known
+        pool = len(vectors)
+        distinct, place = np.unique(document, return_inverse=True)
+        ranked = nearest(vectors, distinct, min(_DEPTH * self.neighbours, pool))
+        taken = set((known[:, 0].astype(np.int64) * pool + known[:, 1]).tolist())
+        taken.update((query * pool + document).tolist())
+        drawn = np.empty(len(query), np.int64)
+        for row in range(len(query)):
+            wrong: list[int] = []
+            for block in _outwards(ranked[place[row]], vectors, int(document[row]), self.neighbours):
+                free = block[[key not in taken for key in (query[row] * pool + block).tolist()]]
+                wrong += free[~chosen.is_relevant(np.full(len(free), row), free)].tolist()
+                if len(wrong) >= self.neighbours:
+                    break
+            if not wrong:
+                raise nothing_left(pool)
+            drawn[row] = wrong[rng.integers(min(len(wrong), self.neighbours))]
+            taken.add(int(query[row] * pool + drawn[row]))
+        return drawn
 
 
 def nearest(

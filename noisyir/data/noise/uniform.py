@@ -18,26 +18,17 @@ class Uniform(Noise):
 
     def replace(self, chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
         """Uniform over what is wrong for the query."""
-        return draw_mismatches(chosen.query, len(chosen.texts), chosen.known, rng, is_relevant=chosen.is_relevant)
+        return draw_mismatches(chosen, rng)
 
 
-def draw_mismatches(
-    query: Int[np.ndarray, " noisy"],
-    pool: int,
-    known: Int[np.ndarray, "known 2"],
-    rng: np.random.Generator,
-    *,
-    is_relevant: Judge,
-) -> Int[np.ndarray, " noisy"]:
-    """For each chosen pair a document number below `pool`, uniform over those that are wrong for its query.
+def draw_mismatches(chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
+    """For each chosen pair the number of a document of the pool, uniform over those that are wrong for its query.
 
-    query: query number of each chosen pair.  known: (query, document) numbers of relevant documents.
-    is_relevant(rows, documents): whether, beyond `known`, a document is relevant to the query of that row of `query`.
     One query never gets the same document twice.  DataError when a query has no wrong document left.
     Source: Zhang et al. (NPC), Findings of EMNLP 2023, section 4.1, "a random document"; the exclusions are ours.
     """
-    query = query.astype(np.int64)  # query * pool overflows 32 bits
-    taken = np.sort(known[:, 0].astype(np.int64) * pool + known[:, 1])
+    pool, query = len(chosen.texts), chosen.query.astype(np.int64)  # query * pool overflows 32 bits
+    taken = np.sort(chosen.known[:, 0].astype(np.int64) * pool + chosen.known[:, 1])
     drawn = np.full(len(query), -1, np.int64)
     missing = np.arange(len(query))
     for _ in range(_ROUNDS):  # rejection keeps the draw uniform; nearly all rows are done after two rounds
@@ -46,14 +37,14 @@ def draw_mismatches(
         fits = np.zeros(len(missing), bool)
         fits[np.unique(keys, return_index=True)[1]] = True
         fits &= ~is_among(keys, taken)
-        fits[fits] = ~is_relevant(missing[fits], documents[fits])
+        fits[fits] = ~chosen.is_relevant(missing[fits], documents[fits])
         drawn[missing[fits]] = documents[fits]
         taken = np.sort(np.concatenate([taken, keys[fits]]))
         missing = missing[~fits]
         if not len(missing):
             return drawn
     for row in missing:
-        drawn[row] = _draw_from_rest(int(row), query, pool, taken, rng, is_relevant)
+        drawn[row] = _draw_from_rest(int(row), query, pool, taken, rng, chosen.is_relevant)
         taken = np.append(taken, query[row] * pool + drawn[row])
     return drawn
 

@@ -1,6 +1,6 @@
 """Filters, a file each: which candidates stay before any sampler sees them, and nothing else.  They combine by `&`.
 
-The equations are pure functions on flat arrays (one row a candidate).  s-: score of query and candidate; s+: of query
+The equations are on flat arrays (one row a candidate).  s-: score of query and candidate; s+: of query
 and positive, both of the given vectors.  What lies exactly on a bound stays.
 
 Source: `mine_hard_negatives` of sentence-transformers 6; Moreira et al. (NV-Retriever), arXiv:2407.15831, section 3.2.

@@ -5,13 +5,8 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from noisyir.mining.candidates import Candidates, Mask, Scores
+from noisyir.mining.candidates import Candidates, Mask
 from noisyir.mining.filters import Filter
-
-
-def below_margin(score: Scores, positive_score: Scores, margin: float) -> Mask:
-    """s- <= s+ - margin.  Their names: absolute_margin; TopK-MarginPos."""
-    return score.astype(np.float64) + margin <= positive_score
 
 
 class AbsoluteMargin(Filter):
@@ -21,5 +16,5 @@ class AbsoluteMargin(Filter):
     margin: float = Field(description="drop what scores above positive - this (TopK-MarginPos)")
 
     def keeps(self, candidates: Candidates) -> Mask:
-        """Which candidates stay."""
-        return below_margin(candidates.score, candidates.positive_score, self.margin)
+        """s- <= s+ - margin."""
+        return candidates.score.astype(np.float64) + self.margin <= candidates.positive_score

@@ -9,15 +9,6 @@ from noisyir.mining.candidates import Candidates, Mask
 from noisyir.mining.filters import Filter
 
 
-def not_near(candidates: Candidates, cosine: float) -> Mask:
-    """cos(d+, d-) <= cosine; 0 where a vector is zero.
-
-    What nearly repeats a positive is most likely one, whatever it scores.  Ours.
-    """
-    _, _, to_positive = candidates.cosines()
-    return to_positive <= np.float64(cosine)
-
-
 class MaxPositiveCosine(Filter):
     """A guard against near-duplicates of the positive."""
 
@@ -27,5 +18,6 @@ class MaxPositiveCosine(Filter):
     )
 
     def keeps(self, candidates: Candidates) -> Mask:
-        """Which candidates stay."""
-        return not_near(candidates, self.cosine)
+        """cos(d+, d-) <= cosine: what nearly repeats a positive is most likely one, whatever it scores.  Ours."""
+        _, _, to_positive = candidates.cosines()
+        return to_positive <= np.float64(self.cosine)

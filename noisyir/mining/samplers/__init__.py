@@ -1,6 +1,6 @@
 """Samplers, a file each: how likely each candidate is to be drawn; no drawing, which is in `mining/draw.py`.
 
-The equations are pure functions on flat arrays (one row a candidate).  All give natural logarithms of weights, up to a
+The equations are on flat arrays (one row a candidate).  All give natural logarithms of weights, up to a
 constant for each query; -inf: never.  Logarithms, as the weights themselves underflow: exp(-a gap^2) is 0 in double
 precision from a gap of 28 on at a = 1.
 

@@ -4,21 +4,8 @@ from typing import Literal
 
 from pydantic import Field, PositiveFloat
 
-from noisyir.mining.candidates import Candidates, LogWeights, Scores, gap
+from noisyir.mining.candidates import Candidates, LogWeights, gap
 from noisyir.mining.samplers import Sampler
-
-
-def simans(
-    score: Scores, positive_score: Scores, a: float, b: float, *, sign: Literal["paper", "code"], scale: float = 1.0
-) -> LogWeights:
-    """exp(-a (s- - s+ - b)^2): peak at s+ + b.  sign="code": exp(-a (s- - s+ + b)^2), peak at s+ - b.
-
-    scale: multiplies scores beforehand; cosines differ by 2 at most, so without one all weights are nearly alike.
-    Source: SimANS, section 4.1 (a = 0.5, b = 0 on inner products); its published code has the other sign of b.
-    """
-    shift = b if sign == "paper" else -b
-    weights: LogWeights = -a * (scale * gap(score, positive_score) - shift) ** 2
-    return weights
 
 
 class Simans(Sampler):
@@ -31,6 +18,11 @@ class Simans(Sampler):
     scale: PositiveFloat = Field(1.0, description="multiplies scores beforehand: 1 suits dot products, 20 cosine")
 
     def weights(self, candidates: Candidates) -> LogWeights:
-        """By how near the score is to the peak."""
-        score, positive = candidates.score, candidates.positive_score
-        return simans(score, positive, self.a, self.b, sign=self.sign, scale=self.scale)
+        """exp(-a (s- - s+ - b)^2): peak at s+ + b.  sign="code": exp(-a (s- - s+ + b)^2), peak at s+ - b.
+
+        scale: cosines differ by 2 at most, so without one all weights are nearly alike.
+        Source: SimANS, section 4.1 (a = 0.5, b = 0 on inner products); its published code has the other sign of b.
+        """
+        shift = self.b if self.sign == "paper" else -self.b
+        gaps = self.scale * gap(candidates.score, candidates.positive_score)
+        return -self.a * (gaps - shift) ** 2

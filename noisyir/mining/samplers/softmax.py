@@ -5,17 +5,8 @@ from typing import Literal
 import numpy as np
 from pydantic import Field, PositiveFloat
 
-from noisyir.mining.candidates import Candidates, LogWeights, Scores
+from noisyir.mining.candidates import Candidates, LogWeights
 from noisyir.mining.samplers import Sampler
-
-
-def softmax(score: Scores, temperature: float) -> LogWeights:
-    """exp(s- / T).
-
-    Source: "TopK sampling" of TriSampler, section 5.3, which weighs by raw scores; those may be negative.
-    """
-    weights: LogWeights = score.astype(np.float64) / temperature
-    return weights
 
 
 class Softmax(Sampler):
@@ -25,5 +16,8 @@ class Softmax(Sampler):
     temperature: PositiveFloat = Field(1.0, description="1 suits dot products, 0.05 cosine")
 
     def weights(self, candidates: Candidates) -> LogWeights:
-        """By score."""
-        return softmax(candidates.score, self.temperature)
+        """exp(s- / T).
+
+        Source: "TopK sampling" of TriSampler, section 5.3, which weighs by raw scores; those may be negative.
+        """
+        return candidates.score.astype(np.float64) / self.temperature

@@ -19,8 +19,7 @@ def near_positive(score: Scores, positive_score: Scores, scale: Scores | float =
     scale: multiplies scores beforehand, a number or one a candidate (`by_deviation`).
     Source: TriSampler, Eq. 5.
     """
-    weights: LogWeights = -((scale * gap(score, positive_score)) ** 2) / 4
-    return weights
+    return -((scale * gap(score, positive_score)) ** 2) / 4
 
 
 def in_triangle(similarity: Scores, score: Scores) -> LogWeights:

@@ -4,13 +4,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from noisyir.mining.candidates import Candidates, LogWeights, Rows
+from noisyir.mining.candidates import Candidates, LogWeights
 from noisyir.mining.samplers import Sampler
-
-
-def uniform(rank: Rows) -> LogWeights:
-    """The same weight for all."""
-    return np.zeros(len(rank))
 
 
 class Uniform(Sampler):
@@ -21,4 +16,4 @@ class Uniform(Sampler):
 
     def weights(self, candidates: Candidates) -> LogWeights:
         """The same for all."""
-        return uniform(candidates.rank)
+        return np.zeros(len(candidates))

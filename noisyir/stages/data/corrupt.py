@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.costs.retrieval import per_pair
-from noisyir.data.draws import is_among
+from noisyir.data.draws import is_among, positions
 from noisyir.data.noise import ChosenPairs, Judge, Noise
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError, DataError
@@ -36,7 +36,9 @@ def corrupt(job: Job[Noise]) -> None:
     """Give exactly round(rate * n) of the n training pairs a wrong document; other splits stay as they are."""
     pairs = job.table("pairs")
     training = np.flatnonzero(pc.equal(pairs["split"], "train").to_numpy())
-    chosen = job.params.choose(_numbered(pairs["source"].take(training)), job.rng("pairs"))
+    source = pairs["source"].take(training)
+    numbered = pc.index_in(source, value_set=source.unique().drop_null()).fill_null(-1).to_numpy()  # -1: no source
+    chosen = job.params.choose(numbered, job.rng("pairs"))
     noisy = training[chosen]
     doc_ids = pairs["doc_id"].to_numpy(zero_copy_only=False)
     if len(noisy):
@@ -55,12 +57,6 @@ def corrupt(job: Job[Noise]) -> None:
     job.note("noise", {"mechanism": job.params.kind, "training_pairs": len(training), "noisy": len(noisy)})
 
 
-def _numbered(source: pa.ChunkedArray) -> Rows:
-    """A number for each source, from 0; -1 for none."""
-    numbers: Rows = pc.index_in(source, value_set=source.unique().drop_null()).fill_null(-1).to_numpy()
-    return numbers
-
-
 def _wrong_documents(job: Job[Noise], pairs: pa.Table, training: Rows, chosen: Rows) -> Ids:
     """Ids of other training pairs' documents, one for each chosen training pair, none of them relevant to its query.
 
@@ -72,9 +68,9 @@ def _wrong_documents(job: Job[Noise], pairs: pa.Table, training: Rows, chosen: R
     pool, first, own = np.unique([documents.numbers[i] for i in positives], return_index=True, return_inverse=True)
     asked = pairs["query_id"].take(training[chosen])
     queries = pairs["query_id"].unique()
-    query = _positions(asked, queries)
+    query = positions(asked, queries)
     known_text = np.array([documents.numbers[i] for i in relevant["doc_id"].to_pylist()])
-    known = np.stack([_positions(relevant["query_id"], queries), np.searchsorted(pool, known_text)], axis=1)
+    known = np.stack([positions(relevant["query_id"], queries), np.searchsorted(pool, known_text)], axis=1)
     known = known[is_among(known_text, pool)]
     texts = [documents.texts[number] for number in pool]
     given = ChosenPairs(
@@ -135,24 +131,14 @@ def _vectors(job: Job[Noise], doc_rows: Rows) -> "Vectors":
             "pairs: encode the corpus that the pairs were made with"
         )
     order = np.argsort(found_rows)
-    picked: Vectors = np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
-    return picked
-
-
-def _positions(ids: pa.ChunkedArray, among: pa.Array) -> Rows:
-    positions: Rows = pc.index_in(ids, value_set=among).to_numpy()
-    return positions
+    return np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
 
 
 def _holds_answer(job: Job[Noise], query_ids: list[str], texts: list[str]) -> Judge:
     """Judges by answer match where the data has answers, and calls nothing relevant where it has none."""
-    from noisyir.data.answers import answer_lines, token_line
+    from noisyir.data.answers import answers_by_query, token_line
 
-    answers = job.table("answers")
-    lines = {
-        query_id: answer_lines(aliases)
-        for query_id, aliases in zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True)
-    }
+    lines = answers_by_query(job.table("answers"))
 
     @cache
     def line_of(document: int) -> str:

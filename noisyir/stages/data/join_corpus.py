@@ -2,32 +2,49 @@
 
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.costs.workload import ID, Workload
-from noisyir.data.documents import NewDocuments
+from noisyir.data.columns import corpus_documents, open_corpus
+from noisyir.data.row_files import SUFFIXES, RowFile
 from noisyir.data.settings import JoinCorpusParams, RecordParams
+from noisyir.data.text_files import one_of, utf8_lines
 from noisyir.data.validate import PART_DOCUMENTS, Validator
 from noisyir.engine.builds import sha256_file
 from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.engine.tables import regrouped
-from noisyir.errors import DataError
+from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS
 from noisyir.schemas.retrieval import ROW_ORIGINS
 
 _NONE = pa.scalar(None, pa.int32())
+_IN_FOLDER = tuple(f"corpus{suffix}" for suffix in SUFFIXES)
 _TEXTS = ["doc_id", "title", "text"]
 _REVISED = pa.schema([*(CORPUS.schema.field(name) for name in _TEXTS), ROW_ORIGINS.schema.field("earlier_row")])
 
 
+class NewDocuments(NamedTuple):
+    """A file of documents, a list of the ids of those that are gone, or both; nothing is read yet."""
+
+    documents: RowFile | None
+    removals: Path | None
+
+
 def join_corpus(job: Job[JoinCorpusParams]) -> None:
     """Stream the earlier corpus past the new documents, which are in memory; rows are counted anew, without gaps."""
-    given = NewDocuments.open(job.params)
-    fresh, removals = _checked(job, given), pa.array(dict.fromkeys(given.removed()), pa.string())
-    _refuse_contradiction(fresh, removals)
+    given = _opened(job.params)
+    fresh, gone = _checked(job, given.documents), utf8_lines(given.removals) if given.removals else ()
+    removals = pa.array(dict.fromkeys(line for _, line in gone if line.strip()), pa.string())
+    if both := fresh.filter(pc.is_in(fresh["doc_id"], value_set=removals))["doc_id"].to_pylist():
+        raise DataError(
+            f"{len(both)} documents are new and to be removed at once, for example {both[0]!r}: "
+            "take them out of the documents, or out of the list of --remove"
+        )
     known = pa.concat_arrays([batch["doc_id"] for batch in job.batches("corpus")])
     behind = fresh.filter(pc.invert(pc.is_in(fresh["doc_id"], value_set=known)))
     last = pa.table([*behind.columns, pa.repeat(_NONE, behind.num_rows)], schema=_REVISED)
@@ -49,12 +66,33 @@ def join_corpus(job: Job[JoinCorpusParams]) -> None:
     job.note("documents", {**counts, "unknown_removals": unknown})
 
 
-def _checked(job: Job[JoinCorpusParams], given: NewDocuments) -> pa.Table:
+def _opened(params: JoinCorpusParams) -> NewDocuments:
+    """ConfigError when there is neither; DataError when a file is missing, or of another format."""
+    if params.path is None and params.remove is None:
+        raise ConfigError("nothing to refresh with: give new documents, or --remove FILE with ids, or both")
+    documents = None if params.path is None else open_corpus(_file(params.path), "data.path")
+    removals = None if params.remove is None else Path(params.remove)
+    if removals and not removals.is_file():
+        raise DataError(f"{removals} is not a file: --remove names a text file with one document id a line")
+    return NewDocuments(documents, removals)
+
+
+def _file(path: str) -> str:
+    """The file of documents that a path means: itself, or the one in a folder."""
+    root = Path(path)
+    if not root.is_dir():
+        return path
+    if found := one_of(root, _IN_FOLDER):
+        return str(found)
+    raise DataError(f"{root} holds no file of documents: one of {', '.join(_IN_FOLDER)}, or name the file itself")
+
+
+def _checked(job: Job[JoinCorpusParams], documents: RowFile | None) -> pa.Table:
     """The new documents (doc_id, title, text), by the rules of ingest."""
-    if given.documents is None:
+    if documents is None:
         return CORPUS.schema.empty_table().select(_TEXTS)
-    checked = Validator(str(given.documents.path), RecordParams(on_empty=job.params.on_empty))
-    table = pa.concat_tables(checked.documents(given.records()))
+    checked = Validator(str(documents.path), RecordParams(on_empty=job.params.on_empty))
+    table = pa.concat_tables(checked.documents(corpus_documents(documents)))
     job.note("excluded", checked.excluded_counts())
     return table.select(_TEXTS)
 
@@ -74,22 +112,13 @@ def _revised(job: Job[JoinCorpusParams], known: pa.Array, fresh: pa.Table, remov
         yield pa.table([old["doc_id"], title, text, earlier], schema=_REVISED).filter(stays)
 
 
-def _refuse_contradiction(fresh: pa.Table, removals: pa.Array) -> None:
-    both = fresh.filter(pc.is_in(fresh["doc_id"], value_set=removals))["doc_id"].to_pylist()
-    if both:
-        raise DataError(
-            f"{len(both)} documents are new and to be removed at once, for example {both[0]!r}: "
-            "take them out of the documents, or out of the list of --remove"
-        )
-
-
 def _documents_digest(params: JoinCorpusParams) -> str | None:
-    documents = NewDocuments.open(params).documents
+    documents = _opened(params).documents
     return sha256_file(documents.path.open("rb")) if documents else None
 
 
 def _removals_digest(params: JoinCorpusParams) -> str | None:
-    removals = NewDocuments.open(params).removals
+    removals = _opened(params).removals
     return sha256_file(removals.open("rb")) if removals else None
 
 

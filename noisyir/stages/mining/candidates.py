@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.costs.workload import FLOAT, ROW, Workload
+from noisyir.data.draws import positions
 from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.engine.tables import semi_join
 from noisyir.errors import ConfigError, DataError
@@ -39,8 +40,7 @@ class NamedDocuments(NamedTuple):
 
     def numbers(self, ids: pa.ChunkedArray) -> Rows:
         """The positions of these ids."""
-        numbers: Rows = pc.index_in(ids, value_set=self.ids).to_numpy()
-        return numbers
+        return positions(ids, self.ids)
 
 
 def candidates(job: Job[CandidatesParams]) -> None:
@@ -99,17 +99,14 @@ def _documents(job: Job[CandidatesParams], found: pa.Table) -> NamedDocuments:
     from hashlib import sha256
 
     from noisyir.data.answers import token_line
+    from noisyir.retrieval.texts import among
 
     tables = found, job.table("pairs"), _held_out(job)
     named = pa.chunked_array([chunk for table in tables for chunk in table["doc_id"].chunks], pa.string())
     wanted, reads_answers = named.unique(), job.params.answering == "leave_out" and job.rows("answers") > 0
-    ids: list[str] = []
-    rows: list[int] = []
-    lines: list[str] = []
+    ids, rows, text, lines = list[str](), list[int](), list[int](), list[str]()
     number_of: dict[bytes, int] = {}
-    text: list[int] = []
-    for batch in job.batches("corpus"):
-        some = batch.filter(pc.is_in(batch["doc_id"], value_set=wanted))
+    for some in among(job.batches("corpus"), wanted):
         texts = [body or title for title, body in zip(some["title"].to_pylist(), some["text"].to_pylist(), strict=True)]
         ids += some["doc_id"].to_pylist()
         rows += some["doc_row"].to_pylist()
@@ -136,7 +133,7 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocume
     def has_text(known: pa.Table, *, of_query: bool) -> Mask:
         width = len(documents.text) if of_query else 0
         keys = (
-            text_of[_positions(table["query_id"], queries["query_id"])] * width
+            text_of[positions(table["query_id"], queries["query_id"])] * width
             + documents.text[documents.numbers(table["doc_id"])]
             for table in (found, known)
         )
@@ -168,13 +165,9 @@ def _answering(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocu
     """Which hits' texts hold an answer to their query; none where the data has no answers."""
     if not documents.lines:
         return np.zeros(found.num_rows, bool)
-    from noisyir.data.answers import answer_lines
+    from noisyir.data.answers import answers_by_query
 
-    asked = job.table("answers")
-    answers = {
-        query_id: answer_lines(aliases)
-        for query_id, aliases in zip(asked["query_id"].to_pylist(), asked["aliases"].to_pylist(), strict=True)
-    }
+    answers = answers_by_query(job.table("answers"))
     hits = zip(found["query_id"].to_pylist(), documents.numbers(found["doc_id"]).tolist(), strict=True)
     held = (any(answer in documents.lines[number] for answer in answers.get(query_id, ())) for query_id, number in hits)
     return np.fromiter(held, bool, found.num_rows)
@@ -196,13 +189,12 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocume
             f"query_vectors have {queries.shape[1]} dimensions and doc_vectors {passages.shape[1]}: "
             "encode both with one model"
         )
-    of_pair, of_query = _positions(pairs["doc_id"], named), _positions(pairs["query_id"], asked)
+    of_pair, of_query = positions(pairs["doc_id"], named), positions(pairs["query_id"], asked)
     pair_score = dot_rows(queries, of_query, passages, of_pair, _PRODUCTS_AT_ONCE)
     best_first = np.lexsort((pair_score if job.params.positive == "worst" else -pair_score, of_query))
-    chosen = best_first[
-        np.unique(of_query[best_first], return_index=True)[1]
-    ]  # one pair a query, in the order of asked
-    query, document = _positions(kept["query_id"], asked), _positions(kept["doc_id"], named)
+    first = np.unique(of_query[best_first], return_index=True)[1]
+    chosen = best_first[first]  # one pair a query, in the order of asked
+    query, document = positions(kept["query_id"], asked), positions(kept["doc_id"], named)
     positive = of_pair[chosen][query]
     query_norms, norms = (np.linalg.norm(vectors, axis=1) for vectors in (queries, passages))
     return {
@@ -236,11 +228,6 @@ def _vectors(job: Job[CandidatesParams], name: str, wanted: pa.Array) -> "Vector
             "queries of split train (encode.splits)"
         )
     return picked
-
-
-def _positions(ids: pa.ChunkedArray, among: pa.Array) -> Rows:
-    positions: Rows = pc.index_in(ids, value_set=among).to_numpy()
-    return positions
 
 
 def _cost(of: Workload) -> Cost:

@@ -29,7 +29,8 @@ def mine(job: Job[MineParams]) -> None:
 
     table, candidates = _by_ids(job)
     kept, removed = np.ones(len(candidates), bool), {}
-    for name, keeps in (*_judged(job, table), *_filtered(job.params, candidates)):
+    filtered = ((kind, chosen.keeps(candidates)) for kind, chosen in job.params.filters.items())
+    for name, keeps in (*_judged(job, table), *filtered):
         removed[name] = int((kept & ~keeps).sum())
         kept &= keeps
     candidates = candidates.take(kept)
@@ -42,7 +43,8 @@ def mine(job: Job[MineParams]) -> None:
         .append_column("draw", pa.array(drawn.draw, pa.int32())),
     )
     fallbacks = dict(list(drawn.by.items())[1:])
-    training = pc.count_distinct(_training(job)).as_py()
+    pairs = job.table("pairs")
+    training = pc.count_distinct(pairs.filter(pc.equal(pairs["split"], "train"))["query_id"]).as_py()
     full = int((np.bincount(candidates.query[drawn.rows]) >= job.params.per_query).sum())
     job.note(
         "negatives",
@@ -58,11 +60,6 @@ def mine(job: Job[MineParams]) -> None:
     )
 
 
-def _training(job: Job[MineParams]) -> pa.ChunkedArray:
-    pairs = job.table("pairs")
-    return pairs.filter(pc.equal(pairs["split"], "train"))["query_id"]
-
-
 def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]]":
     """For each judge, in the order of `mine.judges`, the candidates that it keeps; those it did not see go."""
     judges, given = job.params.judges, job.tables("verdicts")
@@ -75,22 +72,14 @@ def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]
         yield judge, semi_join(table, given[judge].filter(given[judge]["keep"]))
 
 
-def _filtered(params: MineParams, candidates: "Candidates") -> "Iterator[tuple[str, Mask]]":
-    """For each filter, by its kind, the candidates that it keeps."""
-    for kind, chosen in params.filters.items():
-        yield kind, chosen.keeps(candidates)
-
-
 def _by_ids(job: Job[MineParams]) -> tuple[pa.Table, "Candidates"]:
     """The candidates in the order of their ids, and as arrays.  ConfigError where scores are needed and missing."""
     from noisyir.mining.candidates import Candidates
 
     params, table = job.params, job.table("candidates")
     if params.needs_scores and table["score"].null_count:
-        wants = (
-            f"mine.filters.{next(iter(params.filters))}" if params.filters else f"mine.sampler={params.sampler.kind}"
-        )
-        raise ConfigError(f"{wants} needs scores: give the stage candidates the vectors of a model")
+        wants = f"filters.{next(iter(params.filters))}" if params.filters else f"sampler={params.sampler.kind}"
+        raise ConfigError(f"mine.{wants} needs scores: give the stage candidates the vectors of a model")
     query, document = _numbers(table["query_id"]), _numbers(table["doc_id"])
     order = np.argsort(query * (document.max(initial=0) + 1) + document)
     scores = {name: table[name].to_numpy() for name, kind in CANDIDATES.columns.items() if kind == pa.float32()}

@@ -36,10 +36,9 @@ def _pools(job: Job[ScoreLossGroupsParams]) -> pa.Table:
     pairs = job.table("pairs")
     pairs = pairs.filter(pc.equal(pairs["split"], "train")).select(_PAIR)
     asked = _asked(job, pairs)
-    of_asked = (
+    own, candidates = (
         table.filter(pc.is_in(table["query_id"], value_set=asked)) for table in (pairs, job.table("candidates"))
     )
-    own, candidates = of_asked
     hidden = job.table("hidden") if job.has("hidden") else HIDDEN.schema.empty_table().select(_PAIR)
     positive = own.group_by("query_id").aggregate([("doc_id", "min")]).rename_columns(_PAIR)
     candidates = candidates.join(own, _PAIR, join_type="left anti")

@@ -1,7 +1,6 @@
 """score_negatives: how many candidates and mined negatives are relevant in truth, and how well judges tell which."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +13,6 @@ from noisyir.eval.settings import ScoreNegativesParams
 from noisyir.schemas.data import HIDDEN, QRELS
 from noisyir.schemas.training import CANDIDATES, MINING_QUALITY, NEGATIVES, VERDICTS
 
-if TYPE_CHECKING:
-    pass
-
 _PAIR = ["query_id", "doc_id"]
 _SCORES = ("score", "positive_score", "positive_similarity", "query_norm", "positive_norm", "norm")
 Quality = dict[str, float]
@@ -27,10 +23,14 @@ def score_negatives(job: Job[ScoreNegativesParams]) -> None:
     relevant, known = _truth(job)
     candidates = _with_truth(job.table("candidates"), relevant, known)
     of_known = candidates.filter(candidates["known"])
-    quality: dict[str, Quality] = {"candidates": _candidates(of_known)}
+    queries = pc.count_distinct(of_known["query"]).as_py()
+    quality: dict[str, Quality] = {
+        "candidates": {"count": len(of_known), "queries": queries, **_share(of_known, "relevant")}
+    }
     if job.has("negatives"):
         drawn = _with_truth(job.table("negatives"), relevant, known)
-        quality["mined"] = _mined(drawn.filter(drawn["known"]))
+        drawn = drawn.filter(drawn["known"])
+        quality["mined"] = {"slots": len(drawn), **_share(drawn, "false_negative_rate")}
     quality |= _filters(of_known)
     for judge, verdicts in job.tables("verdicts").items():
         quality[judge] = _judge(judge, verdicts, candidates)
@@ -61,17 +61,9 @@ def _with_truth(pairs: pa.Table, relevant: pa.Table, known: pa.Table | None) -> 
     )
 
 
-def _candidates(candidates: pa.Table) -> Quality:
-    counts = {"count": len(candidates), "queries": pc.count_distinct(candidates["query"]).as_py()}
-    return counts | ({"relevant": _share(candidates)} if len(candidates) else {})
-
-
-def _mined(drawn: pa.Table) -> Quality:
-    return {"slots": len(drawn)} | ({"false_negative_rate": _share(drawn)} if len(drawn) else {})
-
-
-def _share(of: pa.Table) -> float:
-    return float(of["relevant"].to_numpy().mean())
+def _share(of: pa.Table, called: str) -> Quality:
+    """The share of relevant rows, by the name it has; nothing where there are no rows."""
+    return {called: float(of["relevant"].to_numpy().mean())} if len(of) else {}
 
 
 def _filters(candidates: pa.Table) -> dict[str, Quality]:

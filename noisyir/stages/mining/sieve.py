@@ -23,16 +23,12 @@ from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
     from noisyir.mining.sieve_pools import Pools
-    from noisyir.models.bi_encoder import BiEncoder
     from noisyir.training.examples import TokenisedDocuments
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 _ORDER = [("query_id", "ascending"), ("doc_id", "ascending")]
-_REASONS = {
-    True: "no nearer to the query than its pool's mean",
-    False: "nearer to the query than its pool's mean",
-}
+_REASONS = {True: "no nearer to the query than its pool's mean", False: "nearer to the query than its pool's mean"}
 
 
 @in_processes
@@ -42,6 +38,7 @@ def sieve(job: Job[SieveJudge]) -> None:
     DataError when candidates belong to queries without a training pair.
     """
     from noisyir.mining.sieve_pools import Watched, cosines
+    from noisyir.models.bi_encoder import BiEncoder
     from noisyir.training import examples
 
     found, pairs = _by_ids(job)
@@ -50,7 +47,8 @@ def sieve(job: Job[SieveJudge]) -> None:
         _write(job, found, nothing, nothing, nothing.astype(bool))
         write_curves(job, [])
         return
-    encoder = _by_cosine(start_model(job))
+    model = start_model(job)
+    encoder = BiEncoder(model.query_tower, model.passage_tower, replace(model.shape, similarity="cosine")).eval()
     pairs, queries = examples.training_queries(pairs, job.table("queries"))
     train, held, documents = join_examples(job, encoder, pairs, queries, found.select(["query_id", "doc_id"]))
     judged, pools = _pools(job, found, pairs, queries, documents)
@@ -78,13 +76,6 @@ def _by_ids(job: Job[SieveJudge]) -> tuple[pa.Table, pa.Table]:
             f"{without[0]!r}: find candidates for these very pairs"
         )
     return found, pairs.sort_by(_ORDER)
-
-
-def _by_cosine(encoder: "BiEncoder") -> "BiEncoder":
-    """The same towers, compared by cosine."""
-    from noisyir.models.bi_encoder import BiEncoder
-
-    return BiEncoder(encoder.query_tower, encoder.passage_tower, replace(encoder.shape, similarity="cosine")).eval()
 
 
 def _pools(

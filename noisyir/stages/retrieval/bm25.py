@@ -1,12 +1,54 @@
-"""bm25: the lexical ranking of each query's best documents."""
+"""bm25_index, bm25: an inverted index of the corpus, and the lexical ranking of each query's best documents."""
 
-from noisyir.costs.retrieval import bm25_searching
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+import pyarrow as pa
+
+from noisyir.costs.retrieval import bm25_indexing, bm25_searching
 from noisyir.engine.stage import Job, Stage
-from noisyir.retrieval.settings import Bm25Params
-from noisyir.schemas.data import QUERIES
+from noisyir.errors import MissingPackageError
+from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
+from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.retrieval import BM25_RUN, LEXICAL_INDEX
 
+_DOCUMENTS_AT_ONCE = 8192
 _HITS_AT_ONCE = 400_000  # bounds Java's heap
+
+
+def bm25_index(job: Job[Bm25IndexParams]) -> None:
+    """Index title, newline and text of every document, as a stream."""
+    from noisyir.retrieval.bm25 import build_lexical_index
+
+    indexed = build_lexical_index(
+        job.params.engine,
+        _documents(job),
+        job.new_folder("lexical_index"),
+        threads=job.runtime.cpu_threads,
+        java_heap=job.runtime.java_heap,
+    )
+    job.note("documents", {"indexed": indexed, "without_terms": job.rows("corpus") - indexed})
+
+
+def engine_is_here(params: Bm25IndexParams) -> None:
+    """MissingPackageError when the engine's package, or a Java new enough for it, is not on this machine."""
+    from noisyir.retrieval.java import find_java
+
+    package = {"pyserini": "jnius", "bm25s": "bm25s"}[params.engine]
+    if find_spec(package) is None:
+        raise MissingPackageError(
+            f"bm25_index.engine={params.engine} needs the package {package}: pip install 'noisyir[bm25]'"
+        )
+    if params.engine == "pyserini":
+        find_java()
+
+
+def _documents(job: Job[Bm25IndexParams]) -> Iterator[pa.RecordBatch]:
+    done = 0
+    for batch in job.batches("corpus", _DOCUMENTS_AT_ONCE):
+        yield batch
+        done += batch.num_rows
+        job.progress(done, job.rows("corpus"), "documents")
 
 
 def bm25(job: Job[Bm25Params]) -> None:
@@ -32,6 +74,17 @@ def bm25(job: Job[Bm25Params]) -> None:
             out.append(run_table(some["query_id"], hits))
             job.progress(start + some.num_rows, queries.num_rows, "queries")
 
+
+BM25_INDEX = Stage(
+    name="bm25_index",
+    version=1,
+    params=Bm25IndexParams,
+    reads={"corpus": CORPUS["doc_id", "title", "text"]},
+    writes={"lexical_index": LEXICAL_INDEX},
+    run=bm25_index,
+    ready=engine_is_here,
+    cost=bm25_indexing,
+)
 
 BM25 = Stage(
     name="bm25",

@@ -1,21 +1,24 @@
-"""encode: a vector for every document, and for every query of the chosen splits."""
+"""encode: a vector for every document and chosen query; encode_new: of a refreshed corpus, where texts are new."""
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from noisyir.costs.retrieval import encoding
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import regrouped
 from noisyir.retrieval.settings import EncodeParams
 from noisyir.schemas.data import CORPUS, QUERIES
-from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS
+from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS, ROW_ORIGINS
 from noisyir.schemas.training import MODEL
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.models.tokens import Side
     from noisyir.retrieval.encode import Shard
@@ -46,7 +49,7 @@ def encode_shards(job: Job[EncodeParams], shards: "Sequence[tuple[Side, int]]") 
     """Leave the vectors of some consecutive shards as parts in `job.work`; yields how many texts each has."""
     import torch
 
-    from noisyir.retrieval.encode import ShardEncoder
+    from noisyir.retrieval.encode import ShardEncoder, passages
 
     torch.set_num_threads(job.runtime.cpu_threads)
     model, batch_tokens = _model(job.folder("model"), job.runtime.device, job.runtime.batch_tokens)
@@ -54,7 +57,8 @@ def encode_shards(job: Job[EncodeParams], shards: "Sequence[tuple[Side, int]]") 
     with torch.autocast(model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16"):
         for side, some in groupby(shards, lambda shard: shard[0]):
             numbers = [number for _, number in some]
-            texts = _passages(job, numbers[0]) if side == "passage" else _asked(job, numbers[0])
+            rows, first = job.params.shard_rows, numbers[0]
+            texts = _asked(job, first) if side == "query" else passages(job.batches("corpus", rows, first))
             yield from encoder.encode(zip(numbers, texts, strict=False), side, _VECTORS[side])
 
 
@@ -75,12 +79,6 @@ def release_gpu() -> None:
         torch.cuda.empty_cache()
 
 
-def _passages(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
-    from noisyir.retrieval.encode import passages
-
-    return passages(job.batches("corpus", job.params.shard_rows, first))
-
-
 def _asked(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
     from noisyir.retrieval.encode import Shard
 
@@ -88,10 +86,44 @@ def _asked(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
         yield Shard(batch["query_id"], batch["query_id"], batch["text"].to_pylist())
 
 
-def _queries(job: Job[EncodeParams]) -> "pa.Table":
+def _queries(job: Job[EncodeParams]) -> pa.Table:
     from noisyir.retrieval.texts import of_splits
 
     return of_splits(job.table("queries"), job.params.splits, "encode.splits")
+
+
+def encode_new(job: Job[EncodeParams]) -> None:
+    """Encode new rows in shards kept in `job.work`, as `encode` does; then merge them with the earlier vectors."""
+    import torch
+
+    from noisyir.models.bi_encoder import load_bi_encoder
+    from noisyir.retrieval.encode import ShardEncoder, part_of, passages
+    from noisyir.retrieval.merge import merged
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    model = load_bi_encoder(job.folder("model"), job.runtime.device)
+    new = pc.is_null(job.table("row_origins")["earlier_row"])
+    total, done, parts = pc.sum(new).as_py() or 0, 0, list[Path]()
+    encoder = ShardEncoder(model, job.work, job.params.dtype, model.batch_tokens(job.runtime.batch_tokens))
+    with torch.autocast(model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16"):
+        shards = passages(regrouped(_new_documents(job, new), job.params.shard_rows))
+        for texts in encoder.encode(enumerate(shards), "passage", DOC_VECTORS):
+            parts.append(part_of(job.work, DOC_VECTORS, len(parts)))
+            done += texts
+            job.progress(done, total, "texts")
+    earlier, rows = job.batches("earlier", job.params.shard_rows), job.batches("row_origins", job.params.shard_rows)
+    encoded = chain.from_iterable(pq.ParquetFile(part).iter_batches() for part in parts)
+    with job.writer("doc_vectors") as out:
+        for part in regrouped(merged(rows, earlier, encoded), job.params.shard_rows):
+            out.append(part)
+    job.note("texts", {"encoded": total, "reused": len(new) - total})
+
+
+def _new_documents(job: Job[EncodeParams], new: pa.ChunkedArray) -> Iterator[pa.Table]:
+    first = 0
+    for batch in job.batches("corpus", job.params.shard_rows):
+        yield pa.Table.from_batches([batch]).filter(new.slice(first, batch.num_rows))
+        first += batch.num_rows
 
 
 ENCODE = Stage(
@@ -107,5 +139,21 @@ ENCODE = Stage(
     run=encode,
     pool="gpu",
     spreads=True,
+    cost=encoding,
+)
+
+ENCODE_NEW = Stage(
+    name="encode_new",
+    version=1,
+    params=EncodeParams,
+    reads={
+        "model": MODEL.all(),
+        "corpus": CORPUS["doc_id", "doc_row", "title", "text"],
+        "row_origins": ROW_ORIGINS.all(),
+        "earlier": DOC_VECTORS.all(),
+    },
+    writes={"doc_vectors": DOC_VECTORS},
+    run=encode_new,
+    pool="gpu",
     cost=encoding,
 )

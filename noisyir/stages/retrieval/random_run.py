@@ -4,9 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.retrieval import hits
+from noisyir.costs import retrieval as costs
 from noisyir.costs.workload import Workload
 from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.retrieval.runs import Hits, run_table
 from noisyir.retrieval.settings import RandomRunParams
 from noisyir.schemas import retrieval
 from noisyir.schemas.data import CORPUS, QUERIES
@@ -25,16 +26,9 @@ def random_run(job: Job[RandomRunParams]) -> None:
         for start in range(0, len(asked), step):
             some = asked.slice(start, step)
             drawn = [rng.choice(len(documents), depth, replace=False) for _ in range(len(some))]
-            out.append(
-                pa.table(
-                    {
-                        "query_id": some.take(np.repeat(np.arange(len(some)), depth)),
-                        "doc_id": documents.take(np.concatenate(drawn)),
-                        "rank": pa.array(np.tile(np.arange(1, depth + 1, dtype=np.int32), len(some))),
-                        "score": pa.array(np.zeros(len(some) * depth, np.float32)),
-                    }
-                )
-            )
+            scores = np.zeros(len(some) * depth, np.float32)
+            hits = Hits(np.full(len(some), depth), documents.take(np.concatenate(drawn)), scores)
+            out.append(run_table(some, hits))
             job.progress(start + len(some), len(asked), "queries")
 
 
@@ -45,7 +39,7 @@ def _in_order(ids: pa.ChunkedArray) -> pa.Array:
 
 def _cost(of: Workload) -> Cost:
     rows = of.training * of.params.top_k
-    return hits(rows, rows, rate=9e-6)
+    return costs.hits(rows, rows, rate=9e-6)
 
 
 RANDOM_RUN = Stage(

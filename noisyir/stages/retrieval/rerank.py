@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from noisyir.costs.training import reranking
 from noisyir.engine.stage import Job, Stage
@@ -74,16 +73,11 @@ def lowered(scores: npt.NDArray[np.float64], query: Rows, place: Rows, depth: in
 def _texts(job: Job[RerankParams], rows: pa.Table) -> "Texts":
     """What the ranker reads of each row; each text is held once.  DataError for ids that there is no text for."""
     from noisyir.models.cross_encoder import Texts
-    from noisyir.models.tokens import passage_text
+    from noisyir.retrieval.texts import passages_of
 
     queries = job.table("queries")
     asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
-    wanted = rows["doc_id"].unique()
-    read: dict[str, str] = {}
-    for batch in job.batches("corpus"):
-        some = batch.filter(pc.is_in(batch["doc_id"], value_set=wanted))
-        texts = map(passage_text, some["title"].to_pylist(), some["text"].to_pylist())
-        read.update(zip(some["doc_id"].to_pylist(), texts, strict=True))
+    read = passages_of(job.batches("corpus"), rows["doc_id"])
     query_ids, doc_ids = rows["query_id"].to_pylist(), rows["doc_id"].to_pylist()
     for kind, ids, known in (("queries", query_ids, asked), ("documents", doc_ids, read)):
         if unknown := [one for one in ids if one not in known]:

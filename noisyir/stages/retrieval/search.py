@@ -32,11 +32,7 @@ SEARCH = Stage(
     name="search",
     version=2,
     params=SearchParams,
-    reads={
-        "index": INDEX.all(),
-        "query_vectors": QUERY_VECTORS.all(),
-        "corpus": CORPUS["doc_id", "doc_row"],
-    },
+    reads={"index": INDEX.all(), "query_vectors": QUERY_VECTORS.all(), "corpus": CORPUS["doc_id", "doc_row"]},
     writes={"dense_run": DENSE_RUN},
     run=dense_search,
     cost=searching,

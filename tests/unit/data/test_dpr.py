@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.data.formats.dpr import Dpr, DprFolder
+from noisyir.data.formats.dpr import Dpr
 from noisyir.errors import DataError
 from noisyir.stages.data.ingest import INGEST
 
@@ -177,5 +177,5 @@ TOPICS = Path(__file__).parents[3].parent / "shared" / "data" / "open_qa" / "dpr
 def test_the_published_questions_are_all_read(tmp_path, split, count):
     text = (TOPICS / f"topics.dpr.nq.{split}.txt").read_text()
     folder = write(tmp_path, {**dict.fromkeys(GOOD), "psgs_w100.tsv": PASSAGES, f"nq-{split}.qa.csv": text})
-    found = list(DprFolder.open(str(folder), "nq", "first").queries())
+    found = list(Dpr(path=str(folder)).open().queries())
     assert len(found) == count and all(query.answers for query in found)

@@ -89,7 +89,7 @@ from pathlib import Path
 from typing import Literal
 
 from noisyir.data.formats import Format
-from noisyir.data.formats.pairs import PairsFile
+from noisyir.data.formats.pairs import Pairs
 from noisyir.settings import Location
 
 
@@ -103,7 +103,7 @@ class Lines(Format):
         """As pairs, with a header in front."""
         headed = Path(self.path).with_suffix(".headed.tsv")
         headed.write_text("query\\tdocument\\n" + Path(self.path).read_text())
-        return PairsFile.open(str(headed), None, {})
+        return Pairs(path=str(headed)).open()
 '''
 RUN = """
 import sys

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from noisyir.data.docstrings import Documented
-from noisyir.data.formats.pydocs import Module, Pydocs, collect, hold_out, mine_modules, package_of, query_id
+from noisyir.data.formats.pydocs import Pydocs, collect, hold_out, mine_modules, package_of, query_id
 from noisyir.errors import DataError
 from noisyir.stages.data.ingest import INGEST
 
@@ -61,7 +61,7 @@ def test_unreadable_files_are_reported_and_do_not_stop_the_rest(tmp_path):
     for name, text in texts.items():
         (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / "latin.py").write_bytes(b'"""caf\xe9"""')
-    modules = [Module(name, tmp_path / f"{name}.py") for name in ("bad", "latin", "good")]
+    modules = [(name, tmp_path / f"{name}.py") for name in ("bad", "latin", "good")]
     [(_, bad), (_, latin), (_, good)] = mine_modules(modules)
     assert bad is None and latin is None and [found.name for found in good] == ["f"]
 

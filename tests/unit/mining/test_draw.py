@@ -5,7 +5,8 @@ import numpy as np
 from noisyir.mining.candidates import dot_rows
 from noisyir.mining.draw import draw, shares
 from noisyir.mining.samplers.topk import topk
-from noisyir.mining.samplers.uniform import uniform
+from noisyir.mining.samplers.uniform import Uniform
+from tests.scored import scored
 
 
 def test_first_draws_follow_the_weights():
@@ -21,7 +22,7 @@ def test_first_draws_follow_the_weights():
 def test_uniform_weights_give_every_pair_of_candidates_the_same_chance():
     many = 20_000
     query, document = np.repeat(np.arange(many), 3), np.tile(np.arange(3), many)
-    drawn = draw(uniform(document)[None], query, document, 2, np.random.default_rng(0))
+    drawn = draw(Uniform().weights(scored(document, document))[None], query, document, 2, np.random.default_rng(0))
     left_out = 3 - document[drawn.rows].reshape(many, 2).sum(axis=1)
     np.testing.assert_allclose(np.bincount(left_out) / many, 1 / 3, atol=4 * np.sqrt(0.25 / many))
 

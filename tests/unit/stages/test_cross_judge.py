@@ -10,8 +10,8 @@ from noisyir.mining.judges.cross_encoder import CrossEncoderJudge
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.training import CANDIDATES
-from noisyir.stages.mining import cross_judge as module
-from noisyir.stages.mining.cross_judge import CROSS_JUDGE
+from noisyir.stages.mining import relevance_judges as module
+from noisyir.stages.mining.relevance_judges import CROSS_JUDGE
 from tests.tiny_models import WORDS, tiny_classifier
 from tests.unit.stages.audit_world import table
 

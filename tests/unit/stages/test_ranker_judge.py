@@ -10,7 +10,7 @@ from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.models.ranker import initial_ranker
 from noisyir.models.settings import InitRankerParams
 from noisyir.schemas.training import VERDICTS
-from noisyir.stages.mining.ranker_judge import RANKER_JUDGE
+from noisyir.stages.mining.relevance_judges import RANKER_JUDGE
 from tests.tiny_models import tiny_bert
 from tests.unit.stages.audit_world import table
 from tests.unit.stages.test_cross_judge import ASKED, MAX_LEN, PAIRS, READ, world

@@ -23,8 +23,7 @@ from noisyir.models.layout import Shape
 from noisyir.models.static_tower import StaticTower
 from noisyir.models.tokens import passage_text
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
-from noisyir.stages.retrieval.bm25 import BM25
-from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.encode import ENCODE
 from noisyir.stages.retrieval.index import INDEX
 from noisyir.stages.retrieval.search import SEARCH

@@ -19,7 +19,7 @@ from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.schemas.training import NEGATIVES
 from noisyir.stages.noise.score_pairs import SCORE_PAIRS
-from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.bm25 import BM25_INDEX
 from tests.tiny import write_beir
 from tests.tiny_models import tiny_classifier
 from tests.unit.stages.audit_world import table

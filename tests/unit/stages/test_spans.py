@@ -14,7 +14,7 @@ from noisyir.schemas.retrieval import BM25_RUN
 from noisyir.stages.reading.confusing import CONFUSING, first_words
 from noisyir.stages.reading.gold_run import GOLD
 from noisyir.stages.reading.spans import SPANS as STAGE
-from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.bm25 import BM25_INDEX
 from tests.has_answer import has_answer
 from tests.unit.stages.audit_world import table
 from tests.unit.stages.reading_world import CORPUS_ROWS, QRELS_TABLE, QUESTIONS, RUN, TABLES

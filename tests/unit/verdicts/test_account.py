@@ -39,8 +39,7 @@ from noisyir.stages.noise.detect import DETECT
 from noisyir.stages.noise.repair import REPAIR
 from noisyir.stages.noise.score_pairs import SCORE_PAIRS
 from noisyir.stages.results.score import SCORE
-from noisyir.stages.retrieval.bm25 import BM25
-from noisyir.stages.retrieval.bm25_index import BM25_INDEX
+from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.encode import ENCODE
 from noisyir.stages.retrieval.index import INDEX
 from noisyir.stages.retrieval.search import SEARCH

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from noisyir.data.formats.pairs import PairsFile
+from noisyir.data.formats.pairs import Pairs, PairsFile
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import PAIRS
 from noisyir.verdicts.apply import apply_audit, decide
@@ -63,7 +63,7 @@ def read(path: Path) -> list[dict]:
 
 
 def opened(path: Path, corpus: Path | None = None, **columns) -> PairsFile:
-    return PairsFile.open(str(path), corpus and str(corpus), columns)
+    return Pairs(path=str(path), corpus=corpus and str(corpus), columns=columns).open()
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from noisyir.data.formats.pairs import PairsFile
+from noisyir.data.formats.pairs import Pairs
 from noisyir.errors import ConfigError
 from noisyir.stages.noise.audit import AUDIT
 from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
@@ -75,7 +75,7 @@ def test_the_csv_has_every_suspect_and_no_formula(made):
 def test_the_surest_are_a_file_of_pairs_that_is_read_back_as_it_is_meant(made, tmp_path):
     text = '=1+1, "quoted"\r\nand more'
     files = made(spice=text, promote=0.8)
-    pairs = PairsFile.open(str(files / "extra_positives.jsonl"), None, {})
+    pairs = Pairs(path=str(files / "extra_positives.jsonl")).open()
     found = [(pair.query_id, pair.doc_id, pair.title) for pair in pairs.pairs_in_order()]
     assert found == [("q0", COPY, "Topic 0"), ("q1", "d2", "Topic 2")]
     assert all(pair.document.endswith(text) for pair in pairs.pairs_in_order())
