@@ -20,12 +20,11 @@ from noisyir.models.ranker import Ranker
 from noisyir.models.tokens import Side, Tokens, token_batches
 from noisyir.training.batches import Batch, Rows
 from noisyir.training.checkpoint import Checkpoint
-from noisyir.training.corrected_ranker import CorrectedRankerLearner
 from noisyir.training.distributed import world
 from noisyir.training.gradients import BatchGradient
 from noisyir.training.learner import Learner
 from noisyir.training.lists import ListBatch, ListBatches, Lists
-from noisyir.training.ranker import RankerLearner, list_scores
+from noisyir.training.ranker import CorrectedRankerLearner, RankerLearner, list_scores
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainAr2Params
 from noisyir.training.throughput import encoding, judging
