@@ -32,10 +32,6 @@ class Shape:
     query_max_len: int
     passage_max_len: int
 
-    def max_len(self, side: Side) -> int:
-        """Tokens of one side's texts that are read."""
-        return self.query_max_len if side == "query" else self.passage_max_len
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -85,7 +81,7 @@ def _write_chain(
     """The modules between a text and its vector as (path, type), their settings written."""
     if shape.backbone == "static":
         return [(names[0], "StaticEmbedding")]
-    lengths = {f"{_ROUTE[side]}_length": shape.max_len(side) for side in sides}
+    lengths = {f"{_ROUTE[side]}_length": getattr(shape, f"{side}_max_len") for side in sides}
     write_json(folder / names[0] / "sentence_bert_config.json", {"max_seq_length": max(lengths.values()), **lengths})
     modes = {f"pooling_mode_{mode}": mode.startswith(shape.pooling) for mode in ("cls_token", "mean_tokens")}
     write_json(folder / names[1] / "config.json", {"word_embedding_dimension": dim, **modes})

@@ -4,7 +4,6 @@ Either stands still while the other learns: the retriever takes no part in the r
 the ranker judges in evaluation mode, without a gradient.  Optimisers and schedules go on from round to round.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +17,7 @@ from noisyir.losses.ar2 import RetrieverLoss, retriever_loss
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.ranker import Ranker
 from noisyir.models.tokens import Side, Tokens, token_batches
-from noisyir.training.batches import Batch, Rows
+from noisyir.training.batches import Batch, Rng, Rows
 from noisyir.training.checkpoint import Checkpoint
 from noisyir.training.distributed import world
 from noisyir.training.gradients import BatchGradient
@@ -49,12 +48,7 @@ class RetrieverLearner(Learner[ListBatch]):
     name = "retriever"
 
     def __init__(
-        self,
-        encoder: BiEncoder,
-        ranker: Ranker,
-        material: Material,
-        params: TrainAr2Params,
-        rng: Callable[..., np.random.Generator],
+        self, encoder: BiEncoder, ranker: Ranker, material: Material, params: TrainAr2Params, rng: Rng
     ) -> None:
         batches = ListBatches(material.lists, params.n, params.retriever_batch_size, partial(rng, "retriever_epoch"))
         steps = params.rounds * params.retriever_steps

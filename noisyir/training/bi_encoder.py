@@ -4,11 +4,9 @@ What is descended on is an `Objective`, DPR's contrastive loss or a correction o
 says so, with the contrastive confidence regulariser (Wang et al., AAAI 2024, Eq. 8) beside it.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -17,7 +15,7 @@ from noisyir.errors import ConfigError
 from noisyir.losses.ccr import ccr, robust_loss
 from noisyir.losses.dpr import masked_log_probs
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.training.batches import Batch, PairBatches, TrainingPairs
+from noisyir.training.batches import Batch, PairBatches, Rng, TrainingPairs
 from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.gradients import BatchGradient
 from noisyir.training.learner import Learner
@@ -42,7 +40,7 @@ class BiEncoderLearner(Learner[Batch]):
         held: Held | None,
         params: TrainDprParams,
         objective: Objective,
-        rng: Callable[..., np.random.Generator],
+        rng: Rng,
     ) -> None:
         batches = PairBatches(pairs, params.batch_size, params.hard_negatives, partial(rng, "epoch"), params.pool)
         super().__init__(encoder, batches, params, params.epochs * batches.an_epoch, rng)
@@ -60,13 +58,13 @@ class BiEncoderLearner(Learner[Batch]):
 
     def descend(self, batch: Batch, seed: int) -> dict[str, float]:
         """The objective's loss of the batch, regularised once it is time."""
-        ccr = self.params.ccr
-        applies = ccr.beta > 0.0 and self.whole_epochs >= ccr.from_epoch
+        setting = self.params.ccr
+        applies = setting.beta > 0.0 and self.whole_epochs >= setting.from_epoch
 
         def loss(queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]) -> Float[Tensor, ""]:
             scores = self.params.scale * queries @ passages.T
             value = self.objective.loss(batch, scores)
-            return regularised(value, batch, scores, ccr.beta) if applies else value
+            return regularised(value, batch, scores, setting.beta) if applies else value
 
         self.work = self._encoding(batch.queries, batch.passages)
         return {"train_loss": self.gradient.compute(batch, loss, seed)}

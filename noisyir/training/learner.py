@@ -5,17 +5,16 @@ tensors only.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Generic
 
-import numpy as np
 import torch
 from torch import nn
 
 from noisyir.errors import ConfigError, DataError
-from noisyir.training.batches import B, Batches
+from noisyir.training.batches import B, Batches, Rng
 from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.settings import TrainDprParams
@@ -37,14 +36,7 @@ class Learner(Generic[B]):
     unit = "lists"
     rate = "its learning rate"
 
-    def __init__(
-        self,
-        model: nn.Module,
-        batches: Batches[B],
-        settings: TrainDprParams,
-        steps: int,
-        rng: Callable[..., np.random.Generator],
-    ) -> None:
+    def __init__(self, model: nn.Module, batches: Batches[B], settings: TrainDprParams, steps: int, rng: Rng) -> None:
         self.model, self.batches, self.settings, self.rng = model, batches, settings, rng
         self.steps, self.done, self.until = steps, 0, steps
         self.optimiser = optimiser_for(model, settings)

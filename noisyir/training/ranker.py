@@ -17,6 +17,7 @@ from noisyir.losses.rocketqa import pointwise_loss
 from noisyir.models.at_once import AtOnce
 from noisyir.models.compiling import keep_fewer_activations
 from noisyir.models.ranker import Ranker
+from noisyir.training.batches import Rng
 from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.distributed import world
 from noisyir.training.gradients import seeded
@@ -41,7 +42,7 @@ class RankerLearner(Learner[ListBatch]):
         ranker: Ranker,
         lists: Lists,
         params: RankingParams,
-        rng: Callable[..., np.random.Generator],
+        rng: Rng,
         *,
         batch_size: int,
         learning_rate: float,

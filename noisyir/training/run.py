@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from noisyir.training.batches import Rng
 from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.distributed import world
 from noisyir.training.learner import Learner
@@ -33,7 +32,7 @@ class TrainingContext:
     progress(done, total, unit) and metric(name, value, step) tell whoever watches; note(name, value) keeps a fact.
     """
 
-    rng: Callable[..., np.random.Generator]
+    rng: Rng
     work: Path
     checkpoint_seconds: float
     progress: Callable[[int, int | None, str], None]
