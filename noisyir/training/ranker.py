@@ -23,9 +23,9 @@ from noisyir.training.distributed import world
 from noisyir.training.gradients import seeded
 from noisyir.training.learner import Learner
 from noisyir.training.lists import ListBatch, ListBatches, Lists
+from noisyir.training.objective import follow, teacher_of
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import RankingParams, TrainAr2Params, WarmUpRankerParams
-from noisyir.training.teacher import follow, teacher_of
 from noisyir.training.throughput import Work, judging
 
 ListLoss = Callable[[Float[Tensor, "list passage"]], Float[Tensor, " list"]]
