@@ -108,7 +108,7 @@ def plan_of(mine: MineParams, tables: dict[str, pa.Table] | None = None) -> Plan
     """The steps from texts to negatives; `tables` are published by the first, unless the store has them."""
 
     def publish(job: Job[NoParams]) -> None:
-        from noisyir.models.initial import initial_bi_encoder
+        from noisyir.models.bi_encoder import initial_bi_encoder
         from noisyir.models.weights import locate_weights
 
         assert tables is not None

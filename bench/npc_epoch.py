@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from static_training import read_pairs, tokenised
 
-from noisyir.models.initial import initial_bi_encoder
+from noisyir.models.bi_encoder import initial_bi_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import locate_weights
 from noisyir.noise.npc_objective import NoisyPairCorrection

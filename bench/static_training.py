@@ -26,8 +26,7 @@ import torch
 
 from noisyir.data.formats.pydocs import Pydocs
 from noisyir.data.formats.squad import Squad
-from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.initial import initial_bi_encoder
+from noisyir.models.bi_encoder import BiEncoder, initial_bi_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.tokens import passage_text
 from noisyir.models.weights import locate_weights

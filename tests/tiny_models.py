@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.initial import initial_bi_encoder
+from noisyir.models.bi_encoder import BiEncoder, initial_bi_encoder
 from noisyir.models.layout import Shape
 from noisyir.models.settings import InitModelParams
 from noisyir.models.static_tower import StaticTower

@@ -16,9 +16,7 @@ def masked_log_probs(
 
 
 def pair_nll(
-    scores: Float[Tensor, "query passage"],
-    positive: Int[Tensor, " query"],
-    ignored: Bool[Tensor, "query passage"],
+    scores: Float[Tensor, "query passage"], positive: Int[Tensor, " query"], ignored: Bool[Tensor, "query passage"]
 ) -> Float[Tensor, " query"]:
     """-log p(positive | query) of every pair, in nats.
 

@@ -78,10 +78,7 @@ class AtOnce:
 
 
 def inference_tokens(
-    wanted: int | Auto,
-    device: torch.device | None = None,
-    longest: int = 1,
-    read: Callable[[int], None] | None = None,
+    wanted: int | Auto, device: torch.device | None = None, longest: int = 1, read: Callable[[int], None] | None = None
 ) -> int:
     """Tokens of one inference batch: as many as are wanted; with auto on a GPU what fits, else the default.
 

@@ -1,6 +1,8 @@
 """The bi-encoder: one interface to both backbones, whichever towers lie behind it."""
 
+import copy
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,16 @@ from torch.nn import functional
 from noisyir.errors import ConfigError, DataError
 from noisyir.models.at_once import Auto, inference_tokens
 from noisyir.models.layout import Layout, Shape, read_layout, write_layout
+from noisyir.models.settings import InitModelParams
 from noisyir.models.static_tower import StaticTower, load_static
 from noisyir.models.tokens import Side, TextTokenizer, Tokens
-from noisyir.models.transformer_tower import TransformerTower, load_transformer
+from noisyir.models.transformer_tower import (
+    TransformerTower,
+    load_transformer,
+    read_encoder,
+    read_tokenizer,
+    set_dropout,
+)
 
 Tower = StaticTower | TransformerTower
 
@@ -132,3 +141,55 @@ def _tokenizer(tower: Tower, prefix: str, max_len: int) -> TextTokenizer:
     return TextTokenizer.from_json(
         tower.tokenizer_json, prefix=prefix, max_len=max_len, special_tokens=not static, as_shares=static
     )
+
+
+def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
+    """The model that `params` describe, from the weights in `folder`.
+
+    static: a StaticEmbedding's matrix, or the word embeddings of a transformer, bare of positions and layers.
+    transformer: the encoder, with the first `params.layers` of its layers.
+    DataError when the folder cannot give that.
+    """
+    static = params.backbone == "static"
+    tower = _static_tower(folder, params) if static else _transformer_tower(folder, params)
+    shape = Shape(**params.model_dump(include={field.name for field in fields(Shape)}))
+    if static and params.shared:  # sentence-transformers truncates all texts of one StaticEmbedding alike
+        shape = replace(shape, query_max_len=shape.passage_max_len)
+    return BiEncoder(tower if params.shared else copy.deepcopy(tower), tower, shape)
+
+
+def _static_tower(folder: Path, params: InitModelParams) -> StaticTower:
+    layout = read_layout(folder)
+    source = layout.towers["passage"]
+    if layout.shape.backbone == "static":
+        return load_static(source)
+    encoder = read_encoder(source)
+    weight = encoder.get_input_embeddings().weight.detach().clone()
+    return StaticTower(weight, read_tokenizer(source)["tokenizer.json"])
+
+
+def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTower:
+    layout = read_layout(folder)
+    source = layout.towers["passage"]
+    if layout.shape.backbone == "static":
+        raise DataError(f"{folder} is a static model, not a transformer: set model.backbone=static")
+    encoder = read_encoder(source)
+    longest = max(params.query_max_len, params.passage_max_len)
+    if longest > (limit := getattr(encoder.config, "max_position_embeddings", longest)):
+        raise DataError(f"{folder} reads at most {limit} tokens; model.*_max_len asks for {longest}")
+    if params.layers is not None:
+        _cut_layers(encoder, params.layers, folder)
+    set_dropout(encoder, params.dropout, folder)
+    return TransformerTower(encoder, params.pooling, read_tokenizer(source))
+
+
+def _cut_layers(encoder: Any, layers: int, folder: Path) -> None:
+    """Keep the first `layers` layers of an encoder whose layers are the items of one module list."""
+    stack = getattr(encoder, "encoder", None) or getattr(encoder, "transformer", None) or encoder
+    name = next((name for name in ("layer", "layers") if hasattr(stack, name)), None)
+    if name is None:
+        raise DataError(f"{folder}: model.layers cannot cut a {type(encoder).__name__}; set it to null")
+    if layers > (found := len(getattr(stack, name))):
+        raise DataError(f"{folder} has {found} layers; model.layers asks for {layers}")
+    setattr(stack, name, getattr(stack, name)[:layers])
+    encoder.config.num_hidden_layers = layers

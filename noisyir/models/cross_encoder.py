@@ -18,7 +18,7 @@ from noisyir.errors import DataError
 from noisyir.models.at_once import Auto, inference_tokens
 from noisyir.models.bi_encoder import choose_device
 from noisyir.models.tokens import Rows, token_batches
-from noisyir.models.transformer_tower import quietly
+from noisyir.models.transformer_tower import load_with_head, quietly
 
 _TEXTS_AT_ONCE = 8192  # whose token ids are Python objects for a moment
 
@@ -89,21 +89,18 @@ def load_cross_encoder(folder: Path, max_len: int, device: str = "auto") -> Cros
     Weights are read from safetensors alone, and no code that lies with them is run.  DataError when the folder holds
     no classifier of one label or two with a fast tokenizer, or one that reads fewer than `max_len` tokens.
     """
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoTokenizer
 
     device = choose_device(device)
-    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     if not (folder / "tokenizer.json").exists():  # from other files transformers would make one, or need a package
         raise DataError(f"{folder} has no tokenizer.json: AutoTokenizer.from_pretrained(...).save_pretrained writes it")
     try:
         with quietly():
-            tokenizer = AutoTokenizer.from_pretrained(folder, **local)
-            model, loaded = AutoModelForSequenceClassification.from_pretrained(
-                folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **local
-            )
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        model, missing = load_with_head("AutoModelForSequenceClassification", folder)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise DataError(f"{folder} is not a sequence classifier: {' '.join(str(error).split())}") from error
-    _refuse_unfit(folder, model.config, tokenizer, sorted(loaded["missing_keys"]), max_len)
+    _refuse_unfit(folder, model.config, tokenizer, missing, max_len)
     return CrossEncoder(model.to(device).eval(), tokenizer, max_len)
 
 

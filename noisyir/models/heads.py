@@ -1,7 +1,6 @@
-"""Encoders with a head for a task: made from existing weights, the head perhaps new, and written to a folder."""
+"""Encoders with a head for a task, made from existing weights; the head is perhaps new."""
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,15 @@ from safetensors import SafetensorError
 from noisyir.errors import DataError
 from noisyir.models.layout import read_layout
 from noisyir.models.settings import InitRankerParams, InitReaderParams
-from noisyir.models.transformer_tower import quietly, read_tokenizer, set_dropout
+from noisyir.models.transformer_tower import load_with_head, quietly, read_tokenizer, set_dropout
 
 
 @dataclass(frozen=True)
 class Headed:
-    """A Hugging Face model with a head, its tokenizer and the files of that, and the names of weights that are new."""
+    """A Hugging Face model with a head, its tokenizer and the files of that.
+
+    new: the names of weights that its folder lacks, which only a head's and a pooler's may be.
+    """
 
     model: Any
     tokenizer: Any
@@ -56,27 +58,16 @@ def with_head(
         with quietly(), torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             tokenizer = transformers.AutoTokenizer.from_pretrained(source, **local)
-            model, loaded = getattr(transformers, auto).from_pretrained(
-                source, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **changes, **local
-            )
+            model, missing = load_with_head(auto, source, **changes)
     except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
         raise DataError(f"{folder} cannot become a {kind}: {' '.join(str(error).split())}") from error
     if tokenizer.pad_token is None:
         raise DataError(f"{folder} has a tokenizer without a padding token: set pad_token in tokenizer_config.json")
     set_dropout(model, params.dropout, folder)
-    return Headed(model, tokenizer, files, _new_weights(folder, model, loaded["missing_keys"], kind))
-
-
-def save_headed(folder: Path, model: Any, tokenizer_files: Mapping[str, str], settings: tuple[str, Any]) -> None:
-    """Write model, tokenizer and `settings`, a file's name and content; equal weights give equal bytes."""
-    with quietly():
-        model.save_pretrained(folder)
-    config = json.loads((folder / "config.json").read_text())
-    config.pop("_name_or_path", None)  # where it was loaded from must not change the bytes
-    for name, content in (("config.json", config), settings):
-        (folder / name).write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
-    for name, text in tokenizer_files.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    encoder = f"{model.base_model_prefix}."
+    if lacking := [name for name in missing if name.startswith(encoder) and ".pooler." not in name]:
+        raise DataError(f"{folder} cannot become a {kind}: its file has no {', '.join(lacking)}")
+    return Headed(model, tokenizer, files, missing)
 
 
 def _refuse_small(source: Path, config: Any, params: InitRankerParams | InitReaderParams, kind: str) -> None:
@@ -86,11 +77,3 @@ def _refuse_small(source: Path, config: Any, params: InitRankerParams | InitRead
         raise DataError(f"{source} reads at most {limit} tokens; {kind}.init.max_len asks for {params.max_len}")
     if params.layers is not None and params.layers > config.num_hidden_layers:
         raise DataError(f"{source} has {config.num_hidden_layers} layers; {kind}.init.layers asks for {params.layers}")
-
-
-def _new_weights(folder: Path, model: Any, missing: set[str] | list[str], kind: str) -> list[str]:
-    """Those that the folder lacks: only a head's and a pooler's may be."""
-    encoder = f"{model.base_model_prefix}."
-    if lacking := sorted(name for name in missing if name.startswith(encoder) and ".pooler." not in name):
-        raise DataError(f"{folder} cannot become a {kind}: its file has no {', '.join(lacking)}")
-    return sorted(missing)

@@ -32,10 +32,6 @@ class Shape:
     query_max_len: int
     passage_max_len: int
 
-    def max_len(self, side: Side) -> int:
-        """Tokens of one side's texts that are read."""
-        return self.query_max_len if side == "query" else self.passage_max_len
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -50,8 +46,8 @@ def write_layout(folder: Path, shape: Shape, dim: int) -> dict[Side, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     prompts = {"query": shape.query_prefix, "document": shape.passage_prefix}
     described = {"default_prompt_name": None, "model_type": "SentenceTransformer", "prompts": prompts}
-    _write(folder / "config_sentence_transformers.json", described | {"similarity_fn_name": shape.similarity})
-    _write(folder / "noisyir.json", asdict(shape))
+    write_json(folder / "config_sentence_transformers.json", described | {"similarity_fn_name": shape.similarity})
+    write_json(folder / "noisyir.json", asdict(shape))
     if shape.shared:
         chain = _write_chain(folder, ("", "1_Pooling"), shape, dim, sides=SIDES)
         towers: dict[Side, Path] = dict.fromkeys(SIDES, folder)
@@ -60,9 +56,9 @@ def write_layout(folder: Path, shape: Shape, dim: int) -> dict[Side, Path]:
         towers = _write_router(folder, shape, dim)
     if shape.similarity == "cosine":
         chain.append((f"{len(chain)}_Normalize", "Normalize"))
-        _write(folder / chain[-1][0] / "config.json", {})
+        write_json(folder / chain[-1][0] / "config.json", {})
     modules = [{"idx": i, "name": str(i), "path": path, "type": _TYPE + kind} for i, (path, kind) in enumerate(chain)]
-    _write(folder / "modules.json", modules)
+    write_json(folder / "modules.json", modules)
     return towers
 
 
@@ -75,7 +71,7 @@ def _write_router(folder: Path, shape: Shape, dim: int) -> dict[Side, Path]:
         structure[route] = [path for path, _ in chain]
         towers[side] = folder / names[0]
     parameters = {"allow_empty_key": True, "default_route": None}
-    _write(folder / "router_config.json", {"parameters": parameters, "structure": structure, "types": types})
+    write_json(folder / "router_config.json", {"parameters": parameters, "structure": structure, "types": types})
     return towers
 
 
@@ -85,10 +81,10 @@ def _write_chain(
     """The modules between a text and its vector as (path, type), their settings written."""
     if shape.backbone == "static":
         return [(names[0], "StaticEmbedding")]
-    lengths = {f"{_ROUTE[side]}_length": shape.max_len(side) for side in sides}
-    _write(folder / names[0] / "sentence_bert_config.json", {"max_seq_length": max(lengths.values()), **lengths})
+    lengths = {f"{_ROUTE[side]}_length": getattr(shape, f"{side}_max_len") for side in sides}
+    write_json(folder / names[0] / "sentence_bert_config.json", {"max_seq_length": max(lengths.values()), **lengths})
     modes = {f"pooling_mode_{mode}": mode.startswith(shape.pooling) for mode in ("cls_token", "mean_tokens")}
-    _write(folder / names[1] / "config.json", {"word_embedding_dimension": dim, **modes})
+    write_json(folder / names[1] / "config.json", {"word_embedding_dimension": dim, **modes})
     return [(names[0], "Transformer"), (names[1], "Pooling")]
 
 
@@ -96,7 +92,8 @@ def _tower_type(shape: Shape) -> str:
     return "StaticEmbedding" if shape.backbone == "static" else "Transformer"
 
 
-def _write(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON of which equal values are equal bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
@@ -112,8 +109,7 @@ def read_layout(folder: Path) -> Layout:
         if (folder / "modules.json").exists():
             return _read_foreign(folder)
         if (folder / "config.json").exists():
-            shape = _shape("transformer", "mean", "cosine", {}, _transformer_length(folder))
-            return Layout(shape, dict.fromkeys(SIDES, folder))
+            return _one_tower(folder, "transformer", "mean", "cosine", {}, _transformer_length(folder))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(f"{folder} is not a model: {type(error).__name__}: {error}") from error
     raise DataError(f"{folder} is not a model: it has neither modules.json nor config.json")
@@ -134,18 +130,11 @@ def _read_foreign(folder: Path) -> Layout:
     if kinds not in (["StaticEmbedding"], ["Transformer", "Pooling"]):
         raise ValueError(f"modules {' + '.join(modules)}; known are StaticEmbedding and Transformer + Pooling")
     tower, about = modules[kinds[0]], _read(folder / "config_sentence_transformers.json")
-    static = kinds[0] == "StaticEmbedding"
-    pooling = "mean" if static else _pooling(_read(modules["Pooling"] / "config.json"))
-    return Layout(
-        _shape(
-            "static" if static else "transformer",
-            pooling,
-            "cosine" if "Normalize" in modules else "dot",
-            about.get("prompts", {}),
-            _static_length(tower) if static else _transformer_length(tower),
-        ),
-        dict.fromkeys(SIDES, tower),
-    )
+    similarity, prompts = "cosine" if "Normalize" in modules else "dot", about.get("prompts", {})
+    if kinds[0] == "StaticEmbedding":
+        return _one_tower(tower, "static", "mean", similarity, prompts, _static_length(tower))
+    pooling = _pooling(_read(modules["Pooling"] / "config.json"))
+    return _one_tower(tower, "transformer", pooling, similarity, prompts, _transformer_length(tower))
 
 
 def _static_length(tower: Path) -> int:
@@ -171,18 +160,13 @@ def _pooling(config: Mapping[str, Any]) -> str:
     return mode
 
 
-def _shape(backbone: str, pooling: str, similarity: str, prompts: Mapping[str, str], length: int) -> Shape:
-    passage_prefix = prompts.get("document") or prompts.get("passage") or ""
-    return Shape(
-        backbone=backbone,  # type: ignore[arg-type]
-        shared=True,
-        pooling=pooling,  # type: ignore[arg-type]
-        similarity=similarity,  # type: ignore[arg-type]
-        query_prefix=prompts.get("query") or "",
-        passage_prefix=passage_prefix,
-        query_max_len=length,
-        passage_max_len=length,
-    )
+def _one_tower(
+    tower: Path, backbone: Any, pooling: Any, similarity: Any, prompts: Mapping[str, str], length: int
+) -> Layout:
+    """The layout of a model whose sides share their tower and its length."""
+    prefixes = prompts.get("query") or "", prompts.get("document") or prompts.get("passage") or ""
+    shape = Shape(backbone, True, pooling, similarity, *prefixes, query_max_len=length, passage_max_len=length)
+    return Layout(shape, dict.fromkeys(SIDES, tower))
 
 
 def _read(path: Path) -> Any:

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from noisyir.errors import DataError
 from noisyir.models.cross_encoder import load_cross_encoder, relevance
-from noisyir.models.heads import save_headed, with_head
+from noisyir.models.heads import with_head
+from noisyir.models.layout import write_json
 from noisyir.models.settings import InitRankerParams
-from noisyir.models.transformer_tower import read_tokenizer
+from noisyir.models.transformer_tower import read_tokenizer, save_transformer
 
 _SETTINGS = "ranker.json"
 _PAIRS_AT_ONCE = 64  # padded together: few enough to be of like length, many enough to keep a GPU busy
@@ -68,7 +69,8 @@ class Ranker(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write a folder that `load_ranker` and `load_cross_encoder` read; equal weights give equal bytes."""
-        save_headed(folder, self.model, self.tokenizer_files, (_SETTINGS, {"max_len": self.max_len}))
+        save_transformer(folder, self.model, self.tokenizer_files)
+        write_json(folder / _SETTINGS, {"max_len": self.max_len})
 
 
 def load_ranker(folder: Path, device: str = "auto") -> Ranker:

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import choose_device
-from noisyir.models.heads import save_headed, with_head
+from noisyir.models.heads import with_head
+from noisyir.models.layout import write_json
 from noisyir.models.question_passage import PairTokenizer, Sequences
 from noisyir.models.settings import InitReaderParams
 from noisyir.models.tokens import Rows, Tokens
-from noisyir.models.transformer_tower import quietly, read_tokenizer
+from noisyir.models.transformer_tower import load_with_head, read_tokenizer, save_transformer
 
 _SETTINGS = "reader.json"
 _WINDOWS_AT_ONCE = 32  # padded together: few enough to be of like length, many enough to keep a GPU busy
@@ -61,12 +62,8 @@ class Reader(nn.Module):
     def __init__(self, model: Any, tokenizer_files: Mapping[str, str], *, max_len: int, question_max_len: int) -> None:
         super().__init__()
         self.model, self.tokenizer_files = model, tokenizer_files
-        self.tokenizer = PairTokenizer.from_json(
-            tokenizer_files["tokenizer.json"],
-            max_len=max_len,
-            question_max_len=question_max_len,
-            pad=model.config.pad_token_id or 0,
-        )
+        text, pad = tokenizer_files["tokenizer.json"], model.config.pad_token_id or 0
+        self.tokenizer = PairTokenizer.from_json(text, max_len=max_len, question_max_len=question_max_len, pad=pad)
         self.lengths: Rows = np.empty(0, np.int64)
         self._segments = "token_type_ids" in signature(model.forward).parameters
 
@@ -128,7 +125,8 @@ class Reader(nn.Module):
     def save(self, folder: Path) -> None:
         """Write a folder that `load_reader` reads; equal weights give equal bytes."""
         settings = {"max_len": self.tokenizer.max_len, "question_max_len": self.tokenizer.question_max_len}
-        save_headed(folder, self.model, self.tokenizer_files, (_SETTINGS, settings))
+        save_transformer(folder, self.model, self.tokenizer_files)
+        write_json(folder / _SETTINGS, settings)
 
 
 def _spans_of(spans: Spans | None, rows: Rows) -> tuple[Rows, Spans | None]:
@@ -164,25 +162,15 @@ def load_reader(folder: Path, device: str = "auto") -> Reader:
 
     Weights are read from safetensors alone, and no code that lies with them is run.  DataError when it is none.
     """
-    from transformers import AutoModelForQuestionAnswering
-
     device = choose_device(device)
     try:
         settings = json.loads((folder / _SETTINGS).read_text())
-        with quietly():
-            model, loaded = AutoModelForQuestionAnswering.from_pretrained(
-                folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True,
-                local_files_only=True, trust_remote_code=False,
-            )  # fmt: skip
-        reader = Reader(
-            model,
-            read_tokenizer(folder),
-            max_len=int(settings["max_len"]),
-            question_max_len=int(settings["question_max_len"]),
-        )
+        model, missing = load_with_head("AutoModelForQuestionAnswering", folder)
+        lengths = {name: int(settings[name]) for name in ("max_len", "question_max_len")}
+        reader = Reader(model, read_tokenizer(folder), **lengths)
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
         raise DataError(f"{folder} is not a reader: {' '.join(str(error).split())}") from error
-    if missing := sorted(loaded["missing_keys"]):  # transformers would make them up
+    if missing:
         raise DataError(f"{folder} is not a reader: its file has no {', '.join(missing)}")
     return reader.to(device).eval()
 

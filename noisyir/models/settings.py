@@ -29,24 +29,24 @@ class InitModelParams(Params):
     passage_max_len: PositiveInt = Field(256, description="tokens of title and text that are read")
 
 
-class InitRankerParams(Params):
-    """The cross-encoder before training."""
+class HeadedParams(Params):
+    """An encoder that gets a head for a task."""
 
     weights: Location = Field(
         "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
     )
     layers: PositiveInt | None = Field(None, description="keep only the first layers")
     dropout: Fraction | None = Field(None, description="in training; null: as its weights say")
+
+
+class InitRankerParams(HeadedParams):
+    """The cross-encoder before training."""
+
     max_len: Annotated[int, Field(ge=8)] = Field(160, description="tokens of query, title and text that are read")
 
 
-class InitReaderParams(Params):
+class InitReaderParams(HeadedParams):
     """The reader before training: an encoder and a new span head."""
 
-    weights: Location = Field(
-        "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
-    )
-    layers: PositiveInt | None = Field(None, description="keep only the first layers")
-    dropout: Fraction | None = Field(None, description="in training; null: as its weights say")
     max_len: Annotated[int, Field(ge=16)] = Field(384, description="tokens of a window: question and passage")
     question_max_len: PositiveInt = Field(64, description="tokens of a question that are read")

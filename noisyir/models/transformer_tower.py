@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from noisyir.errors import DataError
+from noisyir.models.layout import write_json
 from noisyir.models.tokens import Tokens
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -49,19 +50,39 @@ class TransformerTower(nn.Module):
 
     def save(self, folder: Path, tokenizer_json: str) -> None:
         """Write Hugging Face's files: config, safetensors, tokenizer."""
-        folder.mkdir(parents=True, exist_ok=True)
-        with quietly():
-            self.encoder.save_pretrained(folder)
-        config = json.loads((folder / "config.json").read_text())
-        config.pop("_name_or_path", None)  # where it was loaded from must not change the bytes
-        (folder / "config.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
-        for name, text in {**self.tokenizer_files, "tokenizer.json": tokenizer_json}.items():
-            (folder / name).write_text(text, encoding="utf-8")
+        save_transformer(folder, self.encoder, {**self.tokenizer_files, "tokenizer.json": tokenizer_json})
 
 
 def load_transformer(folder: Path, pooling: Literal["mean", "cls"]) -> TransformerTower:
     """A saved encoder in float32 and its tokenizer's files.  OSError, ValueError when the folder is not one."""
     return TransformerTower(read_encoder(folder), pooling, read_tokenizer(folder))
+
+
+def save_transformer(folder: Path, model: Any, tokenizer_files: Mapping[str, str]) -> None:
+    """Write a Hugging Face model and its tokenizer's files; equal weights give equal bytes."""
+    with quietly():
+        model.save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text())
+    config.pop("_name_or_path", None)  # where it was loaded from must not change the bytes
+    write_json(folder / "config.json", config)
+    for name, text in tokenizer_files.items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def load_with_head(auto: str, folder: Path, **changes: Any) -> tuple[Any, list[str]]:
+    """A Hugging Face model with a head, in float32, and the weights that its file lacks: transformers makes them up.
+
+    auto: the class of transformers that loads it; changes: settings of its config.  Weights are read from safetensors
+    alone, and no code that lies with them is run.
+    """
+    import transformers
+
+    with quietly():
+        model, loaded = getattr(transformers, auto).from_pretrained(
+            folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True,
+            local_files_only=True, trust_remote_code=False, **changes,
+        )  # fmt: skip
+    return model, sorted(loaded["missing_keys"])
 
 
 def read_encoder(folder: Path) -> Any:

@@ -19,10 +19,7 @@ _MODEL_FILES = {".json", ".safetensors", ".txt"}
 
 @may_be_absent
 def weights_digest(params: InitModelParams) -> str:
-    """What stands for the content of `params.weights` in the key of INIT_MODEL.
-
-    DataError, one line, when they are not a model or not on this machine.
-    """
+    """What stands for the content of a bi-encoder's weights in a key.  DataError, one line, as `locate_weights`."""
     if params.weights == MINILM:
         _minilm_folder()
         return f"sha256:{_MINILM_SHA256}"
@@ -44,7 +41,7 @@ def classifier_digest(weights: str | None, setting: str) -> str:
 def encoder_digest(weights: str | None, setting: str) -> str:
     """What stands for the content of an encoder's weights in the key of a stage that puts a new head on it.
 
-    DataError, one line, when they are not a model or not on this machine; `setting` says where the weights are set.
+    DataError as `locate_weights`.
     """
     if weights == MINILM:
         return weights_digest(InitModelParams(weights=MINILM))

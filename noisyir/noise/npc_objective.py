@@ -23,8 +23,7 @@ from noisyir.noise.synthetic import passages_of_others
 from noisyir.training.batches import Batch, TrainingPairs
 from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.distributed import world
-from noisyir.training.objective import Objective, on_device
-from noisyir.training.teacher import follow, teacher_of
+from noisyir.training.objective import Objective, follow, on_device, teacher_of
 from noisyir.training.validation import embed_all
 
 

@@ -7,11 +7,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from noisyir.settings import Fraction, Params, Split
 
 Confidence = Literal["soft", "hard_max", "positive_average", "none"]
-
-
 Objective = Literal["cds", "supervised", "ds_top", "ds_all", "ds_average", "hard_em"]
-
-
 Passages = Literal["bm25", "dense", "given"]  # who found them; given: judgements, for close-domain reading
 
 

@@ -4,7 +4,6 @@ Either stands still while the other learns: the retriever takes no part in the r
 the ranker judges in evaluation mode, without a gradient.  Optimisers and schedules go on from round to round.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,14 +17,13 @@ from noisyir.losses.ar2 import RetrieverLoss, retriever_loss
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.ranker import Ranker
 from noisyir.models.tokens import Side, Tokens, token_batches
-from noisyir.training.batches import Batch, Rows
+from noisyir.training.batches import Batch, Rng, Rows
 from noisyir.training.checkpoint import Checkpoint
-from noisyir.training.corrected_ranker import CorrectedRankerLearner
 from noisyir.training.distributed import world
 from noisyir.training.gradients import BatchGradient
 from noisyir.training.learner import Learner
 from noisyir.training.lists import ListBatch, ListBatches, Lists
-from noisyir.training.ranker import RankerLearner, list_scores
+from noisyir.training.ranker import CorrectedRankerLearner, RankerLearner, list_scores
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainAr2Params
 from noisyir.training.throughput import encoding, judging
@@ -50,12 +48,7 @@ class RetrieverLearner(Learner[ListBatch]):
     name = "retriever"
 
     def __init__(
-        self,
-        encoder: BiEncoder,
-        ranker: Ranker,
-        material: Material,
-        params: TrainAr2Params,
-        rng: Callable[..., np.random.Generator],
+        self, encoder: BiEncoder, ranker: Ranker, material: Material, params: TrainAr2Params, rng: Rng
     ) -> None:
         batches = ListBatches(material.lists, params.n, params.retriever_batch_size, partial(rng, "retriever_epoch"))
         steps = params.rounds * params.retriever_steps

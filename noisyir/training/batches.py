@@ -11,6 +11,8 @@ import numpy.typing as npt
 from noisyir.models.tokens import Tokens, take_ragged
 
 Rows = npt.NDArray[np.int64]
+Rng = Callable[..., np.random.Generator]
+"""A generator for a purpose."""
 B = TypeVar("B", bound=Sized)
 Pool = Literal["batch", "own"]
 """What competes with a query's positive: all columns of the batch, or those of its own pair alone."""
@@ -88,7 +90,7 @@ class Batches(Generic[B]):
     whose sizes differ by at most one.
     """
 
-    def __init__(self, size: int, batch_size: int, rng: Callable[[int], np.random.Generator]) -> None:
+    def __init__(self, size: int, batch_size: int, rng: Rng) -> None:
         self.size, self.rng = size, rng
         self.an_epoch = math.ceil(size / batch_size)
         self._epoch, self._rows, self._drawn = -1, list[Rows](), np.empty((0, 0), np.int64)
@@ -116,12 +118,7 @@ class PairBatches(Batches[Batch]):
     """Batches of training pairs; with each pair `hard_negatives` of its query's are drawn."""
 
     def __init__(
-        self,
-        pairs: TrainingPairs,
-        batch_size: int,
-        hard_negatives: int,
-        rng: Callable[[int], np.random.Generator],
-        pool: Pool = "batch",
+        self, pairs: TrainingPairs, batch_size: int, hard_negatives: int, rng: Rng, pool: Pool = "batch"
     ) -> None:
         super().__init__(len(pairs), batch_size, rng)
         self.pairs, self.hard_negatives, self.pool = pairs, hard_negatives, pool

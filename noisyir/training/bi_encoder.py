@@ -1,30 +1,31 @@
 """A bi-encoder learns from pairs: epochs of batches, a look at dev after each, and the best model kept.
 
-What is descended on is an `Objective`, DPR's contrastive loss or a correction of it for noisy pairs, regularised where
-`ccr.beta` says so.
+What is descended on is an `Objective`, DPR's contrastive loss or a correction of it for noisy pairs; where `ccr.beta`
+says so, with the contrastive confidence regulariser (Wang et al., AAAI 2024, Eq. 8) beside it.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from noisyir.errors import ConfigError
+from noisyir.losses.ccr import ccr, robust_loss
+from noisyir.losses.dpr import masked_log_probs
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.training.batches import Batch, PairBatches, TrainingPairs
+from noisyir.training.batches import Batch, PairBatches, Rng, TrainingPairs
 from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.gradients import BatchGradient
 from noisyir.training.learner import Learner
-from noisyir.training.objective import Objective
-from noisyir.training.regularised import check_regulariser, regularised
+from noisyir.training.objective import Objective, on_device
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.throughput import encoding
 from noisyir.training.validation import Held, dev_mrr
+
+_LARGEST_BETA_OF_DOT = 1e-2
 
 
 class BiEncoderLearner(Learner[Batch]):
@@ -39,7 +40,7 @@ class BiEncoderLearner(Learner[Batch]):
         held: Held | None,
         params: TrainDprParams,
         objective: Objective,
-        rng: Callable[..., np.random.Generator],
+        rng: Rng,
     ) -> None:
         batches = PairBatches(pairs, params.batch_size, params.hard_negatives, partial(rng, "epoch"), params.pool)
         super().__init__(encoder, batches, params, params.epochs * batches.an_epoch, rng)
@@ -57,13 +58,13 @@ class BiEncoderLearner(Learner[Batch]):
 
     def descend(self, batch: Batch, seed: int) -> dict[str, float]:
         """The objective's loss of the batch, regularised once it is time."""
-        epoch = self.whole_epochs
+        setting = self.params.ccr
+        applies = setting.beta > 0.0 and self.whole_epochs >= setting.from_epoch
 
         def loss(queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]) -> Float[Tensor, ""]:
             scores = self.params.scale * queries @ passages.T
             value = self.objective.loss(batch, scores)
-            ccr = self.params.ccr
-            return regularised(value, batch, scores, ccr.beta) if ccr.beta and epoch >= ccr.from_epoch else value
+            return regularised(value, batch, scores, setting.beta) if applies else value
 
         self.work = self._encoding(batch.queries, batch.passages)
         return {"train_loss": self.gradient.compute(batch, loss, seed)}
@@ -135,3 +136,32 @@ def train(
             "train.hard_negatives, and mine.per_query, or train.pool=batch"
         )
     return TrainingRun([BiEncoderLearner(encoder, pairs, held, params, objective, context.rng)], context).run()
+
+
+def check_regulariser(params: TrainDprParams, similarity: str) -> None:
+    """ConfigError where the regulariser is switched on and could do no good."""
+    settings = params.ccr
+    if settings.beta == 0.0:
+        return
+    if settings.from_epoch >= params.epochs:
+        raise ConfigError(
+            f"ccr.from_epoch={settings.from_epoch} leaves none of {params.epochs} epochs to the regulariser: set "
+            f"{params.epochs - 1} or less, or ccr.beta=0"
+        )
+    if similarity == "dot" and settings.beta > _LARGEST_BETA_OF_DOT and not settings.force:
+        raise ConfigError(
+            f"train.ccr.beta={settings.beta:g} with model.similarity=dot: the loss has no lower bound, for negatives "
+            "are pushed away however far they are. Usual for dot products is 1e-4 to 1e-3; model.similarity=cosine "
+            "allows up to 1. To train all the same: train.ccr.force=true"
+        )
+
+
+def regularised(
+    loss: Float[Tensor, ""], batch: Batch, scores: Float[Tensor, "query passage"], beta: float
+) -> Float[Tensor, ""]:
+    """The loss less beta times the mean CCR of the batch's queries.
+
+    Every query counts alike in the mean, however much weight the loss gives to its pair.
+    """
+    _, ignored = on_device(batch, scores.device)
+    return robust_loss(loss, ccr(masked_log_probs(scores, ignored), ignored).mean(), beta)

@@ -8,7 +8,6 @@ noise on the second's weights.  The loop's model is the one that is kept.
 
 import copy
 import math
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor
 from noisyir.errors import DataError
 from noisyir.losses.dpr import pair_nll
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.training.batches import Batch, TrainingPairs
+from noisyir.training.batches import Batch, Rng, TrainingPairs
 from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.gradients import BatchGradient
 from noisyir.training.objective import Objective, on_device
@@ -49,12 +48,7 @@ class CoTeaching(Objective):
     """
 
     def __init__(
-        self,
-        encoder: BiEncoder,
-        pairs: TrainingPairs,
-        params: TrainCoTeachingParams,
-        rng: Callable[..., np.random.Generator],
-        noise_rate: float,
+        self, encoder: BiEncoder, pairs: TrainingPairs, params: TrainCoTeachingParams, rng: Rng, noise_rate: float
     ) -> None:
         self.params, self.rng, self.noise_rate = params, rng, noise_rate
         self.peer = perturbed(encoder, params.co_teaching.perturbation, rng("peer")).train()

@@ -62,7 +62,9 @@ class World:
         """The sums over all processes, in float64."""
         if self.alone:
             return list(values)
-        summed = torch.tensor(values, dtype=torch.float64, device=_device())
+        nccl = distributed.get_backend() == "nccl"  # which sends what lies on a GPU
+        device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
+        summed = torch.tensor(values, dtype=torch.float64, device=device)
         with _peers():
             distributed.all_reduce(summed)
         return summed.tolist()
@@ -180,7 +182,8 @@ def joined(here: World, device: str, meeting: Path, seconds: float) -> Iterator[
     gpu = torch.device(device).type == "cuda"
     if gpu:
         torch.cuda.set_device(torch.device(device))
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", _loopback())
+    loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # never leaves this machine
     with _peers():
         distributed.init_process_group(
             "nccl" if gpu else "gloo", init_method=meeting.absolute().as_uri(), rank=here.rank, world_size=here.size,
@@ -206,17 +209,6 @@ def device_of(here: World, setting: str) -> str:
             "or runtime.device=cpu"
         )
     return f"cuda:{here.rank}"
-
-
-def _device() -> torch.device:
-    """Where numbers must lie to be sent."""
-    nccl = distributed.get_backend() == "nccl"
-    return torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
-
-
-def _loopback() -> str:
-    """The name of the network device that never leaves this machine."""
-    return next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
 
 
 @contextmanager

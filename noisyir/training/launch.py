@@ -32,14 +32,6 @@ def in_processes(run: Run, when: Callable[[Any], bool] = lambda params: True) ->
 
 
 @dataclass(frozen=True)
-class _Task:
-    """What a process gets; meeting: the file by which they find each other."""
-
-    job: PortableJob
-    meeting: Path
-
-
-@dataclass(frozen=True)
 class _Made:
     """What the first process's job made."""
 
@@ -58,9 +50,7 @@ class _Follower(Job[Any]):
         """Leave it to the first process."""
         raise _PartOverError
 
-    def new_folder(self, name: str) -> NoReturn:
-        """Leave it to the first process."""
-        raise _PartOverError
+    new_folder = writer
 
 
 def _share(job: Job[Any]) -> None:
@@ -73,26 +63,22 @@ def _share(job: Job[Any]) -> None:
             getattr(job, kind)(*values)
 
     with TemporaryDirectory(prefix="noisyir-") as folder:
-        task = _Task(job.portable(), Path(folder, "meeting"))
-        run_together(_work, job.runtime.processes, (task,), hear)
+        run_together(_work, job.runtime.processes, (job.portable(), Path(folder, "meeting")), hear)
     job.note("processes", job.runtime.processes)
 
 
-def _work(rank: int, tell: Tell, task: _Task) -> None:
-    """Run the stage as one of several; only the first one's results and words are kept."""
+def _work(rank: int, tell: Tell, portable: PortableJob, meeting: Path) -> None:
+    """Run the stage as one of several, which find each other by a file; only the first one's results are kept."""
     from noisyir.training.distributed import World, device_of, joined
 
-    common = task.job.runtime
+    common = portable.runtime
     here = World(rank, common.processes)
-    own = {
-        "device": device_of(here, common.device),
-        "threads": max(1, common.cpu_threads // here.size),
-        "processes": 1,
-    }
+    threads = max(1, common.cpu_threads // here.size)
+    own = {"device": device_of(here, common.device), "threads": threads, "processes": 1}
     runtime = common.model_copy(update=own)
     kind, observer = (Job, Relay(tell)) if here.leads else (_Follower, Silent())
-    job = task.job.open(runtime, observer, kind)
-    with joined(here, runtime.device, task.meeting, common.peer_seconds), suppress(_PartOverError):
+    job = portable.open(runtime, observer, kind)
+    with joined(here, runtime.device, meeting, common.peer_seconds), suppress(_PartOverError):
         job.step.stage.run(job)
     if here.leads:
         tell(_Made(job.notes, job.written))

@@ -5,20 +5,22 @@ tensors only.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Generic
 
-import numpy as np
+import torch
 from torch import nn
 
-from noisyir.errors import DataError
-from noisyir.training.batches import B, Batches
+from noisyir.errors import ConfigError, DataError
+from noisyir.training.batches import B, Batches, Rng
 from noisyir.training.checkpoint import Tensors, load_weights
-from noisyir.training.memory import memory_advice
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.throughput import Meter, Work
+
+_LESS = {"ranker": "lists_at_once", "retriever": "chunk_size", "reader": "questions_at_once"}
 
 
 class Learner(Generic[B]):
@@ -34,14 +36,7 @@ class Learner(Generic[B]):
     unit = "lists"
     rate = "its learning rate"
 
-    def __init__(
-        self,
-        model: nn.Module,
-        batches: Batches[B],
-        settings: TrainDprParams,
-        steps: int,
-        rng: Callable[..., np.random.Generator],
-    ) -> None:
+    def __init__(self, model: nn.Module, batches: Batches[B], settings: TrainDprParams, steps: int, rng: Rng) -> None:
         self.model, self.batches, self.settings, self.rng = model, batches, settings, rng
         self.steps, self.done, self.until = steps, 0, steps
         self.optimiser = optimiser_for(model, settings)
@@ -127,3 +122,17 @@ class Learner(Generic[B]):
         if done:
             self.optimiser.load(tensors[f"{self.name}_optimiser"])
         self.done = done
+
+
+@contextmanager
+def memory_advice(model: str) -> Iterator[None]:
+    """Turn torch's error for want of memory into one that says what to set."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+            raise
+        raise ConfigError(
+            f"a step of the {model} needs more memory than there is: set {_LESS[model]}, gradient_checkpointing=true, "
+            f"precision=bf16, a smaller batch size or n ({str(error).splitlines()[0]})"
+        ) from error

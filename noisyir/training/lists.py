@@ -3,7 +3,7 @@
 Texts are shared by number and not as token ids, as ranker and retriever may have different vocabularies.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.errors import ConfigError, DataError
-from noisyir.training.batches import Batches, Ragged, Rows, is_known
+from noisyir.training.batches import Batches, Ragged, Rng, Rows, is_known
 from noisyir.training.examples import Numbering, TrainingDocuments, document_texts
 
 _TRIES = 100  # draws of a passage before all are taken to be right for the query
@@ -154,7 +154,7 @@ class ListBatch:
 class ListBatches(Batches[ListBatch]):
     """Batches of the lists of all queries; each epoch draws every query's list anew, of `count` negatives."""
 
-    def __init__(self, lists: Lists, count: int, batch_size: int, rng: Callable[[int], np.random.Generator]) -> None:
+    def __init__(self, lists: Lists, count: int, batch_size: int, rng: Rng) -> None:
         super().__init__(len(lists), batch_size, rng)
         self.lists, self.count = lists, count
 

@@ -1,12 +1,18 @@
-"""What a training run descends on: the loss of a batch, and what a method does between steps."""
+"""What a training run descends on: the loss of a batch, what a method does between steps, and its teacher."""
+
+import copy
+from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from noisyir.losses.dpr import pair_nll
+from noisyir.losses.npc import move_average
 from noisyir.training.batches import Batch
 from noisyir.training.checkpoint import Tensors
+
+M = TypeVar("M", bound=nn.Module)
 
 
 class Objective:
@@ -54,3 +60,14 @@ class Contrastive(Objective):
 def on_device(batch: Batch, device: torch.device) -> tuple[Int[Tensor, " query"], Bool[Tensor, "query passage"]]:
     """The batch's positive columns and ignored entries as tensors."""
     return torch.from_numpy(batch.positive).to(device), torch.from_numpy(batch.ignored).to(device)
+
+
+def teacher_of(student: M) -> M:
+    """A copy to follow its student slowly, without a gradient of its own; it agrees with it for now."""
+    return copy.deepcopy(student).eval().requires_grad_(False)
+
+
+def follow(teacher: nn.Module, student: nn.Module, decay: float) -> None:
+    """Move every weight's average by one step."""
+    for slow, fast in zip(teacher.parameters(), student.parameters(), strict=True):
+        move_average(slow, fast, decay)

@@ -1,7 +1,11 @@
-"""Optimisers behind one interface, so that the loop need not know which backbone it trains."""
+"""Optimisers behind one interface, so that the loop need not know which backbone it trains.
+
+step(learning_rate): takes the gradients that a backward pass left, clips them all to the largest allowed norm, if there
+is one, moves the weights by AdamW, and drops the gradients.  state: everything but the weights that the next step
+depends on, which load goes on from.
+"""
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -15,20 +19,7 @@ from noisyir.training.settings import TrainDprParams
 EPS = 1e-8
 
 
-class Optimiser(Protocol):
-    """Takes the gradients that a backward pass left, moves the weights, and drops the gradients."""
-
-    def step(self, learning_rate: float) -> None:
-        """Clip all gradients to the largest allowed norm, if there is one, then move the weights by AdamW."""
-
-    def state(self) -> dict[str, Tensor]:
-        """Everything but the weights that the next step depends on."""
-
-    def load(self, state: Mapping[str, Tensor]) -> None:
-        """Continue from what `state` returned."""
-
-
-def optimiser_for(model: nn.Module, params: TrainDprParams) -> Optimiser:
+def optimiser_for(model: nn.Module, params: TrainDprParams) -> "DenseAdamW | RowAdamW":
     """AdamW over all weights of a transformer; over the touched rows of a static model.
 
     ConfigError for a moving average that never moves.
@@ -39,9 +30,7 @@ def optimiser_for(model: nn.Module, params: TrainDprParams) -> Optimiser:
             "[0.9, 0.999]"
         )
     kind = RowAdamW if any(isinstance(part, StaticTower) for part in model.modules()) else DenseAdamW
-    return kind(
-        list(model.parameters()), clip_norm=params.clip_norm, weight_decay=params.weight_decay, betas=params.betas
-    )
+    return kind(list(model.parameters()), params)
 
 
 def learning_rate(step: int, steps: int, params: TrainDprParams) -> float:
@@ -57,18 +46,11 @@ def learning_rate(step: int, steps: int, params: TrainDprParams) -> float:
 class DenseAdamW:
     """torch's AdamW (Loshchilov and Hutter, ICLR 2019); on a GPU all weights move in one kernel."""
 
-    def __init__(
-        self,
-        weights: list[nn.Parameter],
-        *,
-        clip_norm: float | None,
-        weight_decay: float,
-        betas: tuple[float, float],
-    ) -> None:
-        self.weights, self.clip_norm = weights, clip_norm
+    def __init__(self, weights: list[nn.Parameter], params: TrainDprParams) -> None:
+        self.weights, self.clip_norm = weights, params.clip_norm
         self.fused = weights[0].device.type == "cuda"
         self.adam = torch.optim.AdamW(
-            weights, lr=0.0, betas=betas, eps=EPS, weight_decay=weight_decay, fused=self.fused or None
+            weights, lr=0.0, betas=params.betas, eps=EPS, weight_decay=params.weight_decay, fused=self.fused or None
         )
 
     def step(self, learning_rate: float) -> None:
@@ -104,15 +86,9 @@ class RowAdamW:
     and weight decay, too, reaches touched rows only.
     """
 
-    def __init__(
-        self,
-        weights: list[nn.Parameter],
-        *,
-        clip_norm: float | None,
-        weight_decay: float,
-        betas: tuple[float, float],
-    ) -> None:
-        self.weights, self.clip_norm, self.weight_decay, self.betas = weights, clip_norm, weight_decay, betas
+    def __init__(self, weights: list[nn.Parameter], params: TrainDprParams) -> None:
+        self.weights, self.clip_norm = weights, params.clip_norm
+        self.weight_decay, self.betas = params.weight_decay, params.betas
         self.first = [torch.zeros_like(weight) for weight in weights]
         self.second = [torch.zeros_like(weight) for weight in weights]
         self.steps = torch.zeros((), device=weights[0].device)
@@ -141,14 +117,15 @@ class RowAdamW:
         """Torch's own AdamW kernel on copies of the rows, which are then put back."""
         whole = self.weights[number].data, self.first[number], self.second[number]
         weight, first, second = (copy[: len(rows)] for copy in self._copies[number])
-        for tensor, copy in zip(whole, (weight, first, second), strict=True):
+        pairs = list(zip(whole, (weight, first, second), strict=True))
+        for tensor, copy in pairs:
             torch.index_select(tensor, 0, rows, out=copy)
         adamw(
             [weight], [gradient], [first], [second], [], [self.steps.clone()],  # the kernel counts the step itself
             fused=True, amsgrad=False, maximize=False, beta1=self.betas[0], beta2=self.betas[1], eps=EPS,
             lr=learning_rate, weight_decay=self.weight_decay,
         )  # fmt: skip
-        for tensor, copy in zip(whole, (weight, first, second), strict=True):
+        for tensor, copy in pairs:
             tensor.index_copy_(0, rows, copy)
 
     def state(self) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -11,16 +12,20 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noisyir.losses.ar2 import ranker_loss
+from noisyir.losses.npc import npc_loss
 from noisyir.losses.rocketqa import pointwise_loss
 from noisyir.models.at_once import AtOnce
 from noisyir.models.compiling import keep_fewer_activations
 from noisyir.models.ranker import Ranker
+from noisyir.training.batches import Rng
+from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.distributed import world
 from noisyir.training.gradients import seeded
 from noisyir.training.learner import Learner
 from noisyir.training.lists import ListBatch, ListBatches, Lists
+from noisyir.training.objective import follow, teacher_of
 from noisyir.training.run import Point, TrainingContext, TrainingRun
-from noisyir.training.settings import RankingParams, WarmUpRankerParams
+from noisyir.training.settings import RankingParams, TrainAr2Params, WarmUpRankerParams
 from noisyir.training.throughput import Work, judging
 
 ListLoss = Callable[[Float[Tensor, "list passage"]], Float[Tensor, " list"]]
@@ -37,7 +42,7 @@ class RankerLearner(Learner[ListBatch]):
         ranker: Ranker,
         lists: Lists,
         params: RankingParams,
-        rng: Callable[..., np.random.Generator],
+        rng: Rng,
         *,
         batch_size: int,
         learning_rate: float,
@@ -91,6 +96,43 @@ class RankerLearner(Learner[ListBatch]):
         here.sum_gradients(self.ranker.parameters())
         loss, first = here.total(loss, first)
         return {"ranker_loss": loss, "ranker_accuracy": first / len(batch)}
+
+
+class CorrectedRankerLearner(RankerLearner):
+    """The ranker of AR2 by noisy pair correction (Zhang et al., Findings of EMNLP 2023, Eq. 5 to 9, over lists).
+
+    The teacher, a moving average of the ranker's weights, ranks every list; the ranker is pulled towards that, and
+    towards the right passage only where nobody doubts it: is_clean * -log p_phi(d | q; D_q) + KL(teacher || ranker).
+    The teacher goes on from round to round.
+    """
+
+    params: TrainAr2Params
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.teacher = teacher_of(self.ranker)
+
+    def losses(self, scores: Float[Tensor, "list passage"], batch: ListBatch) -> Float[Tensor, " list"]:
+        """Eq. 9 with a list for the batch's passages."""
+        with torch.no_grad():
+            taught = list_scores(self.teacher, self.lists, batch, self.params)
+        positive = torch.zeros(len(batch), dtype=torch.int64, device=scores.device)
+        ignored = torch.zeros_like(scores, dtype=torch.bool)
+        is_clean = torch.from_numpy(self.lists.is_clean(batch)).to(scores.device)
+        return npc_loss(scores, taught, positive, ignored, is_clean, weight=1.0, direction="teacher_student")
+
+    def after_step(self) -> None:
+        """Let the teacher follow."""
+        follow(self.teacher, self.ranker, self.params.teacher_decay)
+
+    def optimiser_state(self) -> Tensors:
+        """The optimiser and the teacher: what the next round goes on with."""
+        return {**super().optimiser_state(), "ranker_teacher": dict(self.teacher.named_parameters())}
+
+    def load(self, tensors: Tensors, done: int) -> None:
+        """As a plain ranker, with the teacher."""
+        super().load(tensors, done)
+        load_weights(self.teacher, tensors["ranker_teacher"])
 
 
 def list_scores(ranker: Ranker, lists: Lists, batch: ListBatch, params: RankingParams) -> Float[Tensor, "list passage"]:

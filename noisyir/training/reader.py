@@ -4,11 +4,12 @@ A step has whole questions.  Each distinct window of a question is read once, ho
 share its states, and each instance's probability feeds the next estimate of confidences at no further cost.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -17,11 +18,11 @@ from noisyir.losses.cds import cross_entropy, debias, denoise
 from noisyir.losses.hard_em import span_set_loss
 from noisyir.models.compiling import keep_fewer_activations
 from noisyir.models.reader import Reader, Reads, Spans
-from noisyir.reading.confidence import shares
+from noisyir.reading.confidence import evidence, initial, shares, updated
 from noisyir.reading.sampling import counterfactual, n_best_chance
-from noisyir.training.batches import Batches, Rows
+from noisyir.reading.settings import Confidence
+from noisyir.training.batches import Batches, Rng, Rows
 from noisyir.training.checkpoint import Tensors
-from noisyir.training.confidences import Confidences
 from noisyir.training.gradients import seeded
 from noisyir.training.instances import Drawn, Instances, windows_and_spans
 from noisyir.training.learner import Learner
@@ -30,6 +31,54 @@ from noisyir.training.settings import TrainReaderParams
 from noisyir.training.throughput import judging
 
 _MOST_HARD = 0.8  # of Hard-EM's steps, at most, take the least loss
+
+Values = npt.NDArray[np.float64]
+
+
+class Confidences:
+    """Shares of each question's trust, moved at every update towards what the model last said of each instance.
+
+    What it said is taken from the training steps themselves, so that an update costs no pass over the instances.
+    history: the values at the start and after each update, in float32; chances: beside them, P(x) of Eq. 2 as it last
+    was, NaN where the instance was not read yet.
+    """
+
+    def __init__(self, kind: Confidence, decay: float, scores: Values, question: Rows) -> None:
+        self.kind, self.decay, self.question = kind, decay, question
+        self.values = shares(np.ones(len(scores)), question) if kind == "none" else initial(scores, question)
+        self.chance = np.full(len(scores), np.nan)
+        self.matched = np.zeros(len(scores), bool)
+        self.compared = np.full(len(scores), np.nan)
+        self.history = [self.values.astype(np.float32)]
+        self.chances = [self.compared.astype(np.float32)]
+
+    def see(self, instances: Rows, chance: Values, matched: npt.NDArray[np.bool_]) -> None:
+        """Keep what the model says of some instances: P_start * P_end, and whether its own span is theirs."""
+        self.chance[instances], self.matched[instances] = chance, matched
+
+    def compare(self, instances: Rows, chance: Values) -> None:
+        """Keep P(x) of some instances, by which counterfactual ones are told."""
+        self.compared[instances] = chance
+
+    def update(self) -> None:
+        """Eq. 9, once for every instance."""
+        z = evidence(self.kind, self.chance, self.matched, self.values, self.question)
+        self.values = updated(self.values, z, self.decay)
+        self.history.append(self.values.astype(np.float32))
+        self.chances.append(self.compared.astype(np.float32))
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that later updates depend on, and what was recorded."""
+        held = {"values": self.values, "chance": self.chance, "matched": self.matched, "compared": self.compared}
+        recorded = {name: torch.from_numpy(np.stack(getattr(self, name))) for name in ("history", "chances")}
+        return recorded | {name: torch.from_numpy(value) for name, value in held.items()}
+
+    def load(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from what `state` returned."""
+        held = {name: value.numpy().copy() for name, value in state.items()}
+        self.values, self.chance, self.matched = held["values"], held["chance"], held["matched"]
+        self.compared = held["compared"]
+        self.history, self.chances = list(held["history"]), list(held["chances"])
 
 
 class QuestionBatches(Batches[Rows]):
@@ -66,13 +115,7 @@ class ReaderLearner(Learner[Rows]):
 
     name, unit = "reader", "questions"
 
-    def __init__(
-        self,
-        reader: Reader,
-        instances: Instances,
-        params: TrainReaderParams,
-        rng: Callable[..., np.random.Generator],
-    ) -> None:
+    def __init__(self, reader: Reader, instances: Instances, params: TrainReaderParams, rng: Rng) -> None:
         batches = QuestionBatches(len(instances.questions), params.batch_size, partial(rng, "reader_epoch"))
         super().__init__(reader, batches, params.descent(params.learning_rate), params.epochs * batches.an_epoch, rng)
         self.reader, self.instances, self.params = reader, instances, params

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from noisyir.training.batches import Rng
 from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.distributed import world
 from noisyir.training.learner import Learner
@@ -33,7 +32,7 @@ class TrainingContext:
     progress(done, total, unit) and metric(name, value, step) tell whoever watches; note(name, value) keeps a fact.
     """
 
-    rng: Callable[..., np.random.Generator]
+    rng: Rng
     work: Path
     checkpoint_seconds: float
     progress: Callable[[int, int | None, str], None]
@@ -118,20 +117,17 @@ class TrainingRun:
     def _resume(self) -> None:
         """Continue from the checkpoint that a killed run of the same stage and inputs left, if it did.
 
-        It holds nothing of the processes: their number may be another now.
+        It holds nothing of the processes: with another number of them it goes on rightly, but no longer to the same
+        bits.
         """
         if (found := load_checkpoint(self.context.work)) is None:
             return
-        self._note_processes(found.progress["processes"])
-        for learner in self.learners:
-            learner.load(found.tensors, found.progress["done"][learner.name])
-        self.curves = [(name, step, epoch, value) for name, step, epoch, value in found.progress["curves"]]
-        self._recent = found.progress["recent"]
-
-    def _note_processes(self, before: int) -> None:
-        """Say that another number of processes goes on than began: right, but no longer the same bits."""
-        now = world()
+        before, now = found.progress["processes"], world()
         if before != now.size:
             self.context.note("resumed_with_processes", {"before": before, "now": now.size})
             if now.leads:
                 log.warning("training goes on with %d processes; its checkpoint is of %d", now.size, before)
+        for learner in self.learners:
+            learner.load(found.tensors, found.progress["done"][learner.name])
+        self.curves = [(name, step, epoch, value) for name, step, epoch, value in found.progress["curves"]]
+        self._recent = found.progress["recent"]

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Int
 from torch import nn
 
-from noisyir.models.bi_encoder import BiEncoder, Tower
+from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.ranker import Ranker
 from noisyir.models.reader import Reader
 from noisyir.models.static_tower import StaticTower
@@ -92,7 +92,10 @@ def transformer_size(model: nn.Module) -> TransformerSize:
 
 def encoding(encoder: BiEncoder) -> Callable[[Tokens, Tokens], Work]:
     """The work of one step on queries and passages, forward and backward; a query is a pair."""
-    sizes = [_size(tower) for tower in (encoder.query_tower, encoder.passage_tower)]
+    sizes: list[int | TransformerSize] = [
+        tower.dim if isinstance(tower, StaticTower) else transformer_size(tower.encoder)
+        for tower in (encoder.query_tower, encoder.passage_tower)
+    ]
 
     def work(queries: Tokens, passages: Tokens) -> Work:
         read = (queries, passages)
@@ -103,10 +106,6 @@ def encoding(encoder: BiEncoder) -> Callable[[Tokens, Tokens], Work]:
         return Work(len(queries), sum(len(texts.ids) for texts in read), flops)
 
     return work
-
-
-def _size(tower: Tower) -> TransformerSize | int:
-    return tower.dim if isinstance(tower, StaticTower) else transformer_size(tower.encoder)
 
 
 def judging(model: Ranker | Reader) -> Callable[[bool], Work]:

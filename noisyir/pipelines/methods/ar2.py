@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
 from noisyir.pipelines.methods import Method
-from noisyir.stages.training.init_ranker import INIT_RANKER
+from noisyir.stages.training.init_model import INIT_RANKER
 from noisyir.stages.training.train_ar2 import TRAIN_AR2
 from noisyir.stages.training.train_dpr import TRAIN_DPR
 from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER

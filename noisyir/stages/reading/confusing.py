@@ -1,6 +1,6 @@
 """confusing: for each passage with an answer, the passages most like it that hold none (CDS, Eq. 3)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -26,16 +26,12 @@ def confusing(job: Job[ConfusingParams]) -> None:
     from noisyir.retrieval.bm25 import open_lexical_index
     from noisyir.retrieval.texts import texts_of
 
-    params = job.params
+    params, runtime = job.params, job.runtime
     pairs = job.table("spans").group_by(["query_id", "doc_id"], use_threads=False).aggregate([])
     pairs = pairs.sort_by([("doc_id", "ascending"), ("query_id", "ascending")]).combine_chunks()
     doc_ids = pairs["doc_id"].unique()
     searcher = open_lexical_index(
-        job.folder("lexical_index"),
-        k1=params.k1,
-        b=params.b,
-        threads=job.runtime.cpu_threads,
-        java_heap=job.runtime.java_heap,
+        job.folder("lexical_index"), k1=params.k1, b=params.b, threads=runtime.cpu_threads, java_heap=runtime.java_heap
     )
     texts = texts_of(job.batches("corpus"), doc_ids)
     parts = []
@@ -77,7 +73,7 @@ def _without_answer(job: Job[ConfusingParams], pairs: pa.Table, found: dict[str,
 
     def kept(query_id: str, doc_id: str) -> Iterator[tuple[str, float]]:
         for hit, score in found[doc_id]:
-            if hit != doc_id and not _holds(line_of(hit), lines[query_id]):
+            if hit != doc_id and not any(answer in line_of(hit) for answer in lines[query_id]):
                 yield hit, score
 
     rows = [
@@ -85,15 +81,8 @@ def _without_answer(job: Job[ConfusingParams], pairs: pa.Table, found: dict[str,
         for query_id, doc_id in zip(pairs["query_id"].to_pylist(), pairs["doc_id"].to_pylist(), strict=True)
         for rank, (hit, score) in zip(range(1, job.params.per_passage + 1), kept(query_id, doc_id), strict=False)
     ]
-    columns = zip(*rows, strict=True) if rows else [[] for _ in reading.CONFUSING.columns]
-    return pa.table(
-        [pa.array(values, kind) for values, kind in zip(columns, reading.CONFUSING.columns.values(), strict=True)],
-        names=list(reading.CONFUSING.columns),
-    )
-
-
-def _holds(line: str, answers: Sequence[str]) -> bool:
-    return any(answer in line for answer in answers)
+    named = [dict(zip(reading.CONFUSING.columns, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(named, schema=reading.CONFUSING.schema)
 
 
 CONFUSING = Stage(

@@ -45,10 +45,7 @@ SCORE_CONFIDENCE = Stage(
     name="score_confidence",
     version=2,
     params=ScoreConfidenceParams,
-    reads={
-        "confidences": CONFIDENCES.all().each(),
-        "given": GOLD_RUN["query_id", "doc_id"],
-    },
+    reads={"confidences": CONFIDENCES.all().each(), "given": GOLD_RUN["query_id", "doc_id"]},
     writes={"confidence_quality": CONFIDENCE_QUALITY},
     run=score_confidence,
     pool="driver",

@@ -14,13 +14,14 @@ from noisyir.costs.workload import ROW, Workload
 from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.errors import DataError
 from noisyir.reading.settings import SpansParams
-from noisyir.schemas import artifact, reading
+from noisyir.schemas import reading
 from noisyir.schemas.data import ANSWERS, CORPUS, QUERIES
 from noisyir.schemas.reading import PASSAGES
 from noisyir.schemas.retrieval import BM25_RUN
 
 Row = dict[str, Any]
 _QUESTIONS_AT_ONCE = 2048
+_NOTED = ("questions", "without_answers", "without_tokens", "without_passages", "unmatched", "with_spans", "spans_cut")
 
 
 def spans(job: Job[SpansParams]) -> None:
@@ -46,26 +47,16 @@ def spans(job: Job[SpansParams]) -> None:
     matched = _matched(run, questions, aliases, texts, job.params.max_spans, counts)
     with job.writer("spans") as out, job.writer("passages") as passages:
         while some := [found for _, found in zip(range(_QUESTIONS_AT_ONCE), matched, strict=False)]:
-            out.append(_table([row for rows, _ in some for row in rows], reading.SPANS))
-            passages.append(_table([row for _, rows in some for row in rows], PASSAGES))
+            labelled, read = ([row for rows in kind for row in rows] for kind in zip(*some, strict=True))
+            out.append(pa.Table.from_pylist(labelled, schema=reading.SPANS.schema))
+            passages.append(pa.Table.from_pylist(read, schema=PASSAGES.schema))
             job.progress(counts["questions"], len(questions), "questions")
     if not counts["with_spans"]:
         raise DataError(
             f"spans: the answers of {counts['questions']} questions are in none of their {passages.rows} passages: "
             "are run, corpus and answers of the same data?"
         )
-    job.note("questions", {name: counts[name] for name in _COUNTED})
-
-
-_COUNTED = (
-    "questions",
-    "without_answers",
-    "without_tokens",
-    "without_passages",
-    "unmatched",
-    "with_spans",
-    "spans_cut",
-)
+    job.note("questions", {name: counts[name] for name in _NOTED})
 
 
 def _questions(job: Job[SpansParams]) -> list[str]:
@@ -136,11 +127,6 @@ def _why_none(aliases: list[str], lines: list[str], passages: list[Row]) -> str:
     if not lines:
         return "without_tokens"
     return "unmatched" if passages else "without_passages"
-
-
-def _table(rows: list[Row], artifact: artifact.Artifact) -> pa.Table:
-    columns = {name: [row[name] for row in rows] for name in artifact.columns}
-    return pa.table({name: pa.array(columns[name], kind) for name, kind in artifact.columns.items()})
 
 
 def _cost(of: Workload) -> Cost:

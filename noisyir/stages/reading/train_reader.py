@@ -21,8 +21,8 @@ from noisyir.training.settings import TrainReaderParams
 
 if TYPE_CHECKING:
     from noisyir.models.reader import Reader
-    from noisyir.training.confidences import Confidences
     from noisyir.training.instances import Instances
+    from noisyir.training.reader import Confidences
 
 _SPAN = ["query_id", "doc_id", "start", "end"]
 

@@ -1,23 +1,63 @@
-"""The bi-encoder that training starts from: existing weights in the experiment's shape."""
+"""The models that training starts from: existing weights in the experiment's shape, some with a new head."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from noisyir.costs.training import initialising
 from noisyir.engine.stage import Job, Stage
-from noisyir.models.settings import InitModelParams
-from noisyir.models.weights import MINILM, check_minilm, locate_weights, weights_digest
-from noisyir.schemas.training import MODEL
+from noisyir.models.settings import InitModelParams, InitRankerParams, InitReaderParams
+from noisyir.models.weights import MINILM, check_minilm, encoder_digest, locate_weights, weights_digest
+from noisyir.schemas.reading import READER
+from noisyir.schemas.training import MODEL, RANKER
 
 
 def init_model(job: Job[InitModelParams]) -> None:
-    """Build the model, save it, and note what it is.  DataError when the weights cannot give that shape."""
-    from noisyir.models.initial import initial_bi_encoder
+    """Build the bi-encoder, save it, and note what it is.  DataError when the weights cannot give that shape."""
+    from noisyir.models.bi_encoder import initial_bi_encoder
 
-    folder = locate_weights(job.params.weights)
+    encoder = initial_bi_encoder(_weights(job, "model.weights"), job.params)
+    job.note("dimension", encoder.dim)
+    _save(job, encoder, "model")
+
+
+def init_ranker(job: Job[InitRankerParams]) -> None:
+    """Build the ranker, save it, and note what is new about it.  DataError when the weights cannot give that shape."""
+    from noisyir.models.ranker import initial_ranker
+
+    _init_with_head(job, initial_ranker, "ranker")
+
+
+def init_reader(job: Job[InitReaderParams]) -> None:
+    """Build the reader, save it, and note what is new about it.  DataError when the weights cannot give that shape."""
+    from noisyir.models.reader import initial_reader
+
+    _init_with_head(job, initial_reader, "reader")
+
+
+def _init_with_head(job: Job[Any], initial: Callable[..., tuple[Any, list[str]]], kind: str) -> None:
+    folder = _weights(job, f"{kind}.init.weights")
+    model, new = initial(folder, job.params, seed=int(job.rng("head").integers(2**63)))
+    _save(job, model, kind)
+    job.note("new_weights", new)
+
+
+def _weights(job: Job[Any], setting: str) -> Path:
+    """The folder of the weights; DataError when the packaged ones are not as they were published."""
+    folder = locate_weights(job.params.weights, setting)
     if job.params.weights == MINILM:
         check_minilm(folder)
-    encoder = initial_bi_encoder(folder, job.params)
-    job.note("dimension", encoder.dim)
-    job.note("parameters", sum(weight.numel() for weight in encoder.parameters()))
-    encoder.save(job.new_folder("model"))
+    return folder
+
+
+def _save(job: Job[Any], model: Any, name: str) -> None:
+    job.note("parameters", sum(weight.numel() for weight in model.parameters()))
+    model.save(job.new_folder(name))
+
+
+def _encoder_digest(params: InitRankerParams | InitReaderParams, kind: str) -> str:
+    return encoder_digest(params.weights, f"{kind}.init.weights")
 
 
 INIT_MODEL = Stage(
@@ -28,6 +68,30 @@ INIT_MODEL = Stage(
     writes={"model": MODEL},
     run=init_model,
     raw={"weights": weights_digest},
+    pool="driver",
+    cost=initialising,
+)
+INIT_RANKER = Stage(
+    name="init_ranker",
+    version=1,
+    params=InitRankerParams,
+    reads={},
+    writes={"ranker": RANKER},
+    run=init_ranker,
+    seeded=True,
+    raw={"weights": partial(_encoder_digest, kind="ranker")},
+    pool="driver",
+    cost=initialising,
+)
+INIT_READER = Stage(
+    name="init_reader",
+    version=1,
+    params=InitReaderParams,
+    reads={},
+    writes={"reader": READER},
+    run=init_reader,
+    seeded=True,
+    raw={"weights": partial(_encoder_digest, kind="reader")},
     pool="driver",
     cost=initialising,
 )

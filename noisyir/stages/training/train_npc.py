@@ -48,31 +48,16 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
     ids = pairs.select(["query_id", "doc_id"])
     with job.writer("pair_scores") as scores, job.writer("noise_flags") as flags:
         for found in correction.history:
-            scores.append(_scores(ids, found))
-            flags.append(_flags(ids, found))
+            scores.append(table := _detection(ids, found))
+            flags.append(table)
 
 
-def _scores(ids: pa.Table, found: "Detected") -> pa.Table:
-    return (
-        _of_epoch(ids, found)
-        .append_column("null_score", pa.array(found.null_score))
-        .append_column("near_score", pa.nulls(ids.num_rows, pa.float32()))
-        .append_column("best_other", pa.nulls(ids.num_rows, pa.string()))
-    )
-
-
-def _flags(ids: pa.Table, found: "Detected") -> pa.Table:
-    return (
-        _of_epoch(ids, found)
-        .append_column("p_clean", pa.array(found.p_clean, pa.float32()))
-        .append_column("is_clean", pa.array(found.is_clean))
-        .append_column("replacement", pa.nulls(ids.num_rows, pa.string()))
-    )
-
-
-def _of_epoch(ids: pa.Table, found: "Detected") -> pa.Table:
-    epoch = pa.array([found.epoch] * ids.num_rows, pa.int32())
-    return ids.append_column("epoch", epoch).append_column("score", pa.array(found.score))
+def _detection(ids: pa.Table, found: "Detected") -> pa.Table:
+    """The columns of both tables; those that only other detectors fill are null."""
+    columns = {name: pa.nulls(ids.num_rows) for name in ("near_score", "best_other", "replacement")}
+    columns |= {name: pa.array(getattr(found, name)) for name in ("score", "null_score", "p_clean", "is_clean")}
+    columns["epoch"] = pa.array([found.epoch] * ids.num_rows, pa.int32())
+    return pa.table({**{name: ids[name] for name in ids.column_names}, **columns})
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:

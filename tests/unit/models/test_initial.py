@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from noisyir.errors import DataError
-from noisyir.models.bi_encoder import load_bi_encoder
-from noisyir.models.initial import initial_bi_encoder
+from noisyir.models.bi_encoder import initial_bi_encoder, load_bi_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.transformer_tower import read_encoder
 from tests.tiny_models import tiny_encoder

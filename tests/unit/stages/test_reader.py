@@ -12,9 +12,9 @@ from noisyir.models.settings import InitReaderParams
 from noisyir.reading.settings import ReadParams
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.reading import CONFUSING, PASSAGES, SPANS
-from noisyir.stages.reading.init_reader import INIT_READER
 from noisyir.stages.reading.read import READ
 from noisyir.stages.reading.train_reader import TRAIN_READER
+from noisyir.stages.training.init_model import INIT_READER
 from noisyir.training.settings import TrainReaderParams
 from tests.tiny_models import tiny_bert
 from tests.unit.training.reader_world import PARAMS, of, world

@@ -16,9 +16,8 @@ from noisyir.models.reader import Reader, initial_reader
 from noisyir.models.settings import InitReaderParams
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.reading import CONFUSING, SPANS
-from noisyir.training.confidences import Confidences
 from noisyir.training.instances import Instances, training_instances
-from noisyir.training.reader import train_reader
+from noisyir.training.reader import Confidences, train_reader
 from noisyir.training.run import Point
 from noisyir.training.settings import TrainReaderParams
 from tests.unit.training.toy import training_context

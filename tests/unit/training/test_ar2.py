@@ -13,8 +13,8 @@ import torch
 from noisyir.errors import ConfigError, DataError
 from noisyir.losses.ar2 import ranker_loss, retriever_loss
 from noisyir.training.ar2 import RetrieverLearner
+from noisyir.training.learner import memory_advice
 from noisyir.training.lists import ListBatch
-from noisyir.training.memory import memory_advice
 from noisyir.training.ranker import RankerLearner
 from noisyir.training.settings import TrainAr2Params
 from tests.tiny_models import tiny_encoder

@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from noisyir.training.batches import Ragged
-from noisyir.training.corrected_ranker import CorrectedRankerLearner
 from noisyir.training.lists import ListBatch
-from noisyir.training.ranker import RankerLearner
+from noisyir.training.ranker import CorrectedRankerLearner, RankerLearner
 from noisyir.training.settings import TrainAr2Params
 from tests.unit.training.ar2_world import SETTINGS, toy_lists, toy_ranker
 from tests.unit.training.toy import SIZE, training_context

@@ -28,7 +28,7 @@ def start():
 @pytest.mark.parametrize("repeated", [False, True], ids=["rows once", "rows repeated"])
 def test_without_clipping_and_decay_it_is_torchs_sparse_adam(repeated):
     ours, theirs = start(), start()
-    rows, sparse = RowAdamW([ours], clip_norm=HUGE, **USUAL), torch.optim.SparseAdam([theirs], lr=0.1)
+    rows, sparse = RowAdamW([ours], TrainDprParams(clip_norm=HUGE, **USUAL)), torch.optim.SparseAdam([theirs], lr=0.1)
     for step in range(6):
         ours.grad, theirs.grad = sparse_gradient(step, repeated=repeated), sparse_gradient(step, repeated=repeated)
         rows.step(0.1)
@@ -39,8 +39,8 @@ def test_without_clipping_and_decay_it_is_torchs_sparse_adam(repeated):
 @pytest.mark.parametrize("settings", [{}, {"clip_norm": None}, {"betas": (0.8, 0.9)}], ids=str)
 def test_where_every_row_is_touched_it_is_adamw(settings):
     row, dense = start(), start()
-    settings = {"clip_norm": 1.5, "weight_decay": 0.1, "betas": (0.9, 0.999)} | settings
-    ours, theirs = RowAdamW([row], **settings), DenseAdamW([dense], **settings)
+    settings = TrainDprParams(**{"clip_norm": 1.5, "weight_decay": 0.1} | settings)
+    ours, theirs = RowAdamW([row], settings), DenseAdamW([dense], settings)
     for step in range(5):
         gradient = torch.randn(12, 3, generator=torch.Generator().manual_seed(step))
         row.grad, dense.grad = gradient.to_sparse(1), gradient.clone()
@@ -54,7 +54,7 @@ def test_rows_that_no_text_holds_stay_as_they_are():
     before, gradient = weight.detach().clone(), sparse_gradient(0)
     untouched = sorted(set(range(12)) - set(gradient.coalesce().indices()[0].tolist()))
     weight.grad = gradient
-    RowAdamW([weight], clip_norm=HUGE, **USUAL | {"weight_decay": 0.1}).step(0.1)
+    RowAdamW([weight], TrainDprParams(clip_norm=HUGE, **USUAL | {"weight_decay": 0.1})).step(0.1)
     assert torch.equal(weight[untouched], before[untouched])
     assert weight.grad is None
 
@@ -62,7 +62,7 @@ def test_rows_that_no_text_holds_stay_as_they_are():
 def test_the_norm_is_taken_over_all_weights_together():
     """The moments after one step show the clipped gradient: first = (1 - beta1) g."""
     weights = [start(), start()]
-    optimiser = RowAdamW(weights, clip_norm=0.5, **USUAL)
+    optimiser = RowAdamW(weights, TrainDprParams(clip_norm=0.5, **USUAL))
     for seed, weight in enumerate(weights):
         weight.grad = sparse_gradient(seed)
     optimiser.step(0.1)
@@ -74,7 +74,7 @@ def test_the_norm_is_taken_over_all_weights_together():
 def test_betas_decay_the_moments_of_gradients_that_nothing_clips(kind):
     """Two steps by hand: m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, w -= rate m' / (sqrt(v') + eps)."""
     weight, (b1, b2) = nn.Parameter(torch.tensor([[0.0]])), (0.8, 0.9)
-    optimiser = kind([weight], clip_norm=None, weight_decay=0.0, betas=(b1, b2))
+    optimiser = kind([weight], TrainDprParams(clip_norm=None, weight_decay=0.0, betas=(b1, b2)))
     value = first = second = 0.0
     for step, gradient in enumerate([1e4, -2e4], start=1):
         given = torch.tensor([[gradient]])
@@ -107,7 +107,7 @@ def test_a_restored_optimiser_goes_on_as_if_nothing_had_happened(kind):
         return sparse_gradient(step) if kind is RowAdamW else sparse_gradient(step).to_dense()
 
     straight = start()
-    optimiser = kind([straight], clip_norm=1.0, **USUAL | {"weight_decay": 0.01})
+    optimiser = kind([straight], TrainDprParams(clip_norm=1.0, **USUAL | {"weight_decay": 0.01}))
     for step in range(6):
         straight.grad = gradient(step)
         optimiser.step(0.1)
@@ -116,7 +116,7 @@ def test_a_restored_optimiser_goes_on_as_if_nothing_had_happened(kind):
                 nn.Parameter(straight.detach().clone()),
                 {k: v.clone() for k, v in optimiser.state().items()},
             )
-    again = kind([weight], clip_norm=1.0, **USUAL | {"weight_decay": 0.01})
+    again = kind([weight], TrainDprParams(clip_norm=1.0, **USUAL | {"weight_decay": 0.01}))
     again.load(state)
     for step in range(3, 6):
         weight.grad = gradient(step)
