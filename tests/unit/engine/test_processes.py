@@ -115,10 +115,10 @@ def test_a_lost_peer_is_not_taken_for_the_cause(tmp_path):
 def test_they_end_with_the_process_that_began_them(tmp_path):
     program = (
         "from pathlib import Path; from noisyir.engine.processes import run_together\n"
-        "from tests.unit.test_processes import wait_for_ever\n"
+        "from tests.unit.engine.test_processes import wait_for_ever\n"
         f"if __name__ == '__main__': run_together(wait_for_ever, 2, (Path({str(tmp_path)!r}),), print)"
     )
-    parent = subprocess.Popen([sys.executable, "-c", program], cwd=Path(__file__).parents[2])
+    parent = subprocess.Popen([sys.executable, "-c", program], cwd=Path(__file__).parents[3])
     pids = [_read(tmp_path / f"pid{rank}") for rank in range(2)]
     assert all(map(is_running, pids))
     parent.kill()

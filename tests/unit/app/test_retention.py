@@ -1,7 +1,7 @@
 from noisyir.app.retention import unneeded
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
-from tests.unit.test_store import run, two_steps
+from tests.unit.engine.test_store import run, two_steps
 
 
 def record(store: Store, name: str, plan, results, **facts: str) -> None:

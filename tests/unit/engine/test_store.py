@@ -303,7 +303,7 @@ def test_a_decision_is_written_whole_and_once(store: Store):
 def test_a_build_of_a_checkout_tells_its_commit():
     from noisyir.engine.provenance import git_commit
 
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     if not (root / ".git").exists():
         pytest.skip("not a checkout")
     said = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)

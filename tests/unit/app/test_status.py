@@ -23,7 +23,7 @@ from noisyir.schemas.results import REPORT
 from noisyir.settings import Params
 from noisyir.tracking.tracker import Tracker
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 HOST = socket.gethostname()
 
