@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from noisyir.commands import Json, StoreUrl, open_store
+from noisyir.commands import Json, StoreUrl, open_store, print_json
 from noisyir.commands.ls import human_bytes
 from noisyir.errors import NoisyirError
 
@@ -40,7 +39,7 @@ def run(as_json: Json = False, store: StoreUrl = None) -> int:
 
     findings = [*_machine(), *_packages(), _java(), _gpu(), _store(open_store(store))]
     if as_json:
-        print(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=2))
+        print_json({"findings": [finding._asdict() for finding in findings]})
     else:
         table = Table(box=None, show_header=False, pad_edge=False)
         for finding in findings:

@@ -142,9 +142,7 @@ def noise_story(
     beside = [meta for meta in lineage(store, results) if (meta.key, meta.build) not in used]
     found = [sentence for meta in behind for sentence in sentences(meta)]
     seen = [f"{sentence} (seen by the run, not used by this model)" for m in beside for sentence in sentences(m)]
-    return (
-        [_put_in(exp, behind), *dict.fromkeys([*found, *seen])] if found or seen else [_put_in(exp, behind), _NO_STORY]
-    )
+    return [_put_in(exp, behind), *(dict.fromkeys([*found, *seen]) or [_NO_STORY])]
 
 
 def _put_in(exp: Experiment, behind: Sequence[Meta]) -> str:
