@@ -37,7 +37,9 @@ def run(as_json: Json = False, store: StoreUrl = None) -> int:
 
     from noisyir.app.console import stdout_console
 
-    findings = [*_machine(), *_packages(), _java(), _gpu(), _store(open_store(store))]
+    python = Finding("python", True, True, platform.python_version())
+    cpu = Finding("cpu", True, True, f"{os.cpu_count()} cores, {platform.machine()}")
+    findings = [python, cpu, *_packages(), _java(), _gpu(), _store(open_store(store))]
     if as_json:
         print_json({"findings": [finding._asdict() for finding in findings]})
     else:
@@ -47,11 +49,6 @@ def run(as_json: Json = False, store: StoreUrl = None) -> int:
             table.add_row(mark, finding.name, finding.says)
         stdout_console().print(table)
     return int(any(finding.needed and not finding.ok for finding in findings))
-
-
-def _machine() -> Iterator[Finding]:
-    yield Finding("python", True, True, platform.python_version())
-    yield Finding("cpu", True, True, f"{os.cpu_count()} cores, {platform.machine()}")
 
 
 def _packages() -> Iterator[Finding]:

@@ -34,9 +34,8 @@ NOISE_FLAGS = Artifact(
 # rate, rate_low, rate_high (the share of wrong pairs and its interval), flagged, threshold, and the fitted mixture's
 # clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, where there is one.
 NOISE_ESTIMATE = Artifact("noise_estimate", 1, {"epoch": I32, "name": STRING, "value": F64}, ("epoch", "name"))
-DETECTION = Artifact(
-    "detection", 1, {"system": STRING, "epoch": I32, "measure": STRING, "value": F64}, ("system", "epoch", "measure")
-)
+_MEASURED = {"system": STRING, "epoch": I32, "measure": STRING}
+DETECTION = Artifact("detection", 1, {**_MEASURED, "value": F64}, tuple(_MEASURED))
 REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**PAIR, "split": STRING, "action": STRING}, PAIR_KEY)
 # All pairs given, and those that a cross-encoder made: `score` is its probability that the document is relevant.
 PSEUDO_PAIRS = Artifact("pseudo_pairs", 1, {**PAIRS.columns, "score": F32}, PAIR_KEY, nullable=("source", "score"))

@@ -3,13 +3,9 @@
 from noisyir.schemas.artifact import Artifact
 from noisyir.schemas.columns import F64, I32, STRING
 
-METRICS = Artifact(
-    "metrics",
-    1,
-    {"measure": STRING, "split": STRING, "query_id": STRING, "value": F64},
-    ("measure", "split", "query_id"),
-    nullable=("query_id",),  # null marks the mean over the split's queries
-)
+_METRIC = {"measure": STRING, "split": STRING, "query_id": STRING}
+# a null `query_id` marks the mean over the split's queries
+METRICS = Artifact("metrics", 1, {**_METRIC, "value": F64}, tuple(_METRIC), nullable=("query_id",))
 TREC = Artifact("trec", 1)  # {split}.run and {split}.qrels: what was scored, as trec_eval reads it
 _DIFFERENCE = ("difference", "difference_low", "difference_high", "p_value", "p_holm")
 COMPARISON = Artifact(
@@ -29,11 +25,7 @@ COMPARISON = Artifact(
 # The noise bench.  `method`: what was trained; `rate`: the share of training pairs that were made wrong by `mechanism`.
 # The values' key is not checked again: labels tell the runs apart, and METRICS has each query once.
 _CELL = {"mechanism": STRING, "rate": F64, "method": STRING}
-BENCH_VALUES = Artifact(
-    "bench_values",
-    1,
-    {**_CELL, "seed": I32, "measure": STRING, "split": STRING, "query_id": STRING, "value": F64},
-)
+BENCH_VALUES = Artifact("bench_values", 1, {**_CELL, "seed": I32, **_METRIC, "value": F64})
 # One row a comparison.  `mean`, `low`, `high`: over queries, of each query's mean over seeds; `seed_std`: of the seeds'
 # means; `seeds_better`: in how many seeds the method's mean is above that of the one it is compared with.
 _SEEDS_DIFFERENCE = ("difference", "difference_seed_std", *_DIFFERENCE[1:])
