@@ -179,9 +179,9 @@ def _kept(store: Store, outcome: Outcome, name: str) -> pa.Table:
 
 def _table(rows: Sequence[Sequence[str]]) -> Table:
     """The first row is the heading; all columns but the first are numbers."""
-    table = Table(box=None, pad_edge=False)
-    for number, heading in enumerate(rows[0]):
-        table.add_column(heading, justify="left" if number == 0 else "right")
+    table = plain_table(rows[0][0])
+    for heading in rows[0][1:]:
+        table.add_column(heading, justify="right")
     for row in rows[1:]:
         table.add_row(*row)
     return table

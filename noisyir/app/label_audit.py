@@ -135,14 +135,9 @@ def experiment_to_audit(
     data: an experiment's name or file, a data set's folder, or a file of pairs, whose documents may lie in `corpus`.
     model: judges instead of small ones trained on the data.  ConfigError when it is none of these.
     """
-    overrides = list(overrides)
-    if sample is not None:
-        overrides.append(f"audit.sample={sample}")
-    if judgements is not None:
-        overrides.append(f"audit.judgements={json.dumps(judgements)}")
-    if model:
-        overrides.append(f"model.weights={json.dumps(model)}")
-    exp = _named(data, corpus, overrides)
+    given = {"audit.sample": sample, "audit.judgements": judgements, "model.weights": model or None}
+    changed = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
+    exp = _named(data, corpus, [*overrides, *changed])
     changes: dict[str, Any] = {"audit": exp.audit or AuditParams()}
     if model:  # a trained model scores the pairs itself, instead of small ones trained on their folds
         changes["detectors"] = {name: detector.untrained() for name, detector in exp.detectors.items()}

@@ -52,19 +52,21 @@ def find_confidences(store: Store, name: str) -> Meta:
 
 def _registered_model(store: Store, uri: str) -> Ref:
     """The artifact that a registered retriever was made from, with the very bytes that were registered."""
-    from noisyir.tracking.registry import registered
+    from noisyir.tracking.backend import connect
+    from noisyir.tracking.registry import find_version
 
-    found = registered(uri, store.home)
+    found = find_version(connect(store.home), uri)
+    tags = found.tags
     what = f"{uri} is {found.name} v{found.version}"
     for meta in store.all_builds():
         for artifact, contents in meta.artifacts.items():
-            if contents.digest == found.digest:
+            if contents.digest == tags["artifact_digest"]:
                 if artifact != "model":
                     raise StoreError(f"{what}, a {artifact}; only a retriever can be searched with or exported")
                 return meta.ref("model")
     raise StoreError(
-        f"{what}, whose artifact {found.key[:12]} is no longer in {store.url}: run its experiment again, "
-        f"noisyir run {found.experiment} --to index, or take MLflow's copy: mlflow.pyfunc.load_model({uri!r})"
+        f"{what}, whose artifact {tags['artifact_key'][:12]} is no longer in {store.url}: run its experiment again, "
+        f"noisyir run {tags.get('experiment', '')} --to index, or take MLflow's copy: mlflow.pyfunc.load_model({uri!r})"
     )
 
 

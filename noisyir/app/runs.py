@@ -12,10 +12,11 @@ from noisyir.engine.observe import Several
 from noisyir.engine.parallel import execute_side_by_side
 from noisyir.engine.plan import Choice, Plan, RunStep, execute, failed_step, forecast
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Observer, Pool, Step
+from noisyir.engine.stage import Observer, Pool
 from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.readers import pipeline_of
+from noisyir.pipelines.readers import bench_of, pipeline_of
+from noisyir.pipelines.suite import Suite
 from noisyir.settings import Params
 from noisyir.tracking.tracker import Tracker
 
@@ -66,6 +67,11 @@ def run_experiment(
 ) -> Outcome:
     """Run a pipeline of an experiment."""
     return run_steps(pipeline(exp), choice, name=exp.name, settings=exp, **execution)
+
+
+def run_suite(suite: Suite, choice: Choice, **execution: Unpack[Execution]) -> Outcome:
+    """Run a bench."""
+    return run_steps(bench_of(suite), choice, name=suite.name, settings=suite, **execution)
 
 
 def run_steps(plan: Plan, choice: Choice, *, name: str, settings: Params, **execution: Unpack[Execution]) -> Outcome:
@@ -155,7 +161,7 @@ class _Record:
                 "seconds": round((datetime.now(UTC) - self.began).total_seconds(), 3),
                 "host": socket.gethostname(),
                 "steps": {
-                    step.name: _described(step, results.get(step.name))
+                    step.name: {"stage": step.stage.name, "key": step.key, **_facts(results.get(step.name))}
                     for step in self.plan.steps
                     if step.name in selected
                 },
@@ -175,12 +181,8 @@ class _Record:
         return {}
 
 
-def _described(step: Step, result: Result | None) -> dict[str, Any]:
-    """A step in a run's record; `cached` is None, and there are no build and seconds, until the run is done."""
-    return {
-        "stage": step.stage.name,
-        "key": step.key,
-        "build": result.meta.build if result else None,
-        "cached": result.cached if result else None,
-        "seconds": result.meta.seconds if result else None,
-    }
+def _facts(result: Result | None) -> dict[str, Any]:
+    """What a run's record says of a step's result: nothing but None until the run is done."""
+    if result is None:
+        return dict.fromkeys(("build", "cached", "seconds"))
+    return {"build": result.meta.build, "cached": result.cached, "seconds": result.meta.seconds}

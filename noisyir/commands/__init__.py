@@ -7,6 +7,7 @@ functions.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -61,6 +62,12 @@ StoreUrl: TypeAlias = Annotated[
 Json: TypeAlias = Annotated[bool, flag("--json", "print one JSON object on stdout and nothing else there")]
 Engine: TypeAlias = Annotated[Literal["local", "prefect"], option("local|prefect", "who calls the stages")]
 Refresh: TypeAlias = Annotated[list[str] | None, option("STAGE", "rebuild it (repeatable)")]
+
+
+def print_json(value: object) -> int:
+    """Print one JSON object; exit code 0."""
+    print(json.dumps(value, indent=2, default=str))
+    return 0
 
 
 def open_store(url: str | None) -> Store:

@@ -23,13 +23,7 @@ from noisyir.errors import StoreError
 
 if TYPE_CHECKING:
     from noisyir.app.runs import Outcome
-    from noisyir.engine.build_stage import Result
-    from noisyir.engine.plan import Choice
-    from noisyir.engine.runtime import Runtime
-    from noisyir.engine.stage import Observer
     from noisyir.engine.store import Store
-    from noisyir.pipelines.suite import Suite
-    from noisyir.tracking.tracker import Tracker
 
 
 def run(
@@ -50,6 +44,7 @@ def run(
     """
     from noisyir import experiments
     from noisyir.app.console import observer_for, print_forecast
+    from noisyir.app.runs import run_suite
     from noisyir.engine.parallel import at_once
     from noisyir.engine.plan import Choice, forecast
     from noisyir.pipelines.readers import bench_of
@@ -63,7 +58,7 @@ def run(
         return 0
     opened.check_writable()
     runtime = at_once(experiments.load_runtime(machine), jobs)
-    call = _here if engine == "local" else prefect_engine("bench_noise").run_suite
+    call = run_suite if engine == "local" else prefect_engine("bench_noise").run_suite
     tracker = open_tracker(experiment=chosen.experiment, home=opened.home, enabled=False)
     with observer_for(sys.stderr) as observer:
         outcome = call(chosen, choice, store=opened, runtime=runtime, tracker=tracker, observer=observer)
@@ -82,21 +77,6 @@ def _print(outcome: Outcome, store: Store, out: str | None) -> None:
         folder = _copied(folder, Path(out))
     console.print(f"page        {folder / 'bench.html'}")
     console.print(f"per query   noisyir show {page.key[:12]}")
-
-
-def _here(
-    suite: Suite, choice: Choice, *, store: Store, runtime: Runtime, tracker: Tracker, observer: Observer
-) -> Outcome:
-    from noisyir.app.runs import run_plan
-    from noisyir.engine.parallel import execute_side_by_side
-    from noisyir.pipelines.readers import bench_of
-
-    plan = bench_of(suite)
-
-    def steps() -> dict[str, Result]:
-        return execute_side_by_side(plan, choice, store, runtime, observer)
-
-    return run_plan(plan, choice, steps, name=suite.name, settings=suite, store=store, tracker=tracker)
 
 
 def _copied(folder: Path, out: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -10,7 +9,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from noisyir.commands import Json, StoreUrl, open_store
+from noisyir.commands import Json, StoreUrl, open_store, print_json
 from noisyir.commands.ls import human_bytes
 from noisyir.errors import NoisyirError
 
@@ -38,9 +37,11 @@ def run(as_json: Json = False, store: StoreUrl = None) -> int:
 
     from noisyir.app.console import stdout_console
 
-    findings = [*_machine(), *_packages(), _java(), _gpu(), _store(open_store(store))]
+    python = Finding("python", True, True, platform.python_version())
+    cpu = Finding("cpu", True, True, f"{os.cpu_count()} cores, {platform.machine()}")
+    findings = [python, cpu, *_packages(), _java(), _gpu(), _store(open_store(store))]
     if as_json:
-        print(json.dumps({"findings": [finding._asdict() for finding in findings]}, indent=2))
+        print_json({"findings": [finding._asdict() for finding in findings]})
     else:
         table = Table(box=None, show_header=False, pad_edge=False)
         for finding in findings:
@@ -48,11 +49,6 @@ def run(as_json: Json = False, store: StoreUrl = None) -> int:
             table.add_row(mark, finding.name, finding.says)
         stdout_console().print(table)
     return int(any(finding.needed and not finding.ok for finding in findings))
-
-
-def _machine() -> Iterator[Finding]:
-    yield Finding("python", True, True, platform.python_version())
-    yield Finding("cpu", True, True, f"{os.cpu_count()} cores, {platform.machine()}")
 
 
 def _packages() -> Iterator[Finding]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
-from noisyir.commands import Json, StoreUrl, argument, flag, open_store
+from noisyir.commands import Json, StoreUrl, argument, flag, open_store, print_json
 
 if TYPE_CHECKING:
     from noisyir.engine.builds import Meta
@@ -24,12 +23,10 @@ def run(
     """
     opened = open_store(store)
     if runs:
-        _print_runs(opened, as_json=as_json)
-        return 0
+        return _print_runs(opened, as_json=as_json)
     builds = [meta for meta in opened.all_builds() if stage in (None, meta.stage)]
     if as_json:
-        print(json.dumps({"builds": [_as_json(meta) for meta in builds]}, indent=2))
-        return 0
+        return print_json({"builds": [_as_json(meta) for meta in builds]})
     from noisyir.app.console import plain_table, stdout_console
 
     table = plain_table("stage", "key", "built", "rows", "size", "took")
@@ -57,11 +54,10 @@ def _as_json(meta: Meta) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _print_runs(store: Store, *, as_json: bool) -> None:
+def _print_runs(store: Store, *, as_json: bool) -> int:
     runs = store.runs()
     if as_json:
-        print(json.dumps({"runs": runs}, indent=2))
-        return
+        return print_json({"runs": runs})
     from noisyir.app.console import plain_table, stdout_console
 
     table = plain_table("began", "experiment", "status", "stages", "took", "facts")
@@ -72,3 +68,4 @@ def _print_runs(store: Store, *, as_json: bool) -> None:
         began = run["began"][:19].replace("T", " ")
         table.add_row(began, run["experiment"], run["status"], done, f"{run['seconds']:.1f} s", facts)
     stdout_console().print(table if runs else "no runs yet: noisyir run demo")
+    return 0

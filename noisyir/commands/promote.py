@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from noisyir.commands import Json, StoreUrl, argument, flag, open_store, option
+from noisyir.commands import Json, StoreUrl, argument, flag, open_store, option, print_json
 from noisyir.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,15 +44,14 @@ def run(
         raise typer.BadParameter("--roll-back and --log exclude each other")
     opened = open_store(store)
     if log:
-        _print_log(opened, model, as_json=as_json)
-        return 0
+        return _print_log(opened, model, as_json=as_json)
     if go_back:
         decision = roll_back(model, store=opened)
     else:
         params = _params(measure=measure, split=split, min_gain=min_gain, min_seeds=min_seeds)
         decision = promote(model, version, params, store=opened)
     if as_json:
-        print(json.dumps(asdict(decision), indent=2))
+        print_json(asdict(decision))
     elif decision.verdict != "refused":
         print(decision.summary)
     if decision.verdict == "refused":
@@ -62,16 +60,16 @@ def run(
     return 0
 
 
-def _print_log(store: Store, model: str, *, as_json: bool) -> None:
+def _print_log(store: Store, model: str, *, as_json: bool) -> int:
     from noisyir.tracking.decision import Decision
     from noisyir.tracking.promote import decisions
 
     lines = decisions(store, model)
     if as_json:
-        print(json.dumps(lines, indent=2))
-        return
+        return print_json(lines)
     for line in lines:
         print(f"{line['when']}  {line['who']}  {Decision.from_record(line).summary}")
+    return 0
 
 
 def _params(**given: Any) -> PromoteParams:

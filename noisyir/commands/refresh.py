@@ -1,11 +1,10 @@
 """`noisyir refresh`: new documents for a trained model, encoded and indexed without what is there already."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
-from noisyir.commands import Json, Model, StoreUrl, argument, flag, open_store, option, split_settings
+from noisyir.commands import Json, Model, StoreUrl, argument, flag, open_store, option, print_json, split_settings
 
 
 def run(
@@ -40,9 +39,7 @@ def run(
     with observer_for(sys.stderr) as observer:
         done = refresh_corpus(settings, store=opened, runtime=runtime, tracker=Tracker(), observer=observer)
     if as_json:
-        outcome = done.outcome
-        print(json.dumps({"run": outcome.executed, "cached": outcome.cached, **done.counts}, indent=2))
-        return 0
+        return print_json({"run": done.outcome.executed, "cached": done.outcome.cached, **done.counts})
     out = stdout_console()
     out.print(f"\n{done.outcome.executed} run, {done.outcome.cached} cached")
     for name, line in done.lines().items():

@@ -21,6 +21,7 @@ from noisyir.commands import (
     open_store,
     option,
     prefect_engine,
+    print_json,
     split_settings,
 )
 
@@ -78,9 +79,8 @@ def run(
     with observer_for(sys.stderr) as observer:
         outcome = call(exp, choice, store=opened, runtime=runtime, tracker=tracker, observer=observer)
     if as_json:
-        print(json.dumps(describe(outcome, opened), indent=2))
-    else:
-        print_outcome(outcome, opened, exp.published)
+        return print_json(describe(outcome, opened))
+    print_outcome(outcome, opened, exp.published)
     return 0
 
 

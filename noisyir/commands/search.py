@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
-from noisyir.commands import Json, Model, StoreUrl, argument, open_store, option
+from noisyir.commands import Json, Model, StoreUrl, argument, open_store, option, print_json
 from noisyir.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,8 +37,7 @@ def run(
     index, corpus = search_inputs(opened, found)
     hits = answer(opened, found, index, corpus, query=query, k=k)
     if as_json:
-        print(json.dumps({"query": query, "model": found.key, "hits": hits}, indent=2))
-        return 0
+        return print_json({"query": query, "model": found.key, "hits": hits})
     out = stdout_console()
     for hit in hits:
         out.print(f"[bold]{hit['rank']}[/]  {hit['score']:.4f}  [cyan]{escape(hit['doc_id'])}[/]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-from noisyir.commands import Json, StoreUrl, argument, open_store, option
+from noisyir.commands import Json, StoreUrl, argument, open_store, option, print_json
 from noisyir.commands.ls import human_bytes
 
 if TYPE_CHECKING:
@@ -33,10 +33,8 @@ def run(
     opened = open_store(store)
     meta = find_build(opened, build)
     if as_json:
-        described = json.loads(meta.to_json())
-        described["head"] = {name: _head(opened, meta, name, rows) for name in meta.artifacts}
-        print(json.dumps(described, indent=2, default=str))
-        return 0
+        head = {name: _head(opened, meta, name, rows) for name in meta.artifacts}
+        return print_json({**json.loads(meta.to_json()), "head": head})
     _print(opened, meta, rows)
     return 0
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from noisyir.commands import Json, StoreUrl, open_store, option
+from noisyir.commands import Json, StoreUrl, open_store, option, print_json
 from noisyir.errors import ConfigError, NoisyirError
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ def run(
     runs, rates = run_states(opened, socket.gethostname(), since), stage_rates(opened, since)
     models, unknown = _models()
     if as_json:
-        print(json.dumps(_as_json(runs, rates, models), indent=2, default=str))
-        return 0
+        stages = [{**asdict(rate), "hit_rate": rate.hit_rate} for rate in rates]
+        return print_json({"runs": [asdict(state) for state in runs], "stages": stages, "models": models})
     out = stdout_console()
     older = f"no run began in the last {hours:g} hours in {opened.url}: noisyir ls --runs shows older ones"
     out.print(_runs_table(runs) if runs else older)
@@ -52,10 +51,8 @@ def run(
             out.print(f"\n[red]{state.experiment}[/], {state.began:%H:%M}: {escape(_what_failed(state))}")
             out.print(f"  look at   {state.page or f'{opened.url}/.runs/{state.id}.json'}")
             out.print("  go on     the same command again: what is built stays, training goes on from its checkpoint")
-    for table in (
-        _models_table(models) if models else unknown and escape(unknown),
-        _rates_table(rates) if rates else None,
-    ):
+    about_models = _models_table(models) if models else unknown and escape(unknown)
+    for table in (about_models, _rates_table(rates) if rates else None):
         if table is not None:
             out.print()
             out.print(table)
@@ -117,8 +114,3 @@ def _rates_table(rates: Sequence[StageRate]) -> Table:
         seconds = (f"{sum(rate.seconds):.1f}", f"{max(rate.seconds):.1f}") if rate.seconds else ("", "")
         table.add_row(rate.stage, str(rate.built), str(rate.cached), f"{rate.hit_rate:.0%}", *seconds)
     return table
-
-
-def _as_json(runs: Sequence[RunState], rates: Sequence[StageRate], models: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    stages = [{**asdict(rate), "hit_rate": rate.hit_rate} for rate in rates]
-    return {"runs": [asdict(state) for state in runs], "stages": stages, "models": list(models)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Annotated
 
-from noisyir.commands import Json, StoreUrl, argument, experiment_names, open_store
+from noisyir.commands import Json, StoreUrl, argument, experiment_names, open_store, print_json
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 def run(
     build: Annotated[
-        str,
-        argument("MODEL|BUILD", "an experiment's name, a stage, or the start of a key", complete=experiment_names),
+        str, argument("MODEL|BUILD", "an experiment's name, a stage, or the start of a key", experiment_names)
     ],
     as_json: Json = False,
     store: StoreUrl = None,
@@ -36,8 +35,7 @@ def run(
     meta = find_build(opened, build)
     if as_json:
         refs = [meta.ref(name) for name in meta.artifacts]
-        print(json.dumps({"builds": [json.loads(m.to_json()) for m in lineage(opened, refs)]}, indent=2))
-        return 0
+        return print_json({"builds": [json.loads(m.to_json()) for m in lineage(opened, refs)]})
     tree = Tree(_label(meta))
     _grow(tree, opened, meta, seen=set())
     stdout_console().print(tree)

@@ -6,10 +6,7 @@ from noisyir.commands import StoreUrl, argument, open_store
 from noisyir.errors import StoreError
 
 
-def run(
-    build: Annotated[str | None, argument("BUILD", "only this build")] = None,
-    store: StoreUrl = None,
-) -> int:
+def run(build: Annotated[str | None, argument("BUILD", "only this build")] = None, store: StoreUrl = None) -> int:
     """Check the digest of every stored file.
 
     Lists what is damaged, and how to rebuild it.
@@ -25,7 +22,6 @@ def run(
         lines = [f"{meta.stage}/{meta.key[:12]}: {fault}" for meta, fault in faults]
         stages = " ".join(f"--refresh {stage}" for stage in dict.fromkeys(meta.stage for meta, _ in faults))
         raise StoreError("\n".join(["damaged artifacts:", *lines, f"rebuild them: noisyir run EXPERIMENT {stages}"]))
-    print(
-        f"{len(builds)} builds, {sum(len(c.files) for m in builds for c in m.artifacts.values())} files: all as written"
-    )
+    files = sum(len(contents.files) for meta in builds for contents in meta.artifacts.values())
+    print(f"{len(builds)} builds, {files} files: all as written")
     return 0

@@ -69,10 +69,8 @@ def encoder_shape(weights: str | None, layers: int | None = None) -> Shape:
     try:
         config = json.loads((locate_weights(weights) / "config.json").read_text(encoding="utf-8"))
         names = "num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size"
-        deep, hidden, inner, vocabulary = (int(config[name]) for name in names)
-        known = True
+        (deep, hidden, inner, vocabulary), known = (int(config[name]) for name in names), True
     except (NoisyirError, ImportError, OSError, ValueError, KeyError, TypeError):
         large = "large" in (weights or "")
-        deep, hidden, inner, vocabulary = _BERT_LARGE if large else _BERT_BASE
-        known = False
+        (deep, hidden, inner, vocabulary), known = _BERT_LARGE if large else _BERT_BASE, False
     return Shape(min(layers or deep, deep), hidden, inner, vocabulary, known)

@@ -10,6 +10,7 @@ from typing import Any
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.devices import own_device
 from noisyir.engine.observe import Silent
+from noisyir.engine.provenance import git_commit, package_versions
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Job, Observer, Spread, Step
 from noisyir.engine.store import Store
@@ -69,8 +70,6 @@ def reuse(step: Step, inputs: Inputs, store: Store, observer: Observer) -> Resul
 def _build(
     step: Step, inputs: Inputs, store: Store, runtime: Runtime, observer: Observer, spread: Spread | None
 ) -> Meta:
-    from noisyir.engine.provenance import git_commit, package_versions
-
     _check_raw(step, inputs)
     began = time.monotonic()
     stage, from_inputs = step.stage, recorded(inputs)

@@ -19,7 +19,7 @@ from noisyir.engine.build_stage import Result, recorded
 from noisyir.engine.builds import Meta, Ref, canonical_json
 from noisyir.engine.stage import Inputs, Output, Outputs, PlannedInputs, Stage, Step
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, StoreError
+from noisyir.errors import ConfigError, StoreError, did_you_mean
 from noisyir.settings import Params
 
 T = TypeVar("T")
@@ -71,8 +71,6 @@ class Plan:
         """The steps called `name`, or whose stage is.  ConfigError, with a suggestion, when there is none."""
         if found := [step for step in self.steps if name in (step.name, step.stage.name)]:
             return found
-        from noisyir.errors import did_you_mean
-
         known = list(dict.fromkeys([step.stage.name for step in self.steps] + [step.name for step in self.steps]))
         raise ConfigError(f"no stage {name!r} in this pipeline{did_you_mean(name, known)}; it has {', '.join(known)}")
 

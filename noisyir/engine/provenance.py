@@ -1,19 +1,19 @@
 """Where a build's bytes came from: code and package versions, and digests of raw input."""
 
 import hashlib
+import platform
+import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec
+from typing import ParamSpec
 
+from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.store import Store
 from noisyir.errors import DataError, MissingPackageError
-
-if TYPE_CHECKING:
-    from noisyir.engine.builds import Meta, Ref
-    from noisyir.engine.store import Store
 
 P = ParamSpec("P")
 
@@ -22,26 +22,14 @@ ABSENT = "absent"  # stands for the digest of raw input that is not there, in pl
 _absences: ContextVar[dict[str, None] | None] = ContextVar("absences", default=None)
 
 _RECORDED = (
-    "noisyir",
-    "numpy",
-    "pyarrow",
-    "torch",
-    "transformers",
-    "tokenizers",
-    "scikit-learn",
-    "faiss-cpu",
-    "faiss-gpu",
-    "pyserini",
-    "bm25s",
-    "ir-measures",
-)
+    "noisyir", "numpy", "pyarrow", "torch", "transformers", "tokenizers",
+    "scikit-learn", "faiss-cpu", "faiss-gpu", "pyserini", "bm25s", "ir-measures",
+)  # fmt: skip
 
 
 @cache
 def package_versions() -> dict[str, str]:
     """Versions of the installed packages that can change an artifact's bytes, and of Python."""
-    import platform
-
     found = {"python": platform.python_version()}
     for name in _RECORDED:
         try:
@@ -54,19 +42,14 @@ def package_versions() -> dict[str, str]:
 @cache
 def git_commit() -> str | None:
     """The commit of the checkout that this code runs from, `+` when it has changes; None outside a checkout."""
-    import subprocess
-
     here = Path(__file__).resolve().parents[2]
     if not (here / ".git").exists():
         return None
     try:
         said = subprocess.run(
             ["git", "-C", str(here), "describe", "--always", "--dirty=+", "--abbrev=12", "--exclude=*"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+            capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
     return said.stdout.strip()
@@ -83,11 +66,11 @@ def files_digest(root: Path, files: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-def lineage(store: "Store", refs: "Iterable[Ref]") -> "list[Meta]":
+def lineage(store: Store, refs: Iterable[Ref]) -> list[Meta]:
     """Every build behind these artifacts, each once, inputs before what was made from them."""
     ordered: dict[tuple[str, str], Meta] = {}
 
-    def visit(ref: "Ref") -> None:
+    def visit(ref: Ref) -> None:
         if (ref.key, ref.build) in ordered:
             return
         meta = store.meta(ref)

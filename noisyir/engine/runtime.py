@@ -1,5 +1,6 @@
 """The machine that a pipeline runs on; nothing here changes results."""
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -35,13 +36,9 @@ class Runtime(Params):
     @property
     def cpu_threads(self) -> int:
         """How many CPU threads to use: as many as were asked for, else as there are cores."""
-        import os
-
         return self.threads or os.cpu_count() or 1
 
 
 def default_home() -> Path:
     """`$NOISYIR_HOME`, or `.noisyir` in the current folder."""
-    import os
-
     return Path(os.environ.get("NOISYIR_HOME", ".noisyir")).absolute()

@@ -1,10 +1,10 @@
 """A stage is declared once; Python, the command line and Prefect all run that declaration through `run_stage`."""
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import pyarrow as pa
 
@@ -18,8 +18,6 @@ from noisyir.settings import Params
 if TYPE_CHECKING:
     import numpy as np
 
-
-log = logging.getLogger("noisyir")
 
 Pool = Literal["driver", "cpu", "gpu"]
 P = TypeVar("P", bound=Params)
@@ -118,8 +116,8 @@ class Step:
                 yield from value.values()
 
 
-class Observer(Protocol):
-    """Follows a pipeline run; every method may do nothing."""
+class Observer:
+    """Follows a pipeline run; what a class does not override does nothing."""
 
     def started(self, step: Step) -> None:
         """A stage begins to execute (not called for cached ones)."""
@@ -218,9 +216,13 @@ class Job(Generic[P]):
 
     # Results ------------------------------------------------------------------------------------------------
 
-    def writer(self, name: str) -> TableWriter:
+    @contextmanager
+    def writer(self, name: str) -> Iterator[TableWriter]:
         """A context manager that writes an output table part by part."""
-        return _CountingWriter(self, name)
+        stage = self.step.stage
+        with TableWriter(stage.writes[name], self.staging / name, stage.name) as out:
+            yield out
+        self.written[name] = out.rows
 
     def write(self, name: str, table: pa.Table) -> None:
         """Write an output table whole."""
@@ -285,13 +287,3 @@ class PortableJob:
         """The job, with the settings of the machine that it has come to."""
         store = Store(self.url, home=self.home)
         return kind(self.step, self.step.params, self.inputs, store, runtime, observer, self.staging, self.work)
-
-
-class _CountingWriter(TableWriter):
-    def __init__(self, job: Job[Any], name: str) -> None:
-        super().__init__(job.step.stage.writes[name], job.staging / name, job.step.stage.name)
-        self._job, self._name = job, name
-
-    def close(self) -> None:
-        super().close()
-        self._job.written[self._name] = self.rows

@@ -37,6 +37,7 @@ class Store:
     def __init__(self, root: str | Path, *, home: Path) -> None:
         import fsspec
         from fsspec.asyn import AsyncFileSystem
+        from fsspec.implementations.local import LocalFileSystem
 
         self.url = str(root)
         self.home = home
@@ -46,11 +47,7 @@ class Store:
                 self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
         except (ImportError, ValueError) as error:
             raise StoreError(f"cannot open the store {self.url}: {error}") from error
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the root is a folder of this machine, so that a rename publishes."""
-        return "file" in _as_tuple(self.fs.protocol)
+        self.is_local = isinstance(self.fs, LocalFileSystem)  # a folder of this machine, where a rename publishes
 
     @cached_property
     def _scratch(self) -> Path:
@@ -73,8 +70,7 @@ class Store:
 
     def builds(self, stage: str, key: str) -> list[Meta]:
         """Finished builds of a key, newest first."""
-        paths = self._glob(f"{stage}/{key}/*/{META}")
-        return [self._read_meta(path) for path in sorted(paths, reverse=True)]
+        return [self._read_meta(path) for path in sorted(self._glob(f"{stage}/{key}/*/{META}"), reverse=True)]
 
     def find(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Meta | None:
         """The newest build of `key` whose recorded inputs have the digests of `inputs`."""
@@ -83,8 +79,7 @@ class Store:
 
     def all_builds(self) -> list[Meta]:
         """Every finished build, oldest first."""
-        metas = [self._read_meta(path) for path in self._glob(f"*/*/*/{META}")]
-        return sorted(metas, key=lambda meta: meta.build)
+        return sorted(map(self._read_meta, self._glob(f"*/*/*/{META}")), key=lambda meta: meta.build)
 
     def meta(self, ref: Ref) -> Meta:
         """The build that `ref` belongs to."""
@@ -314,7 +309,3 @@ def _rename_or_keep(arriving: Path, final: Path) -> None:
 
 def _is_local(root: str | Path) -> bool:
     return "://" not in str(root) or str(root).startswith(("file://", "local://"))
-
-
-def _as_tuple(protocol: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (protocol,) if isinstance(protocol, str) else protocol

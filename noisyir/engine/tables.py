@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir.errors import SchemaError, StoreError
-from noisyir.schemas.artifact import Artifact, check_columns, check_key
+from noisyir.schemas.artifact import Artifact
 
 ROW_GROUP = 65536
 
@@ -45,8 +45,8 @@ class TableWriter:
         """Check the key over all parts; an artifact without rows still gets one part, for its schema."""
         if not self._keys:
             self.append(self.artifact.schema.empty_table())
-        if self.artifact.key:
-            check_key(self.artifact, pa.concat_tables(self._keys))
+        if self.artifact.key and self.rows > 1:
+            _check_key(self.artifact, pa.concat_tables(self._keys))
 
     def __enter__(self) -> Self:
         return self
@@ -56,6 +56,15 @@ class TableWriter:
             self.close()
 
 
+def _check_key(artifact: Artifact, table: pa.Table) -> None:
+    """Refuse a table in which two rows have the same key; the message shows one such key."""
+    counts = table.group_by(list(artifact.key)).aggregate([([], "count_all")])
+    repeated = counts.filter(pc.greater(counts["count_all"], 1))
+    if repeated.num_rows:
+        example = {name: repeated[name][0].as_py() for name in artifact.key}
+        raise SchemaError(f"{artifact.name}: {repeated.num_rows} keys occur more than once, for example {example}")
+
+
 def write_part(table: pa.Table, path: Path) -> None:
     """Write Parquet with the project's pinned settings."""
     pq.write_table(table, path, compression="zstd", row_group_size=ROW_GROUP, use_dictionary=True, version="2.6")
@@ -63,7 +72,11 @@ def write_part(table: pa.Table, path: Path) -> None:
 
 def conform(artifact: Artifact, table: pa.Table, writer: str) -> pa.Table:
     """The table with the contract's columns in the contract's order and types; SchemaError where that fails."""
-    check_columns(artifact, table.column_names, writer)
+    if missing := [name for name in artifact.columns if name not in table.column_names]:
+        raise SchemaError(
+            f"{artifact.name} v{artifact.version} lacks {missing}; found {table.column_names}. "
+            f"Rebuild it: noisyir run EXPERIMENT --refresh {writer}"
+        )
     columns, fields = [], []
     for name, kind in artifact.columns.items():
         column, nullable = table[name], name in artifact.nullable
@@ -84,9 +97,8 @@ def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
     values = column.combine_chunks()
     if pa.types.is_fixed_size_list(values.type):
         values = values.flatten()
-    if not pa.types.is_floating(values.type):
-        return
-    if not pc.all(pc.is_finite(values), min_count=0).as_py():  # of no values, or only nulls: true
+    # of no values, or only nulls, all are finite
+    if pa.types.is_floating(values.type) and not pc.all(pc.is_finite(values), min_count=0).as_py():
         raise SchemaError(f"{artifact.name}.{name} holds NaN or infinite values")
 
 

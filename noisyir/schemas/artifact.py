@@ -1,10 +1,9 @@
 """What an artifact is, and what a stage reads of one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from noisyir.errors import SchemaError
 
@@ -52,23 +51,3 @@ class Read:
     def each(self) -> "Read":
         """The stage takes any number of these, each under a label of the pipeline's choice."""
         return replace(self, many=True)
-
-
-def check_columns(artifact: Artifact, found: Sequence[str], writer: str) -> None:
-    """Refuse a table that lacks a column; `writer` is the stage that a remedy should name."""
-    if missing := [name for name in artifact.columns if name not in found]:
-        raise SchemaError(
-            f"{artifact.name} v{artifact.version} lacks {missing}; found {list(found)}. "
-            f"Rebuild it: noisyir run EXPERIMENT --refresh {writer}"
-        )
-
-
-def check_key(artifact: Artifact, table: pa.Table) -> None:
-    """Refuse a table in which two rows have the same key; the message shows one such key."""
-    if not artifact.key or table.num_rows < 2:
-        return
-    counts = table.group_by(list(artifact.key)).aggregate([([], "count_all")])
-    repeated = counts.filter(pc.greater(counts["count_all"], 1))
-    if repeated.num_rows:
-        example = {name: repeated[name][0].as_py() for name in artifact.key}
-        raise SchemaError(f"{artifact.name}: {repeated.num_rows} keys occur more than once, for example {example}")

@@ -1,13 +1,11 @@
 """What ingest writes, and the noise and the hiding that benches put in."""
 
-import pyarrow as pa
-
 from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.columns import BOOL, F32, I32, PAIR, PAIR_KEY, STRING
+from noisyir.schemas.columns import BOOL, F32, I32, PAIR, PAIR_KEY, STRING, STRINGS
 
 CORPUS = Artifact("corpus", 1, {"doc_id": STRING, "doc_row": I32, "title": STRING, "text": STRING}, ("doc_id",))
 QUERIES = Artifact("queries", 1, {"query_id": STRING, "text": STRING, "split": STRING}, ("query_id",))
-ANSWERS = Artifact("answers", 1, {"query_id": STRING, "aliases": pa.list_(STRING)}, ("query_id",))
+ANSWERS = Artifact("answers", 1, {"query_id": STRING, "aliases": STRINGS}, ("query_id",))
 # `source`: where a pair came from (a package, an article, a log), for rates by source; null where the data does not say
 PAIRS = Artifact("pairs", 2, {**PAIR, "split": STRING, "source": STRING}, PAIR_KEY, nullable=("source",))
 QRELS = Artifact("qrels", 1, {**PAIR, "relevance": I32}, PAIR_KEY)

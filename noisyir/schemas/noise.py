@@ -1,9 +1,7 @@
 """What detectors say of training pairs, and what an audit tells their owner."""
 
-import pyarrow as pa
-
 from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.columns import BOOL, F32, F64, I32, PAIR, PAIR_KEY, STRING
+from noisyir.schemas.columns import BOOL, F32, F64, FLOATS, I32, PAIR, PAIR_KEY, STRING, STRINGS
 from noisyir.schemas.data import PAIRS
 
 # How suspect each training pair is.  `score`: the higher, the likelier the pair is wrong, in the detector's own unit
@@ -22,13 +20,7 @@ PAIR_SCORES = Artifact(
 COMPETITORS = Artifact(
     "competitors",
     1,
-    {
-        **PAIR,
-        "similarity": F32,
-        "rank": I32,
-        "competitors": pa.list_(STRING),
-        "competitor_similarities": pa.list_(pa.float32()),
-    },
+    {**PAIR, "similarity": F32, "rank": I32, "competitors": STRINGS, "competitor_similarities": FLOATS},
     PAIR_KEY,
     nullable=("rank",),  # null: deeper than the search went
 )
@@ -42,12 +34,8 @@ NOISE_FLAGS = Artifact(
 # rate, rate_low, rate_high (the share of wrong pairs and its interval), flagged, threshold, and the fitted mixture's
 # clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, where there is one.
 NOISE_ESTIMATE = Artifact("noise_estimate", 1, {"epoch": I32, "name": STRING, "value": F64}, ("epoch", "name"))
-DETECTION = Artifact(
-    "detection",
-    1,
-    {"system": STRING, "epoch": I32, "measure": STRING, "value": F64},
-    ("system", "epoch", "measure"),
-)
+_MEASURED = {"system": STRING, "epoch": I32, "measure": STRING}
+DETECTION = Artifact("detection", 1, {**_MEASURED, "value": F64}, tuple(_MEASURED))
 REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**PAIR, "split": STRING, "action": STRING}, PAIR_KEY)
 # All pairs given, and those that a cross-encoder made: `score` is its probability that the document is relevant.
 PSEUDO_PAIRS = Artifact("pseudo_pairs", 1, {**PAIRS.columns, "score": F32}, PAIR_KEY, nullable=("source", "score"))
@@ -65,8 +53,8 @@ AUDIT = Artifact(
         "score": F32,
         "rank": I32,
         "similarity": F32,
-        "better": pa.list_(STRING),
-        "better_similarities": pa.list_(pa.float32()),
+        "better": STRINGS,
+        "better_similarities": FLOATS,
         "replacement": STRING,
         "duplicates": I32,  # other documents with the same words
         "reason": STRING,
@@ -88,10 +76,10 @@ AUDIT_NEGATIVES = Artifact(
         "positive_score": F32,
         "positive_similarity": F32,  # cosine
         "overlap": F32,  # of the words of document and positive, the share that both have
-        "judges": pa.list_(STRING),  # those that do not keep it, and what they go by
-        "judge_scores": pa.list_(pa.float32()),
-        "judge_bounds": pa.list_(pa.float32()),
-        "kept_by": pa.list_(STRING),
+        "judges": STRINGS,  # those that do not keep it, and what they go by
+        "judge_scores": FLOATS,
+        "judge_bounds": FLOATS,
+        "kept_by": STRINGS,
         "confidence": F32,  # share of the judges' verdicts that lie less far above their bound, their mean
         "used": BOOL,  # whether it was drawn as a negative
         "reason": STRING,

@@ -29,9 +29,5 @@ READINGS = Artifact(
     "readings", 1, {"query_id": STRING, "rank": I32, **_SPAN, "answer": STRING, "score": F32}, ("query_id", "rank")
 )
 # How well confidences tell instances in relevant passages from the others.
-CONFIDENCE_QUALITY = Artifact(
-    "confidence_quality",
-    1,
-    {"system": STRING, "update": I32, "measure": STRING, "value": F64},
-    ("system", "update", "measure"),
-)
+_QUALITY_KEY = {"system": STRING, "update": I32, "measure": STRING}
+CONFIDENCE_QUALITY = Artifact("confidence_quality", 1, {**_QUALITY_KEY, "value": F64}, tuple(_QUALITY_KEY))

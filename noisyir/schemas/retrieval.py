@@ -1,17 +1,15 @@
 """Indexes, vectors and runs."""
 
-import pyarrow as pa
-
 from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.columns import I32, PAIR_KEY, RUN, STRING
+from noisyir.schemas.columns import FLOATS, I32, PAIR_KEY, RUN, STRING
 
 LEXICAL_INDEX = Artifact("lexical_index", 1)
 BM25_RUN = Artifact("bm25_run", 1, RUN, PAIR_KEY)
 DENSE_RUN = Artifact("dense_run", 1, RUN, PAIR_KEY)
 RANDOM_RUN = Artifact("random_run", 1, RUN, PAIR_KEY)
 RERANKED_RUN = Artifact("reranked_run", 1, RUN, PAIR_KEY)
-DOC_VECTORS = Artifact("doc_vectors", 1, {"doc_row": I32, "vector": pa.list_(pa.float32())}, ("doc_row",))
-QUERY_VECTORS = Artifact("query_vectors", 1, {"query_id": STRING, "vector": pa.list_(pa.float32())}, ("query_id",))
+DOC_VECTORS = Artifact("doc_vectors", 1, {"doc_row": I32, "vector": FLOATS}, ("doc_row",))
+QUERY_VECTORS = Artifact("query_vectors", 1, {"query_id": STRING, "vector": FLOATS}, ("query_id",))
 INDEX = Artifact("index", 1)
 # Where a refreshed corpus' rows were before; null where the text is new.
 ROW_ORIGINS = Artifact("row_origins", 1, {"doc_row": I32, "earlier_row": I32}, ("doc_row",), nullable=("earlier_row",))

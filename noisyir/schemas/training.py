@@ -6,30 +6,13 @@ from noisyir.schemas.columns import BOOL, F32, F64, I32, PAIR, PAIR_KEY, STRING
 # Documents that may become a query's negatives.  Scores are inner products of one model's vectors, and null where it
 # gave none: `score` of query and candidate, `positive_score` of query and `positive`, `positive_similarity` of
 # `positive` and candidate; the norms are those of query, positive and candidate.
+_BY_VECTORS = ("score", "positive_score", "positive_similarity", "query_norm", "positive_norm", "norm")
 CANDIDATES = Artifact(
     "candidates",
     1,
-    {
-        **PAIR,
-        "rank": I32,
-        "positive": STRING,
-        "score": F32,
-        "positive_score": F32,
-        "positive_similarity": F32,
-        "query_norm": F32,
-        "positive_norm": F32,
-        "norm": F32,
-    },
+    {**PAIR, "rank": I32, "positive": STRING, **dict.fromkeys(_BY_VECTORS, F32)},
     PAIR_KEY,
-    nullable=(
-        "positive",
-        "score",
-        "positive_score",
-        "positive_similarity",
-        "query_norm",
-        "positive_norm",
-        "norm",
-    ),
+    nullable=("positive", *_BY_VECTORS),
 )
 # What a judge says of candidates; those it was not shown have no row.  `score`: the higher, the likelier the candidate
 # is relevant, in the judge's own unit (sieve: cosine; cross_encoder, ranker: probability); `bound`: what is above it

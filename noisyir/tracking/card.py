@@ -1,20 +1,20 @@
 """What stands behind a trained model, as a page for a person: data, noise, measures, how to use it, and its limits."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from noisyir import __version__
-from noisyir.engine.builds import Ref
+from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking.evaluation import Evaluation, eval_digest, recipe, system_of
 from noisyir.tracking.kinds import Kind
-from noisyir.tracking.noise_story import noise_story
 
 Row = Mapping[str, Any]
+_NO_STORY = "The run looked for no wrong labels, and nothing was done about them."
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,34 @@ def _data(exp: Experiment, store: Store, model: Ref) -> str:
         return f"{exp.data.kind}."
     rows = ", ".join(f"{c.rows:,} {name}" for name, c in data.artifacts.items() if c.rows and name != "excluded")
     return f"{exp.data.kind}: {rows}."
+
+
+def noise_story(
+    exp: Experiment, store: Store, model: Ref, results: Sequence[Ref], stages: Mapping[str, Stage]
+) -> list[str]:
+    """One sentence a fact: noise put in, noise found, noise handled; found by the run, or behind the model itself.
+
+    stages: by name; what a build of one did is told by its `story`.
+    """
+
+    def sentences(meta: Meta) -> Iterable[str]:
+        stage = stages.get(meta.stage)
+        return stage.story(meta, store) if stage and stage.story else ()
+
+    behind = lineage(store, [model])
+    used = {(meta.key, meta.build) for meta in behind}
+    beside = [meta for meta in lineage(store, results) if (meta.key, meta.build) not in used]
+    found = [sentence for meta in behind for sentence in sentences(meta)]
+    seen = [f"{sentence} (seen by the run, not used by this model)" for m in beside for sentence in sentences(m)]
+    return [_put_in(exp, behind), *(dict.fromkeys([*found, *seen]) or [_NO_STORY])]
+
+
+def _put_in(exp: Experiment, behind: Sequence[Meta]) -> str:
+    if exp.task == "reader":
+        return f"Labels are distant: the passages of {exp.reader.labels} that hold an answer."
+    if exp.noise.rate:
+        return f"{exp.noise.rate:.0%} of the training pairs were given a wrong document ({exp.noise.kind})."
+    return "Only what the pairs came with: none was put in."
 
 
 def _training(exp: Experiment, kind: Kind, model: Ref, system: str | None) -> str:

@@ -82,9 +82,8 @@ KINDS = (RETRIEVER, RANKER, READER)
 
 def kind_of(name: str) -> Kind:
     """The kind that is registered under `name`, which may lack its `noisyir-`.  ConfigError where there is none."""
-    for kind in KINDS:
-        if name in (kind.name, kind.noun):
-            return kind
+    if found := [kind for kind in KINDS if name in (kind.name, kind.noun)]:
+        return found[0]
     names = [kind.name for kind in KINDS]
     raise ConfigError(
         f"no registered model is called {name!r}{did_you_mean(name, names)}; there are {', '.join(names)}"

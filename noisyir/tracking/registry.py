@@ -27,17 +27,6 @@ _OF_PROMOTION = "promot"  # begins the tags that registering leaves alone
 
 
 @dataclass(frozen=True)
-class Registered:
-    """A registered version, and the artifact behind it."""
-
-    name: str
-    version: str
-    key: str
-    digest: str
-    experiment: str
-
-
-@dataclass(frozen=True)
 class Origin:
     """The MLflow run that a version comes from, and what is known of it beyond the model: tags of every version."""
 
@@ -97,17 +86,11 @@ def standing(home: Path) -> list[dict[str, Any]]:
     return found
 
 
-def registered(uri: str, home: Path) -> Registered:
-    """The version behind `models:/NAME@ALIAS` or `models:/NAME/VERSION`.  StoreError when there is none."""
-    found = find_version(connect(home), uri)
-    tags = found.tags
-    return Registered(
-        found.name, str(found.version), tags["artifact_key"], tags["artifact_digest"], tags.get("experiment", "")
-    )
-
-
 def find_version(backend: Backend, uri: str) -> "ModelVersion":
-    """The version that a URI names.  StoreError when there is none, or when noisyir did not register it."""
+    """The version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names.
+
+    StoreError when there is none, or when noisyir did not register it.
+    """
     from mlflow.exceptions import MlflowException
 
     path = uri.removeprefix("models:/")

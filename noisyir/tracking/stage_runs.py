@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property, wraps
 from pathlib import Path
 from threading import RLock
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from noisyir.engine.builds import Meta
 from noisyir.engine.provenance import git_commit
 from noisyir.errors import ConfigError
+from noisyir.settings import flat
 from noisyir.tracking.backend import Backend, connect, without_password
 from noisyir.tracking.tracker import Tracker
 
@@ -37,9 +38,7 @@ T = TypeVar("T")
 S = TypeVar("S", bound="StageRuns")
 
 
-def unless_lost(
-    method: Callable[Concatenate[S, P], T],
-) -> Callable[Concatenate[S, P], T | None]:
+def unless_lost(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T | None]:
     """Tracking that fails after hours of training must not take the training with it: warn once, then stay silent."""
 
     @wraps(method)
@@ -157,7 +156,8 @@ class StageRuns(Tracker, ABC):
     def _log_params(self, run_id: str, settings: Mapping[str, Any]) -> None:
         from mlflow.entities import Param
 
-        self._client.log_batch(run_id, params=[Param(name, str(value)) for name, value in _flat(settings)])
+        params = [Param(name, str(value)) for name, value in flat(settings).items() if value != {}]
+        self._client.log_batch(run_id, params=params)
 
     def _add(self, run_id: str, name: str, value: float, at: int = 0) -> None:
         from mlflow.entities import Metric
@@ -193,14 +193,6 @@ class JoinedRun(StageRuns):
     def experiment_id(self) -> str:
         """The experiment of that run."""
         return str(self._client.get_run(self._run_id).info.experiment_id)
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in settings.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def _datasets(meta: Meta) -> "list[DatasetInput]":

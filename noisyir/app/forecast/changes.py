@@ -14,12 +14,8 @@ _DEFAULT = "its default"
 
 def changes(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, list[str]]:
     """For each step that would run, by name, what differs from its newest build; no build is a reason, too."""
-    builds, waiting = _newest_builds(store, experiment), {one.step.name for one in states if one.state == "would run"}
-    return {
-        one.step.name: _differences(one.step, builds.get(one.step.name), waiting)
-        for one in states
-        if one.state == "would run"
-    }
+    builds, waiting = _newest_builds(store, experiment), {e.step.name: e.step for e in states if e.state == "would run"}
+    return {name: _differences(step, builds.get(name), set(waiting)) for name, step in waiting.items()}
 
 
 def _newest_builds(store: Store, experiment: str) -> dict[str, Meta]:

@@ -1,17 +1,22 @@
 """The forecast of a plan: a line for each step, rounds of the same kind together, and totals."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from noisyir.app.forecast.calls import built_calls, planned_calls
+import pyarrow.compute as pc
+from pydantic import ValidationError
+
 from noisyir.app.forecast.rates import Machine, Time, cost_of, measured, time_of
-from noisyir.costs.workload import Sizes
+from noisyir.costs.workload import Call, Sizes
 from noisyir.data.settings import ExpectedParams
+from noisyir.engine.builds import Meta
 from noisyir.engine.plan import Forecast
 from noisyir.engine.provenance import ABSENT
-from noisyir.engine.stage import Cost, Step
+from noisyir.engine.stage import Cost, Output, Stage, Step
 from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
+from noisyir.stages.data.ingest import INGEST
 
 _READABLE = 60  # steps of a plan that are listed one by one
 
@@ -59,9 +64,9 @@ def lines_of(
     states: Sequence[Forecast], store: Store, expected: ExpectedParams, machine: Machine
 ) -> tuple[list[Line], Sizes | None]:
     """A line for each step, and the sizes that they are forecast for; None where nobody knows them yet."""
-    calls = planned_calls(states, store, expected)
+    calls = _planned_calls(states, store, expected)
     sizes = next((call.sizes for call in calls.values() if call.sizes), None)
-    rates = measured(built_calls(store, {call.stage.name: call.stage for call in calls.values()}))
+    rates = measured(_built_calls(store, {call.stage.name: call.stage for call in calls.values()}))
     unknown: set[str] = set()
     lines = []
     for entry in states:
@@ -76,6 +81,70 @@ def lines_of(
 
 def _is_absent(step: Step, unknown: set[str]) -> bool:
     return ABSENT in step.inputs.values() or any(output.step in unknown for output in step.outputs_needed())
+
+
+def _planned_calls(states: Iterable[Forecast], store: Store, expected: ExpectedParams) -> dict[str, Call]:
+    """The call of each step, by the step's name; of data that was not read the sizes are what is expected."""
+    calls: dict[str, Call] = {}
+    for entry in states:
+        step, sizes = entry.step, None
+        if step.stage.name == INGEST.name:
+            sizes = _counted(store, entry.meta, expected) if entry.meta else _declared(expected)
+        made_from = [(name, calls[output.step]) for name, output in _outputs(step)]
+        calls[step.name] = Call(step.stage, step.params, made_from, sizes)
+    return calls
+
+
+def _outputs(step: Step) -> Iterator[tuple[str, Output]]:
+    for name, value in step.inputs.items():
+        if isinstance(value, Output):
+            yield name, value
+        elif isinstance(value, Mapping):
+            yield from ((name, output) for output in value.values())
+
+
+def _built_calls(store: Store, stages: Mapping[str, Stage]) -> Iterator[tuple[Meta, Call]]:
+    """Every build of these stages, by name, as they are now.
+
+    What a build was made from is passed by where it is not in the store any more, or of older settings.
+    """
+    found: dict[tuple[str, str, str], tuple[Meta, Call]] = {}
+    for meta in store.all_builds():
+        stage = stages.get(meta.stage)
+        if stage is None or stage.version != meta.version:
+            continue
+        try:
+            params = stage.params.parse(dict(meta.params))
+        except ValidationError:
+            continue  # written when the stage had other settings
+        sizes = _counted(store, meta, ExpectedParams()) if stage.name == INGEST.name else None
+        found[meta.stage, meta.key, meta.build] = meta, Call(stage, params, [], sizes)
+    for meta, call in found.values():
+        for name, ref in meta.input_refs():
+            if source := found.get((ref.stage, ref.key, ref.build)):
+                call.inputs.append((name.partition(".")[0], source[1]))
+    yield from found.values()
+
+
+def _counted(store: Store, ingest: Meta, expected: ExpectedParams) -> Sizes:
+    """What a build of ingest wrote; lengths of texts are not counted, but taken as expected."""
+    splits = {
+        name: pc.value_counts(read_parts(store.fs, store.parts(ingest.ref(name)), ["split"])["split"]).to_pylist()
+        for name in ("queries", "pairs")
+    }
+    queries, pairs = ({row["values"]: row["counts"] for row in rows} for rows in splits.values())
+    documents = ingest.artifacts["corpus"].rows or 0
+    return Sizes(documents, queries, pairs.get("train", 0), expected.document_tokens, expected.query_tokens)
+
+
+def _declared(expected: ExpectedParams) -> Sizes | None:
+    """The sizes that an experiment expects; None where it does not say."""
+    if expected.documents is None or expected.train_queries is None:
+        return None
+    queries = {"train": expected.train_queries, "dev": expected.dev_queries, "test": expected.test_queries}
+    pairs = expected.train_pairs or expected.train_queries
+    tokens = expected.document_tokens, expected.query_tokens
+    return Sizes(expected.documents, queries, pairs, *tokens, declared=True)
 
 
 def grouped(lines: Sequence[Line]) -> list[Group]:

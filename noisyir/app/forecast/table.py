@@ -1,6 +1,7 @@
 """The forecast as rows of text, and as JSON."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from noisyir.app.forecast.lines import Group, Line, Totals
@@ -10,6 +11,7 @@ from noisyir.costs.workload import Sizes
 HEADINGS = ("stage", "key", "rows", "", "vectors", "RAM", "disk", "time", "from")
 NOTHING = "\N{EN DASH}"
 _UNKNOWN = "?"
+_OF_COST = ("rows", "unit", "flops", "vectors", "ram", "disk")
 
 
 def forecast_row(group: Group) -> list[str]:
@@ -27,10 +29,8 @@ def forecast_row(group: Group) -> list[str]:
         rows, disk = sum(cost.rows for cost in costs), sum(cost.disk for cost in costs)
         cells = [_count(rows), costs[0].unit, *sizes, _size(disk)]
     times = [line.time for line in group.lines if line.time]
-    if first.entry.state != "would run":
+    if first.entry.state != "would run" or not times:
         return [name, key, *cells, NOTHING, first.entry.state]
-    if not times:
-        return [name, key, *cells, NOTHING, "would run"]
     return [name, key, *cells, duration(sum(time.seconds for time in times)), times[0].basis]
 
 
@@ -64,15 +64,13 @@ def forecast_json(lines: Sequence[Line], found: Totals, machine: Machine) -> dic
             "key": line.key,
             "state": line.entry.state,
             "pool": line.entry.step.stage.pool,
-            **({"rows": line.cost.rows, "unit": line.cost.unit, "flops": line.cost.flops} if line.cost else {}),
-            **({"vectors": line.cost.vectors, "ram": line.cost.ram, "disk": line.cost.disk} if line.cost else {}),
+            **({name: getattr(line.cost, name) for name in _OF_COST} if line.cost else {}),
             **({"seconds": line.time.seconds, "from": line.time.basis} if line.time else {}),
         }
         for line in lines
     ]
-    assumed = {"gpu_tflops": machine.gpu_tflops, "cpu_tflops": machine.cpu_tflops}
     total = {"seconds": found.seconds, "ram": found.ram, "disk": found.disk, "steps_without_time": found.unknown}
-    return {"steps": steps, "total": total, "assumed": assumed}
+    return {"steps": steps, "total": total, "assumed": asdict(machine)}
 
 
 def duration(seconds: float) -> str:

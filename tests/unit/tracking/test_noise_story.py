@@ -11,7 +11,7 @@ from noisyir.pipelines.experiment import Experiment
 from noisyir.schemas.training import MODEL
 from noisyir.settings import Params
 from noisyir.stages import known_stages
-from noisyir.tracking.noise_story import noise_story
+from noisyir.tracking.card import noise_story
 
 JUDGED = {"judged": 1200, "dropped": 30, "sieved_out": 1100}
 DROPPED = "30 of 1,200 candidate negatives were dropped as relevant."

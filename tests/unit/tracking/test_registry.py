@@ -17,7 +17,7 @@ from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.tracking.backend import connect
 from noisyir.tracking.evaluation import PER_QUERY, recipe
 from noisyir.tracking.kinds import RETRIEVER
-from noisyir.tracking.registry import registered as find
+from noisyir.tracking.registry import find_version
 from tests.unit.tracking.conftest import run_tiny
 
 MODEL_NAME = RETRIEVER.name
@@ -57,8 +57,9 @@ def test_the_version_says_where_it_comes_from(tracked):
         f"models:/{MODEL_NAME}/1",
     ):
         assert words in version.description
-    assert find(CHALLENGER, home) == find(f"models:/{MODEL_NAME}/1", home)
-    assert find(CHALLENGER, home).key == model.key
+    by_alias, by_number = (find_version(connect(home), uri) for uri in (CHALLENGER, f"models:/{MODEL_NAME}/1"))
+    assert by_alias.version == by_number.version and by_alias.tags == by_number.tags
+    assert by_alias.tags["artifact_key"] == model.key
 
 
 def test_every_systems_values_lie_query_by_query_in_the_run(tracked, tmp_path: Path):
@@ -165,4 +166,4 @@ def test_the_recipe_is_all_but_the_seed(tiny, registered):
 @pytest.mark.parametrize("uri", ["models:/nothing@challenger", f"models:/{MODEL_NAME}/99", "models:/"])
 def test_a_model_that_is_not_registered_is_one_clear_line(tracked, uri: str):
     with pytest.raises(StoreError, match=f"^no registered model {uri} at sqlite:///"):
-        find(uri, tracked[0])
+        find_version(connect(tracked[0]), uri)
