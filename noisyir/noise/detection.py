@@ -15,6 +15,9 @@ from noisyir.noise.settings import DetectParams
 Array = np.ndarray
 
 
+_MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
+
+
 @dataclass(frozen=True)
 class Detection:
     """Verdicts on pairs, and what was estimated on the way.
@@ -55,8 +58,7 @@ def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator, *, int
     if params.method == "null":
         p_clean = 1 - wrong_by_null(scores, null_scores, rate)
     else:
-        fit = fit_gaussians if params.method == "gmm" else fit_betas
-        mixture = fit(scores, clip=params.clip, least_weight=params.min_rate)
+        mixture = _MIXTURES[params.method](scores, clip=params.clip, least_weight=params.min_rate)
         p_clean = mixture.p_clean(scores) if mixture else np.ones(len(scores))
         estimate |= mixture.in_score_unit() if mixture else {}
     if rate < params.min_rate:

@@ -7,6 +7,7 @@ share its states, and each instance's probability feeds the next estimate of con
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -125,8 +126,13 @@ class ReaderLearner(Learner[Rows]):
         self.contrasts = self.is_cds and (params.alpha > 0 or params.beta > 0)
         self.confidences = Confidences(params.confidence, params.confidence_decay, instances.score, instances.question)
         each = np.ones(len(instances))
-        summed = params.objective in ("ds_all", "ds_top")  # the others count every question alike
-        self.weights = each if summed else shares(each, instances.question)
+        match params.objective:
+            case "ds_all" | "ds_top":
+                self.weights = each
+            case "ds_average" | "supervised" | "hard_em" | "cds":  # every question counts alike
+                self.weights = shares(each, instances.question)
+            case unknown:
+                assert_never(unknown)
         if params.gradient_checkpointing:
             keep_fewer_activations(reader.transformers)
 
