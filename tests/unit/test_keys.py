@@ -56,7 +56,7 @@ def every_class_of_settings() -> list[type[Params]]:
 def test_a_new_setting_with_a_default_changes_no_key(params: type[Params]):
     required: dict[str, Any] = {name: "x" for name, field in params.model_fields.items() if field.is_required()}
     named = {"kind": (Literal["grown"], "grown")} if issubclass(params, Variant) else {}
-    grown = create_model("Grown", __base__=params, another=(int, 5), group=(Small, Small(size=9)), **named)
+    grown = create_model("Grown", __base__=params, another=(int, 5), deeper=(Small, Small(size=9)), **named)
     try:
         plain, more = params.model_construct(**required).key_values(), grown.model_construct(**required)
         assert more.another == 5

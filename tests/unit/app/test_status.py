@@ -73,7 +73,7 @@ KILLED = """
 import sys, time
 from pathlib import Path
 from noisyir.engine.store import Store
-from tests.unit import test_status
+from tests.unit.app import test_status
 from noisyir.engine.stage import Job
 store = Store(sys.argv[1], home=Path(sys.argv[2]))
 def sleeps(fails):
