@@ -46,5 +46,18 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
 
 
+def changed_without_a_version(written: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The defaults that are not as written, although the version is: old builds would be taken for new ones."""
+    return [
+        f"{name}: {setting} was {value!r}, is {now[name]['defaults'].get(setting, 'gone')!r}"
+        for name, entry in written.items()
+        if name in now and now[name]["version"] == entry["version"]
+        for setting, value in entry["defaults"].items()
+        if now[name]["defaults"].get(setting, "gone") != value
+    ]
+
+
 if __name__ == "__main__":
+    if changed := changed_without_a_version(json.loads(SNAPSHOT.read_text()), defaults_now()):
+        raise SystemExit("bump the version first, nothing was written:\n" + "\n".join(changed))
     SNAPSHOT.write_text(json.dumps(defaults_now(), indent=1, sort_keys=True) + "\n")

@@ -124,7 +124,7 @@ def _kept_by_run(store: Store, experiment: str, result: str) -> Meta | None:
     """The build that the experiment's newest finished run with this result kept; None where there is none."""
     for run in store.runs():
         if run["experiment"] == experiment and run["status"] == "done":
-            kept = run.get("kept", {"model": "train_dpr"})  # what a run kept before its record said so
+            kept = run.get("kept", {"model": "warm_up"})  # the one trainer when records did not say what was kept
             step = run["steps"].get(kept.get(result))
             if step and step["build"]:
                 return next(meta for meta in store.builds(step["stage"], step["key"]) if meta.build == step["build"])

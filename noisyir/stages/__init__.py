@@ -1,4 +1,7 @@
-"""One file per stage: its declaration, and the few lines that join tables to maths; no equation, no loop."""
+"""Stages, by subject: declarations, and the few lines that join tables to maths; no equation, no loop.
+
+A stage has a file of its own, but for those that share most of their lines, as encode and encode_new do.
+"""
 
 from functools import cache
 from importlib import import_module

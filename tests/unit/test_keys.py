@@ -20,7 +20,7 @@ from noisyir.settings import Location, Only, Params
 from noisyir.stages import known_stages
 from noisyir.training.settings import TrainDprParams
 from noisyir.variants import Variant
-from tests.defaults import SNAPSHOT, defaults_now, families
+from tests.defaults import SNAPSHOT, changed_without_a_version, defaults_now, families
 
 
 class Small(Params):
@@ -110,24 +110,22 @@ def test_a_new_stage_changes_no_key_of_a_plan():
 def test_no_default_changes_without_a_new_version():
     """Of every stage and every variant: what was written down must hold, unless the version says otherwise."""
     written, now = json.loads(Path(SNAPSHOT).read_text()), defaults_now()
-    changed = [
-        f"{name}: {setting} was {value!r}, is {now[name]['defaults'].get(setting, 'gone')!r}"
-        for name, entry in written.items()
-        if name in now and now[name]["version"] == entry["version"]
-        for setting, value in entry["defaults"].items()
-        if now[name]["defaults"].get(setting, "gone") != value
-    ]
+    changed = changed_without_a_version(written, now)
     assert not changed, f"bump the version, then: python -m tests.defaults\n{changed}"
     unwritten = [name for name, entry in now.items() if written.get(name) != entry]
     assert not unwritten, f"new or with new settings; write them down: python -m tests.defaults\n{unwritten}"
 
 
-def test_a_changed_default_is_noticed(monkeypatch):
+def test_a_changed_default_is_noticed_unless_the_version_changes():
     changed = create_model("MineParams", __base__=MineParams, rank_to=(int, 50))
     stage = known_stages()["mine"]
-    now = defaults_now({"mine": Stage(stage.name, stage.version, changed, {}, {}, print)})
     written = json.loads(Path(SNAPSHOT).read_text())
-    assert now["stage mine"]["defaults"] != written["stage mine"]["defaults"]
+    same, bumped = (
+        defaults_now({"mine": Stage("mine", version, changed, {}, {}, print)})
+        for version in (stage.version, stage.version + 1)
+    )
+    assert changed_without_a_version(written, same) == ["stage mine: rank_to was 100, is 50"]
+    assert changed_without_a_version(written, bumped) == []
 
 
 def test_a_variant_is_chosen_by_name_by_settings_or_by_overrides():

@@ -26,12 +26,12 @@ def write_model(job: Job[Words]) -> None:
     (job.new_folder("model") / "weights").write_text(job.params.words)
 
 
-TRAIN_DPR, NPC = (Stage(name, 1, Words, {}, {"model": MODEL}, write_model) for name in ("train_dpr", "npc"))
+WARM_UP, NPC = (Stage(name, 1, Words, {}, {"model": MODEL}, write_model) for name in ("warm_up", "npc"))
 
 
 def two_trainers(exp: Experiment) -> Plan:
     plan = Plan(exp.seed)
-    plan.add(TRAIN_DPR, Words(words="first"))
+    plan.add(WARM_UP, Words(words="first"))
     plan.keep(model=plan.add(NPC, Words(words="second"), "npc")["model"])
     return plan
 
@@ -52,7 +52,7 @@ def weights(store: Store, name: str) -> str:
 
 def test_an_experiment_is_the_model_that_its_run_kept(ran: Store):
     assert weights(ran, "two") == weights(ran, "npc") == "second"
-    assert weights(ran, "train_dpr") == "first"
+    assert weights(ran, "warm_up") == "first"
 
 
 def test_a_run_of_which_the_model_was_not_chosen_gives_way_to_an_older_one(ran: Store):
