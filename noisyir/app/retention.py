@@ -1,4 +1,4 @@
-"""Which builds may be deleted: those that no recent run used, no registered model was made from, no run is making."""
+"""What may be deleted: builds that nothing needs, and those that are damaged with all that was made from damage."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,8 +23,26 @@ def unneeded(store: Store, *, keep_runs: int) -> list[Meta]:
             kept |= {m.build: m for m in builds if (m.key, m.build) in wanted or (m.key, None) in wanted}
     kept |= {meta.build: meta for meta in _searched(builds, runs)}
     refs = [meta.ref(artifact) for meta in kept.values() for artifact in meta.artifacts]
-    needed = {(meta.key, meta.build) for meta in lineage(store, refs)}
+    needed = {(meta.key, meta.build) for meta in lineage(store, refs, gone=lambda _: None)}
     return [meta for meta in builds if (meta.key, meta.build) not in needed]
+
+
+def damaged(store: Store, builds: Sequence[Meta]) -> dict[str, str]:
+    """By folder, why a build must go: it is damaged, or it was made from one that is, whose bytes nobody had checked.
+
+    A build that checked its inputs when it opened them is as good as ever, unless these were such ones themselves.
+    """
+    doomed = dict(store.damaged_metas())
+    for meta in builds:
+        if faults := store.verify(meta):
+            doomed[meta.folder] = "; ".join(f"{name} {fault}" for name, fault in faults.items())
+    tainted = set[str]()
+    for meta in store.all_builds():  # oldest first: nothing is older than what it was made from
+        behind = {f"{ref.stage}/{ref.key}/{ref.build}" for _, ref in meta.input_refs()}
+        if taint := sorted(behind & tainted or (set() if meta.checked else behind & doomed.keys())):
+            tainted.add(meta.folder)
+            doomed.setdefault(meta.folder, f"was made from {taint[0]}")
+    return doomed
 
 
 def _searched(builds: Sequence[Meta], runs: Sequence[Mapping[str, Any]]) -> list[Meta]:

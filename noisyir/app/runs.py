@@ -4,6 +4,7 @@ import socket
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, NotRequired, TypedDict, Unpack
 
 from noisyir.engine.build_stage import Result
@@ -102,7 +103,8 @@ def run_plan(
 ) -> Outcome:
     """Check what can be checked, call `steps`, which runs the chosen ones, and keep a record, whatever comes of it."""
     record = _Record(store, name, settings, plan, choice, tracker.tags)
-    with store.lock(RUN_LOCK, record.id):  # who finds it free knows that a run that has no end was killed
+    # who finds the run's lock free knows that a run that has no end was killed
+    with store.in_use(), store.lock(RUN_LOCK, record.id):
         record.write("running", {}, {})
         try:
             _check_ready(plan, choice, store, elsewhere)
@@ -141,10 +143,10 @@ class _Record:
     tags: Mapping[str, str]
     began: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    @property
+    @cached_property
     def id(self) -> str:
         """The record's name, and the run's in every log line."""
-        return f"{self.began:%Y%m%dT%H%M%S%f}-{self.name}"
+        return self.store.run_id(self.name, self.began)
 
     def write(
         self, status: str, results: Mapping[str, Result], facts: Mapping[str, str], failed_in: str | None = None

@@ -2,26 +2,42 @@
 
 from typing import Annotated
 
-from noisyir.commands import StoreUrl, argument, open_store
+from noisyir.commands import StoreUrl, argument, flag, open_store
 from noisyir.errors import StoreError
 
 
-def run(build: Annotated[str | None, argument("BUILD", "only this build")] = None, store: StoreUrl = None) -> int:
+def run(
+    build: Annotated[str | None, argument("BUILD", "only this build")] = None,
+    repair: Annotated[bool, flag("--repair", "remove what is damaged, and what was made from it")] = False,
+    store: StoreUrl = None,
+) -> int:
     """Check the digest of every stored file.
 
-    Lists what is damaged, and how to rebuild it.
+    Lists what is damaged.  With --repair it is removed, so that the next run builds it anew.
 
-    example: noisyir verify
+    example: noisyir verify --repair
     """
     from noisyir.app.lookup import find_build
+    from noisyir.app.retention import damaged
 
     opened = open_store(store)
+    opened.check_readable()
     builds = [find_build(opened, build)] if build else opened.all_builds()
-    faults = [(meta, fault) for meta in builds for fault in opened.verify(meta)]
-    if faults:
-        lines = [f"{meta.stage}/{meta.key[:12]}: {fault}" for meta, fault in faults]
-        stages = " ".join(f"--refresh {stage}" for stage in dict.fromkeys(meta.stage for meta, _ in faults))
-        raise StoreError("\n".join(["damaged artifacts:", *lines, f"rebuild them: noisyir run EXPERIMENT {stages}"]))
-    files = sum(len(contents.files) for meta in builds for contents in meta.artifacts.values())
-    print(f"{len(builds)} builds, {files} files: all as written")
+    found = damaged(opened, builds)
+    if not found:
+        files = sum(len(contents.files) for meta in builds for contents in meta.artifacts.values())
+        print(f"{len(builds)} builds, {files} files: all as written")
+        return 0
+    lines = [f"{folder}: {fault}" for folder, fault in found.items()]
+    if not repair:
+        raise StoreError("\n".join(["damaged:", *lines, "remove them, to be built anew: noisyir verify --repair"]))
+    with opened.alone(wait=0):
+        for folder in found:
+            opened.remove_folder(folder)
+    used = {run["experiment"] for run in opened.runs() if any(_is_of(step, found) for step in run["steps"].values())}
+    print("\n".join(["removed:", *lines, *(f"build it anew: noisyir run {name}" for name in sorted(used))]))
     return 0
+
+
+def _is_of(step: dict[str, str | None], folders: dict[str, str]) -> bool:
+    return f"{step['stage']}/{step['key']}/{step['build']}" in folders

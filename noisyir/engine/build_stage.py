@@ -92,6 +92,7 @@ def _build(
             notes=job.notes,
             git_commit=git_commit(),
             packages=package_versions(),
+            checked=True,
         )
     except ModuleNotFoundError as error:
         raise MissingPackageError(

@@ -39,6 +39,7 @@ class Meta:
     """A build's own account of itself, stored beside its data as `_meta.json`.
 
     params: all settings, defaults included; in_key: those that are in the key, because they differ from the defaults.
+    checked: whether the inputs' digests were checked when they were opened, which builds of before 0.3 do not say.
     """
 
     stage: str
@@ -55,6 +56,7 @@ class Meta:
     git_commit: str | None
     packages: Mapping[str, str]
     in_key: Mapping[str, Any] = field(default_factory=dict)
+    checked: bool = False
 
     def ref(self, artifact: str) -> Ref:
         """The reference to one of the build's artifacts."""
@@ -64,6 +66,11 @@ class Meta:
         """(input name or name.label, reference) of every artifact that the build was made from."""
         for name, value in self.inputs.items():
             yield from _refs_in(name, value)
+
+    @property
+    def folder(self) -> str:
+        """Where the build lies, relative to the store's root."""
+        return f"{self.stage}/{self.key}/{self.build}"
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ from typing import ParamSpec
 
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, MissingPackageError
+from noisyir.errors import DataError, MissingPackageError, StoreError
 
 P = ParamSpec("P")
 
@@ -66,14 +66,23 @@ def files_digest(root: Path, files: Iterable[Path]) -> str:
     return total.hexdigest()
 
 
-def lineage(store: Store, refs: Iterable[Ref]) -> list[Meta]:
-    """Every build behind these artifacts, each once, inputs before what was made from them."""
+def lineage(store: Store, refs: Iterable[Ref], gone: Callable[[Ref], None] | None = None) -> list[Meta]:
+    """Every build behind these artifacts, each once, inputs before what was made from them.
+
+    gone: told of artifacts of which the store has nothing any more; StoreError for such a one without it.
+    """
     ordered: dict[tuple[str, str], Meta] = {}
 
     def visit(ref: Ref) -> None:
         if (ref.key, ref.build) in ordered:
             return
-        meta = store.meta(ref)
+        try:
+            meta = store.meta(ref)
+        except StoreError:
+            if gone is None:
+                raise
+            gone(ref)
+            return
         for _, source in meta.input_refs():
             visit(source)
         ordered[ref.key, ref.build] = meta

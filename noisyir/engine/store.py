@@ -9,52 +9,39 @@ The root is a folder or any fsspec URL.  On an object store a build is made loca
 """
 
 import hashlib
-import json
 import logging
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
-from datetime import UTC, datetime
-from functools import cached_property
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-from noisyir.engine.builds import Contents, Meta, Ref, canonical_json, contents_of, input_digests, sha256_file
-from noisyir.engine.locks import held, held_if_free, is_held
+from noisyir.engine.builds import Contents, Meta, Ref, canonical_json, contents_of, input_digests
+from noisyir.engine.integrity import Integrity, is_copy
+from noisyir.engine.records import Records, flush_to_disk, stamp
 from noisyir.engine.runtime import default_home
+from noisyir.engine.scratch import Scratch
 from noisyir.errors import StoreError
 
 log = logging.getLogger("noisyir")
 
 META = "_meta.json"
 
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)  # what a meta of another shape raises
+_LOCAL = ("file://", "local://")
 
-class Store:
+
+class Store(Records, Scratch):
     """Builds by stage and key, under a local folder or an fsspec URL."""
 
     def __init__(self, root: str | Path, *, home: Path) -> None:
-        import fsspec
-        from fsspec.asyn import AsyncFileSystem
-        from fsspec.implementations.local import LocalFileSystem
-
         self.url = str(root)
         self.home = home
-        try:
-            self.fs, self.root = fsspec.core.url_to_fs(self.url, **({"auto_mkdir": False} if _is_local(root) else {}))
-            if isinstance(self.fs, AsyncFileSystem):  # those of clouds, which keep listings; others publish here, too
-                self.fs, self.root = fsspec.core.url_to_fs(self.url, use_listings_cache=False)
-        except (ImportError, ValueError) as error:
-            raise StoreError(f"cannot open the store {self.url}: {error}") from error
-        self.is_local = isinstance(self.fs, LocalFileSystem)  # a folder of this machine, where a rename publishes
-
-    @cached_property
-    def _scratch(self) -> Path:
-        """Local folder for what is not yet published; on the store's own disk where that is possible."""
-        if self.is_local:
-            return Path(self.root)
-        return self.home / "remote" / hashlib.sha256(self.url.encode()).hexdigest()[:16]
+        self.fs, self.root = _open_root(self.url)
+        self.is_local = "file" in self.fs.protocol  # a folder of this machine, where a rename publishes
+        self._integrity = Integrity(self.fs, self.root, self._scratch / ".checked", is_local=self.is_local)
 
     def check_writable(self) -> None:
         """Fail now, in one line, rather than after hours of work."""
@@ -66,115 +53,128 @@ class Store:
         except Exception as error:  # fsspec's backends raise what they like; the user needs one line
             raise StoreError(f"cannot write to the store {self.url}: {error}") from error
 
+    def check_readable(self) -> None:
+        """Tell a store that this user may not read from one that is empty."""
+        try:
+            found = self.fs.ls(self.root, detail=False) if self.fs.exists(self.root) else []
+            for path in found:
+                if self.fs.isdir(path):
+                    self.fs.ls(path)
+        except Exception as error:  # fsspec's backends raise what they like; the user needs one line
+            raise StoreError(f"cannot read the store {self.url}: {error}") from error
+
     # Reading ------------------------------------------------------------------------------------------------
 
     def builds(self, stage: str, key: str) -> list[Meta]:
-        """Finished builds of a key, newest first."""
-        return [self._read_meta(path) for path in sorted(self._glob(f"{stage}/{key}/*/{META}"), reverse=True)]
+        """Finished builds of a key, newest first; those whose meta is damaged are passed over, and told of."""
+        return list(self._metas(f"{stage}/{key}/*/{META}"))
 
     def find(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Meta | None:
-        """The newest build of `key` whose recorded inputs have the digests of `inputs`."""
-        wanted = input_digests(inputs)
-        return next((meta for meta in self.builds(stage, key) if input_digests(meta.inputs) == wanted), None)
+        """The newest build of `key` whose recorded inputs have the digests of `inputs`, and whose files are whole."""
+        return next((meta for meta in self._made_from(stage, key, inputs) if self._integrity.is_whole(meta)), None)
 
     def all_builds(self) -> list[Meta]:
-        """Every finished build, oldest first."""
-        return sorted(map(self._read_meta, self._glob(f"*/*/*/{META}")), key=lambda meta: meta.build)
+        """Every finished build, oldest first; those whose meta is damaged are passed over, and told of."""
+        return sorted(self._metas(f"*/*/*/{META}"), key=lambda meta: meta.build)
 
     def meta(self, ref: Ref) -> Meta:
-        """The build that `ref` belongs to."""
+        """The build that `ref` belongs to, or where it is gone one of the same key that has the same bytes.
+
+        StoreError where there is none.
+        """
         path = f"{self.root}/{ref.stage}/{ref.key}/{ref.build}/{META}"
-        if not self.fs.exists(path):
-            raise StoreError(
-                f"{ref.artifact} {ref.stage}/{ref.key[:12]} is not in {self.url}: run again with --to {ref.stage}"
-            )
-        return self._read_meta(path)
+        if self.fs.exists(path) and (meta := self._read_meta(path)):
+            return meta
+        for twin in self.builds(ref.stage, ref.key):
+            if (found := twin.artifacts.get(ref.artifact)) and found.digest == ref.digest:
+                return twin
+        raise StoreError(
+            f"{ref.artifact} {ref.stage}/{ref.key[:12]} is not in {self.url}: run again with --to {ref.stage}"
+        )
 
     def contents(self, ref: Ref) -> Contents:
         """Files, rows and digest of the artifact."""
         return self.meta(ref).artifacts[ref.artifact]
 
     def parts(self, ref: Ref) -> list[str]:
-        """Paths, in the store's file system, of a table's Parquet parts in row order; sizes are checked first."""
-        contents = self.contents(ref)
-        for name, (size, _) in contents.files.items():
-            self._check_size(ref, name, size)
-        return [f"{self.root}/{ref.path}/{name}" for name in sorted(contents.files)]
+        """Paths, in the store's file system, of a table's Parquet parts in row order; digests are checked first."""
+        return list(self._checked(ref).values())
 
     def folder(self, ref: Ref) -> Path:
-        """A local folder with the artifact's files: the store's own, or a copy kept under its digest."""
+        """A local folder with the artifact's files, checked: the store's own, or a copy kept under its digest."""
         if self.is_local:
-            for name, (size, _) in self.contents(ref).files.items():
-                self._check_size(ref, name, size)
-            return Path(self.root) / ref.path
+            self._checked(ref)
+            return Path(self.root) / self.meta(ref).ref(ref.artifact).path
         copy = self._scratch / "copies" / ref.digest
+        if copy.exists() and not is_copy(copy, self.contents(ref)):
+            shutil.rmtree(copy)
         if not copy.exists():
             arriving = copy.with_name(f"{ref.digest}.{os.getpid()}")
-            for name in self.contents(ref).files:
-                (arriving / name).parent.mkdir(parents=True, exist_ok=True)
-                self.fs.get_file(f"{self.root}/{ref.path}/{name}", str(arriving / name))
+            for name, path in self._checked(ref).items():
+                file = arriving / name.removeprefix(f"{ref.artifact}/")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                self.fs.get_file(path, str(file))
             _rename_or_keep(arriving, copy)
         return copy
 
-    def verify(self, meta: Meta) -> list[str]:
-        """What is wrong with a build's files, one line each; empty when every digest is right."""
-        faults = []
-        for artifact, contents in meta.artifacts.items():
-            base = f"{self.root}/{meta.ref(artifact).path}"
-            for name, (size, digest) in contents.files.items():
-                if not self.fs.exists(f"{base}/{name}"):
-                    faults.append(f"{artifact}/{name} is missing")
-                elif (found := self.fs.size(f"{base}/{name}")) != size:
-                    faults.append(f"{artifact}/{name} has {found} bytes instead of {size}")
-                elif sha256_file(self.fs.open(f"{base}/{name}", "rb")) != digest:
-                    faults.append(f"{artifact}/{name} has other bytes than were written")
-        return faults
+    def verify(self, meta: Meta) -> dict[str, str]:
+        """By file of the build, what is wrong with it; empty when every digest is right.  All files are read."""
+        return self._integrity.reread(meta)
 
-    def _check_size(self, ref: Ref, name: str, size: int) -> None:
-        path = f"{self.root}/{ref.path}/{name}"
-        found = self.fs.size(path) if self.fs.exists(path) else None
-        if found != size:
-            state = "is missing" if found is None else f"has {found} bytes instead of {size}"
+    def damaged_metas(self) -> dict[str, str]:
+        """By folder of a build, relative to the root, why its meta cannot be read: for the store it does not exist."""
+        found = {}
+        for path in self._glob(f"*/*/*/{META}"):
+            try:
+                self._parse_meta(path)
+            except _UNREADABLE as error:
+                found[path[len(self.root) + 1 : -len(META) - 1]] = str(error)
+        return found
+
+    def _made_from(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Iterator[Meta]:
+        wanted = input_digests(inputs)
+        return (meta for meta in self._metas(f"{stage}/{key}/*/{META}") if input_digests(meta.inputs) == wanted)
+
+    def _checked(self, ref: Ref) -> dict[str, str]:
+        """Paths of the artifact's files by name, in order, each read for its digest once in the life of a process.
+
+        StoreError for a damaged one, which the next run then passes over and builds anew.
+        """
+        meta = self.meta(ref)
+        for name, fault in self._integrity.faults(meta, ref.artifact).items():
+            self._integrity.forget(meta.folder)
             raise StoreError(
-                f"damaged artifact {ref.artifact} ({ref.stage}/{ref.key[:12]}): {name} {state}. "
-                f"Rebuild it: noisyir run EXPERIMENT --refresh {ref.stage}"
+                f"damaged artifact {ref.artifact} ({ref.stage}/{ref.key[:12]}): {name} {fault}. "
+                "Run the same command again: the damaged build is passed over and built anew"
             )
+        return self._integrity.paths(meta, ref.artifact)
 
     def _glob(self, pattern: str) -> list[str]:
-        return [path for path in self.fs.glob(f"{self.root}/{pattern}") if "/." not in path[len(self.root) :]]
+        if self.is_local:  # a folder's own name may hold what patterns are made of
+            paths = [path.as_posix() for path in Path(self.root).glob(pattern)]
+        else:
+            paths = self.fs.glob(f"{self.root}/{pattern}")
+        return [path for path in paths if "/." not in path[len(self.root) :]]
 
-    def _read_meta(self, path: str) -> Meta:
+    def _metas(self, pattern: str) -> Iterator[Meta]:
+        """Those that can be read, newest first in each key."""
+        found = (self._read_meta(path) for path in sorted(self._glob(pattern), reverse=True))
+        return (meta for meta in found if meta is not None)
+
+    def _read_meta(self, path: str) -> Meta | None:
+        """The meta; None, with a warning, for one that is damaged or has just been deleted."""
         try:
-            return Meta.from_json(self.fs.cat_file(path).decode())
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"damaged {path}: {error}. Delete its folder and run again") from error
+            return self._parse_meta(path)
+        except FileNotFoundError:
+            return None
+        except _UNREADABLE as error:
+            log.warning("damaged %s is passed over: %s. Remove it: noisyir verify --repair", path, error)
+            return None
+
+    def _parse_meta(self, path: str) -> Meta:
+        return Meta.from_json(self.fs.cat_file(path).decode())
 
     # Writing ------------------------------------------------------------------------------------------------
-
-    def lock(self, stage: str, key: str) -> AbstractContextManager[bool]:
-        """Hold the build of a key on this machine; yields whether another process had to be waited for."""
-        return held(self._lock_file(stage, key))
-
-    def is_locked(self, stage: str, key: str) -> bool:
-        """Whether a process of this machine holds the lock."""
-        return is_held(self._lock_file(stage, key))
-
-    def _lock_file(self, stage: str, key: str) -> Path:
-        return self._scratch / ".locks" / f"{stage}-{key}"
-
-    def staging(self, stage: str, key: str) -> Path:
-        """An empty folder for a build in progress; call it under the key's lock."""
-        path = self._scratch / ".staging" / f"{stage}-{key}"
-        shutil.rmtree(path, ignore_errors=True)
-        path.mkdir(parents=True)
-        return path
-
-    def work(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Path:
-        """A folder that outlives a killed build of the same key and inputs: shards and checkpoints."""
-        tag = hashlib.sha256(canonical_json(input_digests(inputs)).encode()).hexdigest()[:12]
-        path = self._scratch / ".work" / f"{stage}-{key}-{tag}"
-        path.mkdir(parents=True, exist_ok=True)
-        return path
 
     def publish(self, staging: Path, **fields: Any) -> Meta:
         """Make a finished build visible, whole; equal bytes to the newest build of the same inputs are dropped.
@@ -186,25 +186,41 @@ class Store:
         artifacts = {name: contents_of(staging / name, version, rows) for name, (version, rows) in outputs.items()}
         digests = {name: contents.digest for name, contents in artifacts.items()}
         digest = hashlib.sha256(canonical_json(digests).encode()).hexdigest()
-        same = self.find(fields["stage"], fields["key"], fields["inputs"])
+        same = next(self._made_from(fields["stage"], fields["key"], fields["inputs"]), None)
         if same is not None and {name: contents.digest for name, contents in same.artifacts.items()} == digests:
+            self._heal(same, staging)
             shutil.rmtree(staging)
             return same
         now = datetime.now(UTC)
-        build = f"{now:%Y%m%dT%H%M%S%f}-{digest[:12]}"
+        earlier = next((meta.build for meta in self.builds(fields["stage"], fields["key"])), "")
+        build = f"{stamp(now, after=earlier)}-{digest[:12]}"
         meta = Meta(build=build, created=now.isoformat(), artifacts=artifacts, **fields)
         (staging / META).write_text(meta.to_json())
         self._move_in(staging, meta)
+        self._integrity.wrote(meta)
         return meta
+
+    def _heal(self, meta: Meta, staging: Path) -> None:
+        """Put files of the same digests in place of the build's damaged ones, so that all that names it stays right."""
+        for name, fault in self.verify(meta).items():
+            path = self._integrity.paths(meta)[name]
+            log.warning("%s/%s %s: healed", meta.folder, name, fault)
+            if self.is_local:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                flush_to_disk(staging / name)
+                (staging / name).replace(path)
+            else:
+                self.fs.put_file(str(staging / name), path)
+        self._integrity.wrote(meta)
 
     def _move_in(self, staging: Path, meta: Meta) -> None:
         final = f"{meta.stage}/{meta.key}/{meta.build}"
         if self.is_local:
             target = Path(self.root) / final
             target.parent.mkdir(parents=True, exist_ok=True)
-            _flush_to_disk(staging / META)
+            flush_to_disk(staging / META)
             staging.rename(target)
-            _flush_to_disk(target.parent)
+            flush_to_disk(target.parent)
             return
         for path in sorted(staging.rglob("*"), key=lambda p: p.name == META):
             if path.is_file():
@@ -213,88 +229,37 @@ class Store:
 
     def remove(self, meta: Meta) -> None:
         """Delete a build, its meta first so that it is never seen half deleted."""
-        base = f"{self.root}/{meta.stage}/{meta.key}/{meta.build}"
-        self.fs.rm_file(f"{base}/{META}")
-        self.fs.rm(base, recursive=True)
+        self.remove_folder(meta.folder)
 
-    def remove_leftovers(self) -> list[Path]:
-        """Delete checkpoints and half builds of keys that nobody is building now, and locks of runs that have ended."""
-        removed = []
-        for folder in [*self._scratch.glob(".staging/*"), *self._scratch.glob(".work/*")]:
-            stage, key = folder.name.split("-")[:2]
-            with held_if_free(self._lock_file(stage, key)) as free:
-                if free:
-                    shutil.rmtree(folder)
-                    removed.append(folder)
-        for path in self._scratch.glob(".locks/run-*"):  # of a run, whose id is never locked again
-            with held_if_free(path) as free:
-                if free:
-                    path.unlink(missing_ok=True)
-        return removed
-
-    # Run records --------------------------------------------------------------------------------------------
-
-    def record_run(self, name: str, record: Mapping[str, Any]) -> None:
-        """Keep what one pipeline run used and made; `gc` and `ls --runs` read it."""
-        self._write_record(f"{self.root}/.runs", name, record, replace=True)
-
-    def runs(self) -> list[dict[str, Any]]:
-        """Run records, newest first, without those that cannot be read, which are told of."""
-        records = []
-        for path in sorted(self.fs.glob(f"{self.root}/.runs/*.json"), reverse=True):
-            try:
-                records.append(json.loads(self.fs.cat_file(path)))
-            except (ValueError, OSError) as error:
-                log.warning("the run record %s cannot be read and is left out: %s", path, error)
-        return records
-
-    def record_promotion(self, name: str, record: Mapping[str, Any]) -> None:
-        """Add a decision on a registered model to the log, of which nothing is ever changed: one file each."""
+    def remove_folder(self, folder: str) -> None:
+        """Delete the folder of a build, relative to the root."""
+        base = f"{self.root}/{folder}"
+        self._integrity.forget(folder)
         try:
-            self._write_record(f"{self.root}/.promotions", name, record, replace=False)
-        except FileExistsError as error:
-            raise StoreError(
-                f"{self.root}/.promotions/{name}.json is there already, and no decision is ever overwritten"
-            ) from error
-
-    def promotions(self) -> list[dict[str, Any]]:
-        """The log of decisions on registered models, newest first.  StoreError for a damaged line."""
-        decisions = []
-        for path in sorted(self.fs.glob(f"{self.root}/.promotions/*.json"), reverse=True):
-            try:
-                decisions.append(json.loads(self.fs.cat_file(path)))
-            except ValueError as error:
-                raise StoreError(f"damaged line of the promotions' log, {path}: {error}") from error
-        return decisions
-
-    def _write_record(self, folder: str, name: str, record: Mapping[str, Any], *, replace: bool) -> None:
-        """Whole or not at all, for others read it at any time.  FileExistsError unless it may be replaced."""
-        data, path = json.dumps(record, indent=2, sort_keys=True).encode(), f"{folder}/{name}.json"
-        self.fs.makedirs(folder, exist_ok=True)
-        if not self.is_local:
-            self.fs.pipe_file(path, data, mode="overwrite" if replace else "create")
+            with suppress(FileNotFoundError):
+                self.fs.rm_file(f"{base}/{META}")
+            self.fs.rm(base, recursive=True)
+        except FileNotFoundError:  # another process was faster
             return
-        arriving = Path(f"{path}.{uuid4().hex}")
-        try:
-            arriving.write_bytes(data)
-            _flush_to_disk(arriving)
-            (os.replace if replace else os.link)(arriving, path)
-        finally:
-            arriving.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot delete {base}: {error}") from error
+
+    def orphans(self, older_than: timedelta) -> list[str]:
+        """Folders of builds, relative to the root, whose meta never came, or went first, so long ago."""
+        whole = {path.rpartition("/")[0] for path in self._glob(f"*/*/*/{META}")}
+        oldest = datetime.now(UTC) - older_than
+        found = [path for path in self._glob("*/*/*") if path not in whole and self.fs.isdir(path)]
+        return [path[len(self.root) + 1 :] for path in found if self._last_written(path) < oldest]
+
+    def _last_written(self, folder: str) -> datetime:
+        files = self.fs.find(folder)
+        return max((self.fs.modified(path) for path in files), default=datetime.min.replace(tzinfo=UTC))
 
 
 def open_store(url: str | None) -> Store:
     """The store at a folder or URL, or the one in noisyir's home."""
     home = default_home()
     return Store(url or home / "store", home=home)
-
-
-def _flush_to_disk(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _rename_or_keep(arriving: Path, final: Path) -> None:
@@ -307,5 +272,17 @@ def _rename_or_keep(arriving: Path, final: Path) -> None:
         shutil.rmtree(arriving)
 
 
-def _is_local(root: str | Path) -> bool:
-    return "://" not in str(root) or str(root).startswith(("file://", "local://"))
+def _open_root(url: str) -> tuple[Any, str]:
+    """The file system of a store's URL, and the root in it.  StoreError when it cannot be opened."""
+    import fsspec
+    from fsspec.asyn import AsyncFileSystem
+
+    if "://" not in url:  # a plain path, in which :: chains nothing
+        return fsspec.filesystem("file", auto_mkdir=False), Path(url).absolute().as_posix()
+    try:
+        fs, root = fsspec.core.url_to_fs(url, **({"auto_mkdir": False} if url.startswith(_LOCAL) else {}))
+        if isinstance(fs, AsyncFileSystem):  # those of clouds, which keep listings; others publish here, too
+            fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+    except (ImportError, ValueError) as error:
+        raise StoreError(f"cannot open the store {url}: {error}") from error
+    return fs, root

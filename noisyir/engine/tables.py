@@ -67,7 +67,10 @@ def _check_key(artifact: Artifact, table: pa.Table) -> None:
 
 def write_part(table: pa.Table, path: Path) -> None:
     """Write Parquet with the project's pinned settings."""
-    pq.write_table(table, path, compression="zstd", row_group_size=ROW_GROUP, use_dictionary=True, version="2.6")
+    pq.write_table(
+        table, path, compression="zstd", row_group_size=ROW_GROUP, use_dictionary=True, version="2.6",
+        write_page_checksum=True,
+    )  # fmt: skip
 
 
 def conform(artifact: Artifact, table: pa.Table, writer: str) -> pa.Table:
@@ -172,6 +175,6 @@ def regrouped(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 def _open(fs: object, path: str) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path, filesystem=fs)
+        return pq.ParquetFile(path, filesystem=fs, page_checksum_verification=True)
     except (pa.ArrowInvalid, OSError) as error:
         raise StoreError(f"damaged artifact: {path}: {error}. Find all such: noisyir verify") from error

@@ -1,5 +1,6 @@
 """Texts to vectors, shard by shard: a finished shard is a file that outlives a kill."""
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,10 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
+from noisyir.engine.builds import sha256_file
 from noisyir.engine.tables import conform, write_part
 from noisyir.errors import DataError
 from noisyir.models.tokens import Side, Tokens, passage_text, token_batches
 from noisyir.schemas.artifact import Artifact
+
+log = logging.getLogger("noisyir")
 
 _NAMED = 5  # documents or queries that an error names
 
@@ -64,16 +68,16 @@ class ShardEncoder:
         The next shard is tokenised while one is encoded.  DataError when the model gives a vector that is not finite.
         """
 
-        def prepare(numbered: tuple[int, Shard]) -> tuple[Path, Shard, Tokens | None]:
+        def prepare(numbered: tuple[int, Shard]) -> tuple[int, Shard, Tokens | None]:
             number, shard = numbered
-            path = part_of(self.folder, artifact, number)
-            return path, shard, None if path.exists() else self.model.tokenize(shard.texts, side)
+            done = finished_part(self.folder, artifact, number)
+            return number, shard, None if done else self.model.tokenize(shard.texts, side)
 
-        for path, shard, tokens in _one_ahead(prepare, shards):
+        for number, shard, tokens in _one_ahead(prepare, shards):
             if tokens is not None:
-                arriving = path.with_suffix(f".{uuid4().hex}")  # an engine may have a shard encoded twice at once
+                arriving = self.folder / f".{uuid4().hex}"  # an engine may have a shard encoded twice at once
                 write_part(self._table(shard, tokens, side, artifact), arriving)
-                arriving.rename(path)
+                arriving.rename(self.folder / f"{_part_name(artifact, number)}{_short_digest(arriving)}.parquet")
             yield len(shard.keys)
 
     def _table(self, shard: Shard, tokens: Tokens, side: Side, artifact: Artifact) -> pa.Table:
@@ -85,9 +89,22 @@ class ShardEncoder:
         return conform(artifact, pa.table({key: shard.keys, "vector": column}), "encode")
 
 
-def part_of(folder: Path, artifact: Artifact, number: int) -> Path:
-    """Where the part for a shard of texts lies."""
-    return folder / f"{artifact.name}-{number:05d}.parquet"
+def finished_part(folder: Path, artifact: Artifact, number: int) -> Path | None:
+    """The part for a shard of texts; None where there is none that has the digest in its name."""
+    for path in folder.glob(f"{_part_name(artifact, number)}*.parquet"):
+        if path.stem.rpartition("-")[2] == _short_digest(path):
+            return path
+        log.warning("the damaged shard %s is encoded anew", path)
+        path.unlink()
+    return None
+
+
+def _part_name(artifact: Artifact, number: int) -> str:
+    return f"{artifact.name}-{number:05d}-"
+
+
+def _short_digest(path: Path) -> str:
+    return sha256_file(path.open("rb"))[:16]
 
 
 def embed_all(model: Encoder, tokens: Tokens, side: Side, batch_tokens: int) -> npt.NDArray[np.float32]:

@@ -1,6 +1,8 @@
 """A training run's whole state in one file, replaced atomically: kill -9 leaves the old one or the new one."""
 
+import hashlib
 import json
+import logging
 import os
 import struct
 from collections.abc import Mapping
@@ -13,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from noisyir.errors import StoreError
+log = logging.getLogger("noisyir")
 
 _FILE = "checkpoint.safetensors"
 
@@ -37,26 +39,43 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         for name, value in named.items()
     }
     arriving = folder / f"{_FILE}.arriving"
-    save_file(flat, arriving, {"progress": json.dumps(checkpoint.progress)})
+    progress = json.dumps(checkpoint.progress)
+    save_file(flat, arriving, {"progress": progress, "digest": _digest(flat, progress)})
     with arriving.open("rb") as handle:
         os.fsync(handle.fileno())
     arriving.replace(folder / _FILE)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
-    """The state a killed run left, on the CPU; None when there is none.  StoreError when it is damaged."""
+    """The state a killed run left, on the CPU; None when there is none, or a damaged one, which is told of."""
     path = folder / _FILE
     if not path.exists():
         return None
-    tensors: dict[str, dict[str, Tensor]] = {}
     try:
         with safe_open(path, "pt") as file:
-            for key in file.keys():
-                group, name = key.split("/", 1)
-                tensors.setdefault(group, {})[name] = file.get_tensor(key)
-            return Checkpoint(tensors, json.loads(file.metadata()["progress"]))
-    except (SafetensorError, ValueError, KeyError, struct.error) as error:
-        raise StoreError(f"damaged checkpoint {path}: {error}. Delete it and run again") from error
+            flat = {key: file.get_tensor(key) for key in file.keys()}
+            about = file.metadata()
+        progress = about["progress"]
+        if _digest(flat, progress) != about.get("digest", _digest(flat, progress)):  # those of before 0.3 have none
+            raise ValueError("it has other bytes than were written")
+        tensors: dict[str, dict[str, Tensor]] = {}
+        for key, value in flat.items():
+            group, name = key.split("/", 1)
+            tensors.setdefault(group, {})[name] = value
+        return Checkpoint(tensors, json.loads(progress))
+    except (SafetensorError, ValueError, KeyError, TypeError, struct.error) as error:
+        log.warning("the checkpoint %s is damaged, and training starts anew: %s", path, error)
+        return None
+
+
+def _digest(flat: Mapping[str, Tensor], progress: str) -> str:
+    """One sha256 over the state: names, types, shapes and bytes of all tensors, and the progress."""
+    total = hashlib.sha256(progress.encode())
+    for name in sorted(flat):
+        value = flat[name].cpu()
+        total.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        total.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
 
 
 @torch.no_grad()

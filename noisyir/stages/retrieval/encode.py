@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 from noisyir.costs.retrieval import encoding
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import regrouped
+from noisyir.errors import StoreError
 from noisyir.retrieval.settings import EncodeParams
+from noisyir.schemas.artifact import Artifact
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS, ROW_ORIGINS
 from noisyir.schemas.training import MODEL
@@ -28,8 +30,6 @@ _VECTORS = {"passage": DOC_VECTORS, "query": QUERY_VECTORS}
 
 def encode(job: Job[EncodeParams]) -> None:
     """Encode in shards kept in `job.work`: a killed build goes on behind its last finished shard."""
-    from noisyir.retrieval.encode import part_of
-
     rows, queries = job.params.shard_rows, _queries(job)
     shards: dict[Side, int] = {"passage": job.batches_in("corpus", rows), "query": -(-queries.num_rows // rows)}
     total, done = job.rows("corpus") + queries.num_rows, 0
@@ -42,7 +42,7 @@ def encode(job: Job[EncodeParams]) -> None:
     for side, many in shards.items():
         with job.writer(_VECTORS[side].name) as out:
             for number in range(many):
-                out.adopt(part_of(job.work, _VECTORS[side], number))
+                out.adopt(_part(job, _VECTORS[side], number))
 
 
 def encode_shards(job: Job[EncodeParams], shards: "Sequence[tuple[Side, int]]") -> Iterator[int]:
@@ -60,6 +60,15 @@ def encode_shards(job: Job[EncodeParams], shards: "Sequence[tuple[Side, int]]") 
             rows, first = job.params.shard_rows, numbers[0]
             texts = _asked(job, first) if side == "query" else passages(job.batches("corpus", rows, first))
             yield from encoder.encode(zip(numbers, texts, strict=False), side, _VECTORS[side])
+
+
+def _part(job: Job[EncodeParams], artifact: Artifact, number: int) -> Path:
+    """A shard's part, its digest checked.  StoreError where it was damaged since it was written."""
+    from noisyir.retrieval.encode import finished_part
+
+    if (path := finished_part(job.work, artifact, number)) is None:
+        raise StoreError(f"shard {number} of {artifact.name} is gone or damaged: run again, and it is encoded anew")
+    return path
 
 
 @lru_cache(maxsize=1)  # one load for all shards that a process gets
@@ -97,7 +106,7 @@ def encode_new(job: Job[EncodeParams]) -> None:
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
-    from noisyir.retrieval.encode import ShardEncoder, part_of, passages
+    from noisyir.retrieval.encode import ShardEncoder, passages
     from noisyir.retrieval.merge import merged
 
     torch.set_num_threads(job.runtime.cpu_threads)
@@ -108,7 +117,7 @@ def encode_new(job: Job[EncodeParams]) -> None:
     with torch.autocast(model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16"):
         shards = passages(regrouped(_new_documents(job, new), job.params.shard_rows))
         for texts in encoder.encode(enumerate(shards), "passage", DOC_VECTORS):
-            parts.append(part_of(job.work, DOC_VECTORS, len(parts)))
+            parts.append(_part(job, DOC_VECTORS, len(parts)))
             done += texts
             job.progress(done, total, "texts")
     earlier, rows = job.batches("earlier", job.params.shard_rows), job.batches("row_origins", job.params.shard_rows)

@@ -165,15 +165,17 @@ def test_nan_scores_are_refused(store: Store):
 def test_damage_is_found_and_named(store: Store):
     results = run(two_steps(), store)
     meta = results["make"].meta
-    assert store.verify(meta) == []
+    assert store.verify(meta) == {}
     part = Path(store.root) / meta.ref("queries").path / "part-00000.parquet"
     data = bytearray(part.read_bytes())
     data[10] ^= 1
     part.write_bytes(data)
-    assert store.verify(meta) == ["queries/part-00000.parquet has other bytes than were written"]
+    assert store.verify(meta) == {"queries/part-00000.parquet": "has other bytes than were written"}
+    with pytest.raises(StoreError, match=r"damaged artifact queries \(make/.*has other bytes"):
+        store.parts(meta.ref("queries"))
     part.write_bytes(data[:-5])
-    with pytest.raises(StoreError, match=r"damaged artifact queries \(make/.*--refresh make"):
-        run(two_steps(), store, Choice(only="upper", refresh=("upper",)))
+    with pytest.raises(StoreError, match=r"damaged artifact queries \(make/.*bytes instead of"):
+        store.parts(meta.ref("queries"))
 
 
 def test_an_unwritable_store_is_one_line(tmp_path: Path):

@@ -47,7 +47,7 @@ def test_builds_on_s3_are_found_read_copied_verified_and_removed(bucket: str, tm
     assert [batch.num_rows for batch in batches] == [2, 1]
     model = results["upper"].meta.ref("model")
     assert (elsewhere.folder(model) / "weights.txt").read_text().startswith("TEXT Q0")
-    assert [elsewhere.verify(meta) for meta in elsewhere.all_builds()] == [[], []]
+    assert [elsewhere.verify(meta) for meta in elsewhere.all_builds()] == [{}, {}]
 
     elsewhere.record_run("r1", {"facts": {}})
     assert elsewhere.runs() == [{"facts": {}}]

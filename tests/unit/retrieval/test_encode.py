@@ -8,7 +8,7 @@ import torch
 
 from noisyir.errors import DataError
 from noisyir.models.tokens import Tokens
-from noisyir.retrieval.encode import Shard, ShardEncoder, part_of
+from noisyir.retrieval.encode import Shard, ShardEncoder, finished_part
 from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS
 
 
@@ -44,7 +44,7 @@ def vectors(parts):
 def encode(encoder, shards, side="passage", artifact=DOC_VECTORS):
     """The parts, and how many texts each has."""
     told = list(encoder.encode(enumerate(shards), side, artifact))
-    return [part_of(encoder.folder, artifact, number) for number in range(len(told))], told
+    return [finished_part(encoder.folder, artifact, number) for number in range(len(told))], told
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_vectors_are_in_the_order_of_the_texts_and_batches_keep_the_budget(tmp_p
     found, rows = vectors(parts)
     assert found.tolist() == [[text.count(letter) for letter in "abcd"] for text in texts]
     assert rows == list(range(100))
-    assert [part.name for part in parts] == [f"doc_vectors-0000{n}.parquet" for n in range(4)]
+    assert [part.name[:18] for part in parts] == [f"doc_vectors-0000{n}-" for n in range(4)]
     assert model.largest <= 64
 
 
@@ -114,3 +114,16 @@ def test_vectors_too_large_for_half_precision_are_an_error_that_says_so(tmp_path
     shard = Shard(pa.array(["q7"]), pa.array(["q7"]), ["a"])
     with pytest.raises(DataError, match=r"float16 vectors for the query ids q7.*encode\.dtype=float32"):
         encode(ShardEncoder(Large(), tmp_path, "float16", 64), [shard], "query", QUERY_VECTORS)
+
+
+def test_a_damaged_shard_is_encoded_anew(tmp_path, caplog):
+    texts = [letter * (1 + number % 7) for number, letter in enumerate("abcd" * 25)]
+    parts, _ = encode(ShardEncoder(LetterModel(), tmp_path, "float32", 64), shards(texts, 30))
+    whole = [part.read_bytes() for part in parts]
+    flipped = bytearray(whole[1])
+    flipped[len(flipped) // 2] ^= 1
+    parts[1].write_bytes(flipped)
+    parts[2].write_bytes(whole[2][:-9])
+    again, _ = encode(ShardEncoder(LetterModel(), tmp_path, "float32", 64), shards(texts, 30))
+    assert [part.read_bytes() for part in again] == whole and again == parts
+    assert caplog.text.count("is encoded anew") == 2

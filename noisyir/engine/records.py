@@ -1,0 +1,106 @@
+"""What is kept beside the builds: a record of each pipeline run, and the log of decisions on registered models."""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from noisyir.errors import StoreError
+
+_STAMP, _STAMP_LENGTH = "%Y%m%dT%H%M%S%f", 21
+
+log = logging.getLogger("noisyir")
+
+
+class Records:
+    """Small JSON files under the root of a store, each whole or not there."""
+
+    fs: Any
+    root: str
+    is_local: bool
+
+    def record_run(self, name: str, record: Mapping[str, Any]) -> None:
+        """Keep what one pipeline run used and made; `gc` and `ls --runs` read it."""
+        self._write_record(f"{self.root}/.runs", name, record, replace=True)
+
+    def run_id(self, name: str, now: datetime) -> str:
+        """A name for the record of a run that begins now, which sorts behind those of all earlier runs."""
+        newest = next((path.rpartition("/")[2] for path in self._records(".runs")), "")
+        try:
+            return f"{stamp(now, after=newest)}-{name}"
+        except ValueError:  # a file that someone else put there
+            return f"{stamp(now, after='')}-{name}"
+
+    def runs(self) -> list[dict[str, Any]]:
+        """Run records, newest first, without those that cannot be read, which are told of."""
+        records = []
+        for path in self._records(".runs"):
+            try:
+                records.append(json.loads(self.fs.cat_file(path)))
+            except (ValueError, OSError) as error:
+                log.warning("the run record %s cannot be read and is left out: %s", path, error)
+        return records
+
+    def record_promotion(self, name: str, record: Mapping[str, Any]) -> None:
+        """Add a decision on a registered model to the log, of which nothing is ever changed: one file each."""
+        try:
+            self._write_record(f"{self.root}/.promotions", name, record, replace=False)
+        except FileExistsError as error:
+            raise StoreError(
+                f"{self.root}/.promotions/{name}.json is there already, and no decision is ever overwritten"
+            ) from error
+
+    def promotions(self) -> list[dict[str, Any]]:
+        """The log of decisions on registered models, newest first.  StoreError for a damaged line."""
+        decisions = []
+        for path in self._records(".promotions"):
+            try:
+                decisions.append(json.loads(self.fs.cat_file(path)))
+            except ValueError as error:
+                raise StoreError(f"damaged line of the promotions' log, {path}: {error}") from error
+        return decisions
+
+    def _records(self, folder: str) -> list[str]:
+        """Paths of records, newest first."""
+        base = f"{self.root}/{folder}"
+        found = self.fs.ls(base, detail=False) if self.fs.isdir(base) else []
+        return sorted((path for path in found if path.endswith(".json")), reverse=True)
+
+    def _write_record(self, folder: str, name: str, record: Mapping[str, Any], *, replace: bool) -> None:
+        """Whole or not at all, for others read it at any time.  FileExistsError unless it may be replaced."""
+        data, path = json.dumps(record, indent=2, sort_keys=True).encode(), f"{folder}/{name}.json"
+        self.fs.makedirs(folder, exist_ok=True)
+        if not self.is_local:
+            self.fs.pipe_file(path, data, mode="overwrite" if replace else "create")
+            return
+        arriving = Path(f"{path}.{uuid4().hex}")
+        try:
+            arriving.write_bytes(data)
+            flush_to_disk(arriving)
+            (os.replace if replace else os.link)(arriving, path)
+        finally:
+            arriving.unlink(missing_ok=True)
+
+
+def stamp(now: datetime, after: str) -> str:
+    """The time as a name, or where clocks went back a later one: it sorts behind `after`, if that is not empty.
+
+    ValueError when `after` does not begin with such a name.
+    """
+    if after:
+        latest = datetime.strptime(after[:_STAMP_LENGTH], _STAMP).replace(tzinfo=UTC)
+        now = max(now, latest + timedelta(microseconds=1))
+    return f"{now:{_STAMP}}"
+
+
+def flush_to_disk(path: Path) -> None:
+    """Return when a file or folder is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
