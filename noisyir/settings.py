@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -54,6 +54,18 @@ class Params(BaseModel):
         unnamed = [name for name, kind in kinds.items() if kind and isinstance(values.get(name), dict)]
         return values | {name: {"kind": kinds[name], **values[name]} for name in unnamed}
 
+    @model_validator(mode="before")
+    @classmethod
+    def _switches_are_no_numbers(cls, values: Any) -> Any:
+        """ValueError for true and false where a number belongs, which pydantic takes for 1 and 0."""
+        if not isinstance(values, dict):
+            return values
+        for name, field in cls.model_fields.items():
+            kinds = _types_in(field.annotation)
+            if isinstance(values.get(name), bool) and kinds & {int, float} and bool not in kinds:
+                raise ValueError(f"{name} is a number, not {str(values[name]).lower()}")
+        return values
+
     @property
     def revised(self) -> bool:
         """Whether these settings mean something else than at first, so that they are in a key even as a default."""
@@ -69,6 +81,12 @@ class Params(BaseModel):
     def locations(cls) -> list[str]:
         """The fields that say where raw input lies; its content enters the key as a digest instead."""
         return [name for name, field in cls.model_fields.items() if _LOCATION in field.metadata]
+
+
+def _types_in(annotation: Any) -> set[Any]:
+    """The plain types of an annotation such as `Annotated[int, ...] | None`."""
+    inner = get_args(annotation)
+    return set().union(*map(_types_in, inner)) if inner else {annotation} if isinstance(annotation, type) else set()
 
 
 def _says_something(value: Any, field: FieldInfo) -> bool:

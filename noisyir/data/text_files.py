@@ -44,18 +44,21 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         yield handle
 
 
+_LONGEST_LINE = 2**27  # bytes: a book has a hundredth of that
+
 DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)  # what reading a .gz file that is none, or is cut off, raises
 
 
 def utf8_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, perhaps gzipped; a byte order mark is dropped.
 
-    DataError, with line and byte, when the file is not UTF-8, and when a .gz file is damaged.
+    DataError, with line and byte, when the file is not UTF-8, when a line is too long to be one, and when a .gz file
+    is damaged.
     """
     number = offset = 0
     try:
         with open_bytes(path) as handle:
-            for number, raw in enumerate(handle, 1):
+            for number, raw in enumerate(_bounded_lines(handle, path), 1):
                 yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 offset += len(raw)
     except UnicodeDecodeError as error:
@@ -65,6 +68,15 @@ def utf8_lines(path: Path) -> Iterator[tuple[int, str]]:
         ) from error
     except DAMAGED as error:
         raise DataError(f"{path}: damaged after line {number}: {error}") from error
+
+
+def _bounded_lines(handle: IO[bytes], path: Path) -> Iterator[bytes]:
+    number = 0
+    while raw := handle.readline(_LONGEST_LINE + 1):
+        number += 1
+        if len(raw) > _LONGEST_LINE:
+            raise DataError(f"{path} line {number}: longer than {_LONGEST_LINE:,} bytes: is it a file of lines?")
+        yield raw
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -78,16 +90,26 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def parse_object(text: str, where: str) -> dict[str, Any]:
     """The JSON object in `text`.  DataError, starting with `where`, when it is not one."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_each_key_once)
         if "\\ud" in text or "\\uD" in text:
             refuse_half_surrogates(value, where)
     except json.JSONDecodeError as error:
         raise DataError(f"{where}: invalid JSON: {error.msg} at {_position(error)}") from error
     except RecursionError as error:
         raise DataError(f"{where}: invalid JSON: nested too deeply") from error
+    except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
+        raise DataError(f"{where}: invalid JSON: {error}") from error
     if not isinstance(value, dict):
         raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
     return value
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the key {next(name for name in names if names.count(name) > 1)!r} stands twice")
+    return found
 
 
 def refuse_half_surrogates(value: Any, where: str) -> None:

@@ -5,12 +5,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import ValidationError
 
 from noisyir.engine.processes import launched
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, did_you_mean
+from noisyir.experiments.strict_yaml import parse_yaml
 from noisyir.faults import faults
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.settings import RefreshCorpusParams
@@ -78,6 +78,8 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
     if name_or_path in names(folder):
         text = files(__name__).joinpath(folder, f"{name_or_path}.yaml").read_text()
     elif path.suffix in (".yaml", ".yml"):
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"{path} is no file: name the .yaml file of an experiment")
         try:
             text = path.read_text()
         except (OSError, UnicodeDecodeError) as error:
@@ -86,10 +88,7 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
         what, known = (folder.removesuffix("s") or "experiment"), names(folder)
         hint = did_you_mean(name_or_path, known)
         raise ConfigError(f"no {what} {name_or_path!r}{hint}; there are {', '.join(known)}, or give a .yaml file")
-    try:
-        settings = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{name_or_path} is not YAML: {' '.join(str(error).split())}") from error
+    settings = parse_yaml(text, name_or_path)
     if not isinstance(settings, dict):
         raise ConfigError(f"{name_or_path} must hold settings (name: ..., data: ...), not {type(settings).__name__}")
     return {"name": path.stem, **settings}
@@ -100,7 +99,7 @@ def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
         path, equals, value = override.partition("=")
         if not equals:
             raise ConfigError(f"an override is key=value, such as train.epochs=3; got {override!r}")
-        _set(settings, path.split("."), _parse(value, override), override)
+        _set(settings, path.split("."), parse_yaml(value, f"the value of {override!r}"), override)
     return settings
 
 
@@ -109,13 +108,6 @@ def _validated(model: type[P], settings: dict[str, Any], source: str) -> P:
         return model.model_validate(settings)
     except ValidationError as error:
         raise ConfigError("\n".join(f"{source}: {fault}" for fault in faults(error, model))) from error
-
-
-def _parse(value: str, override: str) -> Any:
-    try:
-        return yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"the value of {override!r} is not YAML") from error
 
 
 def _set(settings: dict[str, Any], path: list[str], value: Any, override: str) -> None:
