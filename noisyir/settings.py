@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+LearningRate = Annotated[float, Field(gt=0.0, le=10.0)]  # what is larger has been misspelt
 Split = Literal["train", "dev", "test"]
 HELD_OUT: tuple[Split, ...] = ("dev", "test")
 
@@ -26,7 +27,7 @@ class Only:
 class Params(BaseModel):
     """Frozen, and refuses unknown keys: a misspelt setting is an error, never a default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
     renamed: ClassVar[Mapping[str, str]] = {}  # what people may still write, and what it is called now
 
     @classmethod

@@ -86,8 +86,9 @@ def run_steps(plan: Plan, choice: Choice, *, name: str, settings: Params, **exec
 
     elsewhere = execution.get("elsewhere", ())
     return run_plan(
-        plan, choice, steps, name=name, settings=settings, store=store, tracker=tracker, elsewhere=elsewhere
-    )
+        plan, choice, steps, name=name, settings=settings, store=store, tracker=tracker, elsewhere=elsewhere,
+        device=runtime.device,
+    )  # fmt: skip
 
 
 def run_plan(
@@ -100,6 +101,7 @@ def run_plan(
     store: Store,
     tracker: Tracker,
     elsewhere: Collection[Pool] = (),
+    device: str = "auto",
 ) -> Outcome:
     """Check what can be checked, call `steps`, which runs the chosen ones, and keep a record, whatever comes of it."""
     record = _Record(store, name, settings, plan, choice, tracker.tags)
@@ -107,7 +109,7 @@ def run_plan(
     with store.in_use(), store.lock(RUN_LOCK, record.id):
         record.write("running", {}, {})
         try:
-            _check_ready(plan, choice, store, elsewhere)
+            _check_ready(plan, choice, store, elsewhere, device)
             results = steps()
             kept = {
                 name: results[output.step].meta.ref(output.artifact)
@@ -124,11 +126,17 @@ def run_plan(
     return Outcome(name, results, kept, facts)
 
 
-def _check_ready(plan: Plan, choice: Choice, store: Store, elsewhere: Collection[Pool]) -> None:
+def _check_ready(plan: Plan, choice: Choice, store: Store, elsewhere: Collection[Pool], device: str) -> None:
     """Fail before the first stage rather than after hours: ask every stage that would run here whether it can."""
-    for entry in forecast(plan, choice, store):
-        if entry.state == "would run" and entry.step.stage.ready and entry.step.stage.pool not in elsewhere:
-            entry.step.stage.ready(entry.step.params)
+    would_run = [entry.step for entry in forecast(plan, choice, store) if entry.state == "would run"]
+    here = [step for step in would_run if step.stage.pool not in elsewhere]
+    for step in here:
+        if step.stage.ready:
+            step.stage.ready(step.params)
+    if device != "auto" and any(step.stage.pool == "gpu" for step in here):
+        from noisyir.models.bi_encoder import choose_device
+
+        choose_device(device)
 
 
 @dataclass

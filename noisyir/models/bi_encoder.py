@@ -148,14 +148,33 @@ def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
 
     static: a StaticEmbedding's matrix, or the word embeddings of a transformer, bare of positions and layers.
     transformer: the encoder, with the first `params.layers` of its layers.
-    DataError when the folder cannot give that.
+    DataError when the folder cannot give that, or holds weights that are not finite or fewer rows than words.
     """
     static = params.backbone == "static"
     tower = _static_tower(folder, params) if static else _transformer_tower(folder, params)
+    _refuse_broken(tower, folder)
     shape = Shape(**params.model_dump(include={field.name for field in fields(Shape)}))
     if static and params.shared:  # sentence-transformers truncates all texts of one StaticEmbedding alike
         shape = replace(shape, query_max_len=shape.passage_max_len)
     return BiEncoder(tower if params.shared else copy.deepcopy(tower), tower, shape)
+
+
+def _refuse_broken(tower: Tower, folder: Path) -> None:
+    for name, weight in tower.named_parameters():
+        if not bool(torch.isfinite(weight).all()):
+            raise DataError(f"{folder}: the weights {name} hold NaN or infinity: get the model anew")
+    numbers = _numbers_of_words(tower.tokenizer_json)
+    rows = len(tower.weight if isinstance(tower, StaticTower) else tower.encoder.get_input_embeddings().weight)
+    if rows <= max(numbers, default=0):
+        raise DataError(
+            f"{folder}: the embeddings have {rows:,} rows for {max(numbers) + 1:,} words: get the model anew"
+        )
+
+
+def _numbers_of_words(tokenizer_json: str) -> list[int]:
+    from tokenizers import Tokenizer
+
+    return list(Tokenizer.from_str(tokenizer_json).get_vocab().values())
 
 
 def _static_tower(folder: Path, params: InitModelParams) -> StaticTower:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from noisyir.data.formats import Format
 from noisyir.data.formats.pydocs import Pydocs
@@ -38,10 +38,17 @@ from noisyir.variants import Variant
 from noisyir.verdicts.settings import AuditParams
 
 
+def _file_name(name: str) -> str:
+    """ValueError for what cannot be a part of a file's name."""
+    if not name.strip(". ") or any(sign in "/\\" or not sign.isprintable() for sign in name):
+        raise ValueError(f"name: {name!r} cannot be a part of a file's name: leave out slashes and control characters")
+    return name
+
+
 class Experiment(Params):
     """One YAML file: only what differs from the defaults."""
 
-    name: str = Field(description="names the run in reports and in MLflow")
+    name: Annotated[str, AfterValidator(_file_name)] = Field(description="names the run in reports and in MLflow")
     description: str = Field("", description="one line on what the experiment shows")
     task: Literal["retriever", "reader"] = Field("retriever", description="what is trained")
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")

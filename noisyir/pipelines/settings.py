@@ -2,7 +2,7 @@
 
 from typing import Any, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from noisyir.data.settings import JoinCorpusParams
 from noisyir.eval.settings import ScoreReadingParams
@@ -13,7 +13,7 @@ from noisyir.pipelines.reader_methods import Reader
 from noisyir.pipelines.reader_methods.cds import CdsAverage
 from noisyir.pipelines.reader_methods.distant import DsAll
 from noisyir.reading.settings import ConfusingParams, Passages, ReadParams, SpansParams
-from noisyir.settings import Params
+from noisyir.settings import LearningRate, Params
 from noisyir.training.settings import CcrParams, RerankParams, RoundParams, TrainReaderParams, WarmUpRankerParams
 
 
@@ -115,7 +115,7 @@ class RefreshParams(Params):
 
     rounds: PositiveInt = Field(1, description="how often negatives are mined anew")
     epochs: PositiveInt = Field(1, description="passes over the training pairs after each mining")
-    learning_rate: PositiveFloat | None = Field(None, description="in these epochs; null: train.learning_rate")
+    learning_rate: LearningRate | None = Field(None, description="in these epochs; null: train.learning_rate")
     hard_negatives: NonNegativeInt = Field(1, description="mined negatives a query in each batch")
     ccr: CcrParams = CcrParams()
 

@@ -5,7 +5,7 @@ from typing import Literal, Self
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.reading.settings import Confidence, Objective
-from noisyir.settings import Fraction, Params
+from noisyir.settings import Fraction, LearningRate, Params
 
 
 class CcrParams(Params):
@@ -23,7 +23,7 @@ class TrainDprParams(Params):
 
     epochs: PositiveInt = Field(6, description="passes over the training pairs")
     batch_size: PositiveInt = Field(512, description="queries a step, hence in-batch negatives + 1")
-    learning_rate: PositiveFloat = Field(2e-5, description="the peak, after warm-up")
+    learning_rate: LearningRate = Field(2e-5, description="the peak, after warm-up")
     warmup_ratio: Fraction = Field(0.1, description="share of steps over which the rate rises from 0")
     decay: Literal["linear", "constant"] = Field("linear", description="the rate after warm-up: to 0, or kept")
     weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
@@ -106,7 +106,7 @@ class WarmUpRankerParams(RankingParams):
     epochs: PositiveInt = Field(3, description="passes over the training queries, at most")
     max_steps: PositiveInt | None = Field(2000, description="steps, at most; null: as many as the epochs have")
     batch_size: PositiveInt = Field(64, description="lists a step")
-    learning_rate: PositiveFloat = Field(1e-5, description="the peak, after warm-up")
+    learning_rate: LearningRate = Field(1e-5, description="the peak, after warm-up")
 
     @model_validator(mode="after")
     def _log_odds_have_a_unit(self) -> Self:
@@ -132,8 +132,8 @@ class RoundParams(RankingParams):
     retriever_steps: NonNegativeInt = Field(1500, description="of the retriever, a round")
     ranker_batch_size: PositiveInt = Field(64, description="lists a step of the ranker")
     retriever_batch_size: PositiveInt = Field(64, description="lists a step of the retriever")
-    ranker_learning_rate: PositiveFloat = Field(1e-6, description="the peak, after warm-up")
-    retriever_learning_rate: PositiveFloat = Field(1e-5, description="the peak, after warm-up")
+    ranker_learning_rate: LearningRate = Field(1e-6, description="the peak, after warm-up")
+    retriever_learning_rate: LearningRate = Field(1e-5, description="the peak, after warm-up")
     adv_lambda: Fraction = Field(
         0.5, description="weight of the adversarial loss, 1 - this being the distillation's; 0: distillation alone"
     )
@@ -183,7 +183,7 @@ class TrainReaderParams(DescentParams):
     instances: PositiveInt | None = Field(
         None, description="instances of a question in a step, drawn at random; null: all of them"
     )
-    learning_rate: PositiveFloat = Field(2e-5, description="the peak, after warm-up")
+    learning_rate: LearningRate = Field(2e-5, description="the peak, after warm-up")
     clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm of a step; null: any")
     n_best: PositiveInt = Field(20, description="spans that the probability of a counterfactual is a softmax over")
     max_answer_len: PositiveInt = Field(30, description="tokens of an answer, at most")

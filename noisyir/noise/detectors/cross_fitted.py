@@ -9,6 +9,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from noisyir.errors import ConfigError
 from noisyir.noise.combine import Scores
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
+from noisyir.settings import LearningRate
 
 if TYPE_CHECKING:
     from noisyir.noise.competitors import Competitors
@@ -26,7 +27,7 @@ class CrossFitted(Detector):
     )
     epochs: PositiveInt = Field(2, description="folds: passes over the pairs of the other folds")
     batch_size: PositiveInt = Field(512, description="pairs that are each other's negatives: their number + 1")
-    learning_rate: PositiveFloat = Field(3e-3, description="folds: the peak of training")
+    learning_rate: LearningRate = Field(3e-3, description="folds: the peak of training")
     scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax")
 
     @property

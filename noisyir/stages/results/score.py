@@ -9,7 +9,7 @@ from noisyir.data.answers import answer_match
 from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval import trec
-from noisyir.eval.measures import judged, per_query, ranked, ranking
+from noisyir.eval.measures import judged, parse, per_query, ranked, ranking
 from noisyir.eval.settings import ScoreParams
 from noisyir.schemas.data import ANSWERS, CORPUS, QRELS, QUERIES
 from noisyir.schemas.results import METRICS, TREC
@@ -67,6 +67,12 @@ def _with_means(values: pa.Table, split: str) -> pa.Table:
     return both.append_column("split", pa.repeat(split, both.num_rows))
 
 
+def measures_are_known(params: ScoreParams) -> None:
+    """ConfigError for a measure that ir-measures does not have."""
+    for name in params.measures:
+        parse(name)
+
+
 def _cost(of: Workload) -> Cost:
     asked = of.queries(*of.params.splits)
     return Cost(asked, "queries", asked + of.sizes.documents / 100, rate=3e-4, disk=asked * ROW * 10)
@@ -86,5 +92,6 @@ SCORE = Stage(
     writes={"metrics": METRICS, "trec": TREC},
     run=score,
     pool="driver",
+    ready=measures_are_known,
     cost=_cost,
 )

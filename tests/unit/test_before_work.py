@@ -1,0 +1,66 @@
+"""What is wrong with a run is said before its first stage."""
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from noisyir import experiments
+from noisyir.cli import main
+from noisyir.errors import ConfigError, DataError
+from noisyir.models.bi_encoder import initial_bi_encoder
+from noisyir.models.settings import InitModelParams
+from noisyir.models.weights import locate_weights
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "", "a\0b", "a\nb", "a\\b", " "])
+def test_a_name_that_no_file_can_have_is_refused(tmp_path, name: str):
+    with pytest.raises(ConfigError, match="cannot be a part of a file's name"):
+        experiments.from_settings({"name": name}, [])
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("train.learning_rate=1.0e+30", "less than or equal to 10"),
+        ("train.learning_rate=.nan", "train.learning_rate"),
+        ("train.scale=.inf", "finite number"),
+    ],
+)
+def test_numbers_that_cannot_train_are_refused(override: str, message: str):
+    with pytest.raises(ConfigError, match=message):
+        experiments.load("demo", [override])
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [("score.measures=[BAD@x]", "'BAD@x' is not a measure"), ("runtime.device=cuda:7", "cannot be used here")],
+)
+def test_what_the_last_stages_need_is_checked_before_the_first(tmp_path, capsys, override: str, message: str):
+    home = str(tmp_path / "store")
+    assert main(["run", "demo", override, "--store", home, "--no-track"]) == 1
+    assert message in capsys.readouterr().err
+    assert not list((tmp_path / "store").glob("[a-z]*"))  # no stage has run
+
+
+def broken(folder, change) -> None:
+    """A static model whose weights are changed."""
+    initial_bi_encoder(locate_weights("minilm", "model.weights"), InitModelParams()).save(folder)
+    (file,) = folder.rglob("model.safetensors")
+    weights = load_file(file)
+    save_file({name: change(weight).contiguous() for name, weight in weights.items()}, file)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda weight: torch.where(torch.arange(len(weight))[:, None] == 7, torch.nan, weight),
+            "hold NaN or infinity",
+        ),
+        (lambda weight: weight[:10], "have 10 rows for"),
+    ],
+)
+def test_broken_weights_are_refused(tmp_path, change, message: str):
+    broken(tmp_path / "model", change)
+    with pytest.raises(DataError, match=message):
+        initial_bi_encoder(tmp_path / "model", InitModelParams(weights=str(tmp_path / "model")))
