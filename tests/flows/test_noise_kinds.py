@@ -1,4 +1,4 @@
-"""Noise that changes the collection, through a whole run: what is indexed, trained on, audited and cleaned is changed."""
+"""Noise that changes the collection, through a whole run: all that comes after reads the changed one."""
 
 import json
 
