@@ -23,7 +23,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.eval.detection import detection_quality
-from noisyir.pipelines.retrievers import audit
+from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import open_tracker
 
 COLUMNS = {"query": "title", "document": "code", "query_id": "qid", "doc_id": "id", "split": None}
@@ -69,7 +69,13 @@ def _scores(home: Path, file: Path, backbone: str, detectors: dict[str, Any]) ->
     exp, store = experiments.from_settings(settings, []), Store(home / "store", home=home)
     tracker = open_tracker(experiment=exp, home=home, enabled=False)
     outcome = run_experiment(
-        exp, Choice(to="detect"), store=store, runtime=Runtime(), tracker=tracker, observer=Silent(), pipeline=audit
+        exp,
+        Choice(to="detect"),
+        store=store,
+        runtime=Runtime(),
+        tracker=tracker,
+        observer=Silent(),
+        pipeline=audit_pairs,
     )
     flags = read_parts(store.fs, store.parts(outcome.results["detect"].meta.ref("noise_flags")))
     return dict(zip(flags["doc_id"].to_pylist(), flags["score"].to_pylist(), strict=True))

@@ -62,7 +62,8 @@ def run_stage_on(store: Store) -> Callable[..., Outputs]:
         for step in plan.steps:
             refs = _references(step, metas)
             metas[step.name] = run_stage(step, refs, store=store, runtime=runtime or Runtime()).meta
-        return {name: _read(store, metas[stage.name].ref(name), artifact) for name, artifact in stage.writes.items()}
+        written = stage.outputs(params).items()
+        return {name: _read(store, metas[stage.name].ref(name), artifact) for name, artifact in written}
 
     return run
 

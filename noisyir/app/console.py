@@ -52,7 +52,7 @@ class Lines(Silent):
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Say what is there, how large it is and how long it took."""
-        counts = {name: meta.artifacts[name].rows for name in step.stage.writes}
+        counts = {name: meta.artifacts[name].rows for name in step.stage.outputs(step.params)}
         rows = ", ".join(f"{name} {count:,}" for name, count in counts.items() if count is not None)
         took = "cached" if cached else f"{meta.seconds:.1f} s"
         self.console.print(f"  {step.name:<20} {took:>8}  {rows}")

@@ -109,8 +109,9 @@ class Audited:
         exp, store, results = self.exp, self.store, self.outcome.results
         if isinstance(exp.data, Pairs):
             return FileOfPairs(exp.data.open())
-        noisy, corpus = results["corrupt"].meta.ref("noisy_pairs"), results["ingest"].meta.ref("corpus")
-        pairs = read_parts(store.fs, store.parts(noisy))
+        noisy = results["corrupt"].meta
+        corpus = (noisy if "corpus" in noisy.artifacts else results["ingest"].meta).ref("corpus")
+        pairs = read_parts(store.fs, store.parts(noisy.ref("noisy_pairs")))
         documents = stream_parts(store.fs, store.parts(corpus), ("doc_id", "title", "text"), 65536)
         return TableOfPairs(pairs, self.table, documents, exp.name)
 

@@ -61,7 +61,7 @@ class Plan:
             raise AssertionError(f"the plan has a step {name} already: give it a label")
         else:
             self.steps.append(Step(name, stage, params, seed, MappingProxyType(given), key))
-        return {artifact: Output(name, stage.name, key, artifact) for artifact in stage.writes}
+        return {artifact: Output(name, stage.name, key, artifact) for artifact in stage.outputs(params)}
 
     def keep(self, **results: Output) -> None:
         """Name the outputs that the run is made for."""

@@ -51,6 +51,7 @@ class Cost:
 class Stage:
     """What a stage is called, reads, writes and does.  Bump `version` when its results change.
 
+    sometimes: what it writes beside `writes` under the settings of which `when` holds; builds without it stay good.
     stream: what its random numbers are drawn under, where that is not its name: a renamed stage draws as before.
     seeded: whether it makes random choices; the experiment's seed enters the key of such a stage only.
     raw: inputs from outside the store, by name: what digests their content for the key; None where there is none.
@@ -67,6 +68,8 @@ class Stage:
     reads: Mapping[str, Read]
     writes: Mapping[str, Artifact]
     run: Callable[["Job[Any]"], None]
+    sometimes: Mapping[str, Artifact] = field(default_factory=dict)
+    when: Callable[[Any], bool] = bool
     stream: str = ""
     seeded: bool = False
     raw: Mapping[str, Callable[[Any], str | None]] = field(default_factory=dict)
@@ -75,6 +78,10 @@ class Stage:
     ready: Callable[[Any], None] | None = None
     cost: Callable[[Any], Cost] | None = None
     story: Callable[[Meta, Store], Iterable[str]] | None = None
+
+    def outputs(self, params: Params) -> dict[str, Artifact]:
+        """All that a call with these settings writes."""
+        return {**self.writes, **(self.sometimes if self.sometimes and self.when(params) else {})}
 
     def digests(self, params: Params) -> dict[str, str]:
         """What stands for the raw inputs as they are now.  NoisyirError where one is missing or of another kind."""
@@ -220,7 +227,7 @@ class Job(Generic[P]):
     def writer(self, name: str) -> Iterator[TableWriter]:
         """A context manager that writes an output table part by part."""
         stage = self.step.stage
-        with TableWriter(stage.writes[name], self.staging / name, stage.name) as out:
+        with TableWriter(stage.outputs(self.params)[name], self.staging / name, stage.name) as out:
             yield out
         self.written[name] = out.rows
 
@@ -264,7 +271,7 @@ class Job(Generic[P]):
     @property
     def outputs(self) -> dict[str, tuple[int, int | None]]:
         """(schema version, rows) of every output; AssertionError when the stage forgot one."""
-        writes = self.step.stage.writes
+        writes = self.step.stage.outputs(self.params)
         assert set(self.written) == set(writes), (
             f"{self.step.stage.name} wrote {set(self.written)}, declared {set(writes)}"
         )

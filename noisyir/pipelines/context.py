@@ -24,7 +24,8 @@ class Context:
 
     It grows with the plan: it remembers who judged and what was mined.
 
-    data: what ingest wrote; noisy: what corrupt wrote; start: the untrained model;
+    data: what ingest wrote, with the collection as the noise leaves it; noisy: what corrupt wrote; start: the
+    untrained model;
     label: stands in the names of the steps, where a plan has several contexts.
     judged: the outputs of those who flagged pairs so far; mines: what was mined so far: both for scoring them.
     """

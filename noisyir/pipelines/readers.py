@@ -82,6 +82,7 @@ def _reading(plan: Plan, exp: Experiment, label: str = "") -> ReadingContext:
     data, retriever = data_of(plan, exp), None
     if exp.reader.wants_dense:
         context = context_of(plan, exp, data, label)
+        data = context.data
         retriever = context.start if exp.reader.retriever is None else exp.reader.retriever.train(context)["model"]
     reading = ReadingContext(plan, exp, data, retriever, label)
     reading.hold_out()

@@ -32,10 +32,10 @@ from noisyir.verdicts.settings import AuditParams
 def train_retriever(exp: Experiment) -> Plan:
     """The experiment's methods, beside BM25 and the untrained model, scored on the same held-out queries."""
     plan = Plan(exp.seed)
-    data = data_of(plan, exp)
+    context = context_of(plan, exp, data_of(plan, exp))
+    data = context.data
     lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
     bm25 = plan.add(BM25, exp.bm25, queries=data["queries"], **lexical)
-    context = context_of(plan, exp, data)
     runs = {"bm25": bm25["bm25_run"], "zero_shot": _ranked(plan, exp, data, context.start, "zero_shot")["dense_run"]}
     made: dict[str, Outputs] = {}
     for method in exp.methods:
@@ -127,7 +127,7 @@ def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
 
 
 def context_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> Context:
-    """The experiment's pairs with noise put in, and the untrained model."""
+    """The experiment's pairs with noise put in, the collection as that leaves it, and the untrained model."""
     start = plan.add(INIT_MODEL, exp.model)["model"]
     vectors = None
     if exp.noise.needs_vectors:
@@ -138,8 +138,10 @@ def context_of(plan: Plan, exp: Experiment, data: Outputs, label: str = "") -> C
         label,
         **_pick(data, "pairs", "qrels", "corpus", "answers"),
         doc_vectors=vectors and vectors["doc_vectors"],
+        queries=data["queries"] if exp.noise.needs_queries else None,
     )
-    return Context(plan, exp, data, noisy, start, label)
+    changed = _pick(noisy, "corpus") if "corpus" in noisy else {}
+    return Context(plan, exp, {**data, **changed}, noisy, start, label)
 
 
 def _audit(context: Context) -> None:

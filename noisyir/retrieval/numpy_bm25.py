@@ -21,7 +21,7 @@ from noisyir.retrieval.texts import contents
 
 _DOCUMENTS, _VOCABULARY = "documents.parquet", "vocabulary.json"
 _SCHEMA = pa.schema([("doc_id", pa.string()), ("terms", pa.list_(pa.int32()))])
-_STOP_WORDS = frozenset(
+STOP_WORDS = frozenset(
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
     "to was will with".split()
 )
@@ -35,7 +35,7 @@ def analyse(text: str) -> list[str]:
     """
     pattern, stemmer = _tools()
     words = (word[:-2] if word[-2:] in _POSSESSIVE else word for word in pattern.findall(text))
-    kept = [lower for word in words if (lower := word.lower()) not in _STOP_WORDS]
+    kept = [lower for word in words if (lower := word.lower()) not in STOP_WORDS]
     return [stemmer.stemWord(word) if len(word) > 2 else word for word in kept]
 
 

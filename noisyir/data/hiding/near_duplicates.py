@@ -1,7 +1,6 @@
 """Edited copies of relevant documents join the corpus, and no pair names them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from pydantic import Field, PositiveInt
 
 from noisyir.data.draws import choose_pairs, is_among
 from noisyir.data.hiding import BY_IDS, Hidden, Hiding, Labelled
+from noisyir.data.text_keys import text_key
 from noisyir.errors import DataError
 from noisyir.schemas.data import CORPUS
 from noisyir.settings import Fraction
@@ -121,11 +121,6 @@ class Copy(NamedTuple):
     text: str | None
     edit_rate: float
     again: int
-
-
-def text_key(text: str) -> int:
-    """64 bits that are equal for texts of equal words, however these are spaced."""
-    return int.from_bytes(blake2b(" ".join(text.split()).encode(), digest_size=8).digest())
 
 
 def edited_copies(

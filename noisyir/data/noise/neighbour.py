@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from pydantic import Field, PositiveInt
 
-from noisyir.data.noise import ChosenPairs, Noise, nothing_left
+from noisyir.data.noise import ChosenPairs, Mismatches, Noise, nothing_left
 
 _DEPTH = 4  # neighbours looked up for each one asked for, as some turn out relevant
 
@@ -25,25 +25,16 @@ class Neighbour(Noise):
         Near is a great inner product.  What is never drawn: as in `draw_mismatches`, and the own document.
         Where fewer wrong documents exist it draws among those; DataError when a query has none left.
         """
-        query, document = chosen.query.astype(np.int64), chosen.document  # query * pool overflows 32 bits
-        vectors, known = chosen.vectors(), chosen.known
-        pool = len(vectors)
+        document, vectors, mismatches = chosen.document, chosen.vectors(), Mismatches(chosen)
         distinct, place = np.unique(document, return_inverse=True)
-        ranked = nearest(vectors, distinct, min(_DEPTH * self.neighbours, pool))
-        taken = set((known[:, 0].astype(np.int64) * pool + known[:, 1]).tolist())
-        taken.update((query * pool + document).tolist())
-        drawn = np.empty(len(query), np.int64)
-        for row in range(len(query)):
-            wrong: list[int] = []
-            for block in _outwards(ranked[place[row]], vectors, int(document[row]), self.neighbours):
-                free = block[[key not in taken for key in (query[row] * pool + block).tolist()]]
-                wrong += free[~chosen.is_relevant(np.full(len(free), row), free)].tolist()
-                if len(wrong) >= self.neighbours:
-                    break
+        ranked = nearest(vectors, distinct, min(_DEPTH * self.neighbours, len(vectors)))
+        drawn = np.empty(len(document), np.int64)
+        for row in range(len(document)):
+            near = _outwards(ranked[place[row]], vectors, int(document[row]), self.neighbours)
+            wrong = mismatches.first(row, near, self.neighbours)
             if not wrong:
-                raise nothing_left(pool)
-            drawn[row] = wrong[rng.integers(min(len(wrong), self.neighbours))]
-            taken.add(int(query[row] * pool + drawn[row]))
+                raise nothing_left(len(vectors))
+            drawn[row] = mismatches.draw(row, wrong, self.neighbours, rng)
         return drawn
 
 

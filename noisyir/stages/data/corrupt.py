@@ -1,5 +1,9 @@
-"""corrupt: wrong training pairs at a known rate, and the truth about them, which only scoring may read."""
+"""corrupt: wrong training pairs at a known rate, and the truth about them, which only scoring may read.
 
+Kinds of noise that change the collection make it write that, too; it has the name of ingest's, and takes its place.
+"""
+
+from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -8,11 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.costs.retrieval import per_pair
+from noisyir.data.changed_corpus import Versions, changed, named
 from noisyir.data.draws import is_among, positions
-from noisyir.data.noise import ChosenPairs, Judge, Noise
+from noisyir.data.noise import Judge, Noise, Spoilt, TrainingPairs
+from noisyir.data.text_keys import text_key
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError, DataError
-from noisyir.schemas.data import ANSWERS, CLEAN_PAIRS, CORPUS, NOISE_TRUTH, NOISY_PAIRS, PAIRS, QRELS
+from noisyir.schemas.data import ANSWERS, CLEAN_PAIRS, CORPUS, NOISE_TRUTH, NOISY_PAIRS, PAIRS, QRELS, QUERIES
 from noisyir.schemas.retrieval import DOC_VECTORS
 
 if TYPE_CHECKING:
@@ -32,57 +38,138 @@ class DocumentsById(NamedTuple):
     texts: list[str]
 
 
+class Positives(NamedTuple):
+    """The training pairs' documents: each pair's id, and its number in a pool of distinct texts.
+
+    pool: the number in `documents` of each text; ids: of the first document that has it.
+    """
+
+    documents: DocumentsById
+    of_pair: Ids
+    number: Rows
+    pool: Rows
+    ids: Ids
+
+
+class Changes(NamedTuple):
+    """What became of the training pairs of `rows`, and of the collection: texts that leave it, and new documents."""
+
+    rows: Rows
+    doc_ids: Ids
+    kinds: Ids
+    leaving: set[str]
+    added: Versions
+
+
 def corrupt(job: Job[Noise]) -> None:
     """Give exactly round(rate * n) of the n training pairs a wrong document; other splits stay as they are."""
     pairs = job.table("pairs")
     training = np.flatnonzero(pc.equal(pairs["split"], "train").to_numpy())
-    source = pairs["source"].take(training)
-    numbered = pc.index_in(source, value_set=source.unique().drop_null()).fill_null(-1).to_numpy()  # -1: no source
-    chosen = job.params.choose(numbered, job.rng("pairs"))
-    noisy = training[chosen]
-    doc_ids = pairs["doc_id"].to_numpy(zero_copy_only=False)
-    if len(noisy):
-        doc_ids = doc_ids.copy()
-        doc_ids[noisy] = _wrong_documents(job, pairs, training, chosen)
-    noisy_pairs = pairs.set_column(pairs.schema.get_field_index("doc_id"), "doc_id", pa.array(doc_ids, pa.string()))
+    made = _changes(job, pairs, training) if round(job.params.rate * len(training)) else _NOTHING
+    noisy = training[made.rows]
+    noisy_pairs = _with_documents(pairs, noisy, made.doc_ids)
+    kinds = np.full(len(training), "clean", object)
+    kinds[made.rows] = made.kinds
     is_noisy = np.isin(training, noisy, assume_unique=True)
     job.write("noisy_pairs", noisy_pairs)
     job.write("clean_pairs", noisy_pairs.take(np.delete(np.arange(len(pairs)), noisy)))
     job.write(
         "noise_truth",
         noisy_pairs.take(training)
-        .append_column("kind", pa.array(np.where(is_noisy, job.params.kind, "clean")))
+        .append_column("kind", pa.array(kinds, pa.string()))
         .append_column("is_noisy", pa.array(is_noisy)),
     )
     job.note("noise", {"mechanism": job.params.kind, "training_pairs": len(training), "noisy": len(noisy)})
+    if _changes_corpus(job.params):
+        with job.writer("corpus") as out:
+            for table in changed(job.batches("corpus"), made.leaving, made.added):
+                out.append(table)
 
 
-def _wrong_documents(job: Job[Noise], pairs: pa.Table, training: Rows, chosen: Rows) -> Ids:
-    """Ids of other training pairs' documents, one for each chosen training pair, none of them relevant to its query.
+_NO_IDS: Ids = np.empty(0, object)
+_NOTHING = Changes(np.empty(0, np.int64), _NO_IDS, _NO_IDS, set(), Versions((), (), ()))
+
+
+def _changes_corpus(params: Noise) -> bool:
+    return params.changes_corpus and params.rate > 0
+
+
+def _with_documents(pairs: pa.Table, rows: Rows, doc_ids: Ids) -> pa.Table:
+    column = pairs["doc_id"].to_numpy(zero_copy_only=False).copy()
+    column[rows] = doc_ids
+    return pairs.set_column(pairs.schema.get_field_index("doc_id"), "doc_id", pa.array(column, pa.string()))
+
+
+def _changes(job: Job[Noise], pairs: pa.Table, training: Rows) -> Changes:
+    """The pairs that the kind of noise makes wrong, with their documents, and what that does to the collection."""
+    relevant = _relevant(job, pairs)
+    judged = job.table("qrels").filter(pc.greater(pc.field("relevance"), 0))
+    wanted = relevant["doc_id"]
+    if job.params.changes_corpus:  # then it matters what other queries need
+        wanted = pa.chunked_array([*wanted.chunks, *judged["doc_id"].chunks], pa.string())
+    positives = _positives(_documents(job, wanted), pairs["doc_id"].take(training))
+    spoilt = job.params.spoil(_training_pairs(job, pairs, training, relevant, positives))
+    kinds = np.full(len(spoilt.rows), job.params.kind, object)
+    own = positives.of_pair[spoilt.rows]
+    if len(spoilt.texts):
+        added = named(own.tolist(), spoilt.texts, job.params.kind, _ids_with(job, f"~{job.params.kind}"))
+        id_of = dict(zip(added.texts, added.doc_ids, strict=True))
+        return Changes(spoilt.rows, np.array([id_of[text] for text in spoilt.texts], object), kinds, set(), added)
+    doc_ids = positives.ids[spoilt.documents]
+    if spoilt.leaving is None:
+        return Changes(spoilt.rows, doc_ids, kinds, set(), _NOTHING.added)
+    others = pc.invert(pc.is_in(judged["query_id"], value_set=pairs["query_id"].take(training).unique()))
+    needing = [_with_documents(pairs, training[spoilt.rows], doc_ids)["doc_id"], judged.filter(others)["doc_id"]]
+    leaving = _unneeded(positives, spoilt, {doc_id for column in needing for doc_id in column.to_pylist()})
+    stayed = ~np.isin(positives.pool[positives.number[spoilt.rows]], list(leaving))
+    kinds[stayed] += "_kept"
+    texts = {positives.documents.texts[number] for number in leaving}
+    return Changes(spoilt.rows, doc_ids, kinds, texts, _NOTHING.added)
+
+
+def _unneeded(positives: Positives, spoilt: Spoilt, needed: set[str]) -> set[int]:
+    """Which texts leave, by their numbers: those that the kind of noise takes away and no document in need has."""
+    assert spoilt.leaving is not None
+    numbers = positives.documents.numbers
+    stay = {numbers[doc_id] for doc_id in needed if doc_id in numbers}
+    return set(positives.pool[spoilt.leaving].tolist()) - stay
+
+
+def _positives(documents: DocumentsById, doc_ids: pa.ChunkedArray) -> Positives:
+    of_pair: Ids = doc_ids.to_numpy(zero_copy_only=False)
+    numbers = [documents.numbers[doc_id] for doc_id in of_pair]
+    pool, first, own = np.unique(numbers, return_index=True, return_inverse=True)
+    return Positives(documents, of_pair, own, pool, of_pair[first])
+
+
+def _training_pairs(
+    job: Job[Noise], pairs: pa.Table, training: Rows, relevant: pa.Table, positives: Positives
+) -> TrainingPairs:
+    """What kinds of noise are told.
 
     Relevant is what the pairs and judgements call so, what has the text of such a document, and what holds an answer.
     """
-    relevant = _relevant(job, pairs)
-    documents = _documents(job, relevant["doc_id"])
-    positives: Ids = pairs["doc_id"].take(training).to_numpy(zero_copy_only=False)
-    pool, first, own = np.unique([documents.numbers[i] for i in positives], return_index=True, return_inverse=True)
-    asked = pairs["query_id"].take(training[chosen])
-    queries = pairs["query_id"].unique()
-    query = positions(asked, queries)
+    documents, pool = positives.documents, positives.pool
+    asked, queries = pairs["query_id"].take(training), pairs["query_id"].unique()
     known_text = np.array([documents.numbers[i] for i in relevant["doc_id"].to_pylist()])
     known = np.stack([positions(relevant["query_id"], queries), np.searchsorted(pool, known_text)], axis=1)
-    known = known[is_among(known_text, pool)]
     texts = [documents.texts[number] for number in pool]
-    given = ChosenPairs(
-        query=query,
-        document=own[chosen],
-        known=known,
-        is_relevant=_holds_answer(job, asked.to_pylist(), texts),
+    source = pairs["source"].take(training)
+    is_relevant, holds_answer = _answering(job, asked.to_pylist(), texts)
+    return TrainingPairs(
+        query=positions(asked, queries),
+        document=positives.number,
+        known=known[is_among(known_text, pool)],
+        is_relevant=is_relevant,
         texts=texts,
-        vectors=lambda: _vectors(job, np.array([documents.rows[i] for i in positives[first]])),
+        vectors=lambda: _vectors(job, np.array([documents.rows[i] for i in positives.ids])),
+        source=pc.index_in(source, value_set=source.unique().drop_null()).fill_null(-1).to_numpy(),
+        questions=lambda: _questions(job, asked),
+        holds_answer=holds_answer,
+        is_there=_is_there(job),
+        rng=job.rng,
+        work=job.work,
     )
-    wrong: Ids = positives[first[job.params.replace(given, job.rng("documents"))]]
-    return wrong
 
 
 def _relevant(job: Job[Noise], pairs: pa.Table) -> pa.Table:
@@ -134,8 +221,8 @@ def _vectors(job: Job[Noise], doc_rows: Rows) -> "Vectors":
     return np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
 
 
-def _holds_answer(job: Job[Noise], query_ids: list[str], texts: list[str]) -> Judge:
-    """Judges by answer match where the data has answers, and calls nothing relevant where it has none."""
+def _answering(job: Job[Noise], query_ids: list[str], texts: list[str]) -> tuple[Judge, Callable[[int, str], bool]]:
+    """Judge documents of the pool, and other texts, by answer match; nothing is relevant where there are no answers."""
     from noisyir.data.answers import answers_by_query, token_line
 
     lines = answers_by_query(job.table("answers"))
@@ -151,7 +238,39 @@ def _holds_answer(job: Job[Noise], query_ids: list[str], texts: list[str]) -> Ju
         held = (any(line in line_of(document) for line in lines.get(query_ids[row], ())) for row, document in pairs)
         return np.fromiter(held, bool, len(rows))
 
-    return judge
+    def holds_answer(row: int, text: str) -> bool:
+        return any(line in token_line(text) for line in lines.get(query_ids[row], ()))
+
+    return judge, holds_answer
+
+
+def _questions(job: Job[Noise], query_ids: pa.ChunkedArray) -> list[str]:
+    """The texts of these queries."""
+    if not job.has("queries"):
+        raise ConfigError(
+            f"noise.kind={job.params.kind} needs the queries' texts: give corrupt the queries that ingest wrote, or "
+            "choose noise.kind=uniform"
+        )
+    queries = job.table("queries")
+    found: list[str] = queries["text"].take(pa.array(positions(query_ids, queries["query_id"]))).to_pylist()
+    return found
+
+
+def _is_there(job: Job[Noise]) -> Callable[[str], bool]:
+    """Whether the collection has a text; it is read when first asked."""
+
+    @cache
+    def keys() -> "np.ndarray[Any, np.dtype[np.uint64]]":
+        texts = (batch["text"].to_pylist() for batch in job.batches("corpus"))
+        return np.sort(np.concatenate([np.fromiter(map(text_key, some), np.uint64, len(some)) for some in texts]))
+
+    return lambda text: bool(is_among(np.array([text_key(text)], np.uint64), keys())[0])
+
+
+def _ids_with(job: Job[Noise], part: str) -> set[str]:
+    """The ids of documents that hold these characters."""
+    ids = (batch["doc_id"] for batch in job.batches("corpus"))
+    return {found for some in ids for found in some.filter(pc.match_substring(some, part)).to_pylist()}
 
 
 CORRUPT = Stage(
@@ -164,8 +283,11 @@ CORRUPT = Stage(
         "corpus": CORPUS["doc_id", "doc_row", "title", "text"],
         "answers": ANSWERS.all(),
         "doc_vectors": DOC_VECTORS.all().or_none(),
+        "queries": QUERIES["query_id", "text"].or_none(),
     },
     writes={"noisy_pairs": NOISY_PAIRS, "clean_pairs": CLEAN_PAIRS, "noise_truth": NOISE_TRUTH},
+    sometimes={"corpus": CORPUS},
+    when=_changes_corpus,
     run=corrupt,
     seeded=True,
     cost=partial(per_pair, rate=1e-5),

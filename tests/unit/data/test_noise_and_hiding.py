@@ -7,11 +7,12 @@ from noisyir import experiments
 from noisyir.data.hiding import Hiding
 from noisyir.data.hiding.near_duplicates import NearDuplicates
 from noisyir.data.hiding.positives import Positives
-from noisyir.data.noise import ChosenPairs, Noise
+from noisyir.data.noise import Noise
 from noisyir.data.noise.group import Group
 from noisyir.data.noise.neighbour import Neighbour
 from noisyir.data.noise.uniform import Uniform
 from noisyir.errors import ConfigError
+from tests.training_pairs import training_pairs
 
 
 def test_a_rate_alone_is_of_the_usual_kind():
@@ -26,7 +27,10 @@ def test_a_rate_alone_is_of_the_usual_kind():
     [
         ("noise={neighbours: 3}", r"unknown key noise\.neighbours; .*is a setting of neighbour, not of uniform"),
         ("noise={kind: neighbour, group_rate: 1}", "group_rate is a setting of group, not of neighbour"),
-        ("noise.kind=unifrom", r"noise: there is no 'unifrom' \(did you mean uniform\?\); there are group, neighbour"),
+        (
+            "noise.kind=unifrom",
+            r"noise: there is no 'unifrom' \(did you mean uniform\?\); there are absent, confusable, group, ",
+        ),
         ("hide.copies=3", "copies is a setting of near_duplicates, not of positives"),
         ("hide.kind=near_duplicate", r"hide: there is no 'near_duplicate' \(did you mean near_duplicates\?\)"),
     ],
@@ -42,20 +46,23 @@ def test_keys_hold_what_differs_from_the_defaults():
     assert NearDuplicates(copies=2).key_values() == {"kind": "near_duplicates/1", "copies": 2}
 
 
-def test_every_kind_gives_each_chosen_pair_a_wrong_document():
-    rng, source = np.random.default_rng(0), np.arange(40) % 4
+def test_every_kind_gives_its_share_of_the_pairs_a_wrong_document(tmp_path):
+    vectors = np.random.default_rng(0).random((40, 3), np.float32)
+    given = training_pairs(
+        range(40),
+        range(40),
+        [f"we met Anna{number} and {number + 10} cats" for number in range(40)],
+        source=np.arange(40) % 4,
+        questions=[f"cats {number}" for number in range(40)],
+        vectors=vectors,
+        work=tmp_path,
+    )
     for kind in Noise.variants():
-        noise = Noise.parse({"kind": kind, "rate": 0.5})
-        rows = noise.choose(source, rng)
-        known = np.stack([np.arange(40), np.arange(40)], axis=1)
-        vectors = rng.random((40, 3), np.float32)
-        given = ChosenPairs(
-            query=rows,
-            document=rows,
-            known=known,
-            is_relevant=lambda query, _: np.zeros(len(query), bool),
-            texts=[f"text {number}" for number in range(40)],
-            vectors=lambda vectors=vectors: vectors,
-        )
-        wrong = noise.replace(given, rng)
-        assert len(rows) == len(wrong) == 20 and (wrong != rows).all() and (wrong < 40).all()
+        spoilt = Noise.parse({"kind": kind, "rate": 0.5}).spoil(given)
+        assert len(spoilt.rows) == 20
+        if len(spoilt.texts):
+            assert len(spoilt.texts) == 20 and not set(spoilt.texts) & set(given.texts)
+        else:
+            assert (spoilt.documents != spoilt.rows).all() and (spoilt.documents < 40).all()
+        changes = len(spoilt.texts) > 0 or spoilt.leaving is not None
+        assert Noise.of_kind(kind).changes_corpus == changes, kind

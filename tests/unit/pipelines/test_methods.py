@@ -140,6 +140,33 @@ def test_neighbour_noise_is_drawn_by_the_untrained_model(plan_of):
     assert corrupt.inputs["doc_vectors"].step == "encode@zero_shot"
 
 
+@pytest.mark.parametrize("kind", ["half_answer", "absent"])
+def test_noise_that_changes_the_collection_is_in_all_that_is_made_of_it(plan_of, kind):
+    settings = (
+        f"noise.kind={kind}",
+        "mine.per_query=2",
+        "train.hard_negatives=1",
+        "bm25_index.engine=bm25s",
+        "audit={}",
+    )
+    plan = plan_of(*PLAIN, *settings)
+    (corrupt,) = plan.named("corrupt")
+    assert corrupt.inputs["corpus"].step == "ingest" and plan.results["corpus"].step == "corrupt"
+    for step in plan.steps:
+        if step is not corrupt and "corpus" in step.inputs:
+            assert step.inputs["corpus"].step == "corrupt", step.name
+        if "qrels" in step.inputs:
+            assert step.inputs["qrels"].step == "ingest", "judgements stay"
+
+
+@pytest.mark.parametrize("noise", ["noise={kind: half_answer, rate: 0}", "noise.kind=confusable", "noise.kind=vague"])
+def test_other_noise_leaves_the_collection_to_be_shared(plan_of, noise):
+    plan = plan_of("dpr", noise)
+    assert {step.inputs["corpus"].step for step in plan.steps if "corpus" in step.inputs} == {"ingest"}
+    (corrupt,) = plan.named("corrupt")
+    assert ("queries" in corrupt.inputs) == ("half" not in noise)
+
+
 def test_an_audit_shows_the_first_searching_detectors_competitors(plan_of):
     plan = plan_of("dpr", "detectors={ppl: pair_nll, far: {kind: margin}, bm25: bm25_margin}", pipeline=audit_pairs)
     (step,) = plan.named("audit")
