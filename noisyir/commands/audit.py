@@ -19,6 +19,14 @@ def run(
     error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
     judgements: Annotated[str | None, option("FILE", "take verdicts by hand back, and judge all pairs anew")] = None,
     apply: Annotated[bool, flag("--apply", "write cleaned pairs, and a log of what was changed")] = False,
+    judge_model: Annotated[
+        str | None, option("MODEL", "ask a sequence classifier about pairs, by folder or name")
+    ] = None,
+    judge_url: Annotated[
+        str | None, option("URL", "ask an endpoint of the chat protocol: texts are sent there")
+    ] = None,
+    judge_name: Annotated[str | None, option("NAME", "the model's name at --judge-url")] = None,
+    judge_budget: Annotated[str | None, option("N", "most calls, or tokens: 200k tokens (default: 200 calls)")] = None,
     store: StoreUrl = None,
 ) -> int:
     """Say which training pairs are wrong, and why.
@@ -26,11 +34,14 @@ def run(
     example: noisyir audit pairs.jsonl --corpus corpus.jsonl --out audit --apply
     """
     from noisyir import experiments
-    from noisyir.app.console import observer_for, stdout_console
+    from noisyir.app.asking import ask, split_asking, whom_to_ask
+    from noisyir.app.console import observer_for, questions_for, stdout_console
     from noisyir.app.label_audit import experiment_to_audit, refuse_to_overwrite, run_audit
     from noisyir.tracking import open_tracker
 
     settings, machine = split_settings(overrides)
+    settings, asking = split_asking(settings)
+    judge = whom_to_ask(asking, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
     exp = experiment_to_audit(data, settings, corpus=corpus, model=model, sample=sample, judgements=judgements)
     opened = open_store(store)
     opened.check_writable()
@@ -44,6 +55,10 @@ def run(
     console.print(found.summary(error))
     for name in found.write(folder):
         console.print(f"{name:<23}{folder / name}")
+    if judge:
+        with questions_for(sys.stderr) as progress:
+            asked = ask(found, folder, judge, runtime, progress)
+        console.print(f"\n{asked.summary()}", markup=False)
     if apply:
         console.print(f"\n{found.apply(folder).summary()}")
     return 0
