@@ -27,14 +27,6 @@ _MEASURED = 1000  # pairs whose length tells how many a budget of tokens is enou
 _Progress = Callable[[int, int, str], None]
 
 
-def split_asking(overrides: Sequence[str]) -> tuple[list[str], list[str]]:
-    """KEY=VALUE arguments in two: those that set the experiment, and those that set who is asked (`ask.random=0.5`)."""
-    return (
-        [text for text in overrides if not text.startswith(_PREFIX)],
-        [text for text in overrides if text.startswith(_PREFIX)],
-    )
-
-
 def whom_to_ask(
     overrides: Sequence[str],
     *,
@@ -42,24 +34,26 @@ def whom_to_ask(
     url: str | None = None,
     name: str | None = None,
     budget: str | None = None,
-) -> AskParams | None:
-    """Who is asked, as the command's options say; None where they name nobody, so that nobody is.
+) -> tuple[list[str], AskParams | None]:
+    """The overrides that are the experiment's, and who is asked: by the options, and by overrides as `ask.random=0.5`.
 
-    ConfigError for options that do not belong together and for what would keep the judge from answering.
+    Nobody is asked whom the options do not name.  ConfigError for options that do not belong together; ConfigError,
+    DataError or MissingPackageError for what would keep the judge from answering.
     """
+    settings = [text for text in overrides if not text.startswith(_PREFIX)]
+    asking = [text for text in overrides if text.startswith(_PREFIX)]
     if model and url:
         raise ConfigError("--judge-model names a classifier on this machine, --judge-url an endpoint: give one of them")
     if not (model or url):
-        if name or budget or overrides:
+        if name or budget or asking:
             raise ConfigError("nobody is asked: name a judge by --judge-model or by --judge-url")
-        return None
+        return settings, None
     if bool(name) != bool(url):
         raise ConfigError("--judge-url needs --judge-name, the model's name there, and nothing else takes it")
     judge = {"kind": "chat", "url": url, "model": name} if url else {"kind": "classifier", "model": model}
-    given = {"judge": judge} | ({"budget": budget} if budget else {})
-    params = experiments.load_asking(given, overrides)
+    params = experiments.load_asking({"judge": judge} | ({"budget": budget} if budget else {}), asking)
     params.judge.check(Budget.parse(params.budget))
-    return params
+    return settings, params
 
 
 def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, progress: _Progress) -> AskedReport:

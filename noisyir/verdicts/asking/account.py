@@ -92,10 +92,10 @@ class AskedReport(NamedTuple):
                 f"{'its error':<12}unknown: people judged none of these pairs, so that the rate cannot be corrected"
             ]
         shares = [
-            f"calls {share:.0%} of {count:,} {kind} pairs {kind}"
-            for share, count, kind in (
-                (error.sensitivity, error.wrong, "wrong"),
-                (error.specificity, error.clean, "clean"),
+            f"{does} {share:.0%} of the {count:,} that they call {kind}"
+            for does, share, count, kind in (
+                ("finds", error.sensitivity, error.wrong, "wrong"),
+                ("passes", error.specificity, error.clean, "clean"),
             )
             if count
         ]

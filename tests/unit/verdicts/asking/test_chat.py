@@ -229,7 +229,6 @@ def test_a_budget_of_tokens_is_never_exceeded(tmp_path):
         answers, spent, _ = ask(url, tmp_path, budget="10k tokens", at_once=8)
     assert 8 <= len(server.calls) <= 10 and spent.prompt_tokens + spent.completion_tokens == 1000 * len(server.calls)
     assert sum(answer is not None for answer in answers) <= 5
-    assert spent.left + sum(answer is not None for answer in answers) < 20  # the last was asked in vain
 
 
 def test_tokens_that_nobody_tells_count_as_the_most_that_they_may_be(tmp_path):
