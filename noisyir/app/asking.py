@@ -61,9 +61,10 @@ def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, pro
 
     The audit, its files and people's judgements stay as they are.
     """
-    table, people = _by_id(audited.table), _people(audited, folder)
-    chosen = _choose(table, people, params, audited.exp.seed)
-    rows = table.take(chosen.rows)
+    table, people = audited.table, _people(audited)
+    order = _by_id(table)
+    chosen = _choose(table, order, people, params, audited.exp.seed)
+    rows = table.take(order[chosen.rows])
     budget = Budget.parse(params.budget)
     asking = Asking(_questions(rows), budget, audited.store.home / "judges", runtime, progress)
     answers, spent = params.judge.ask(asking)
@@ -77,22 +78,24 @@ def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, pro
     return account(judge, table.num_rows, asked, spent, params.judge.cost(spent), confidence)
 
 
-def _by_id(table: pa.Table) -> pa.Table:
-    """In an order that no score decides, so that the pairs drawn at random are the same after another detector."""
-    return table.sort_by([("query_id", "ascending"), ("doc_id", "ascending")])
+def _by_id(table: pa.Table) -> np.ndarray:
+    """Rows in an order that no score decides, so that the pairs drawn at random are the same after another detector."""
+    keys = [("query_id", "ascending"), ("doc_id", "ascending")]
+    return np.asarray(pc.sort_indices(table.select(["query_id", "doc_id"]), keys).to_numpy())
 
 
-def _people(audited: Audited, folder: Path) -> dict[Pair, Judged]:
+def _people(audited: Audited) -> dict[Pair, Judged]:
     """What people said of the pairs, where the audit was given their judgements."""
     given = audited.exp.audit.judgements if audited.exp.audit else None
     return read_people(given, "audit.judgements") if given else {}
 
 
-def _choose(table: pa.Table, people: dict[Pair, Judged], params: AskParams, seed: int) -> Questions:
-    """Which rows to ask about: those that people judged at random are checked before others that they judged."""
-    said = [people.get(pair) for pair in pair_ids(table)]
-    query, document = (_numbers(table[name]) for name in ("query_id", "doc_id"))
-    p_clean = table["p_clean"].to_numpy().astype(np.float64)
+def _choose(table: pa.Table, order: np.ndarray, people: dict[Pair, Judged], params: AskParams, seed: int) -> Questions:
+    """Which places of `order` to ask about: what people judged at random is checked before what else they judged."""
+    facts = table.select(["query_id", "doc_id", "p_clean"]).take(order)
+    said = [people.get(pair) for pair in pair_ids(facts)]
+    query, document = (_numbers(facts[name]) for name in ("query_id", "doc_id"))
+    p_clean = facts["p_clean"].to_numpy().astype(np.float64)
     return choose_questions(
         doubt(p_clean) * harm(query, document),
         np.array([0 if one is None else 1 + (one.weight is not None) for one in said], np.int64),

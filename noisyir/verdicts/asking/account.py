@@ -73,7 +73,7 @@ class AskedReport(NamedTuple):
     def _asked(self) -> str:
         kept = f", {self.spent.kept:,} of them kept from before" if self.spent.kept else ""
         unclear = f", {self.unclear:,} unclear" if self.unclear else ""
-        left = f"; the budget ended before {self.spent.left:,} more" if self.spent.left else ""
+        left = f"; {self.spent.left:,} more were not reached" if self.spent.left else ""
         return f"{'judge':<12}{self.judge}: asked {self.asked:,} pairs, answered {self.answered:,}{unclear}{kept}{left}"
 
     def _said(self) -> str:

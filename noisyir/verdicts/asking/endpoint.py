@@ -94,7 +94,7 @@ class Endpoint:
 async def _read(response: "httpx.Response") -> bytes | None:
     """The reply's body; None where it is too large."""
     body = bytearray()
-    async for part in response.aiter_raw():
+    async for part in response.aiter_bytes():
         body += part
         if len(body) > _LARGEST:
             return None

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from noisyir.engine.runtime import Runtime
-from noisyir.errors import ConfigError
+from noisyir.errors import ConfigError, StoreError
 from noisyir.verdicts.asking.address import KEY, address_of
 from noisyir.verdicts.asking.endpoint import seconds_of
 from noisyir.verdicts.asking.judges import Asking, Question
@@ -274,6 +274,21 @@ def test_damaged_lines_are_passed_over(tmp_path):
         answers, spent, _ = ask(url, tmp_path, PAIRS[:4])
         assert spent.kept == 2 and spent.calls == 2 and words(answers) == ["wrong"] * 4
         assert ask(url, tmp_path, PAIRS[:4])[1].kept == 4  # what followed the half line is whole
+
+
+def test_a_place_that_takes_no_answers_is_told(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    with judge_server(lambda *_: verdict("wrong")) as (server, url):
+        with pytest.raises(StoreError, match="cannot keep a judge's answers in"):
+            ask(url, tmp_path / "file")
+        assert not server.calls
+        write = os.write
+        monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:50]))
+        with pytest.raises(StoreError, match="the disk is full"):
+            ask(url, tmp_path / "home")
+        monkeypatch.undo()
+        answers, spent, _ = ask(url, tmp_path / "home")
+    assert words(answers) == ["wrong"] * 20 and spent.kept == 0
 
 
 KILLED = """
