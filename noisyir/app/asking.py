@@ -18,7 +18,7 @@ from noisyir.noise.questions import Questions, choose_questions, doubt, harm
 from noisyir.verdicts.asking.account import Asked, AskedReport, account
 from noisyir.verdicts.asking.judges import Asking, Question
 from noisyir.verdicts.asking.purse import Budget
-from noisyir.verdicts.asking.records import MODEL_JUDGEMENTS, Judged, Judgement, read_people, write_judgements
+from noisyir.verdicts.asking.records import MODEL_JUDGEMENTS, ByPeople, Judgement, read_people, write_judgements
 from noisyir.verdicts.asking.settings import AskParams
 from noisyir.verdicts.judgements import Pair
 
@@ -84,13 +84,15 @@ def _by_id(table: pa.Table) -> np.ndarray:
     return np.asarray(pc.sort_indices(table.select(["query_id", "doc_id"]), keys).to_numpy())
 
 
-def _people(audited: Audited) -> dict[Pair, Judged]:
+def _people(audited: Audited) -> dict[Pair, ByPeople]:
     """What people said of the pairs, where the audit was given their judgements."""
     given = audited.exp.audit.judgements if audited.exp.audit else None
     return read_people(given, "audit.judgements") if given else {}
 
 
-def _choose(table: pa.Table, order: np.ndarray, people: dict[Pair, Judged], params: AskParams, seed: int) -> Questions:
+def _choose(
+    table: pa.Table, order: np.ndarray, people: dict[Pair, ByPeople], params: AskParams, seed: int
+) -> Questions:
     """Which places of `order` to ask about: what people judged at random is checked before what else they judged."""
     facts = table.select(["query_id", "doc_id", "p_clean"]).take(order)
     said = [people.get(pair) for pair in pair_ids(facts)]

@@ -17,7 +17,7 @@ from noisyir.noise.imperfect_judge import (
 from noisyir.noise.questions import Draw
 from noisyir.noise.rate import rate_from_judgements
 from noisyir.verdicts.asking.judges import Answer, Spent
-from noisyir.verdicts.asking.records import Judged
+from noisyir.verdicts.asking.records import ByPeople
 
 _EVEN = 1.5  # a random sample's largest weight over its least, up to which its pairs count alike
 _FAULTS_SHOWN = 3
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
 
     draw: Draw
     answer: Answer | None
-    people: Judged | None
+    people: ByPeople | None
 
 
 class Corrected(NamedTuple):

@@ -34,7 +34,7 @@ class Judgement(BaseModel):
     at: str
 
 
-class Judged(NamedTuple):
+class ByPeople(NamedTuple):
     """What people say of a pair: whether it is wrong, and how many pairs it stands for where it was drawn at random."""
 
     wrong: bool
@@ -53,25 +53,25 @@ def write_judgements(judgements: Iterable[Judgement], path: Path) -> None:
         raise StoreError(f"cannot write {path}: {error}") from error
 
 
-def read_people(path: str, setting: str) -> dict[Pair, Judged]:
+def read_people(path: str, setting: str) -> dict[Pair, ByPeople]:
     """What people decided, by pair, from a file with query_id, doc_id, verdict, and perhaps judge, draw and weight.
 
     Left out are pairs about which they were unsure or did not agree, and what a model judged.
     """
     file = RowFile.open(path, setting)
     wanted = [name for name in ("query_id", "doc_id", "verdict", "judge", "draw", "weight") if name in file.columns]
-    found: dict[Pair, set[Judged]] = {}
+    found: dict[Pair, set[ByPeople]] = {}
     for number, row in file.rows(wanted):
         wrong = _DECIDED.get(str(row.get("verdict") or "").strip().lower())
         if wrong is None or str(row.get("judge") or "").startswith(BY_MODEL):
             continue
         ids = [str(row.get(name)) for name in ("query_id", "doc_id")]
         query, document = map(unguard, ids) if file.suffix == ".csv" else ids
-        found.setdefault((query, document), set()).add(Judged(wrong, _weight(row, f"{file.place} {number}")))
+        found.setdefault((query, document), set()).add(ByPeople(wrong, _weight(row, f"{file.place} {number}")))
     return {pair: _one(said) for pair, said in found.items() if len({one.wrong for one in said}) == 1}
 
 
-def _one(said: Iterable[Judged]) -> Judged:
+def _one(said: Iterable[ByPeople]) -> ByPeople:
     """What several judges, or one several times, agree on; drawn at random if it was once."""
     return max(said, key=lambda one: one.weight or 0.0)
 

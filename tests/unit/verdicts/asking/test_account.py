@@ -8,7 +8,7 @@ import pytest
 from noisyir.errors import DataError, StoreError
 from noisyir.verdicts.asking.account import Asked, account
 from noisyir.verdicts.asking.judges import Answer, Spent
-from noisyir.verdicts.asking.records import Judged, Judgement, read_people, write_judgements
+from noisyir.verdicts.asking.records import ByPeople, Judgement, read_people, write_judgements
 
 WRONG, CLEAN, UNCLEAR = Answer("wrong", 1.0), Answer("clean", 0.0), Answer("unclear", 0.5)
 PAIRS = 5000
@@ -35,7 +35,7 @@ def test_the_rate_is_that_of_the_random_part_alone():
 
 
 def test_without_a_random_part_there_is_no_rate():
-    found = report(("teaching", WRONG, Judged(True, None), 30), ("", CLEAN, Judged(False, None), 30))
+    found = report(("teaching", WRONG, ByPeople(True, None), 30), ("", CLEAN, ByPeople(False, None), 30))
     assert found.said is None and found.corrected is None
     assert "none of the 0 pairs drawn at random was decided" in found.summary()
     assert "no pair that was drawn at random was decided" in found.summary()
@@ -44,8 +44,8 @@ def test_without_a_random_part_there_is_no_rate():
 def test_the_judge_s_error_is_taken_out_where_people_judged_enough():
     found = report(
         ("random", WRONG, None, 38), ("random", CLEAN, None, 162),
-        ("", WRONG, Judged(True, None), 40), ("", CLEAN, Judged(True, None), 10),
-        ("", WRONG, Judged(False, None), 5), ("", CLEAN, Judged(False, None), 45),
+        ("", WRONG, ByPeople(True, None), 40), ("", CLEAN, ByPeople(True, None), 10),
+        ("", WRONG, ByPeople(False, None), 5), ("", CLEAN, ByPeople(False, None), 45),
     )  # fmt: skip
     assert found.error == (0.8, 50, 0.9, 50) and not found.at_random
     assert found.corrected.by == "sensitivity and specificity"
@@ -56,10 +56,10 @@ def test_the_judge_s_error_is_taken_out_where_people_judged_enough():
 
 def test_people_s_random_sample_is_helped_by_the_judge():
     found = report(
-        ("random", WRONG, None, 38), ("random", CLEAN, None, 162), ("random", WRONG, Judged(True, 25.0), 2),
-        ("", WRONG, Judged(True, 25.0), 20), ("", CLEAN, Judged(True, 25.0), 5),
-        ("", WRONG, Judged(False, 25.0), 7), ("", CLEAN, Judged(False, 25.0), 66),
-        ("", WRONG, Judged(False, None), 500),
+        ("random", WRONG, None, 38), ("random", CLEAN, None, 162), ("random", WRONG, ByPeople(True, 25.0), 2),
+        ("", WRONG, ByPeople(True, 25.0), 20), ("", CLEAN, ByPeople(True, 25.0), 5),
+        ("", WRONG, ByPeople(False, 25.0), 7), ("", CLEAN, ByPeople(False, 25.0), 66),
+        ("", WRONG, ByPeople(False, None), 500),
     )  # fmt: skip
     assert found.at_random and found.error.wrong == 27 and found.corrected.by == "people and judge"
     assert 0.15 < found.corrected.rate.low < found.corrected.rate.rate < 0.27
@@ -68,7 +68,7 @@ def test_people_s_random_sample_is_helped_by_the_judge():
 def test_a_sample_of_uneven_weights_is_not_taken_for_an_even_one():
     found = report(
         ("random", WRONG, None, 38), ("random", CLEAN, None, 162),
-        ("", WRONG, Judged(True, 5.0), 20), ("", CLEAN, Judged(False, 50.0), 60),
+        ("", WRONG, ByPeople(True, 5.0), 20), ("", CLEAN, ByPeople(False, 50.0), 60),
     )  # fmt: skip
     assert found.corrected.by == "sensitivity and specificity"
 
@@ -76,9 +76,12 @@ def test_a_sample_of_uneven_weights_is_not_taken_for_an_even_one():
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ([("", WRONG, Judged(True, None), 9), ("", CLEAN, Judged(False, None), 90)], "too few pairs that both judged"),
-        ([("", WRONG, Judged(False, None), 40), ("", CLEAN, Judged(True, None), 40)], "does no better than a coin"),
-        ([("", UNCLEAR, Judged(True, None), 40), ("", None, Judged(False, None), 40)], "people judged none"),
+        (
+            [("", WRONG, ByPeople(True, None), 9), ("", CLEAN, ByPeople(False, None), 90)],
+            "too few pairs that both judged",
+        ),
+        ([("", WRONG, ByPeople(False, None), 40), ("", CLEAN, ByPeople(True, None), 40)], "does no better than a coin"),
+        ([("", UNCLEAR, ByPeople(True, None), 40), ("", None, ByPeople(False, None), 40)], "people judged none"),
     ],
 )
 def test_what_cannot_be_corrected_is_said(parts, said):
@@ -95,7 +98,7 @@ def test_corrections_find_a_known_rate():
         rows = [
             Asked("random", WRONG if says[row] else CLEAN, None)
             if row < 320
-            else Asked("", WRONG if says[row] else CLEAN, Judged(bool(wrong[row]), 62.5))
+            else Asked("", WRONG if says[row] else CLEAN, ByPeople(bool(wrong[row]), 62.5))
             for row in range(400)
         ]
         rate = account("model:m@v1", PAIRS, rows, Spent(), None).corrected.rate
@@ -136,7 +139,7 @@ def test_a_model_s_judgements_are_no_person_s(tmp_path):
 def test_people_s_judgements_are_read_from_sample_and_lines(tmp_path):
     sample = tmp_path / "sample.csv"
     sample.write_text("query_id,doc_id,verdict,weight\n'=q,1,wrong,10\nb,2,Clean,10\nc,3,,10\nd,4,unclear,10\n")
-    assert read_people(str(sample), "x") == {("=q", "1"): Judged(True, 10.0), ("b", "2"): Judged(False, 10.0)}
+    assert read_people(str(sample), "x") == {("=q", "1"): ByPeople(True, 10.0), ("b", "2"): ByPeople(False, 10.0)}
     rows = [
         {"query_id": 1, "doc_id": "a", "verdict": "wrong", "judge": "ann", "draw": "random", "weight": 4},
         {"query_id": 1, "doc_id": "a", "verdict": "wrong", "judge": "bob", "draw": "", "weight": None},
@@ -147,7 +150,7 @@ def test_people_s_judgements_are_read_from_sample_and_lines(tmp_path):
     ]
     lines = tmp_path / "judgements.jsonl"
     lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert read_people(str(lines), "x") == {("1", "a"): Judged(True, 4.0), ("2", "a"): Judged(True, None)}
+    assert read_people(str(lines), "x") == {("1", "a"): ByPeople(True, 4.0), ("2", "a"): ByPeople(True, None)}
     lines.write_text('{"query_id": 1, "doc_id": "a", "verdict": "wrong", "weight": "much"}\n')
     with pytest.raises(DataError, match="line 1: weight must be a number"):
         read_people(str(lines), "x")
