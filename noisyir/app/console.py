@@ -1,6 +1,6 @@
 """What the command line prints: live progress on a terminal, plain lines elsewhere, and the tables at the end."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -38,6 +38,27 @@ def observer_for(stream: TextIO) -> Iterator[Observer]:
     columns = (SpinnerColumn(), TextColumn("{task.description:<20}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TextColumn("{task.fields[unit]}"), TimeElapsedColumn(), console=console) as bars:
         yield Live(bars)
+
+
+@contextmanager
+def questions_for(stream: TextIO) -> Iterator[Callable[[int, int, str], None]]:
+    """What shows how far a judge is with its questions: a bar on a terminal, a line for each tenth elsewhere."""
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    if console.is_terminal:
+        columns = (SpinnerColumn(), TextColumn("asking the judge    "), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, TextColumn("{task.fields[took]}"), TimeElapsedColumn(), console=console) as bars:
+            bar = bars.add_task("", total=None, took="")
+            yield lambda done, total, took: bars.update(bar, completed=done, total=total, took=took)
+        return
+    tenth = -1
+
+    def line(done: int, total: int, took: str) -> None:
+        nonlocal tenth
+        if (now := 10 * done // max(1, total)) > tenth:
+            tenth = now
+            console.print(f"  asking the judge     {done:,} of {total:,}  {took}", markup=False)
+
+    yield line
 
 
 class Lines(Silent):

@@ -16,6 +16,7 @@ from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.settings import RefreshCorpusParams
 from noisyir.pipelines.suite import Suite
 from noisyir.settings import Params, as_group
+from noisyir.verdicts.asking.settings import AskParams
 
 P = TypeVar("P", bound=Params)
 
@@ -56,6 +57,11 @@ def with_seeds(suite: Suite, count: int | None) -> Suite:
 def load_refresh(settings: dict[str, Any], overrides: Sequence[str]) -> RefreshCorpusParams:
     """How a corpus is refreshed; overrides such as `data.on_empty=exclude`.  ConfigError as `load`."""
     return _validated(RefreshCorpusParams, _with(settings, overrides), "refresh")
+
+
+def load_asking(settings: dict[str, Any], overrides: Sequence[str]) -> AskParams:
+    """Whom an audit asks, from `settings` and overrides such as `ask.random=0.5`.  ConfigError as `load`."""
+    return _validated(AskParams, _with({"ask": settings}, overrides)["ask"], "ask")
 
 
 def load_runtime(overrides: Sequence[str]) -> Runtime:

@@ -124,10 +124,11 @@ def rate_from_judgements(
     variance = float(part**2 @ (share * (1 - share) / judged * (1 - judged / sizes)))
     overall = (wrong.sum() + 0.5) / (judged.sum() + 1) if len(sizes) == 1 else float(part @ share)
     size = overall * (1 - overall) / variance if variance > 0 else math.inf
-    return rate, *_wilson(rate, size, confidence)
+    return rate, *wilson(rate, size, confidence)
 
 
-def _wilson(share: float, size: float, confidence: float) -> tuple[float, float]:
+def wilson(share: float, size: float, confidence: float) -> tuple[float, float]:
+    """Wilson's interval of a share in a sample of this size, whole or not.  Source: Wilson, JASA 1927."""
     z = _quantile(confidence)
     centre = (share + z**2 / (2 * size)) / (1 + z**2 / size)
     half = z / (1 + z**2 / size) * math.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))

@@ -243,5 +243,6 @@ def test_the_wheel_ships_the_library_alone(tmp_path: Path):
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"noisyir"}
     assert "noisyir/experiments/demo.yaml" in names
+    assert "noisyir/verdicts/asking/prompt_v1.txt" in names
     assert any(name.startswith("noisyir/report/templates/") for name in names)
     assert not any("tests" in name or name.endswith(".pyc") for name in names)

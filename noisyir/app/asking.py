@@ -1,0 +1,147 @@
+"""Ask a judge that is no person about pairs of a finished audit, and keep its judgements apart from people's."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir import experiments
+from noisyir.app.label_audit import Audited
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.tables import pair_ids
+from noisyir.errors import ConfigError
+from noisyir.noise.questions import Questions, choose_questions, doubt, harm
+from noisyir.verdicts.asking.account import Asked, AskedReport, account
+from noisyir.verdicts.asking.judges import Asking, Question
+from noisyir.verdicts.asking.purse import Budget
+from noisyir.verdicts.asking.records import MODEL_JUDGEMENTS, ByPeople, Judgement, read_people, write_judgements
+from noisyir.verdicts.asking.settings import AskParams
+from noisyir.verdicts.judgements import Pair
+
+_PREFIX = "ask."
+_MEASURED = 1000  # pairs whose length tells how many a budget of tokens is enough for
+_Progress = Callable[[int, int, str], None]
+
+
+def whom_to_ask(
+    overrides: Sequence[str],
+    *,
+    model: str | None = None,
+    url: str | None = None,
+    name: str | None = None,
+    budget: str | None = None,
+) -> tuple[list[str], AskParams | None]:
+    """The overrides that are the experiment's, and who is asked: by the options, and by overrides as `ask.random=0.5`.
+
+    Nobody is asked whom the options do not name.  ConfigError for options that do not belong together; ConfigError,
+    DataError or MissingPackageError for what would keep the judge from answering.
+    """
+    settings = [text for text in overrides if not text.startswith(_PREFIX)]
+    asking = [text for text in overrides if text.startswith(_PREFIX)]
+    if model and url:
+        raise ConfigError("--judge-model names a classifier on this machine, --judge-url an endpoint: give one of them")
+    if not (model or url):
+        if name or budget or asking:
+            raise ConfigError("nobody is asked: name a judge by --judge-model or by --judge-url")
+        return settings, None
+    if bool(name) != bool(url):
+        raise ConfigError("--judge-url needs --judge-name, the model's name there, and nothing else takes it")
+    judge = {"kind": "chat", "url": url, "model": name} if url else {"kind": "classifier", "model": model}
+    params = experiments.load_asking({"judge": judge} | ({"budget": budget} if budget else {}), asking)
+    params.judge.check(Budget.parse(params.budget))
+    return settings, params
+
+
+def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, progress: _Progress) -> AskedReport:
+    """Ask about pairs of the audit and write `model_judgements.jsonl` into the folder; what came of it.
+
+    The audit, its files and people's judgements stay as they are.
+    """
+    table, people = audited.table, _people(audited)
+    order = _by_id(table)
+    chosen = _choose(table, order, people, params, audited.exp.seed)
+    rows = table.take(order[chosen.rows])
+    budget = Budget.parse(params.budget)
+    asking = Asking(_questions(rows), budget, audited.store.home / "judges", runtime, progress)
+    answers, spent = params.judge.ask(asking)
+    pairs = pair_ids(rows)
+    asked = [
+        Asked(draw, answer, people.get(pair)) for draw, answer, pair in zip(chosen.draws, answers, pairs, strict=True)
+    ]
+    judge = params.judge.name
+    write_judgements(_records(judge, pairs, asked, table.num_rows), folder / MODEL_JUDGEMENTS)
+    confidence = audited.exp.detect.confidence
+    return account(judge, table.num_rows, asked, spent, params.judge.cost(spent), confidence)
+
+
+def _by_id(table: pa.Table) -> np.ndarray:
+    """Rows in an order that no score decides, so that the pairs drawn at random are the same after another detector."""
+    keys = [("query_id", "ascending"), ("doc_id", "ascending")]
+    return np.asarray(pc.sort_indices(table.select(["query_id", "doc_id"]), keys).to_numpy())
+
+
+def _people(audited: Audited) -> dict[Pair, ByPeople]:
+    """What people said of the pairs, where the audit was given their judgements."""
+    given = audited.exp.audit.judgements if audited.exp.audit else None
+    return read_people(given, "audit.judgements") if given else {}
+
+
+def _choose(
+    table: pa.Table, order: np.ndarray, people: dict[Pair, ByPeople], params: AskParams, seed: int
+) -> Questions:
+    """Which places of `order` to ask about: what people judged at random is checked before what else they judged."""
+    facts = table.select(["query_id", "doc_id", "p_clean"]).take(order)
+    said = [people.get(pair) for pair in pair_ids(facts)]
+    query, document = (_numbers(facts[name]) for name in ("query_id", "doc_id"))
+    p_clean = facts["p_clean"].to_numpy().astype(np.float64)
+    return choose_questions(
+        doubt(p_clean) * harm(query, document),
+        np.array([0 if one is None else 1 + (one.weight is not None) for one in said], np.int64),
+        _count(table, params),
+        random_share=params.random,
+        checked_share=params.checked,
+        rng=np.random.default_rng(seed),
+    )
+
+
+def _count(table: pa.Table, params: AskParams) -> int:
+    """How many questions the budget is enough for, if each is answered at once."""
+    budget = Budget.parse(params.budget)
+    if budget.unit == "calls":
+        return budget.amount
+    some = table.take(np.linspace(0, table.num_rows - 1, min(_MEASURED, table.num_rows)).astype(np.int64))
+    tokens = np.mean([params.judge.expected_tokens(question) for question in _questions(some)])
+    return max(1, int(budget.amount / tokens))
+
+
+def _questions(rows: pa.Table) -> list[Question]:
+    texts = zip(rows["query"].to_pylist(), rows["document"].to_pylist(), strict=True)
+    return [Question(query, document) for query, document in texts]
+
+
+def _numbers(ids: pa.ChunkedArray) -> np.ndarray:
+    return np.asarray(pc.index_in(ids, value_set=ids.unique()).to_numpy())
+
+
+def _records(judge: str, pairs: Sequence[Pair], asked: Sequence[Asked], total: int) -> list[Judgement]:
+    """The answers as lines; a random one stands for as many pairs as there are for each that was answered."""
+    random = sum(one.draw == "random" and one.answer is not None for one in asked)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    common: dict[str, Any] = {"judge": judge, "replacement": None, "at": now}
+    return [
+        Judgement(
+            query_id=query,
+            doc_id=document,
+            verdict=one.answer.verdict,
+            draw=one.draw,
+            weight=total / random if one.draw == "random" else None,
+            reason=one.answer.reason,
+            **common,
+        )
+        for (query, document), one in zip(pairs, asked, strict=True)
+        if one.answer is not None
+    ]

@@ -1,0 +1,118 @@
+"""The share of wrong pairs by a judge that errs: how often it errs, and the rate set right by what people say."""
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from noisyir.noise.rate import wilson
+
+Array = np.ndarray
+
+FEWEST_OF_A_KIND = 10  # pairs that people call wrong, and that they call clean, before a judge's error is corrected for
+FEWEST_BY_PEOPLE = 20  # pairs that people judged at random, before a judge's word is added to theirs
+
+
+class Rate(NamedTuple):
+    """A share of wrong pairs with its interval."""
+
+    rate: float
+    low: float
+    high: float
+
+
+class JudgeError(NamedTuple):
+    """How often a judge is right about pairs that people judged.
+
+    sensitivity: share called wrong of the pairs that people call wrong, of which there are `wrong`; specificity: share
+    called clean of those that people call clean, of which there are `clean`.  NaN where there is none of a kind.
+    """
+
+    sensitivity: float
+    wrong: int
+    specificity: float
+    clean: int
+
+    @property
+    def can_be_corrected_for(self) -> bool:
+        """Whether there are enough pairs of either kind, and the judge does better than a coin."""
+        enough = min(self.wrong, self.clean) >= FEWEST_OF_A_KIND
+        return enough and self.sensitivity + self.specificity > 1
+
+
+def judge_error(says_wrong: Bool[Array, " judged"], is_wrong: Bool[Array, " judged"]) -> JudgeError:
+    """The judge's error by the same pairs' verdicts of people."""
+    wrong, clean = int(is_wrong.sum()), int((~is_wrong).sum())
+    found, passed = int((says_wrong & is_wrong).sum()), int((~says_wrong & ~is_wrong).sum())
+    return JudgeError(found / wrong if wrong else math.nan, wrong, passed / clean if clean else math.nan, clean)
+
+
+def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: float = 0.95) -> Rate:
+    """The share of wrong pairs behind the share that a judge calls wrong among `asked` pairs drawn at random.
+
+    (said + specificity - 1) / (sensitivity + specificity - 1), cut to [0, 1].  The interval counts that sensitivity and
+    specificity are themselves estimates, each with one right and one wrong answer added.  Assumes that the judge errs
+    on the pairs that people judged as it does on all.  ValueError for a judge that is no better than a coin.
+    Source: Rogan and Gladen, American Journal of Epidemiology, 1978; interval: Lang and Reiczigel, Preventive
+    Veterinary Medicine, 2014.
+    """
+    if error.sensitivity + error.specificity <= 1:
+        raise ValueError("a judge that is no better than a coin tells no rate")
+    rate = (said_wrong + error.specificity - 1) / (error.sensitivity + error.specificity - 1)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    size, wrong, clean = asked + z**2, error.wrong + 2, error.clean + 2
+    said = (asked * said_wrong + z**2 / 2) / size
+    sensitivity = (error.wrong * error.sensitivity + 1) / wrong
+    specificity = (error.clean * error.specificity + 1) / clean
+    power = sensitivity + specificity - 1
+    if power <= 0:  # by chance only: what was measured lies above
+        return Rate(_cut(rate), 0.0, 1.0)
+    centre = (said + specificity - 1) / power
+    of_wrong = sensitivity * (1 - sensitivity) / wrong
+    of_clean = specificity * (1 - specificity) / clean
+    shift = 2 * z**2 * (centre * of_wrong - (1 - centre) * of_clean)
+    variance = said * (1 - said) / size + centre**2 * of_wrong + (1 - centre) ** 2 * of_clean
+    half = z * math.sqrt(variance) / power
+    return Rate(_cut(rate), _cut(centre + shift - half), _cut(centre + shift + half))
+
+
+def prediction_powered_rate(
+    model_says_all: Float[Array, " all"],
+    model_says_judged: Float[Array, " judged"],
+    people_say: Bool[Array, " judged"],
+    confidence: float = 0.95,
+) -> Rate:
+    """The share of wrong pairs by people's verdicts on a random sample, helped by a model's on another, larger one.
+
+    model_says_*: how surely the model calls each pair wrong, 0 to 1, on pairs drawn at random and on those that people
+    judged, which were drawn at random, too.  people_say: whether people call these wrong.  The model may err as it
+    likes: the rate is people's share, plus a part of by how much the model calls more wrong in the larger sample than
+    in theirs.  The part is the one of least variance, within [0, 1], and 0 for a model that tells nothing.  The
+    interval is Wilson's, of as many pairs as people would have had to judge for the same variance, which are never
+    fewer than they judged.  ValueError without a pair in either sample.
+    Source: Angelopoulos et al., Science 2023 (prediction-powered inference); Angelopoulos, Duchi and Zrnic, 2023,
+    arXiv:2311.01453 (the part: power tuning).
+    """
+    size, others = len(people_say), len(model_says_all)
+    if not size or not others:
+        raise ValueError(f"people judged {size} pairs and the model {others}: a rate needs at least one of each")
+    said = np.asarray(people_say, float)
+    own = _variance(said)
+    together = float(np.mean((said - said.mean()) * (model_says_judged - model_says_judged.mean()))) / size
+    spread = float(np.var(model_says_judged)) / size + float(np.var(model_says_all)) / others
+    part = min(max(together / spread, 0.0), 1.0) if spread > 0 else 0.0
+    gained = (2 * part * together - part**2 * spread) / (own / size)
+    rate = _cut(float(said.mean() + part * (np.mean(model_says_all) - np.mean(model_says_judged))))
+    return Rate(rate, *wilson(rate, size / max(1 - gained, 1 / (size + others)), confidence))
+
+
+def _variance(said: Float[Array, " judged"]) -> float:
+    """Of a verdict, with half a wrong and half a clean one added, so that it is not 0 where all agree."""
+    share = (said.sum() + 0.5) / (len(said) + 1)
+    return float(share * (1 - share))
+
+
+def _cut(share: float) -> float:
+    return min(max(share, 0.0), 1.0)
