@@ -52,13 +52,12 @@ def refuse_too_much(found: Audited, *, drop: bool, force: bool) -> None:
 
 
 def _fewer(found: Audited, most: int) -> str:
-    """What to type so that at most so many pairs are flagged, where some threshold does that."""
+    """What to do so that at most so many pairs are flagged: a threshold that does it, where there is one."""
     by_chance = sorted(found.table["machine_p_clean"].to_pylist())
-    judged_wrong = sum(verdict == "wrong" for verdict in found.table["judged"].to_pylist())
-    room = max(0, most - judged_wrong)
-    threshold = math.floor(1e4 * by_chance[min(room, len(by_chance) - 1)]) / 1e4
-    lower = f"detect.threshold={threshold:g} flags fewer; " if threshold > 0 else ""
-    return f"{lower}--force changes them all the same"
+    room = most - found.table["judged"].to_pylist().count("wrong")
+    threshold = math.floor(1e4 * by_chance[room]) / 1e4 if 0 <= room < len(by_chance) else 0.0
+    fewer = f"detect.threshold={threshold:g} flags fewer" if threshold > 0 else "look at what it flags, or judge more"
+    return f"{fewer}; --force changes them all the same"
 
 
 def how_to_measure(found: Audited, applied: Applied) -> str:

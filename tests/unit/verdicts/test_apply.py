@@ -218,7 +218,11 @@ def test_the_surest_are_relabelled_by_chance_then_by_score():
 def by_people(verdict: str, replacement: str | None = None, /, **said) -> dict:
     """What an audit says of a pair that people judged, the machine's word beside."""
     machine = {"verdict": "clean", "p_clean": 0.9, "replacement": None} | said
-    hand = {"verdict": verdict, "p_clean": float(verdict == "clean"), "replacement": replacement or machine["replacement"]}
+    hand = {
+        "verdict": verdict,
+        "p_clean": float(verdict == "clean"),
+        "replacement": replacement or machine["replacement"],
+    }
     return {**machine, **hand, "judged": verdict, "accepted": replacement is not None,
             **{f"machine_{name}": machine[name] for name in ("verdict", "p_clean", "replacement")}}  # fmt: skip
 
@@ -278,7 +282,9 @@ def test_weights_stand_beside_all_pairs_and_are_read_back(tmp_path: Path, suffix
     assert [weight for _, _, weight in again.weights()] == [0.5, 1.0, 0.3, 0.9]
     assert [entry["action"] for entry in read(done.log)] == ["relabel", "weigh"]
 
-    anew = weighted(audit_of_file(again, {"who swam?": wrong(None, p_clean=0.2)}), FileOfPairs(again), tmp_path / "anew")
+    anew = weighted(
+        audit_of_file(again, {"who swam?": wrong(None, p_clean=0.2)}), FileOfPairs(again), tmp_path / "anew"
+    )
     assert [weight for _, _, weight in opened(anew.pairs).weights()] == [0.9, 0.9, 0.2, 0.9], "in the place of the old"
     assert list(read(anew.pairs)[0]).count("weight") == 1
 
@@ -293,9 +299,7 @@ def test_rows_that_are_not_changed_keep_their_bytes_before_the_weight(tmp_path: 
     (tmp_path / "mine.csv").write_bytes(b'\xef\xbb\xbfquery,document\r\n"a","x\r\ny"\r\n\r\nb,z')
     file = opened(tmp_path / "mine.csv")
     done = weighted(audit_of_file(file, {}), FileOfPairs(file), tmp_path / "more")
-    assert done.pairs.read_bytes() == (
-        b'\xef\xbb\xbfquery,document,weight\r\n"a","x\r\ny",0.9\r\n\r\nb,z,0.9\n'
-    )
+    assert done.pairs.read_bytes() == (b'\xef\xbb\xbfquery,document,weight\r\n"a","x\r\ny",0.9\r\n\r\nb,z,0.9\n')
 
 
 def test_where_rows_list_documents_weights_are_lists(tmp_path: Path):

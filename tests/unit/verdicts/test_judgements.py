@@ -74,7 +74,9 @@ def test_of_several_judges_the_majority_counts_and_a_tie_is_unclear(tmp_path: Pa
         return given_judgements([said(tmp_path / "a.jsonl", *rows)])["q1", "d1"].verdict
 
     assert together("wrong", "clean", "wrong") == "wrong"
-    assert together("wrong", "clean") == together("wrong", "unclear") == together("wrong", "clean", "unclear") == "unclear"
+    assert (
+        together("wrong", "clean") == together("wrong", "unclear") == together("wrong", "clean", "unclear") == "unclear"
+    )
     assert together("wrong", "clean", "clean", "unclear") == "clean"
 
 
@@ -114,7 +116,10 @@ FAULTS = {
         r"2 judged pairs are not in this audit: 'q1' with 'd2' \(.* line 2\), 'q9' with 'd1' \(.* line 3\)",
     ),
     "another word": ([("q1", "d1", "bad")], r"line 2: the verdict must be wrong, clean, unclear or empty, found 'bad'"),
-    "both ways": ([("q1", "d1", "clean"), ("q1", "d1", "wrong")], r"line 3: .* is judged wrong, but clean at .*line 2: keep one"),
+    "both ways": (
+        [("q1", "d1", "clean"), ("q1", "d1", "wrong")],
+        r"line 3: .* is judged wrong, but clean at .*line 2: keep one",
+    ),
     "no verdict": ([("q1", "d1", "")], "holds no verdict"),
     "weight": ([("q1", "d1", "clean", "0")], "line 2: the weight is the number of pairs that one drawn at random"),
     "endless weight": ([("q1", "d1", "clean", "inf")], "line 2: the weight is the number of pairs"),
