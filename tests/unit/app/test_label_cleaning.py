@@ -69,7 +69,7 @@ def test_without_a_random_sample_nothing_is_begun(tmp_path):
     pairs = tmp_path / "mine.jsonl"
     pairs.write_text('{"query": "a", "document": "b"}\n')
     page = judged_as(tmp_path / "page.csv", [("q", "d", "wrong")])
-    unclear = judged_as(tmp_path / "unclear.csv", [("q", "d", "unclear", "3")])
+    unclear = judged_as(tmp_path / "unclear.csv", [("s", "d", "unclear", "3")])
     drawn = judged_as(tmp_path / "drawn.csv", [("r", "d", "wrong", "3")])
     for files, why in (((), "nobody judged a random sample"), ((page, unclear), "carry no weights")):
         exp = experiment_to_audit(str(pairs), judgements=files)

@@ -102,10 +102,10 @@ def test_the_log_names_every_change_in_the_order_of_the_source(tmp_path: Path):
     done = cleaned(audit, FileOfPairs(file), tmp_path)
     ids = {query.text: query.query_id for query in file.queries()}
     assert read(done.log) == [
-        {"query_id": ids["who ran?"], "doc_id": eel, "action": "drop", "new_doc_id": None, "weight": 0.0, "p_clean": 0.2,
-         "reason": "Another document fits."},
-        {"query_id": ids["who swam?"], "doc_id": dog, "action": "relabel", "new_doc_id": eel, "weight": 1.0, "p_clean": 0.01,
-         "reason": "Another document fits."},
+        {"query_id": ids["who ran?"], "doc_id": eel, "action": "drop", "new_doc_id": None, "weight": 0.0,
+         "p_clean": 0.2, "reason": "Another document fits."},
+        {"query_id": ids["who swam?"], "doc_id": dog, "action": "relabel", "new_doc_id": eel, "weight": 1.0,
+         "p_clean": 0.01, "reason": "Another document fits."},
     ]  # fmt: skip
     assert cat not in done.log.read_text()
     assert "relabelled 1, dropped 1" in done.summary()

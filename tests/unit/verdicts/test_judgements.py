@@ -103,7 +103,7 @@ def test_a_judge_who_thinks_again_is_taken_at_her_last_word(tmp_path: Path):
     assert given_judgements([said(tmp_path / "b.jsonl", *reversed(rows))])["q1", "d1"] == Judged("clean", 4.0)
     same = [{"verdict": "wrong", "at": 5}, {"verdict": "clean", "at": 5.0}]
     for rows in (same, [{"verdict": "wrong"}, {"verdict": "clean", "at": 5}]):
-        with pytest.raises(DataError, match="is judged clean, but wrong at .* the later one counts"):
+        with pytest.raises(DataError, match=r"is judged clean, but wrong at .* the later one counts"):
             given_judgements([said(tmp_path / "c.jsonl", *rows)])
     for cure in ({"judge": "ann"}, {"at": 6}):
         rows = [{"verdict": "wrong", "at": 5}, {"verdict": "clean", "at": 5} | cure]
