@@ -1,10 +1,14 @@
 """`noisyir audit`: which training pairs are wrong, and why; if asked, a cleaned copy of them."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from noisyir.commands import StoreUrl, argument, experiment_names, flag, open_store, option, split_settings
+
+if TYPE_CHECKING:
+    from noisyir.pipelines.experiment import Experiment
 
 
 def run(
@@ -32,12 +36,8 @@ def run(
 
     example: noisyir audit pairs.jsonl --corpus corpus.jsonl --judgements sample.csv --out audit --apply
     """
-    from noisyir import experiments
-    from noisyir.app.console import observer_for, stdout_console
-    from noisyir.app.label_audit import experiment_to_audit, refuse_to_overwrite, run_audit
-    from noisyir.app.label_cleaning import how_to_measure, refuse_too_much, refuse_unjudged
+    from noisyir.app.label_audit import experiment_to_audit
     from noisyir.errors import ConfigError
-    from noisyir.tracking import open_tracker
 
     settings, machine = split_settings(overrides)
     exp = experiment_to_audit(
@@ -45,11 +45,31 @@ def run(
     )
     if drop and not apply:
         raise ConfigError("--drop says how an audit is applied: give it with --apply")
+    folder = Path(out or f"{exp.name}-audit")
+    return _audit(exp, machine, folder, store, error=error, apply=apply, drop=drop, force=force)
+
+
+def _audit(
+    exp: "Experiment",
+    machine: Sequence[str],
+    folder: Path,
+    store: str | None,
+    *,
+    error: float | None,
+    apply: bool,
+    drop: bool,
+    force: bool,
+) -> int:
+    from noisyir import experiments
+    from noisyir.app.console import observer_for, stdout_console
+    from noisyir.app.label_audit import refuse_to_overwrite, run_audit
+    from noisyir.app.label_cleaning import how_to_measure, refuse_too_much, refuse_unjudged
+    from noisyir.tracking import open_tracker
+
     if apply:
         refuse_unjudged(exp, force=force)
     opened = open_store(store)
     opened.check_writable()
-    folder = Path(out or f"{exp.name}-audit")
     refuse_to_overwrite(exp, folder)
     runtime = experiments.load_runtime(machine)
     tracker = open_tracker(experiment=exp, home=opened.home, enabled=False)
