@@ -18,7 +18,7 @@ from noisyir.noise.questions import Questions, choose_questions, doubt, harm
 from noisyir.verdicts.asking.account import Asked, AskedReport, account
 from noisyir.verdicts.asking.judges import Asking, Question
 from noisyir.verdicts.asking.purse import Budget
-from noisyir.verdicts.asking.records import MODEL_JUDGEMENTS, ByPeople, Judgement, read_people, write_judgements
+from noisyir.verdicts.asking.records import MODEL_JUDGEMENTS, ByPeople, Judgement, write_judgements
 from noisyir.verdicts.asking.settings import AskParams
 from noisyir.verdicts.judgements import Pair
 
@@ -86,8 +86,9 @@ def _by_id(table: pa.Table) -> np.ndarray:
 
 def _people(audited: Audited) -> dict[Pair, ByPeople]:
     """What people said of the pairs, where the audit was given their judgements."""
-    given = audited.exp.audit.judgements if audited.exp.audit else None
-    return read_people(given, "audit.judgements") if given else {}
+    files = audited.exp.audit.judgement_files if audited.exp.audit else ()
+    said = given_judgements(files).items()
+    return {pair: ByPeople(one.verdict == "wrong", one.weight) for pair, one in said if one.verdict != "unclear"}
 
 
 def _choose(

@@ -1,6 +1,7 @@
 """`noisyir audit`: which training pairs are wrong, and why; if asked, a cleaned copy of them."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,8 +25,10 @@ def run(
     model: Annotated[str | None, option("MODEL", "judge by this model, not by small ones trained on the data")] = None,
     sample: Annotated[int | None, option("N", "write a sample of N pairs to judge by hand")] = None,
     error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
-    judgements: Annotated[str | None, option("FILE", "take verdicts by hand back, and judge all pairs anew")] = None,
-    apply: Annotated[bool, flag("--apply", "write cleaned pairs, and a log of what was changed")] = False,
+    judgements: Annotated[
+        list[str] | None, option("FILE", "take verdicts by hand back; a random sample sets the machine (repeatable)")
+    ] = None,
+    refit: Annotated[bool, flag("--refit", "judge all pairs anew by all verdicts, also by those not drawn")] = False,
     judge_model: Annotated[
         str | None, option("MODEL", "ask a sequence classifier about pairs, by folder or name")
     ] = None,
@@ -34,34 +37,72 @@ def run(
     ] = None,
     judge_name: Annotated[str | None, option("NAME", "the model's name at --judge-url")] = None,
     judge_budget: Annotated[str | None, option("N", "most calls, or tokens: 200k tokens (default: 200 calls)")] = None,
+    apply: Annotated[
+        bool, flag("--apply", "write pairs with weights, the surest wrong ones relabelled, and a log")
+    ] = False,
+    drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out, and write no weights")] = False,
+    force: Annotated[bool, flag("--force", "with --apply: also without a random sample, however much changes")] = False,
     store: StoreUrl = None,
 ) -> int:
     """Say which training pairs are wrong, and why.
 
-    example: noisyir audit pairs.jsonl --corpus corpus.jsonl --out audit --apply
+    example: noisyir audit pairs.jsonl --corpus corpus.jsonl --judgements sample.csv --out audit --apply
     """
     from noisyir.app.asking import whom_to_ask
-    from noisyir.app.console import stdout_console
     from noisyir.app.label_audit import experiment_to_audit, refuse_to_overwrite
+    from noisyir.errors import ConfigError
     from noisyir.experiments import load_runtime
 
+    if drop and not apply:
+        raise ConfigError("--drop says how an audit is applied: give it with --apply")
     settings, machine = split_settings(overrides)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
-    exp = experiment_to_audit(data, settings, corpus=corpus, model=model, sample=sample, judgements=judgements)
-    opened = open_store(store)
+    exp = experiment_to_audit(
+        data, settings, corpus=corpus, model=model, sample=sample, judgements=judgements or (), refit=refit
+    )
+    applying = _Applying(drop=drop, force=force) if apply else None
+    if applying:
+        applying.check(exp)
+    opened, runtime, folder = open_store(store), load_runtime(machine), Path(out or f"{exp.name}-audit")
     opened.check_writable()
-    folder = Path(out or f"{exp.name}-audit")
     refuse_to_overwrite(exp, folder)
-    runtime = load_runtime(machine)
     found = _audited(exp, opened, runtime)
-    console = stdout_console()
-    console.print(found.summary(error))
+    _say(found.summary(error))
+    if applying:
+        applying.check_size(found)
     for name in found.write(folder):
-        console.print(f"{name:<23}{folder / name}")
+        _say(f"{name:<23}{folder / name}")
     stopped = judge is not None and _asked(judge, found, folder, runtime)
-    if apply:
-        console.print(f"\n{found.apply(folder).summary()}")
+    if applying:
+        _say(applying.apply(found, folder))
     return int(stopped)
+
+
+@dataclass(frozen=True)
+class _Applying:
+    """How the audit is to be applied."""
+
+    drop: bool
+    force: bool
+
+    def check(self, exp: "Experiment") -> None:
+        """Refuse, before any work, what cannot be known to be right."""
+        from noisyir.app.label_cleaning import refuse_unjudged
+
+        refuse_unjudged(exp, force=self.force)
+
+    def check_size(self, found: "Audited") -> None:
+        """Refuse to change more than the rate allows for."""
+        from noisyir.app.label_cleaning import refuse_too_much
+
+        refuse_too_much(found, drop=self.drop, force=self.force)
+
+    def apply(self, found: "Audited", folder: Path) -> str:
+        """Write the cleaned pairs; what was done, in words."""
+        from noisyir.app.label_cleaning import how_to_measure
+
+        applied = found.apply(folder, drop=self.drop)
+        return f"\n{applied.summary()}\n{how_to_measure(found, applied)}".rstrip()
 
 
 def _audited(exp: "Experiment", store: "Store", runtime: "Runtime") -> "Audited":
@@ -78,9 +119,15 @@ def _audited(exp: "Experiment", store: "Store", runtime: "Runtime") -> "Audited"
 def _asked(judge: "AskParams", found: "Audited", folder: Path, runtime: "Runtime") -> bool:
     """Ask a judge that is no person, and print what came of it; whether it stopped answering."""
     from noisyir.app.asking import ask
-    from noisyir.app.console import questions_for, stdout_console
+    from noisyir.app.console import questions_for
 
     with questions_for(sys.stderr) as progress:
         asked = ask(found, folder, judge, runtime, progress)
-    stdout_console().print(f"\n{asked.summary()}", markup=False)
+    _say(f"\n{asked.summary()}")
     return asked.spent.stopped is not None
+
+
+def _say(text: str) -> None:
+    from noisyir.app.console import stdout_console
+
+    stdout_console().print(text, markup=False)

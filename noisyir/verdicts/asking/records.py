@@ -3,19 +3,14 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from noisyir.data.row_files import RowFile
-from noisyir.errors import DataError, StoreError
+from noisyir.errors import StoreError
 from noisyir.noise.questions import Draw
-from noisyir.verdicts.files import unguard
-from noisyir.verdicts.judgements import Pair
 
 MODEL_JUDGEMENTS = "model_judgements.jsonl"
-BY_MODEL = "model:"  # how the names of judges that are not people begin
-_DECIDED = {"wrong": True, "clean": False}
 
 
 class Judgement(BaseModel):
@@ -51,36 +46,3 @@ def write_judgements(judgements: Iterable[Judgement], path: Path) -> None:
         new.replace(path)
     except OSError as error:
         raise StoreError(f"cannot write {path}: {error}") from error
-
-
-def read_people(path: str, setting: str) -> dict[Pair, ByPeople]:
-    """What people decided, by pair, from a file with query_id, doc_id, verdict, and perhaps judge, draw and weight.
-
-    Left out are pairs about which they were unsure or did not agree, and what a model judged.
-    """
-    file = RowFile.open(path, setting)
-    wanted = [name for name in ("query_id", "doc_id", "verdict", "judge", "draw", "weight") if name in file.columns]
-    found: dict[Pair, set[ByPeople]] = {}
-    for number, row in file.rows(wanted):
-        wrong = _DECIDED.get(str(row.get("verdict") or "").strip().lower())
-        if wrong is None or str(row.get("judge") or "").startswith(BY_MODEL):
-            continue
-        ids = [str(row.get(name)) for name in ("query_id", "doc_id")]
-        query, document = map(unguard, ids) if file.suffix == ".csv" else ids
-        found.setdefault((query, document), set()).add(ByPeople(wrong, _weight(row, f"{file.place} {number}")))
-    return {pair: _one(said) for pair, said in found.items() if len({one.wrong for one in said}) == 1}
-
-
-def _one(said: Iterable[ByPeople]) -> ByPeople:
-    """What several judges, or one several times, agree on; drawn at random if it was once."""
-    return max(said, key=lambda one: one.weight or 0.0)
-
-
-def _weight(row: dict[str, Any], place: str) -> float | None:
-    """Of a pair that was drawn at random; `sample.csv` has no column that says so, and no other pairs."""
-    if row.get("weight") in (None, "") or row.get("draw") == "teaching":
-        return None
-    try:
-        return float(row["weight"])
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{place}: weight must be a number or empty, found {row['weight']!r:.60}") from error

@@ -8,7 +8,8 @@ import pytest
 from noisyir.errors import DataError, StoreError
 from noisyir.verdicts.asking.account import Asked, account
 from noisyir.verdicts.asking.judges import Answer, Spent
-from noisyir.verdicts.asking.records import ByPeople, Judgement, read_people, write_judgements
+from noisyir.verdicts.asking.records import ByPeople, Judgement, write_judgements
+from noisyir.verdicts.judgements import given_judgements
 
 WRONG, CLEAN, UNCLEAR = Answer("wrong", 1.0), Answer("clean", 0.0), Answer("unclear", 0.5)
 PAIRS = 5000
@@ -129,28 +130,9 @@ def test_a_model_s_judgements_are_no_person_s(tmp_path):
     lines = path.read_bytes().split(b"\n")
     assert [Judgement(**json.loads(line)) for line in lines[:-1]] == said and lines[-1] == b""
     assert [file.name for file in path.parent.iterdir()] == [path.name]
-    assert read_people(str(path), "audit.judgements") == {}
+    with pytest.raises(DataError, match="holds no verdict of a person"):
+        given_judgements([str(path)])
     path.chmod(0o600)
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="cannot write"):
         write_judgements(said, tmp_path / "file" / "model_judgements.jsonl")
-
-
-def test_people_s_judgements_are_read_from_sample_and_lines(tmp_path):
-    sample = tmp_path / "sample.csv"
-    sample.write_text("query_id,doc_id,verdict,weight\n'=q,1,wrong,10\nb,2,Clean,10\nc,3,,10\nd,4,unclear,10\n")
-    assert read_people(str(sample), "x") == {("=q", "1"): ByPeople(True, 10.0), ("b", "2"): ByPeople(False, 10.0)}
-    rows = [
-        {"query_id": 1, "doc_id": "a", "verdict": "wrong", "judge": "ann", "draw": "random", "weight": 4},
-        {"query_id": 1, "doc_id": "a", "verdict": "wrong", "judge": "bob", "draw": "", "weight": None},
-        {"query_id": 2, "doc_id": "a", "verdict": "wrong", "judge": "ann", "draw": "teaching", "weight": None},
-        {"query_id": 3, "doc_id": "a", "verdict": "wrong", "judge": "ann", "draw": "random", "weight": 4},
-        {"query_id": 3, "doc_id": "a", "verdict": "clean", "judge": "bob", "draw": "random", "weight": 4},
-        {"query_id": 4, "doc_id": "a", "verdict": "clean", "judge": "model:m@v1", "draw": "random", "weight": 4},
-    ]
-    lines = tmp_path / "judgements.jsonl"
-    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert read_people(str(lines), "x") == {("1", "a"): ByPeople(True, 4.0), ("2", "a"): ByPeople(True, None)}
-    lines.write_text('{"query_id": 1, "doc_id": "a", "verdict": "wrong", "weight": "much"}\n')
-    with pytest.raises(DataError, match="line 1: weight must be a number"):
-        read_people(str(lines), "x")
