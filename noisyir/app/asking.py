@@ -20,7 +20,7 @@ from noisyir.verdicts.asking.judges import Asking, Question
 from noisyir.verdicts.asking.purse import Budget
 from noisyir.verdicts.asking.records import MODEL_JUDGEMENTS, ByPeople, Judgement, write_judgements
 from noisyir.verdicts.asking.settings import AskParams
-from noisyir.verdicts.judgements import Pair
+from noisyir.verdicts.judgements import Pair, given_judgements
 
 _PREFIX = "ask."
 _MEASURED = 1000  # pairs whose length tells how many a budget of tokens is enough for

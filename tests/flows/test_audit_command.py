@@ -323,7 +323,7 @@ def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, 
             "1 judged pairs are not in",
         ),
         ([row | {"verdict": "maybe"}], "the verdict must be wrong, clean, unclear or empty, found 'maybe'"),
-        ([row | {"verdict": ""}], "holds no verdict"),
+        ([row | {"verdict": ""}], "holds no verdict of a person"),
         (
             [{"query_id": "q", "doc_id": "d", "label": "clean"}],
             "lacks the column verdict; it has query_id, doc_id, label",

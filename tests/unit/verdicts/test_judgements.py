@@ -120,7 +120,7 @@ FAULTS = {
         [("q1", "d1", "clean"), ("q1", "d1", "wrong")],
         r"line 3: .* is judged wrong, but clean at .*line 2: keep one",
     ),
-    "no verdict": ([("q1", "d1", "")], "holds no verdict"),
+    "no verdict": ([("q1", "d1", "")], "holds no verdict of a person"),
     "weight": ([("q1", "d1", "clean", "0")], "line 2: the weight is the number of pairs that one drawn at random"),
     "endless weight": ([("q1", "d1", "clean", "inf")], "line 2: the weight is the number of pairs"),
     "time": ([("q1", "d1", "clean", "", "yesterday")], "line 2: at must be a time such as .* found 'yesterday'"),
