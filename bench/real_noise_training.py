@@ -222,7 +222,7 @@ def _print(cells: Mapping[str, pa.Table], data: str) -> None:
     print(f"\n{data}: {table['queries'][0].as_py():,} queries, {table['seeds'][0].as_py()} seeds\n")
     print(f"| | {MEASURE} | ± over seeds | less plain, 95 % | p, Holm | seeds above plain |\n|---|--:|--:|--:|--:|--:|")
     for row in table.to_pylist():
-        spread = "–" if row["seed_std"] is None else f"{row['seed_std']:.3f}"
+        spread = "" if row["seed_std"] is None else f"{row['seed_std']:.3f}"
         line = f"| {row['method']} | {row['mean']:.3f} | {spread} |"
         if row["against"]:
             low, high = row["difference_low"], row["difference_high"]

@@ -42,7 +42,7 @@ def npc_loss(
     weight: float,
     direction: Direction,
 ) -> Float[Tensor, " query"]:
-    """trust * L_cont + weight * L_cons of every pair, in nats.
+    """The loss of every pair, in nats: trust * L_cont + weight * L_cons.
 
     Source: Eq. 9, where trust is 1 for a clean pair and 0 for a flagged one, and the weight 1.
     """

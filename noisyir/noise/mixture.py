@@ -103,9 +103,9 @@ def fit_gaussians(
     """A mixture of two Gaussians by EM; None where the scores are of one population: all pairs are clean.
 
     clip: scores above this quantile count as equal to it.  least_weight: of the noisy component.
-    components: `dip` believes two where the scores have more than one peak (`is_unimodal`), BIC prefers two, their means
-    are further apart than one pooled standard deviation, and the second has that weight; `bic` does without the first
-    of these; `two` without all.  None, too, where all scores are equal.  DataError for NaN and infinity.
+    components: `dip` believes two where the scores have more than one peak (`is_unimodal`), BIC prefers two, their
+    means are further apart than one pooled standard deviation, and the second has that weight; `bic` does without the
+    first of these; `two` without all.  None, too, where all scores are equal.  DataError for NaN and infinity.
     Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 4, which is `two`; scaling and regularisation are those of
     DivideMix (Li et al., ICLR 2020); the tests for one component are ours.
     """

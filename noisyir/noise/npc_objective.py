@@ -1,8 +1,8 @@
 """Noisy pair correction (Zhang et al., Findings of EMNLP 2023, Algorithm 1) as an objective of the training loop.
 
-Epochs on all pairs alike until there is evidence of wrong ones; then a teacher is split off, and before each epoch the
-pairs are scored, the scores fitted by a mixture, and the pairs flagged.  Flagged pairs keep the consistency loss and, by
-`npc.doubt`, a part of the contrastive one, so that a right pair can win its flag back.
+Epochs on all pairs alike until there is evidence of wrong ones; then a teacher is split off, and before each epoch
+the pairs are scored, the scores fitted by a mixture, and the pairs flagged.  Flagged pairs keep the consistency loss
+and, by `npc.doubt`, a part of the contrastive one, so that a right pair can win its flag back.
 """
 
 from collections.abc import Callable

@@ -22,7 +22,7 @@ class DetectParams(Params):
     )
     clip: Fraction = Field(0.999, description="quantile above which scores are clipped before a mixture is fitted")
     components: Literal["dip", "bic", "two"] = Field(
-        "dip", description="two: where the scores have more than one peak; where BIC says so; always (NPC, Eq. 4 literally)"
+        "dip", description="two: where scores have more than one peak; where BIC says so; always (NPC, Eq. 4)"
     )
     posterior: Literal["monotone", "bayes"] = Field(
         "monotone", description="of a mixture; bayes: a wide component may win both ends (NPC, Eq. 5 literally)"

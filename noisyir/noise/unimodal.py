@@ -1,4 +1,4 @@
-"""Whether scores have one peak: before a mixture of clean and wrong pairs is believed, one population must be ruled out.
+"""Whether scores have one peak: before a mixture is believed, a single population of pairs must be ruled out.
 
 Losses of clean pairs are skewed, and two Gaussians fit any skewed population better than one: a test of fit finds
 "wrong" pairs among clean exponential losses.  The dip asks nothing of the shape but that it rises to one peak and then
@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 Array = np.ndarray
 
 _BINS = 1000
-# 95 % point of sqrt(n) * dip of n uniform scores, for which the dip is greatest among the unimodal (simulated, n from 300
-# to 100,000: 0.47 to 0.53); skewed families stay far below it.
+# Just above the 95 % point of sqrt(n) * dip of n uniform scores, for which the dip is greatest among the unimodal
+# (simulated, n from 24 to 100,000: 0.47 to 0.54); skewed families stay far below it.
 _CRITICAL = 0.55
 
 

@@ -17,9 +17,9 @@ POWER = 0.8  # of made-up pairs, the share that a detector must flag for its fla
 def loss_fall(losses: Float[Array, " step"], an_epoch: int, least_steps: int) -> float:
     """How much the loss falls from the middle third of an epoch to its last, relative to the former.
 
-    fall = 1 - mean(l_t : t in the last thirds) / mean(l_t : t in the middle thirds), over as many of the last epochs as
-    have `least_steps` steps.  Every pair comes once an epoch, so that these losses are of pairs from which the model has
-    not learnt since the epoch before: within an epoch memory does not lower them, as it does from one to the next.
+    fall = 1 - mean(l_t : t in the last thirds) / mean(l_t : t in the middle thirds), over as many of the last epochs
+    as have `least_steps` steps.  Every pair comes once an epoch, so that these losses are of pairs from which the model
+    has not learnt since the epoch before: within an epoch memory does not lower them, as it does from one to the next.
 
     losses: of all steps so far, in nats; whole epochs of `an_epoch` steps.  0 where an epoch is too short for thirds.
     """

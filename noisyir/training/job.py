@@ -136,7 +136,7 @@ def join_examples(
 
 
 def dev_relevance(job: Job[Any], queries: pa.Table) -> pa.Table:
-    """Relevant documents of the dev queries among `queries`: (query_id, text, doc_id); of those held out for a trial."""
+    """Relevant documents of the dev queries among `queries`: (query_id, text, doc_id); or of those held out."""
     from noisyir.training import examples
 
     qrels = job.table("qrels")

@@ -31,7 +31,10 @@ class Held:
 
 def dev_mrr(encoder: BiEncoder, held: Held) -> float:
     """Mean over the queries of 1/rank of the best-placed relevant passage, 0 beyond rank 10."""
-    return sum(float(some.sum()) for some in dev_ranks(encoder, held).split(_QUERIES_AT_ONCE)) / len(held.queries)
+    ranks, total = dev_ranks(encoder, held), 0.0
+    for start in range(0, len(ranks), _QUERIES_AT_ONCE):
+        total += float(ranks[start : start + _QUERIES_AT_ONCE].sum())
+    return total / len(ranks)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""Plain, weighted and corrected training side by side: held-out pairs decide, and what may be chance changes nothing."""
+"""Plain, weighted and corrected training side by side: held-out pairs decide, and chance changes nothing."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self

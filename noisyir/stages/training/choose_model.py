@@ -1,4 +1,4 @@
-"""choose_model: of several ways of training, the one that held-out pairs prefer, or plain training where none is better."""
+"""choose_model: of several ways of training, the one that held-out pairs prefer; plain training where none is."""
 
 import shutil
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.eval.choice import choose
+from noisyir.report.trials import told_trials
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.schemas.training import CURVES, MODEL, TRIAL, TRIALS
 from noisyir.training.settings import ChooseModelParams
@@ -25,7 +26,7 @@ PLAIN = "dpr"
 
 
 def choose_model(job: Job[ChooseModelParams]) -> None:
-    """Rank the held-out queries by every trial's model; pass on the chosen way's model and curves, and what was tried."""
+    """Rank the held-out queries by every trial's model; pass on the chosen way's model and curves, and the trials."""
     import numpy as np
 
     trials: dict[str, list[np.ndarray]] = {}
@@ -60,19 +61,6 @@ def _reciprocal_ranks(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
 def _story(meta: Meta, store: Store) -> Iterator[str]:
     """What was tried, by how much each way differs from plain training, and what was chosen."""
     yield from told_trials(read_parts(store.fs, store.parts(meta.ref("trials"))))
-
-
-def told_trials(trials: pa.Table) -> Iterator[str]:
-    """The trials in sentences."""
-    rows = trials.to_pylist()
-    tried = ", ".join(f"{row['method']} {row['mean']:.3f}" for row in rows)
-    yield f"Tried on {rows[0]['queries']:,} held-out queries with {rows[0]['seeds']} seeds, MRR@10: {tried}."
-    for row in rows:
-        if row["difference"] is not None:
-            less = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}], p {row['p_holm']:.3f}"
-            yield f"{row['method']} less {PLAIN}: {less} (corrected)."
-    chosen = next(row["method"] for row in rows if row["chosen"])
-    yield f"Chosen: {chosen}" + (", for nothing was better beyond doubt." if chosen == PLAIN else ".")
 
 
 CHOOSE_MODEL = Stage(
