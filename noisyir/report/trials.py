@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from noisyir.report.cells import NONE, number
+from noisyir.report.cells import NONE, number, p_value, signed
 
 _HEADINGS = ["tried on held-out pairs", "MRR@10", "less plain", "corrected p", "chosen"]
 
@@ -13,11 +13,11 @@ def trial_rows(trials: pa.Table) -> list[list[str]]:
     """One row a way of training (TRIALS), headings first."""
     rows = []
     for row in trials.to_pylist():
-        less, p_value = NONE, NONE
+        less, corrected = NONE, NONE
         if row["difference"] is not None:
-            less = f"{row['difference']:+.3f} [{row['low']:+.3f}, {row['high']:+.3f}]"
-            p_value = "< 0.001" if row["p_holm"] < 0.001 else f"{row['p_holm']:.3f}"
-        rows.append([row["method"], number(row["mean"]), less, p_value, "yes" if row["chosen"] else ""])
+            less = f"{signed(row['difference'])} [{signed(row['low'])}, {signed(row['high'])}]"
+            corrected = p_value(row["p_holm"])
+        rows.append([row["method"], number(row["mean"]), less, corrected, "yes" if row["chosen"] else ""])
     return [_HEADINGS, *rows]
 
 
