@@ -67,8 +67,10 @@ class Plan:
     def seeded(self, seed: int) -> Iterator[None]:
         """Give the steps added meanwhile this seed."""
         before, self.seed = self.seed, seed
-        yield
-        self.seed = before
+        try:
+            yield
+        finally:
+            self.seed = before
 
     def keep(self, **results: Output) -> None:
         """Name the outputs that the run is made for."""

@@ -89,6 +89,8 @@ class NoisyPairCorrection(Objective):
         npc = self.params.npc
         if npc.warmup_epochs is not None:
             return epoch >= npc.warmup_epochs
+        if npc.detect in ("given", "never"):  # what is flagged does not depend on this model
+            return len(self._losses) >= npc.warmup_steps
         return epoch > 0 and is_over(np.array(self._losses), len(self._losses) // epoch, npc.warmup_steps)
 
     def _detect(self, epoch: int) -> Detected:

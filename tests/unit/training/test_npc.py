@@ -212,11 +212,14 @@ def test_without_evidence_all_of_it_is_dpr_to_the_bit(bert, tmp_path, changes):
     assert all(value == 0 for name, _, _, value in curves if name in ("flagged_share", "detector_power"))
 
 
-def test_given_flags_wait_for_the_steps_and_the_loss_alone(bert, tmp_path):
-    params = settings(epochs=12, npc=SOON | {"detect": "given"})
-    _, objective, curves = trained(bert, tmp_path, params, given=~WRONG)
-    assert objective.teacher is not None and not objective.history
-    assert not any(name in ("flagged_share", "detector_power") for name, *_ in curves)
+@pytest.mark.parametrize("detect", ["given", "never"])
+def test_flags_that_do_not_depend_on_the_model_wait_for_the_steps_alone(bert, tmp_path, detect):
+    learner, objective = correction(bert, tmp_path, settings(npc=SOON | {"detect": detect}), given=~WRONG)
+    for epoch in range(3):
+        assert learner.start_epoch() == {} and (objective.teacher is not None) == (epoch == 2)
+        for _ in range(learner.batches.an_epoch):
+            learner.step()
+    assert not objective.history
 
 
 # Doubt ------------------------------------------------------------------------------------------------------
