@@ -13,6 +13,7 @@ SETTINGS = (
     "train.batch_size=16",
     "train.learning_rate=0.01",
     "train.epochs=2",
+    "npc.warmup_epochs=1",  # so few steps are no evidence
     "compare.resamples=200",
 )
 TOPICS = {

@@ -21,9 +21,10 @@ from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.pipelines.experiment import Experiment
-from noisyir.report.detection import detection_rows
+from noisyir.report.detection import detection_rows, flag_warnings
 from noisyir.report.settings import PublishedParams
 from noisyir.report.summary import published_rows, summary_rows
+from noisyir.report.trials import trial_rows
 
 _NEVER_FOLDS = 200  # columns: a table is as wide as it needs to be, up to this
 
@@ -172,16 +173,7 @@ def print_outcome(outcome: Outcome, store: Store, published: Sequence[PublishedP
     """The end of a run: result table, where things are, and what to type next."""
     console = stdout_console()
     console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
-    if "comparison" in outcome.kept:
-        console.print()
-        comparison = _kept(store, outcome, "comparison")
-        console.print(_table(summary_rows(comparison)))
-        if rows := published_rows(comparison, published):
-            console.print("\npublished beside measured")
-            console.print(_table(rows))
-    if "detection" in outcome.kept:
-        console.print("\nwrong pairs found")
-        console.print(_table(detection_rows(_kept(store, outcome, "detection"))))
+    _print_tables(console, outcome, store, published)
     console.print()
     for page, artifact in {"report": "report", "audit": "audit_files"}.items():
         if artifact in outcome.kept:
@@ -192,6 +184,26 @@ def print_outcome(outcome: Outcome, store: Store, published: Sequence[PublishedP
         console.print(f"\nnext        noisyir search {outcome.experiment} 'your question'")
         console.print(f"            noisyir export {outcome.experiment} --to my-model")
         console.print(f"            noisyir trace {outcome.experiment}")
+
+
+def _print_tables(console: Console, outcome: Outcome, store: Store, published: Sequence[PublishedParams]) -> None:
+    """The results, how well wrong pairs were found, with warnings, and what was tried before a model was chosen."""
+    if "comparison" in outcome.kept:
+        console.print()
+        comparison = _kept(store, outcome, "comparison")
+        console.print(_table(summary_rows(comparison)))
+        if rows := published_rows(comparison, published):
+            console.print("\npublished beside measured")
+            console.print(_table(rows))
+    if "detection" in outcome.kept:
+        console.print("\nwrong pairs found")
+        detection = _kept(store, outcome, "detection")
+        console.print(_table(detection_rows(detection)))
+        for warning in flag_warnings(detection):
+            console.print(f"\nwarning     {warning}", markup=False)
+    if "trials" in outcome.kept:
+        console.print()
+        console.print(_table(trial_rows(_kept(store, outcome, "trials"))))
 
 
 def _kept(store: Store, outcome: Outcome, name: str) -> pa.Table:

@@ -5,9 +5,9 @@ so the graph is stated once and choosing part of it (`--to`, `--only`) is done o
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
@@ -62,6 +62,15 @@ class Plan:
         else:
             self.steps.append(Step(name, stage, params, seed, MappingProxyType(given), key))
         return {artifact: Output(name, stage.name, key, artifact) for artifact in stage.outputs(params)}
+
+    @contextmanager
+    def seeded(self, seed: int) -> Iterator[None]:
+        """Give the steps added meanwhile this seed."""
+        before, self.seed = self.seed, seed
+        try:
+            yield
+        finally:
+            self.seed = before
 
     def keep(self, **results: Output) -> None:
         """Name the outputs that the run is made for."""

@@ -37,15 +37,18 @@ def npc_loss(
     teacher_scores: Float[Tensor, "query passage"],
     positive: Int[Tensor, " query"],
     ignored: Bool[Tensor, "query passage"],
-    is_clean: Bool[Tensor, " query"],
+    trust: Float[Tensor, " query"],
     *,
     weight: float,
     direction: Direction,
 ) -> Float[Tensor, " query"]:
-    """is_clean * L_cont + weight * L_cons of every pair, in nats (Eq. 9; the paper's weight is 1)."""
+    """The loss of every pair, in nats: trust * L_cont + weight * L_cons.
+
+    Source: Eq. 9, where trust is 1 for a clean pair and 0 for a flagged one, and the weight 1.
+    """
     student = masked_log_probs(student_scores, ignored)
     contrastive = -student.gather(1, positive.unsqueeze(1)).squeeze(1)
-    loss = torch.where(is_clean, contrastive, 0.0)
+    loss = trust * contrastive
     if weight == 0.0:
         return loss
     return loss + weight * consistency(student, masked_log_probs(teacher_scores, ignored), ignored, direction)

@@ -22,7 +22,7 @@ _MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
 class Detection:
     """Verdicts on pairs, and what was estimated on the way.
 
-    is_clean is p_clean >= params.threshold; both are monotone in the score.
+    is_clean is p_clean >= params.threshold; both are monotone in the score, but where `params.posterior` is `bayes`.
     estimate: `rate`, the share of wrong pairs, and its interval `rate_low`, `rate_high`; `near_share`, how many of the
     wrong documents seem to be near neighbours of the right ones, the others being random; `flagged`, the share of pairs
     called wrong; `threshold`, the highest score of a pair called clean (absent where none is); of a mixture, where one
@@ -58,8 +58,8 @@ def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator, *, int
     if params.method == "null":
         p_clean = 1 - wrong_by_null(scores, null_scores, rate)
     else:
-        mixture = _MIXTURES[params.method](scores, clip=params.clip, least_weight=params.min_rate)
-        p_clean = mixture.p_clean(scores) if mixture else np.ones(len(scores))
+        mixture = _MIXTURES[params.method](scores, params.clip, params.min_rate, params.components)
+        p_clean = mixture.posterior(scores, params.posterior) if mixture else np.ones(len(scores))
         estimate |= mixture.in_score_unit() if mixture else {}
     if rate < params.min_rate:
         p_clean = np.maximum(p_clean, params.threshold)

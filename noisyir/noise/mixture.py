@@ -13,8 +13,12 @@ import numpy as np
 from jaxtyping import Float
 
 from noisyir.errors import DataError
+from noisyir.noise.unimodal import is_unimodal
 
 Family = Literal["gaussian", "beta"]
+Components = Literal["dip", "bic", "two"]
+"""When there are two: if the scores have not one peak and one component fits worse; if it fits worse; always."""
+Posterior = Literal["monotone", "bayes"]
 Array = np.ndarray
 Density = Callable[[Array, Array, Array], Array]
 
@@ -36,6 +40,10 @@ class Mixture:
     low: float
     high: float
 
+    def posterior(self, scores: Float[Array, " pair"], kind: Posterior) -> Float[Array, " pair"]:
+        """Posterior probability of the clean component, made monotone or not."""
+        return self.p_clean(scores) if kind == "monotone" else self.by_bayes(scores)
+
     def p_clean(self, scores: Float[Array, " pair"]) -> Float[Array, " pair"]:
         """Posterior probability of the clean component, non-increasing in the score.
 
@@ -51,6 +59,15 @@ class Mixture:
         posterior = 1 / (1 + np.exp(np.minimum(joint[1] - joint[0], 700)))
         posterior = np.where(scaled <= clean, np.maximum(posterior, _EVEN), posterior)
         return np.asarray(np.where(scaled >= noisy, np.minimum(posterior, _BELOW_EVEN), posterior))
+
+    def by_bayes(self, scores: Float[Array, " pair"]) -> Float[Array, " pair"]:
+        """Posterior probability of the clean component by Bayes' rule alone: a wide component wins both far ends.
+
+        Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 5, read literally.
+        """
+        scaled = np.clip((scores - self.low) / (self.high - self.low), 0, 1)
+        clean, noisy = self._log_joint(scaled)
+        return np.asarray(1 / (1 + np.exp(np.minimum(noisy - clean, 700))))
 
     def in_score_unit(self) -> dict[str, float]:
         """Weights, means and standard deviations of both components, in the unit of the scores."""
@@ -80,23 +97,29 @@ class Mixture:
             return a / (a + b) if a * b > 0 else np.inf
 
 
-def fit_gaussians(scores: Float[Array, " pair"], clip: float = 0.999, least_weight: float = 0.02) -> Mixture | None:
-    """A mixture of two Gaussians by EM; None where one component explains the scores as well: all pairs are clean.
+def fit_gaussians(
+    scores: Float[Array, " pair"], clip: float = 0.999, least_weight: float = 0.02, components: Components = "dip"
+) -> Mixture | None:
+    """A mixture of two Gaussians by EM; None where the scores are of one population: all pairs are clean.
 
     clip: scores above this quantile count as equal to it.  least_weight: of the noisy component.
-    None, too, where all scores are equal or the means are closer than one pooled standard deviation.
-    DataError for NaN and infinity.  Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 4; scaling and
-    regularisation are those of DivideMix (Li et al., ICLR 2020); the test for one component, by BIC, is ours.
+    components: `dip` believes two where the scores have more than one peak (`is_unimodal`), BIC prefers two, their
+    means are further apart than one pooled standard deviation, and the second has that weight; `bic` does without the
+    first of these; `two` without all.  None, too, where all scores are equal.  DataError for NaN and infinity.
+    Source: Zhang et al. (NPC), Findings of EMNLP 2023, Eq. 4, which is `two`; scaling and regularisation are those of
+    DivideMix (Li et al., ICLR 2020); the tests for one component are ours.
     """
-    return _fit(scores, "gaussian", clip, least_weight)
+    return _fit(scores, "gaussian", clip, least_weight, components)
 
 
-def fit_betas(scores: Float[Array, " pair"], clip: float = 0.999, least_weight: float = 0.02) -> Mixture | None:
+def fit_betas(
+    scores: Float[Array, " pair"], clip: float = 0.999, least_weight: float = 0.02, components: Components = "dip"
+) -> Mixture | None:
     """A mixture of two Betas by EM with a moment-matching M-step; otherwise as `fit_gaussians`.
 
     Source: Arazo et al., ICML 2019, section 3.1.
     """
-    return _fit(scores, "beta", clip, least_weight)
+    return _fit(scores, "beta", clip, least_weight, components)
 
 
 def check_finite(name: str, values: Float[Array, " pair"]) -> None:
@@ -111,10 +134,10 @@ def beta_parameters(mean: Array, std: Array) -> tuple[Array, Array]:
     return mean * count, (1 - mean) * count
 
 
-def _fit(scores: Float[Array, " pair"], family: Family, clip: float, least_weight: float) -> Mixture | None:
+def _fit(scores: Array, family: Family, clip: float, least_weight: float, components: Components) -> Mixture | None:
     check_finite("score", scores)
     low, high = float(scores.min()), float(np.quantile(scores, clip))
-    if not high > low:
+    if not high > low or (components == "dip" and is_unimodal(scores, clip)):
         return None
     grid, counts = np.linspace(0, 1, _BINS + 1), _binned((np.minimum(scores, high) - low) / (high - low))
     x = _inside(grid, family)
@@ -124,15 +147,16 @@ def _fit(scores: Float[Array, " pair"], family: Family, clip: float, least_weigh
     tries = _expectation_maximisation(x, counts, family, grid <= splits[:, None], _SHORT_STEPS)
     best = tries.shares[np.argmax(tries.likelihood)][None]
     two = _expectation_maximisation(x, counts, family, best, _STEPS)
+    order = np.argsort(two.means[0])
+    found = Mixture(family, two.weights[0][order], two.means[0][order], two.stds[0][order], low, high)
+    if components == "two":
+        return found
     one_mean, one_std = _moments(np.ones((1, 1, len(x))), x, counts, family)[1:]
     one = float(_DENSITIES[family](x, one_mean[0], one_std[0]) @ counts)
-    order = np.argsort(two.means[0])
-    weights, means, stds = two.weights[0][order], two.means[0][order], two.stds[0][order]
     penalty = np.log(len(scores))
     is_one = 2 * penalty - 2 * one <= 5 * penalty - 2 * len(scores) * two.likelihood[0]
-    if is_one or means[1] - means[0] < np.sqrt(weights @ stds**2) or weights[1] < least_weight:
-        return None
-    return Mixture(family, weights, means, stds, low, high)
+    close = found.means[1] - found.means[0] < np.sqrt(found.weights @ found.stds**2)
+    return None if is_one or close or found.weights[1] < least_weight else found
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """Noisy pair correction (Zhang et al., Findings of EMNLP 2023, Algorithm 1) as an objective of the training loop.
 
-Warm-up epochs on all pairs alike; then a teacher is split off, and before each epoch the pairs are scored, the scores
-fitted by a mixture, and the pairs flagged.  Flagged pairs keep the consistency loss alone.
+Epochs on all pairs alike until there is evidence of wrong ones; then a teacher is split off, and before each epoch
+the pairs are scored, the scores fitted by a mixture, and the pairs flagged.  Flagged pairs keep the consistency loss
+and, by `npc.doubt`, a part of the contrastive one, so that a right pair can win its flag back.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from noisyir.noise.detection import detect
 from noisyir.noise.in_batch import InBatch, score_in_batch
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.noise.synthetic import passages_of_others
+from noisyir.noise.warm_up import POWER, detector_power, is_over
 from noisyir.training.batches import Batch, TrainingPairs
 from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.distributed import world
@@ -42,9 +44,10 @@ _FOUND = [field.name for field in fields(Detected) if field.name != "epoch"]
 
 
 class NoisyPairCorrection(Objective):
-    """is_clean * L_cont + L_cons after the warm-up, with a teacher in single precision.
+    """trust * L_cont + L_cons after the warm-up, with a teacher in single precision; trust is 1 for a clean pair.
 
-    given: the flags to use where `npc.detect` is `given`.
+    given: the flags to use where `npc.detect` is `given`; chance: of each of these pairs to be clean.
+    teacher: None as long as training is plain, which it stays where the evidence of wrong pairs never comes.
     """
 
     def __init__(
@@ -54,25 +57,43 @@ class NoisyPairCorrection(Objective):
         params: TrainNpcParams,
         rng: Callable[..., np.random.Generator],
         given: Bool[np.ndarray, " pair"] | None = None,
+        chance: Float[np.ndarray, " pair"] | None = None,
     ) -> None:
         self.encoder, self.pairs, self.params, self.rng = encoder, pairs, params, rng
         self.teacher: BiEncoder | None = None
         self.history: list[Detected] = []
-        self._is_clean = torch.ones(len(pairs), dtype=torch.bool) if given is None else torch.from_numpy(given)
+        self._losses: list[float] = []
+        is_clean = np.ones(len(pairs), bool) if given is None else given
+        self._believe(is_clean, is_clean if chance is None else chance)
 
     def start_epoch(self, epoch: int) -> dict[str, float]:
         """Split off the teacher when the warm-up is over; from then on flag the pairs."""
-        npc = self.params.npc
-        if epoch < npc.warmup_epochs:
+        npc, first = self.params.npc, self.teacher is None
+        if first and not self._is_warm(epoch):
             return {}
-        first = epoch == npc.warmup_epochs
+        points = {}
+        if npc.detect == "each_epoch" or (first and npc.detect == "once"):
+            found = self._detect(epoch)
+            points["flagged_share"] = 1.0 - float(found.is_clean.mean())
+            if first and npc.warmup_epochs is None:
+                points["detector_power"] = detector_power(found.score, found.is_clean, found.null_score)
+                if points["detector_power"] < POWER:  # the next epoch asks again
+                    self._take_back()
+                    return {**points, "flagged_share": 0.0}
         if first:
             self.teacher = teacher_of(self.encoder)
-        if npc.detect == "each_epoch" or (first and npc.detect == "once"):
-            return self._detect(epoch)
-        return {}
+            self._losses = []
+        return points
 
-    def _detect(self, epoch: int) -> dict[str, float]:
+    def _is_warm(self, epoch: int) -> bool:
+        npc = self.params.npc
+        if npc.warmup_epochs is not None:
+            return epoch >= npc.warmup_epochs
+        if npc.detect in ("given", "never"):  # what is flagged does not depend on this model
+            return len(self._losses) >= npc.warmup_steps
+        return epoch > 0 and is_over(np.array(self._losses), len(self._losses) // epoch, npc.warmup_steps)
+
+    def _detect(self, epoch: int) -> Detected:
         params, rng = self.params, self.rng("detect", epoch)
         how = InBatch(params.batch_size, params.npc.shuffles, params.scale, pair_nll, params.npc.hard_negatives)
         random = passages_of_others(self.pairs.passage, rng)
@@ -80,8 +101,26 @@ class NoisyPairCorrection(Objective):
         score, null_score = score_in_batch(self.encoder, self.pairs, everyone, how, rng, (random,))
         found = detect(Scores(score, null_score), params.detection, rng, interval=False)
         self.history.append(Detected(epoch, score, null_score, found.p_clean, found.is_clean))
-        self._is_clean = torch.from_numpy(found.is_clean.copy())  # a checkpoint holds no tensor twice
-        return {"flagged_share": 1.0 - float(found.is_clean.mean())}
+        self._believe(found.is_clean, found.p_clean)
+        return self.history[-1]
+
+    def _take_back(self) -> None:
+        """Call all pairs clean, in the last detection as well."""
+        found, everyone = self.history[-1], np.ones(len(self.pairs), bool)
+        p_clean = np.maximum(found.p_clean, np.float32(self.params.detection.threshold))
+        self.history[-1] = replace(found, p_clean=p_clean, is_clean=everyone)
+        self._believe(everyone, p_clean)
+
+    def _believe(self, is_clean: Bool[np.ndarray, " pair"], chance: Float[np.ndarray, " pair"]) -> None:
+        """Flag the pairs that are not clean; copies, for a checkpoint holds no tensor twice."""
+        doubt = self.params.npc.doubt
+        trust = np.where(is_clean, 1.0, chance if doubt == "p_clean" else doubt)
+        self._is_clean, self._trust = torch.from_numpy(is_clean.copy()), torch.from_numpy(trust.astype(np.float32))
+
+    def observe(self, loss: float) -> None:
+        """Remember the warm-up's losses where its end is a matter of evidence."""
+        if self.teacher is None and self.params.npc.warmup_epochs is None:
+            self._losses.append(loss)
 
     def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
         """The mean of the pair losses: plain during the warm-up, corrected afterwards."""
@@ -89,9 +128,9 @@ class NoisyPairCorrection(Objective):
         if self.teacher is None:
             return pair_nll(scores, positive, ignored).mean()
         npc = self.params.npc
-        is_clean = self._is_clean[torch.from_numpy(batch.rows)].to(scores.device)
+        trust = self._trust[torch.from_numpy(batch.rows)].to(scores.device)
         return npc_loss(
-            scores, self._teacher_scores(batch), positive, ignored, is_clean,
+            scores, self._teacher_scores(batch), positive, ignored, trust,
             weight=npc.consistency, direction=npc.kl,
         ).mean()  # fmt: skip
 
@@ -118,24 +157,26 @@ class NoisyPairCorrection(Objective):
     # Resuming -----------------------------------------------------------------------------------------------
 
     def state(self) -> Tensors:
-        """The teacher, the present flags, and the detections so far."""
-        if self.teacher is None:
-            return {}
+        """The warm-up's losses; then the teacher and the present flags; and the detections so far."""
         detected = {
             f"{found.epoch}.{name}": torch.from_numpy(getattr(found, name)) for found in self.history for name in _FOUND
         }
-        teacher = dict(self.teacher.named_parameters())
-        return {"teacher": teacher, "flags": {"is_clean": self._is_clean}, "detected": detected}
+        if self.teacher is None:
+            losses = torch.tensor(self._losses, dtype=torch.float64)
+            return {"warm_up": {"losses": losses}, "detected": detected} if self._losses else {}
+        flags = {"is_clean": self._is_clean, "trust": self._trust}
+        return {"teacher": dict(self.teacher.named_parameters()), "flags": flags, "detected": detected}
 
     def load(self, tensors: Tensors, done: int) -> None:
         """Continue from a checkpoint with what `state` returned."""
-        if "teacher" not in tensors:
-            return
-        self._is_clean = tensors["flags"]["is_clean"]
-        self.teacher = teacher_of(self.encoder)
-        load_weights(self.teacher, tensors["teacher"])
+        if "warm_up" in tensors:
+            self._losses = tensors["warm_up"]["losses"].tolist()
         detected = tensors.get("detected", {})
         self.history = [
             Detected(epoch, **{name: detected[f"{epoch}.{name}"].numpy() for name in _FOUND})
             for epoch in sorted({int(name.split(".")[0]) for name in detected})
         ]
+        if "teacher" in tensors:
+            self._is_clean, self._trust = tensors["flags"]["is_clean"], tensors["flags"]["trust"]
+            self.teacher = teacher_of(self.encoder)
+            load_weights(self.teacher, tensors["teacher"])

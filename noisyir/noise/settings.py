@@ -21,6 +21,12 @@ class DetectParams(Params):
         description="of the synthetic pairs' scores, the highest above which pairs are counted to estimate the rate",
     )
     clip: Fraction = Field(0.999, description="quantile above which scores are clipped before a mixture is fitted")
+    components: Literal["dip", "bic", "two"] = Field(
+        "dip", description="two: where scores have more than one peak; where BIC says so; always (NPC, Eq. 4)"
+    )
+    posterior: Literal["monotone", "bayes"] = Field(
+        "monotone", description="of a mixture; bayes: a wide component may win both ends (NPC, Eq. 5 literally)"
+    )
     confidence: Fraction = Field(0.95, description="of the noise rate's bootstrap interval")
     resamples: PositiveInt = Field(1000, description="bootstrap resamples of the pairs")
 
@@ -34,7 +40,13 @@ class RepairParams(Params):
 class NpcParams(Params):
     """Noisy pair correction (Zhang et al., Findings of EMNLP 2023), beside the settings of `train`."""
 
-    warmup_epochs: PositiveInt = Field(1, description="epochs on all pairs alike before the first detection")
+    warmup_steps: PositiveInt = Field(64, description="steps on all pairs alike before the first detection, at least")
+    warmup_epochs: PositiveInt | None = Field(
+        None, description="epochs on all pairs alike, whatever they show; null: until there is evidence (docs/noise.md)"
+    )
+    doubt: Fraction | Literal["p_clean"] = Field(
+        0.25, description="weight of a flagged pair's contrastive loss; p_clean: its chance to be clean; 0: the paper"
+    )
     detect: Literal["each_epoch", "once", "given", "never"] = Field(
         "each_epoch", description="when pairs are flagged; given: by the flags input; never: all count as clean"
     )

@@ -30,6 +30,8 @@ class Context:
     untrained model;
     label: stands in the names of the steps, where a plan has several contexts.
     judged: the outputs of those who flagged pairs so far; mines: what was mined so far: both for scoring them.
+    trial: training queries held out to try methods on; training_seed: of training, where it is not the plan's.
+    tried: what a method tried before it chose.
     """
 
     plan: Plan
@@ -40,6 +42,9 @@ class Context:
     label: str = ""
     judged: dict[str, Outputs] = field(default_factory=dict)
     mines: dict[str, Mined] = field(default_factory=dict)
+    trial: Output | None = None
+    training_seed: int | None = None
+    tried: Output | None = None
 
     def name(self, what: str) -> str:
         """A step's label."""
@@ -53,7 +58,9 @@ class Context:
         given = {name: self.data[name] for name in ("queries", "corpus", "qrels")} | {"model": self.start}
         if "negatives" not in inputs:
             inputs["negatives"] = self.mined(self.start)
-        trained = self.plan.add(stage, params, self.name(label), **{**given, **inputs})
+        held = {} if self.trial is None else {"trial": self.trial}
+        with self.plan.seeded(self.plan.seed if self.training_seed is None else self.training_seed):
+            trained = self.plan.add(stage, params, self.name(label), **{**given, **inputs, **held})
         if "noise_flags" in trained:
             self.judged[label] = trained
         return trained

@@ -238,8 +238,11 @@ def _score_and_report(context: Context, runs: Outputs, *, curves: Output) -> Non
     mining = [_score_negatives(context, mined, name) for name, mined in mines if "hidden" in data]
     sieves = {name or "start": mined.sieve_curves for name, mined in mines if mined.sieve_curves}
     told = {"detection": detection, "curves": curves, "mining": mining[-1] if mining else None, "sieve_curves": sieves}
+    told |= {"trials": context.tried}
     report = report_of(plan, exp, data, comparison, metrics, runs, **told)
     plan.keep(comparison=comparison, report=report, **({"detection": detection} if detection else {}))
+    if context.tried is not None:
+        plan.keep(trials=context.tried)
 
 
 def report_of(

@@ -9,12 +9,13 @@ from noisyir.eval.bench_quality import Quality, detection_quality
 from noisyir.report.cells import NONE, number, percent, rate_as_set
 
 _QUALITY = ["detector", "epoch", "AUROC", "AP", "F1", "estimated rate", "true rate"]
+_ONE_RUN = Cell("", 0.0, "", 0)
+_MANY, _POINTS = 0.75, 0.05
 
 
 def detection_rows(detection: pa.Table) -> list[list[str]]:
     """One row a detector of one run (DETECTION), headings first; its first and last verdicts, if it judged often."""
-    one_run = Cell("", 0.0, "", 0)
-    return [_QUALITY, *map(_cells, detection_quality({one_run: detection}))]
+    return [_QUALITY, *map(_cells, detection_quality({_ONE_RUN: detection}))]
 
 
 def bench_rows(detection: Sequence[Quality]) -> list[list[str]]:
@@ -29,6 +30,28 @@ def bench_rows(detection: Sequence[Quality]) -> list[list[str]]:
         ]
         for quality in detection
     ]
+
+
+def flag_warnings(detection: pa.Table) -> list[str]:
+    """Sentences on systems whose last flags disagree grossly with the noise rate that the detectors estimate.
+
+    Gross is more than twice the interval's upper end, or less than half its lower end, by five points at least; where
+    nobody estimated a rate, more than three quarters of the pairs.
+    """
+    qualities = [each for each in detection_quality({_ONE_RUN: detection}) if each.when != "first"]
+    rated = next((each for each in qualities if "rate_high" in each.means), None)
+    low, high = (rated.means["rate_low"], rated.means["rate_high"]) if rated else (0.0, _MANY / 2)
+    said = []
+    for each in qualities:
+        flagged = each.means.get("flagged")
+        if flagged is None or low / 2 - _POINTS <= flagged <= max(2 * high, high + _POINTS):
+            continue
+        rate = f"{rated.detector} estimate {_estimate(rated.means)} wrong" if rated else "nobody estimated the rate"
+        said.append(
+            f"{each.detector} flagged {percent(flagged, 1)} of the pairs in the end, and {rate}: do not rely on these "
+            "flags; judge a sample (noisyir audit --sample), and compare with plain training (methods=[auto])."
+        )
+    return said
 
 
 def _cells(quality: Quality) -> list[str]:

@@ -12,7 +12,7 @@ from noisyir.eval.significance import Gate
 from noisyir.report import charts
 from noisyir.report.cells import p_value, signed
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
-from noisyir.report.detection import detection_rows
+from noisyir.report.detection import detection_rows, flag_warnings
 from noisyir.report.history import Build, flow_graph
 from noisyir.report.mining import FalseNegatives
 from noisyir.report.pages import templates
@@ -20,6 +20,7 @@ from noisyir.report.queries import Changes
 from noisyir.report.reading import Labels
 from noisyir.report.settings import ReportParams
 from noisyir.report.summary import published_rows
+from noisyir.report.trials import trial_rows
 
 _SHOWN_PACKAGES = 24
 
@@ -32,6 +33,7 @@ class Results:
     curves: pa.Table | None
     changes: Changes | None
     detection: pa.Table | None
+    trials: pa.Table | None
     false_negatives: FalseNegatives
     labels: Labels | None = None
 
@@ -66,6 +68,8 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         published=published_rows(results.comparison, params.published),
         curves=_curve_charts(results.curves),
         detection=detection_rows(results.detection) if results.detection else [],
+        warnings=flag_warnings(results.detection) if results.detection else [],
+        trials=trial_rows(results.trials) if results.trials else [],
         mining=results.false_negatives,
         labels=results.labels,
         changes=results.changes,

@@ -38,3 +38,15 @@ MODEL = Artifact("model", 1)
 RANKER = Artifact("ranker", 1)  # a sequence classifier of one label as Hugging Face saves it, and ranker.json
 AR2_STATE = Artifact("ar2_state", 1)  # both optimisers and their step counts, for the next round
 CURVES = Artifact("curves", 1, {"name": STRING, "step": I32, "epoch": F64, "value": F64}, ("name", "step"))
+# Pairs of training queries that are held out where the data has no dev split; no rows where it has one.
+TRIAL = Artifact("trial", 1, PAIR, PAIR_KEY)
+# What `auto` tried: each method's mean reciprocal rank at 10 on held-out pairs over seeds, and, of all but plain
+# training, its difference to that with interval and p-values; the one chosen is plain where nothing is significant.
+_AGAINST_PLAIN = ("difference", "low", "high", "p_value", "p_holm")
+TRIALS = Artifact(
+    "trials",
+    1,
+    {"method": STRING, "seeds": I32, "queries": I32, **dict.fromkeys(("mean", *_AGAINST_PLAIN), F64), "chosen": BOOL},
+    ("method",),
+    nullable=_AGAINST_PLAIN,
+)

@@ -67,7 +67,9 @@ class BiEncoderLearner(Learner[Batch]):
             return regularised(value, batch, scores, setting.beta) if applies else value
 
         self.work = self._encoding(batch.queries, batch.passages)
-        return {"train_loss": self.gradient.compute(batch, loss, seed)}
+        value = self.gradient.compute(batch, loss, seed)
+        self.objective.observe(value)
+        return {"train_loss": value}
 
     def start_epoch(self) -> dict[str, float]:
         """Let the objective look at the model."""

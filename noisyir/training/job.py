@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from noisyir.data.flags import with_flags
 from noisyir.engine.stage import Job
-from noisyir.errors import ConfigError
+from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import NOISE_FLAGS
-from noisyir.schemas.training import CURVES, MODEL, NEGATIVES, RANKER
+from noisyir.schemas.training import CURVES, MODEL, NEGATIVES, RANKER, TRIAL
 
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
@@ -44,6 +44,7 @@ TRAINING_READS = {
     "corpus": CORPUS["doc_id", "title", "text"],
     "qrels": QRELS["query_id", "doc_id", "relevance"],
     "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
+    "trial": TRIAL.all().or_none(),
 }
 
 # Models -----------------------------------------------------------------------------------------------------
@@ -87,9 +88,11 @@ def _ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
 
 
 def training_pairs(job: Job[Any]) -> pa.Table:
-    """The training pairs, with p_clean and is_clean where flags are given."""
+    """The training pairs, less those held out for a trial, with p_clean and is_clean where flags are given."""
     pairs = job.table("pairs")
     pairs = pairs.filter(pc.equal(pairs["split"], "train"))
+    if job.has("trial"):
+        pairs = pairs.filter(pc.invert(pc.is_in(pairs["query_id"], value_set=job.table("trial")["query_id"])))
     return with_flags(pairs, job.table("flags")) if job.has("flags") else pairs
 
 
@@ -133,10 +136,27 @@ def join_examples(
 
 
 def dev_relevance(job: Job[Any], queries: pa.Table) -> pa.Table:
-    """Relevant documents of the dev queries among `queries`: (query_id, text, doc_id)."""
+    """Relevant documents of the dev queries among `queries`: (query_id, text, doc_id); or of those held out."""
     from noisyir.training import examples
 
-    return examples.dev_relevance(job.table("qrels"), queries, job.params.dev_queries, job.rng("dev_queries"))
+    qrels = job.table("qrels")
+    if job.has("trial") and (trial := job.table("trial")).num_rows:
+        queries = queries.filter(pc.is_in(queries["query_id"], value_set=trial["query_id"]))
+        queries = queries.drop_columns(["split"]).append_column("split", pa.repeat("dev", queries.num_rows))
+        qrels = trial.append_column("relevance", pa.array(np.ones(trial.num_rows, np.int32)))
+    return examples.dev_relevance(qrels, queries, job.params.dev_queries, job.rng("dev_queries"))
+
+
+def held_queries(job: Job[Any], encoder: "BiEncoder") -> "Held":
+    """The dev queries, or those held out, over the documents that the pairs name.  DataError where there are none."""
+    from noisyir.training import examples
+
+    relevance, pairs = dev_relevance(job, job.table("queries")), job.table("pairs")
+    needed = distinct_ids(pairs["doc_id"], relevance["doc_id"])
+    documents = examples.read_documents(encoder, job.batches("corpus"), needed)
+    if (held := held_out(job, encoder, relevance, documents)) is None:
+        raise DataError("no dev query has a relevant document, and none was held out: there is nothing to choose by")
+    return held
 
 
 def held_out(

@@ -29,6 +29,9 @@ class Objective:
         """Called before epoch number `epoch`, from 0; returns points of the learning curves."""
         return {}
 
+    def observe(self, loss: float) -> None:
+        """Called with each step's loss, in nats."""
+
     def after_step(self) -> None:
         """Called when the weights have moved."""
 

@@ -118,8 +118,8 @@ class CorrectedRankerLearner(RankerLearner):
             taught = list_scores(self.teacher, self.lists, batch, self.params)
         positive = torch.zeros(len(batch), dtype=torch.int64, device=scores.device)
         ignored = torch.zeros_like(scores, dtype=torch.bool)
-        is_clean = torch.from_numpy(self.lists.is_clean(batch)).to(scores.device)
-        return npc_loss(scores, taught, positive, ignored, is_clean, weight=1.0, direction="teacher_student")
+        trust = torch.from_numpy(self.lists.is_clean(batch)).to(scores.device).float()
+        return npc_loss(scores, taught, positive, ignored, trust, weight=1.0, direction="teacher_student")
 
     def after_step(self) -> None:
         """Let the teacher follow."""

@@ -54,6 +54,23 @@ class TrainDprParams(Params):
     )
 
 
+class HoldOutParams(Params):
+    """Training queries set aside to choose by, where the data has no dev split."""
+
+    share: Fraction = Field(0.2, description="of the training queries' distinct texts")
+    most: PositiveInt = Field(2000, description="of these texts, at most")
+
+
+class ChooseModelParams(Params):
+    """Which of several ways of training is kept."""
+
+    alpha: Fraction = Field(0.05, description="corrected p-value below which a way is better than plain training")
+    dev_queries: PositiveInt = Field(2000, description="held-out queries ranked, at most")
+    dev_documents: PositiveInt = Field(
+        50_000, description="documents they are ranked over, at most: the relevant ones, then others named by the pairs"
+    )
+
+
 class CoTeachingParams(Params):
     """Co-teaching (Han et al., NeurIPS 2018), beside the settings of `train`."""
 

@@ -29,18 +29,26 @@ class Held:
     relevant: Ragged
 
 
-@torch.no_grad()
 def dev_mrr(encoder: BiEncoder, held: Held) -> float:
     """Mean over the queries of 1/rank of the best-placed relevant passage, 0 beyond rank 10."""
+    ranks, total = dev_ranks(encoder, held), 0.0
+    for start in range(0, len(ranks), _QUERIES_AT_ONCE):
+        total += float(ranks[start : start + _QUERIES_AT_ONCE].sum())
+    return total / len(ranks)
+
+
+@torch.no_grad()
+def dev_ranks(encoder: BiEncoder, held: Held) -> Float[Tensor, " query"]:
+    """1/rank of each query's best-placed relevant passage, 0 beyond rank 10."""
     encoder.eval()
     texts: dict[Side, Tokens] = {"query": held.queries, "passage": held.pool}
     vectors = {side: embed_all(encoder, texts[side], side) for side in SIDES}
-    total = 0.0
+    found = []
     for start in range(0, len(held.queries), _QUERIES_AT_ONCE):
         rows = np.arange(start, min(start + _QUERIES_AT_ONCE, len(held.queries)))
         scores = vectors["query"][rows] @ vectors["passage"].T
-        total += float(reciprocal_ranks(scores, _marked(held.relevant, rows, scores)).sum())
-    return total / len(held.queries)
+        found.append(reciprocal_ranks(scores, _marked(held.relevant, rows, scores)))
+    return torch.cat(found)
 
 
 def reciprocal_ranks(

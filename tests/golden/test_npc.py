@@ -37,8 +37,8 @@ def of_rows(first, second):
 
 def corrected(student, teacher, is_clean, ignored=NOTHING, weight=1.0, direction="teacher_student"):
     student, teacher = torch.tensor(student), torch.tensor(teacher)
-    positive, is_clean = torch.tensor([0, 2]), torch.tensor(is_clean)
-    return npc_loss(student, teacher, positive, ignored, is_clean, weight=weight, direction=direction)
+    positive, trust = torch.tensor([0, 2]), torch.tensor(is_clean, dtype=torch.float32)
+    return npc_loss(student, teacher, positive, ignored, trust, weight=weight, direction=direction)
 
 
 # Eq. 3: the pair loss ---------------------------------------------------------------------------------------
@@ -154,6 +154,13 @@ def test_the_loss_is_equation_9_a_flagged_pair_keeps_the_consistency_loss_alone(
     assert found.tolist() == pytest.approx([first, contrastive[1] + second], rel=1e-5)
 
 
+def test_a_doubted_pair_keeps_its_share_of_the_contrastive_loss():
+    first, second = of_rows(TEACHER, STUDENT)
+    contrastive = [-log(softmax(STUDENT[0])[0]), -log(softmax(STUDENT[1])[2])]
+    found = corrected(STUDENT, TEACHER, [0.25, 0.4])
+    assert found.tolist() == pytest.approx([0.25 * contrastive[0] + first, 0.4 * contrastive[1] + second], rel=1e-5)
+
+
 def test_without_a_weight_the_consistency_loss_is_gone():
     assert corrected(STUDENT, TEACHER, [True, False], weight=0.0).tolist() == pytest.approx(
         [-log(softmax(STUDENT[0])[0]), 0.0], rel=1e-6
@@ -171,7 +178,7 @@ def test_ignored_passages_are_in_neither_ranking(direction):
 
 def test_towards_the_student_the_gradient_is_that_of_a_soft_label():
     student = torch.tensor(STUDENT, requires_grad=True)
-    positive, flagged = torch.tensor([0, 2]), torch.zeros(2, dtype=torch.bool)
+    positive, flagged = torch.tensor([0, 2]), torch.zeros(2)
     loss = npc_loss(student, torch.tensor(TEACHER), positive, NOTHING, flagged, weight=1.0, direction="teacher_student")
     loss.sum().backward()
     for row in range(2):
@@ -184,10 +191,10 @@ def test_towards_the_student_the_gradient_is_that_of_a_soft_label():
 def test_a_teacher_equal_to_the_student_changes_nothing(direction, ignored):
     """The consistency loss is zero, and so is its gradient; none is lost to the infinities of ignored passages."""
     student = torch.tensor(STUDENT, requires_grad=True)
-    positive, is_clean = torch.tensor([0, 2]), torch.tensor([False, True])
-    loss = npc_loss(student, torch.tensor(STUDENT), positive, ignored, is_clean, weight=1.0, direction=direction)
+    positive, trust = torch.tensor([0, 2]), torch.tensor([0.0, 1.0])
+    loss = npc_loss(student, torch.tensor(STUDENT), positive, ignored, trust, weight=1.0, direction=direction)
     contrastive = pair_nll(student, positive, ignored)
-    torch.testing.assert_close(loss, torch.where(is_clean, contrastive, 0.0), atol=1e-7, rtol=0)
+    torch.testing.assert_close(loss, trust * contrastive, atol=1e-7, rtol=0)
     (gradient,) = torch.autograd.grad(loss.sum(), student)
     (plain,) = torch.autograd.grad(contrastive[1], student)
     torch.testing.assert_close(gradient, plain, atol=1e-7, rtol=0)

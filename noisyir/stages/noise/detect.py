@@ -113,7 +113,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 
 DETECT = Stage(
     name="detect",
-    version=2,
+    version=3,
     params=DetectParams,
     reads={"scores": PAIR_SCORES.all().each()},
     writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE},

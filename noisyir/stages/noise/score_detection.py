@@ -1,14 +1,19 @@
 """score_detection: how well wrong pairs were found, by the truth about injected noise."""
 
+from collections.abc import Iterator
 from functools import partial
 
 import pyarrow as pa
 
 from noisyir.costs.retrieval import per_pair
+from noisyir.engine.builds import Meta
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError
 from noisyir.eval.detection import detection_quality
 from noisyir.eval.settings import ScoreDetectionParams
+from noisyir.report.detection import flag_warnings
 from noisyir.schemas.data import NOISE_TRUTH
 from noisyir.schemas.noise import DETECTION, NOISE_ESTIMATE, NOISE_FLAGS
 
@@ -52,6 +57,11 @@ def _rows(system: str, epoch: int, values: dict[str, float]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=DETECTION.schema)
 
 
+def _story(meta: Meta, store: Store) -> Iterator[str]:
+    """Where flags disagree grossly with the estimated rate; the rest is told by those who flagged."""
+    yield from flag_warnings(read_parts(store.fs, store.parts(meta.ref("detection"))))
+
+
 SCORE_DETECTION = Stage(
     name="score_detection",
     version=1,
@@ -65,4 +75,5 @@ SCORE_DETECTION = Stage(
     run=score_detection,
     pool="driver",
     cost=partial(per_pair, rate=3e-5),
+    story=_story,
 )

@@ -25,7 +25,7 @@ from noisyir.schemas.reading import CONFIDENCE_QUALITY, CONFIDENCES, CONFUSING, 
 from noisyir.schemas.results import COMPARISON, METRICS
 from noisyir.schemas.results import REPORT as PAGE
 from noisyir.schemas.retrieval import DENSE_RUN
-from noisyir.schemas.training import CURVES, MINING_QUALITY
+from noisyir.schemas.training import CURVES, MINING_QUALITY, TRIALS
 
 
 def report(job: Job[ReportParams]) -> None:
@@ -38,10 +38,10 @@ def report(job: Job[ReportParams]) -> None:
     changed = [change.doc_id for change in (changes.all() if changes else ())]
     shown = [doc_id for _, doc_id in examples] + [doc_id for doc_id in changed if doc_id is not None]
     corpus = read_corpus(job.batches("corpus"), shown)
-    optional = ("curves", "detection", "mining")
-    curves, detection, mining = (job.table(name) if job.has(name) else None for name in optional)
+    optional = ("curves", "detection", "trials", "mining")
+    curves, detection, trials, mining = (job.table(name) if job.has(name) else None for name in optional)
     mined = of_run(mining, job.tables("sieve_curves"))
-    results = Results(comparison, curves, changes, detection, mined, _labels(job))
+    results = Results(comparison, curves, changes, detection, trials, mined, _labels(job))
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))
@@ -98,7 +98,7 @@ def _cost(of: Workload) -> Cost:
 
 REPORT = Stage(
     name="report",
-    version=4,
+    version=5,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),
@@ -106,6 +106,7 @@ REPORT = Stage(
         "runs": DENSE_RUN["query_id", "doc_id", "rank"].each(),
         "curves": CURVES.all().or_none(),
         "detection": DETECTION.all().or_none(),
+        "trials": TRIALS.all().or_none(),
         "mining": MINING_QUALITY.all().or_none(),
         "sieve_curves": CURVES.all().each().or_none(),
         "quality": CONFIDENCE_QUALITY.all().or_none(),

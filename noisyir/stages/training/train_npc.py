@@ -1,5 +1,6 @@
 """train_npc: training by noisy pair correction, and what it thought of every pair at each epoch."""
 
+import logging
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,6 +23,13 @@ from noisyir.training.launch import in_processes
 if TYPE_CHECKING:
     from noisyir.noise.npc_objective import Detected
 
+PLAIN = (
+    "Noisy pair correction found no evidence of wrong pairs in time, and training stayed plain: npc.warmup_epochs sets "
+    "when it begins whatever the evidence."
+)
+
+log = logging.getLogger("noisyir")
+
 
 @in_processes
 def train_npc(job: Job[TrainNpcParams]) -> None:
@@ -31,7 +39,7 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
     settings = job.params.npc
     if (settings.detect == "given") != job.has("flags"):
         raise ConfigError("npc.detect=given needs the flags of a detection, and other values take none")
-    if settings.warmup_epochs >= job.params.epochs:
+    if settings.warmup_epochs is not None and settings.warmup_epochs >= job.params.epochs:
         raise ConfigError(f"npc.warmup_epochs={settings.warmup_epochs} leaves none of train.epochs={job.params.epochs}")
     if settings.hard_negatives and not job.params.hard_negatives:
         raise ConfigError(
@@ -41,10 +49,13 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
     if settings.final == "teacher" and job.params.patience is not None:
         raise ConfigError("npc.final=teacher and train.patience exclude each other: patience keeps a student's epoch")
     encoder, pairs = start_model(job), training_pairs(job)
-    given = pairs["is_clean"].to_numpy(zero_copy_only=False) if job.has("flags") else None
+    given = [pairs[name].to_numpy(zero_copy_only=False) for name in ("is_clean", "p_clean")] if job.has("flags") else []
     train, held = read_examples(job, encoder, pairs)
-    correction = NoisyPairCorrection(encoder, train, job.params, job.rng, given)
+    correction = NoisyPairCorrection(encoder, train, job.params, job.rng, *given)
     train_and_write(job, encoder, train, held, correction)
+    job.note("corrected", correction.teacher is not None)
+    if correction.teacher is None:
+        log.warning(PLAIN)
     ids = pairs.select(["query_id", "doc_id"])
     with job.writer("pair_scores") as scores, job.writer("noise_flags") as flags:
         for found in correction.history:
@@ -62,6 +73,9 @@ def _detection(ids: pa.Table, found: "Detected") -> pa.Table:
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
     """The last detection, from its flags."""
+    if not meta.notes.get("corrected", True):
+        yield PLAIN
+        return
     flags = read_parts(store.fs, store.parts(meta.ref("noise_flags")), ("epoch", "is_clean"))
     if not flags.num_rows:
         return
@@ -74,7 +88,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 TRAIN_NPC = Stage(
     name="train_npc",
     stream="npc",
-    version=2,
+    version=3,
     params=TrainNpcParams,
     reads=TRAINING_READS,
     writes={"model": MODEL, "curves": CURVES, "pair_scores": PAIR_SCORES, "noise_flags": NOISE_FLAGS},

@@ -30,7 +30,7 @@ EXPECTED = {
     "npc_hard_pair_loss": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "hard_negatives": 1}),
 }
 NEED_MINED = {"ar2", "ar2_continued", "rocketqa"}  # tests/unit/pipelines/test_ar2_method.py, test_rocketqa_method.py
-PLAIN = [name for name in Method.variants() if name not in NEED_MINED]
+PLAIN = [name for name in Method.variants() if name not in NEED_MINED | {"auto"}]  # tests/unit/pipelines/test_auto.py
 TEXTS = {"queries", "corpus", "qrels", "model"}  # what every trainer reads besides
 
 

@@ -21,7 +21,7 @@ def train(run_stage_on, tmp_path):
     start = model(tmp_path / "model")
 
     def run(npc=None, *, seed=0, settings=None, **more):
-        params = TrainNpcParams(**TRAINING | (settings or {}), npc=npc or {})
+        params = TrainNpcParams(**TRAINING | (settings or {}), npc={"warmup_epochs": 1} | (npc or {}))
         return run_stage_on(TRAIN_NPC, params, {"model": start, **pair_tables(), **more}, seed=seed)
 
     return run

@@ -33,9 +33,10 @@ def noisy_pairs(encoder):
 
 
 def settings(backbone="static", **changes):
-    npc = {"warmup_epochs": WARM_UP, "teacher_decay": 0.9} | changes.pop("npc", {})
+    npc = {"warmup_epochs": WARM_UP, "teacher_decay": 0.9, "doubt": 0.0} | changes.pop("npc", {})
     rate = 0.003 if backbone == "static" else 0.002  # at a higher one the wrong pairs are soon known by heart
     standard = {"epochs": 5, "batch_size": 8, "learning_rate": rate, "hard_negatives": 1}
+    standard["detection"] = {"method": "gmm", "min_rate": 0.0, "components": "bic"}  # the dip says nothing of 24 pairs
     return TrainNpcParams.model_validate({**standard, **changes, "npc": npc})
 
 
@@ -174,6 +175,76 @@ def test_mined_negatives_make_the_pair_loss_larger(bert, tmp_path):
     assert (beside > without).all()
 
 
+# By evidence ------------------------------------------------------------------------------------------------
+
+SOON = {"warmup_epochs": None, "warmup_steps": 6}
+
+
+def test_the_warm_up_ends_once_enough_steps_are_taken_the_loss_is_calm_and_made_up_pairs_are_told_apart(bert, tmp_path):
+    params = settings(epochs=12, npc=SOON)
+    _, objective, curves = trained(bert, tmp_path, params)
+    power = [(step // 3, value) for name, step, _, value in curves if name == "detector_power"]
+    assert objective.teacher is not None and power
+    assert [value >= 0.8 for _, value in power] == [False] * (len(power) - 1) + [True]
+    began = power[-1][0]
+    assert began >= 2 and [found.epoch for found in objective.history] == [epoch for epoch, _ in power[:-1]] + list(
+        range(began, 12)
+    )
+    assert (objective.history[-1].is_clean == ~WRONG).mean() > 0.9
+    assert all(found.is_clean.all() and (found.p_clean >= 0.5).all() for found in objective.history[: len(power) - 1])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"npc": {"warmup_epochs": None, "warmup_steps": 1000}},  # too few steps
+        {"npc": SOON, "detection": {"method": "gmm", "min_rate": 0.0}},  # 24 scores are no proof of two peaks
+    ],
+)
+def test_without_evidence_all_of_it_is_dpr_to_the_bit(bert, tmp_path, changes):
+    params = settings(**changes)
+    encoder, objective, curves = trained(bert, tmp_path, params)
+    dpr = plain(bert, tmp_path, params)
+    while not dpr.finished:
+        one_epoch(dpr)
+    assert bits(encoder) == bits(dpr.encoder) and objective.teacher is None
+    assert all(found.is_clean.all() for found in objective.history)
+    assert all(value == 0 for name, _, _, value in curves if name in ("flagged_share", "detector_power"))
+
+
+@pytest.mark.parametrize("detect", ["given", "never"])
+def test_flags_that_do_not_depend_on_the_model_wait_for_the_steps_alone(bert, tmp_path, detect):
+    learner, objective = correction(bert, tmp_path, settings(npc=SOON | {"detect": detect}), given=~WRONG)
+    for epoch in range(3):
+        assert learner.start_epoch() == {} and (objective.teacher is not None) == (epoch == 2)
+        for _ in range(learner.batches.an_epoch):
+            learner.step()
+    assert not objective.history
+
+
+# Doubt ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("doubt", [0.25, 1.0, "p_clean"])
+def test_a_doubted_pair_keeps_a_part_of_its_contrastive_loss(bert, tmp_path, doubt):
+    learner, objective = after_warm_up(bert, tmp_path, npc={"doubt": doubt})
+    rows = np.flatnonzero(WRONG)
+    loss, scores, batch = loss_of(learner, objective, rows)
+    nll = pair_nll(scores, torch.from_numpy(batch.positive), torch.from_numpy(batch.ignored))
+    found = objective.history[0]
+    assert not found.is_clean[rows].any()
+    part = torch.from_numpy(found.p_clean[rows]) if doubt == "p_clean" else doubt
+    assert loss.item() == pytest.approx((part * nll).mean().item(), rel=1e-4, abs=1e-6)
+
+
+def test_the_chance_of_given_flags_is_their_weight_where_that_was_asked_for(bert, tmp_path):
+    params, chance = settings(npc={"detect": "given", "doubt": "p_clean"}), np.where(WRONG, 0.3, 0.9)
+    encoder, context = tiny_encoder(bert, layers=1), training_context(tmp_path)
+    objective = NoisyPairCorrection(encoder, noisy_pairs(encoder), params, context.rng, ~WRONG, chance)
+    objective.start_epoch(WARM_UP)
+    np.testing.assert_allclose(objective.state()["flags"]["trust"], np.where(WRONG, 0.3, 1.0), rtol=1e-6)
+
+
 # The loss and the teacher -----------------------------------------------------------------------------------
 
 
@@ -284,6 +355,8 @@ def test_gradient_caching_changes_next_to_nothing(bert, tmp_path, backbone):
         ("static", 13, {"npc": {"detect": "once", "final": "teacher"}}),
         ("static", 11, {"npc": {"detect": "given"}}),
         ("static", 11, {"npc": {"detect": "never"}, "chunk_size": 3}),
+        ("static", 4, {"epochs": 6, "npc": SOON}),  # in a warm-up that ends by evidence
+        ("static", 14, {"npc": {"doubt": "p_clean"}}),
         ("transformer", 8, {"npc": {"shuffles": 2}}),
         ("transformer", 10, {"chunk_size": 5}),
     ],
@@ -305,9 +378,9 @@ def test_a_run_that_was_cut_off_ends_in_the_same_bits(bert, tmp_path, backbone, 
     with pytest.raises(KeyboardInterrupt):
         trained(bert, tmp_path / "cut", params, backbone, given, **how)
     resumed, objective_again, curves_again = trained(bert, tmp_path / "cut", params, backbone, given, **how)
-    assert taken == [*range(1, step + 1), *range(step, 16)], "the step it was cut off in was not yet saved"
+    assert taken == [*range(1, step + 1), *range(step, 3 * params.epochs + 1)], "the step it was cut off in was not yet saved"
     assert curves_again == curves
     assert bits(resumed) == bits(encoder)
-    assert bits(objective_again.teacher) == bits(objective.teacher)
     assert history_bits(objective_again) == history_bits(objective)
+    assert bits(objective_again.teacher) == bits(objective.teacher)
     assert not objective_again.teacher.training

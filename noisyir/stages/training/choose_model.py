@@ -1,0 +1,86 @@
+"""choose_model: of several ways of training, the one that held-out pairs prefer; plain training where none is."""
+
+import shutil
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from noisyir.costs.retrieval import per_pair
+from noisyir.engine.builds import Meta
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
+from noisyir.eval.choice import choose
+from noisyir.report.trials import told_trials
+from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
+from noisyir.schemas.training import CURVES, MODEL, TRIAL, TRIALS
+from noisyir.training.settings import ChooseModelParams
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PLAIN = "dpr"
+"""What is chosen unless another way is better; and what each is compared with."""
+
+
+def choose_model(job: Job[ChooseModelParams]) -> None:
+    """Rank the held-out queries by every trial's model; pass on the chosen way's model and curves, and the trials."""
+    import numpy as np
+
+    trials: dict[str, list[np.ndarray]] = {}
+    for label, ranks in _reciprocal_ranks(job).items():
+        trials.setdefault(label.partition(":")[0], []).append(ranks)
+    rows = choose({method: np.stack(ranks, axis=1) for method, ranks in trials.items()}, PLAIN, job.params.alpha)
+    (chosen,) = (row["method"] for row in rows if row["chosen"])
+    job.write("trials", pa.Table.from_pylist(rows, schema=TRIALS.schema))
+    job.note("chosen", chosen)
+    shutil.copytree(job.store.folder(job.refs("models")[chosen]), job.new_folder("model"), dirs_exist_ok=True)
+    job.write("curves", job.tables("curves")[chosen])
+
+
+def _reciprocal_ranks(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
+    """1/rank of the best-placed relevant passage of each held-out query, 0 beyond rank 10, by each trial's model."""
+    import torch
+
+    from noisyir.models.bi_encoder import load_bi_encoder
+    from noisyir.training.job import held_queries
+    from noisyir.training.validation import dev_ranks
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    found, held = {}, None
+    for number, (label, ref) in enumerate(job.refs("trials").items()):
+        encoder = load_bi_encoder(job.store.folder(ref), job.runtime.device)
+        held = held or held_queries(job, encoder)
+        found[label] = dev_ranks(encoder, held).cpu().numpy()
+        job.progress(number + 1, len(job.refs("trials")), "models")
+    return found
+
+
+def _story(meta: Meta, store: Store) -> Iterator[str]:
+    """What was tried, by how much each way differs from plain training, and what was chosen."""
+    yield from told_trials(read_parts(store.fs, store.parts(meta.ref("trials"))))
+
+
+CHOOSE_MODEL = Stage(
+    name="choose_model",
+    version=1,
+    params=ChooseModelParams,
+    reads={
+        "models": MODEL.all().each(),
+        "curves": CURVES.all().each(),
+        "trials": MODEL.all().each(),
+        "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+        "queries": QUERIES["query_id", "text", "split"],
+        "corpus": CORPUS["doc_id", "title", "text"],
+        "qrels": QRELS["query_id", "doc_id", "relevance"],
+        "trial": TRIAL.all(),
+    },
+    writes={"model": MODEL, "curves": CURVES, "trials": TRIALS},
+    run=choose_model,
+    seeded=True,
+    pool="gpu",
+    cost=partial(per_pair, rate=1e-4),
+    story=_story,
+)

@@ -1,0 +1,54 @@
+"""hold_out: training queries set aside to choose a way of training by, where the data has no dev split."""
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.costs.retrieval import per_pair
+from noisyir.engine.stage import Job, Stage
+from noisyir.errors import DataError
+from noisyir.schemas.data import NOISY_PAIRS, QRELS, QUERIES
+from noisyir.schemas.training import TRIAL
+from noisyir.training.settings import HoldOutParams
+
+
+def hold_out(job: Job[HoldOutParams]) -> None:
+    """Write the pairs of a share of the training queries, equal texts together; none where dev queries are judged."""
+    queries, qrels, pairs = job.table("queries"), job.table("qrels"), job.table("pairs")
+    qrels = qrels.filter(pc.greater(qrels["relevance"], 0))
+    dev = queries.filter(pc.equal(queries["split"], "dev"))
+    if pc.any(pc.is_in(qrels["query_id"], value_set=dev["query_id"])).as_py():
+        job.write("trial", TRIAL.schema.empty_table())
+        return
+    pairs = pairs.filter(pc.equal(pairs["split"], "train"))
+    training = queries.filter(pc.is_in(queries["query_id"], value_set=pairs["query_id"]))
+    texts = training["text"].unique()
+    count = min(round(job.params.share * len(texts)), job.params.most)
+    if count < 2 or count == len(texts):
+        raise DataError(
+            f"auto chooses by held-out queries, and {job.params.share:g} of {len(texts)} training queries are too few: "
+            "give the data a dev split, or name one method"
+        )
+    drawn = texts.take(np.sort(job.rng("queries").choice(len(texts), count, replace=False)))
+    kept = training.filter(pc.is_in(training["text"], value_set=drawn))["query_id"]
+    held = pairs.filter(pc.is_in(pairs["query_id"], value_set=kept)).select(["query_id", "doc_id"])
+    job.note("held_out_queries", len(kept))
+    job.write("trial", pa.table(held))
+
+
+HOLD_OUT = Stage(
+    name="hold_out",
+    version=1,
+    params=HoldOutParams,
+    reads={
+        "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+        "queries": QUERIES["query_id", "text", "split"],
+        "qrels": QRELS["query_id", "relevance"],
+    },
+    writes={"trial": TRIAL},
+    run=hold_out,
+    seeded=True,
+    cost=partial(per_pair, rate=4e-6),
+)

@@ -1,0 +1,74 @@
+"""What `auto` plans: candidates on all pairs, trials without the held-out queries, and one choice."""
+
+from collections import Counter
+
+import pytest
+
+from noisyir import experiments
+from noisyir.errors import ConfigError
+from noisyir.pipelines.retrievers import noise_bench, train_retriever
+from noisyir.pipelines.suite import Suite
+from tests.tiny import write_beir
+
+
+@pytest.fixture
+def plan_of(tmp_path):
+    folder = write_beir(tmp_path / "beir")
+
+    def make(methods, seed=7):
+        given = {"name": "x", "seed": seed, "data": {"kind": "beir", "path": str(folder)}, "methods": methods}
+        return train_retriever(experiments.from_settings(given, []))
+
+    return make
+
+
+def test_each_candidate_is_trained_on_all_pairs_once_and_tried_under_each_seed(plan_of):
+    plan = plan_of([{"kind": "auto", "seeds": 2}])
+    (choice,) = plan.named("choose_model")
+    assert list(choice.inputs["models"]) == list(choice.inputs["curves"]) == ["dpr", "reweight", "npc_relabel"]
+    assert list(choice.inputs["trials"]) == [f"{name}:{n}" for n in (0, 1) for name in choice.inputs["models"]]
+    steps = {step.name: step for step in plan.steps}
+    for label, output in choice.inputs["trials"].items():
+        name, _, number = label.partition(":")
+        trial, final = steps[output.step], steps[choice.inputs["models"][name].step]
+        assert (trial.stage, trial.params) == (final.stage, final.params)
+        assert (trial.seed, final.seed) == (7 + int(number), 7)
+        assert trial.inputs["trial"].stage == "hold_out" and "trial" not in final.inputs
+        rest = {name: value for name, value in trial.inputs.items() if name != "trial"}
+        assert rest == dict(final.inputs), "the same pairs, verdicts and repairs"
+    assert plan.results["model"].stage == "choose_model" and plan.results["trials"].stage == "choose_model"
+    assert plan.named("report")[0].inputs["trials"].stage == "choose_model"
+
+
+def test_what_other_methods_train_is_trained_once(plan_of):
+    apart = plan_of(["dpr", "reweight", "npc_relabel"])
+    together = plan_of(["dpr", "reweight", "npc_relabel", "auto"])
+    keys = {step.key for step in together.steps}
+    assert {step.key for step in apart.steps if step.stage.name.startswith(("train", "detect", "score_pairs"))} <= keys
+    count = Counter(step.stage.name for step in together.steps)
+    assert (count["train_dpr"], count["train_npc"]) == (2 + 2 * 3, 1 + 3)
+    assert count["detect"] == count["repair"] == count["hold_out"] == count["choose_model"] == 1
+
+
+def test_steps_after_it_have_the_experiments_seed_again(plan_of):
+    plan = plan_of(["auto", "co_teaching"])
+    (step,) = plan.named("train_co_teaching")
+    assert (step.seed, plan.seed) == (7, 7)
+
+
+def test_a_bench_runs_it_beside_others_under_each_seed(tmp_path):
+    folder = write_beir(tmp_path / "beir")
+    suite = Suite(
+        name="s", experiment={"name": "x", "data": {"kind": "beir", "path": str(folder)}}, methods=["dpr", "auto"],
+        noise=[{"kind": "uniform", "rate": 0.2}], seeds=[0, 1],
+    )  # fmt: skip
+    plan = noise_bench(suite)
+    assert len(plan.named("choose_model")) == 2
+    assert len({step.key for step in plan.steps}) == len(plan.steps)
+
+
+def test_candidates_that_repeat_are_refused(plan_of):
+    with pytest.raises(ConfigError, match="names one of them twice"):
+        plan_of([{"kind": "auto", "candidates": ["drop", "drop"]}])
+    with pytest.raises(ConfigError, match="candidates"):
+        plan_of([{"kind": "auto", "candidates": ["oracle"]}])

@@ -1,0 +1,118 @@
+"""`hold_out` and `choose_model` as stages: which queries are held out, what is ranked, and which model is passed on."""
+
+import pyarrow.compute as pc
+import pytest
+import torch
+
+from noisyir.errors import DataError
+from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
+from noisyir.schemas.training import CURVES, TRIAL
+from noisyir.stages.training.choose_model import CHOOSE_MODEL
+from noisyir.stages.training.hold_out import HOLD_OUT
+from noisyir.stages.training.train_dpr import TRAIN_DPR
+from noisyir.training.settings import ChooseModelParams, HoldOutParams, TrainDprParams
+from tests.tiny_models import static_encoder
+from tests.unit.stages.audit_world import table
+
+COUNT = 50
+# every text is asked twice; query n's document is the one of its text
+QUERY_ROWS = [(f"q{n}", f"w{n // 2}", "train") for n in range(COUNT)]
+PAIR_ROWS = [(f"q{n}", f"d{n // 2}", "train", None) for n in range(COUNT)]
+TABLES = {
+    "queries": table(QUERIES, QUERY_ROWS),
+    "pairs": table(NOISY_PAIRS, PAIR_ROWS),
+    "qrels": QRELS.schema.empty_table(),
+}
+CORPUS_TABLE = table(CORPUS, [(f"d{n}", n, "", f"w{n}") for n in range(COUNT // 2)])
+WITH_DEV = {
+    "queries": table(QUERIES, [*QUERY_ROWS, ("dev", "w1", "dev")]),
+    "pairs": TABLES["pairs"],
+    "qrels": table(QRELS, [("dev", "d1", 1)]),
+}
+
+
+def saved(folder, *, knows):
+    """A model that tells the words apart, or takes all of them for one."""
+    vectors = torch.eye(COUNT // 2) if knows else torch.ones(COUNT // 2, 1)
+    static_encoder(vectors).save(folder)
+    return folder
+
+
+def held(run_stage_on, seed=0, tables=TABLES, **params):
+    return run_stage_on(HOLD_OUT, HoldOutParams(**params), tables, seed=seed)["trial"]
+
+
+def test_a_share_of_the_queries_texts_is_held_out_with_all_who_ask_them(run_stage_on):
+    trial = held(run_stage_on)
+    asked = {int(name[1:]) for name in trial["query_id"].to_pylist()}
+    assert len(asked) == 10 and {n // 2 for n in asked} == {n // 2 for n in range(COUNT) if n in asked}
+    assert all(int(doc[1:]) == int(query[1:]) // 2 for query, doc in zip(*trial.to_pydict().values(), strict=True))
+    assert trial.equals(held(run_stage_on)) and not trial.equals(held(run_stage_on, seed=1))
+    assert len(held(run_stage_on, most=3)) == 6
+
+
+def test_where_dev_queries_are_judged_none_is_held_out(run_stage_on):
+    assert held(run_stage_on, tables=WITH_DEV).num_rows == 0
+    irrelevant = WITH_DEV | {"qrels": table(QRELS, [("dev", "d1", 0)])}
+    assert held(run_stage_on, tables=irrelevant).num_rows == 10
+
+
+def test_too_few_queries_are_refused_with_what_to_do(run_stage_on):
+    few = {name: rows.slice(0, 4) for name, rows in TABLES.items()}
+    with pytest.raises(DataError, match="0.2 of 2 training queries are too few: give the data a dev split"):
+        held(run_stage_on, tables=few)
+
+
+@pytest.fixture
+def chosen(run_stage_on, tmp_path):
+    """`chosen(trial, **knows)`: the stage's outputs, and each way's model; a way knows the words or does not."""
+
+    def run(trial, tables=TABLES, seeds=2, **knows):
+        models = {name: saved(tmp_path / name, knows=which) for name, which in knows.items()}
+        points = {name: table(CURVES, [(name, 1, 1.0, 0.5)]) for name in knows}
+        trials = {f"{name}:{seed}": models[name] for seed in range(seeds) for name in knows}
+        given = {**tables, "corpus": CORPUS_TABLE, "trial": trial, "models": models, "curves": points, "trials": trials}
+        return run_stage_on(CHOOSE_MODEL, ChooseModelParams(), given), models
+
+    return run
+
+
+def test_what_ranks_held_out_pairs_better_is_passed_on_with_its_curves(run_stage_on, chosen):
+    out, models = chosen(held(run_stage_on), dpr=False, reweight=True)
+    rows = {row["method"]: row for row in out["trials"].to_pylist()}
+    assert (rows["dpr"]["mean"], rows["reweight"]["mean"]) == (0.0, 1.0), "ties count against a model"
+    assert rows["reweight"]["chosen"] and not rows["dpr"]["chosen"]
+    assert (rows["dpr"]["queries"], rows["dpr"]["seeds"]) == (10, 2)
+    assert out["curves"]["name"].to_pylist() == ["reweight"]
+    weights = "model.safetensors"
+    assert (out["model"] / weights).read_bytes() == (models["reweight"] / weights).read_bytes()
+
+
+def test_ties_leave_plain_training(run_stage_on, chosen):
+    out, _ = chosen(held(run_stage_on), dpr=True, reweight=True, npc_relabel=False)
+    assert [row["method"] for row in out["trials"].to_pylist() if row["chosen"]] == ["dpr"]
+    assert out["curves"]["name"].to_pylist() == ["dpr"]
+
+
+def test_dev_queries_are_ranked_where_there_are_some(chosen):
+    out, _ = chosen(TRIAL.schema.empty_table(), WITH_DEV, dpr=True, reweight=False)
+    assert {row["queries"] for row in out["trials"].to_pylist()} == {1}
+
+
+def test_without_anything_held_out_there_is_nothing_to_choose_by(chosen):
+    with pytest.raises(DataError, match="nothing to choose by"):
+        chosen(TRIAL.schema.empty_table(), dpr=True, reweight=False)
+
+
+def test_training_does_without_held_out_queries_and_ranks_them_instead(run_stage_on, tmp_path):
+    trial = held(run_stage_on)
+    start = saved(tmp_path / "start", knows=True)
+    params = TrainDprParams(epochs=1, batch_size=8, learning_rate=0.01)
+    given = {**TABLES, "corpus": CORPUS_TABLE, "model": start}
+    on_trial = run_stage_on(TRAIN_DPR, params, {**given, "trial": trial})
+    kept = pc.invert(pc.is_in(TABLES["pairs"]["query_id"], value_set=trial["query_id"]))
+    without = run_stage_on(TRAIN_DPR, params, {**given, "pairs": TABLES["pairs"].filter(kept)})
+    weights = "model.safetensors"
+    assert (on_trial["model"] / weights).read_bytes() == (without["model"] / weights).read_bytes()
+    names = set(on_trial["curves"]["name"].to_pylist())
+    assert "dev_mrr@10" in names and "dev_mrr@10" not in without["curves"]["name"].to_pylist()
