@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.noise.combine import Scores
 from noisyir.noise.in_batch import embed_used
-from noisyir.noise.synthetic import SyntheticNegatives
+from noisyir.noise.synthetic import References
 from noisyir.retrieval.numpy_bm25 import NumpyBm25
 from noisyir.training.batches import Rows, TrainingPairs, is_known
 from noisyir.training.validation import embed_all
@@ -21,28 +22,27 @@ _ROUNDING = 1e-6  # relative to norms of 1 and more: scores so close are a tie
 class Competitors:
     """Pairs beside what else there is.  Similarities are the searcher's scores, in its unit.
 
-    own, random, near: of the pair's own document, and of the two made up for it.
+    own, made_up: of the pair's own document, and of the wrong ones made up for it (`References.tried`).
     rank: of the pair's own document, ties counted against it; 0 where it lies deeper than the search went.
     depth: how deep that was.
     rows, similarities: (pair, k) the best other documents, best first; rows are -1 where there are no more.
     """
 
     own: Float[np.ndarray, " pair"]
-    random: Float[np.ndarray, " pair"]
-    near: Float[np.ndarray, " pair"]
+    made_up: Float[np.ndarray, "pair draw"]
     rank: Int[np.ndarray, " pair"]
     rows: Int[np.ndarray, "pair k"]
     similarities: Float[np.ndarray, "pair k"]
     depth: int
 
-    def margins(self) -> tuple[Float[np.ndarray, " pair"], Float[np.ndarray, " pair"], Float[np.ndarray, " pair"]]:
-        """Best other similarity minus the pair's own, and minus that of the synthetic documents.
+    def margins(self, wrong: References) -> Scores:
+        """Best other similarity minus the pair's own, and minus that of the made-up documents.
 
-        Above 0 the searcher would pair the query otherwise.  To a synthetic document the pair's own is another, too.
+        Above 0 the searcher would pair the query otherwise.  To a made-up document the pair's own is another, too.
         """
         best = np.where(self.rows[:, 0] >= 0, self.similarities[:, 0], 0.0)
         best_of_all = np.maximum(best, self.own)
-        return best - self.own, best_of_all - self.random, best_of_all - self.near
+        return Scores(best - self.own, wrong.by_null(best_of_all[:, None] - self.made_up))
 
     def log_rank(self) -> Float[np.ndarray, " pair"]:
         """Ln of the own document's rank, of depth + 1 where it is not known: the consistency filter's quantity.
@@ -56,7 +56,7 @@ class Competitors:
 def merged(parts: Sequence[tuple[Rows, Competitors]]) -> Competitors:
     """The competitors of all pairs from those of some pairs each: (their numbers, theirs)."""
     order = np.argsort(np.concatenate([chosen for chosen, _ in parts]), kind="stable")
-    names = ("own", "random", "near", "rank", "rows", "similarities")
+    names = ("own", "made_up", "rank", "rows", "similarities")
     columns = {name: np.concatenate([getattr(found, name) for _, found in parts])[order] for name in names}
     return Competitors(**columns, depth=parts[0][1].depth)
 
@@ -69,7 +69,7 @@ def dense_competitors(
     *,
     keep: int,
     depth: int,
-    wrong: SyntheticNegatives,
+    wrong: References,
 ) -> Competitors:
     """Competitors of the pairs numbered `chosen` by exact inner product over all passages, `depth` deep.
 
@@ -86,18 +86,20 @@ def dense_competitors(
     index.add(vectors[distinct])
     most_known = int(np.diff(pairs.known.offsets).max(initial=0))
     reach = min(depth + most_known, len(distinct))
+    tried = wrong.tried(pairs.passage[chosen])
     found = []
     for start in range(0, len(chosen), _QUERIES_AT_ONCE):
         rows = chosen[start : start + _QUERIES_AT_ONCE]
         asked, owns = queries[pairs.query[rows]], pairs.passage[rows]
-        tried = (owns, *(made[start : start + _QUERIES_AT_ONCE] for made in (wrong.random, wrong.near)))
-        own, random, near = (np.einsum("pd,pd->p", asked, vectors[passages]) for passages in tried)
+        own = np.einsum("pd,pd->p", asked, vectors[owns])
+        some = tried[start : start + _QUERIES_AT_ONCE]
+        made_up = np.column_stack([np.einsum("pd,pd->p", asked, vectors[made]) for made in some.T])
         scores, places = index.search(asked, reach)
         hits = distinct[places]
         rank = rank_within(owns, hits, scores, depth)
-        found.append((own, random, near, rank, *best_others(pairs, rows, hits, scores, keep)))
-    own, random, near, rank, competitors, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
-    return Competitors(own, random, near, rank, competitors, similarities, depth)
+        found.append((own, made_up, rank, *best_others(pairs, rows, hits, scores, keep)))
+    own, made_up, rank, competitors, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
+    return Competitors(own, made_up, rank, competitors, similarities, depth)
 
 
 def rank_within(
@@ -134,7 +136,7 @@ def lexical_competitors(
     chosen: Rows,
     *,
     keep: int,
-    wrong: SyntheticNegatives,
+    wrong: References,
 ) -> Competitors:
     """As `dense_competitors`, by BM25 over the whole collection, every passage in it ranked.
 
@@ -142,7 +144,8 @@ def lexical_competitors(
     """
     distinct, first = np.unique(row_of, return_index=True)  # copies are not searched
     reach = min(keep + int(np.diff(pairs.known.offsets).max(initial=0)), len(distinct))
-    tried = np.searchsorted(distinct, np.stack([pairs.passage[chosen], wrong.random, wrong.near]))
+    owns = pairs.passage[chosen]
+    tried = np.searchsorted(distinct, np.column_stack([owns, wrong.tried(owns)]))
     own = np.zeros(tried.shape, np.float32)
     rank = np.zeros(len(chosen), np.int64)
     hits = np.full((len(chosen), reach), -1, np.int64)
@@ -152,11 +155,11 @@ def lexical_competitors(
         if found is None:
             continue
         found = found[first]
-        own[:, number] = found[tried[:, number]]
-        rank[number] = int((found >= own[0, number]).sum()) if own[0, number] > 0 else 0
+        own[number] = found[tried[number]]
+        rank[number] = int((found >= own[number, 0]).sum()) if own[number, 0] > 0 else 0
         best = np.argpartition(-found, reach - 1)[:reach]
         best = best[np.lexsort((best, -found[best]))]
         best = best[found[best] > 0]
         hits[number, : len(best)], scores[number, : len(best)] = distinct[best], found[best]
     competitors, similarities = best_others(pairs, chosen, hits, scores, keep)
-    return Competitors(own[0], own[1], own[2], rank, competitors, similarities, len(distinct))
+    return Competitors(own[:, 0], own[:, 1:], rank, competitors, similarities, len(distinct))

@@ -1,6 +1,7 @@
-"""The share of wrong pairs: from the scores of random documents, and from pairs judged by hand."""
+"""The share of wrong pairs: from the ranks of documents made up for each, and from pairs judged by hand."""
 
 import math
+from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
@@ -10,82 +11,52 @@ from noisyir.errors import ConfigError
 
 Array = np.ndarray
 
-_BINS = 128
-_SPREAD = 5.0  # standard deviations of a resampled quantile that the bins cover
+_CHECKED = 3  # draws that a check takes: with one or two, halves and quarters are drawn by lot
 
 
-def noise_rate(scores: Float[Array, " pair"], null_scores: Float[Array, " null"], null_quantile: float = 0.5) -> float:
-    """Share of wrong pairs: how many score above a quantile of random documents, over the share of those that do.
+@dataclass(frozen=True)
+class RateByNull:
+    """What one null says: `rate` is the share of wrong pairs if theirs were documents of this null, with its interval.
 
-    Assumes that wrong pairs score as random documents do, and that correct ones stay below the quantile.  A model that
-    was trained on the pairs has learnt the wrong ones in part, which makes the estimate too low; correct pairs above
-    the quantile make it too high.  Ties with the quantile count half, on both sides.  Depends on ranks alone.
-    Source: Storey, JRSS B 2002, whose lambda is null_quantile.
+    tail: of the pairs in the upper half of their own ranking, the share in its upper quarter, which is 1/2 where the
+    null is the right one.  fit: the p-value of that.  auroc: chance that a made-up document is more suspect than the
+    pair's own.  counted: pairs in the upper half.  NaN where it cannot be said.
     """
-    edge = np.quantile(null_scores, null_quantile, method="lower")
 
-    def share_above(values: Array) -> float:
-        return float((values > edge).mean() + (values == edge).mean() / 2)
+    rate: float
+    low: float
+    high: float
+    tail: float
+    fit: float
+    auroc: float
+    counted: int
 
-    return min(1.0, share_above(scores) / share_above(null_scores))
+    @property
+    def power(self) -> float:
+        """`auroc` of the right pairs alone, (A - r/2) / (1 - r): a wrong one and a made-up one are told by chance."""
+        return (self.auroc - self.rate / 2) / (1 - self.rate) if self.rate < 1 else math.nan
 
 
-def lowest_quantile(scores: Float[Array, " pair"], null_scores: Float[Array, " null"], null_quantile: float) -> float:
-    """The lowest of ten quantiles up to `null_quantile` whose noise rate is not above that one's by a standard error.
+def rate_by_null(shares: Float[Array, " pair"], confidence: float = 0.95, *, draws: int = 1) -> RateByNull:
+    """The rate from rank shares (`null.rank_shares`), of which NaN do not count; draws: how many made each.
 
-    A low quantile counts more of the wrong pairs, so that its rate varies less, which matters for a few hundred pairs;
-    but it may count correct ones, too, which add a standard error at most before they are noticed.
+    Of W wrong pairs the number X above 1/2 is binomial (W, 1/2), and no right pair is taken to lie there: W = 2X,
+    and the interval holds the W for which |X - W/2| <= z sqrt(W)/2, so it is of the share that these pairs have, not
+    of a population's.  Above 3/4 there are then binomial (X, 1/2), which is the check; it takes three draws.
+    Source: Storey, JRSS B 2002, with lambda 1/2; the interval is Wilson's (1927) turned round.
     """
-    rate = noise_rate(scores, null_scores, null_quantile)
-    share = 1 - null_quantile
-    error = math.sqrt(
-        max(rate * (1 / share - rate), 0.0) / len(scores) + rate**2 * null_quantile / share / len(null_scores)
-    )
-    quantiles = [null_quantile * tenth / 10 for tenth in range(1, 10)]
-    return next((q for q in quantiles if noise_rate(scores, null_scores, q) <= rate + error), null_quantile)
+    from scipy.stats import binomtest
 
-
-def noise_rate_interval(
-    scores: Float[Array, " pair"],
-    null_scores: Float[Array, " pair"],
-    confidence: float,
-    resamples: int,
-    rng: np.random.Generator,
-    *,
-    null_quantile: float = 0.5,
-) -> tuple[float, float]:
-    """Percentile bootstrap interval of `noise_rate`: pairs are drawn with replacement, each with its null score.
-
-    Only the side of the quantile on which the two scores lie matters, and the resampled quantile stays close to the
-    quantile: scores are binned near it and joined far from it, and counts of (score bin, null bin) are drawn.
-    Source: Efron, Annals of Statistics, 1979.
-    """
-    count = len(scores)
-    reach = _SPREAD * math.sqrt(null_quantile * (1 - null_quantile) / count)
-    levels = np.linspace(max(0, null_quantile - reach), min(1, null_quantile + reach), _BINS)
-    edges = np.unique(np.quantile(null_scores, levels, method="lower"))
-    # bin 2k lies between the edges k - 1 and k, bin 2k + 1 is the edge k: an edge may be a value of many pairs
-    score_bin, null_bin = (
-        np.searchsorted(edges, values, "left") + np.searchsorted(edges, values, "right")
-        for values in (scores, null_scores)
-    )
-    bins = 2 * len(edges) + 1
-    cells, times = np.unique(score_bin * bins + null_bin, return_counts=True)
-    drawn = rng.multinomial(count, times / count, size=resamples).astype(float)
-    below, null_below = (
-        np.cumsum(drawn @ (index[:, None] == np.arange(bins)), axis=1) for index in divmod(cells, bins)
-    )
-    at = np.argmax(null_below >= null_quantile * count, axis=1)
-
-    def share_above(below: Float[Array, "resample bin"]) -> Float[Array, " resample"]:
-        """Pairs in the bins above the quantile's, and half of those in it."""
-        row = np.arange(resamples)
-        return np.asarray(count - (below[row, at] + np.where(at > 0, below[row, at - 1], 0)) / 2)
-
-    rates = np.minimum(1.0, share_above(below) / share_above(null_below))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(rates, [tail, 1 - tail])
-    return float(low), float(high)
+    known = shares[np.isfinite(shares)]
+    if not len(known):
+        return RateByNull(math.nan, 0.0, 1.0, math.nan, math.nan, math.nan, 0)
+    counted, highest = int((known > 1 / 2).sum()), int((known > 3 / 4).sum())
+    z = _quantile(confidence)
+    centre, half = 2 * counted + z**2 / 2, z * math.sqrt(2 * counted + z**2 / 4)
+    rate, low, high = (min(max(value / len(known), 0.0), 1.0) for value in (2 * counted, centre - half, centre + half))
+    checked = draws >= _CHECKED and counted > 0
+    fit = float(binomtest(highest, counted).pvalue) if checked else math.nan
+    return RateByNull(rate, low, high, highest / counted if checked else math.nan, fit, 1 - known.mean(), counted)
 
 
 def pairs_to_judge(rate: float, error: float, confidence: float = 0.95, pairs: int | None = None) -> int:

@@ -15,6 +15,7 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.noise.combine import Scores, combined
 from noisyir.noise.detection import Detection
 from noisyir.noise.detection import detect as judge
+from noisyir.noise.null import NULLS
 from noisyir.noise.settings import DetectParams
 from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
 
@@ -27,7 +28,7 @@ def detect(job: Job[DetectParams]) -> None:
     with job.writer("noise_flags") as flags, job.writer("noise_estimate") as estimates:
         for epoch, tables in _by_epoch(job.tables("scores")):
             scores = combined([_scores(table) for table in tables])
-            found = judge(scores, job.params, job.rng("bootstrap", epoch))
+            found = judge(scores, job.params, job.rng("ties", epoch))
             flags.append(_flags(tables, scores.observed, found))
             estimates.append(_rows(epoch, found.estimate))
             summary[str(epoch)] = {"pairs": len(scores.observed), **found.estimate}
@@ -63,7 +64,8 @@ def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
     keys = given.select(_PAIR).append_column("place", pa.array(range(given.num_rows), pa.int64()))
     aligned = [given]
     for label, table in others:
-        placed = table.join(keys, _PAIR, join_type="inner").sort_by("place")
+        own = table.select(_PAIR).append_column("row", pa.array(range(table.num_rows), pa.int64()))
+        placed = table.take(own.join(keys, _PAIR, join_type="inner").sort_by("place")["row"])
         if not placed.num_rows == table.num_rows == given.num_rows:
             raise DataError(
                 f"detect: scores {first!r} and {label!r} are of different pairs "
@@ -74,10 +76,14 @@ def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
 
 
 def _scores(table: pa.Table) -> Scores:
-    near = table["near_score"]
-    return Scores(
-        table["score"].to_numpy(), table["null_score"].to_numpy(), None if near.null_count else near.to_numpy()
-    )
+    nulls = {null: draws(table[f"{null}_scores"]) for null in NULLS if not table[f"{null}_scores"].null_count}
+    return Scores(table["score"].to_numpy(), nulls)
+
+
+def draws(column: pa.ChunkedArray) -> np.ndarray:
+    """(pair, draw) of lists that are all as long."""
+    lists = column.combine_chunks()
+    return np.asarray(lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1))
 
 
 def _flags(tables: list[pa.Table], scores: np.ndarray, found: Detection) -> pa.Table:
@@ -113,7 +119,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 
 DETECT = Stage(
     name="detect",
-    version=2,
+    version=3,
     params=DetectParams,
     reads={"scores": PAIR_SCORES.all().each()},
     writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE},
