@@ -6,15 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.models.bi_encoder import BiEncoder
+from noisyir.noise.collection import Collection, unnamed
 from noisyir.noise.combine import Scores
-from noisyir.noise.in_batch import embed_used
 from noisyir.noise.synthetic import References
 from noisyir.retrieval.numpy_bm25 import NumpyBm25
-from noisyir.training.batches import Rows, TrainingPairs, is_known
-from noisyir.training.validation import embed_all
+from noisyir.training.batches import Rows, TrainingPairs
 
-_QUERIES_AT_ONCE = 4096
+_PAIRS_AT_ONCE = 4096
 _ROUNDING = 1e-6  # relative to norms of 1 and more: scores so close are a tie
 
 
@@ -62,42 +60,23 @@ def merged(parts: Sequence[tuple[Rows, Competitors]]) -> Competitors:
 
 
 def dense_competitors(
-    encoder: BiEncoder,
-    pairs: TrainingPairs,
-    same: Rows,
-    chosen: Rows,
-    *,
-    keep: int,
-    depth: int,
-    wrong: References,
+    collection: Collection, pairs: TrainingPairs, chosen: Rows, *, keep: int, depth: int, wrong: References
 ) -> Competitors:
     """Competitors of the pairs numbered `chosen` by exact inner product over all passages, `depth` deep.
 
-    same: the row that stands for each passage's text; copies are not searched.  wrong: made up for the chosen pairs.
-    Left out are the pair's own document and what other pairs of its query text name.
+    wrong: made up for the chosen pairs.  Left out are the pair's own document and what other pairs of its query text
+    name.
     """
-    import faiss
-
-    queries = embed_used(encoder, pairs.queries, np.unique(pairs.query[chosen]), "query").cpu().numpy()
-    distinct = np.unique(same)
-    vectors = np.zeros((len(same), encoder.dim), np.float32)
-    vectors[distinct] = embed_all(encoder, pairs.passages.take(distinct), "passage").cpu().numpy()
-    index = faiss.IndexFlatIP(encoder.dim)
-    index.add(vectors[distinct])
+    tried = np.column_stack([pairs.passage[chosen], wrong.tried(pairs.passage[chosen])])
     most_known = int(np.diff(pairs.known.offsets).max(initial=0))
-    reach = min(depth + most_known, len(distinct))
-    tried = wrong.tried(pairs.passage[chosen])
     found = []
-    for start in range(0, len(chosen), _QUERIES_AT_ONCE):
-        rows = chosen[start : start + _QUERIES_AT_ONCE]
-        asked, owns = queries[pairs.query[rows]], pairs.passage[rows]
-        own = np.einsum("pd,pd->p", asked, vectors[owns])
-        some = tried[start : start + _QUERIES_AT_ONCE]
-        made_up = np.column_stack([np.einsum("pd,pd->p", asked, vectors[made]) for made in some.T])
-        scores, places = index.search(asked, reach)
-        hits = distinct[places]
-        rank = rank_within(owns, hits, scores, depth)
-        found.append((own, made_up, rank, *best_others(pairs, rows, hits, scores, keep)))
+    for start in range(0, len(chosen), _PAIRS_AT_ONCE):
+        rows, some = chosen[start : start + _PAIRS_AT_ONCE], tried[start : start + _PAIRS_AT_ONCE]
+        asked = collection.queries[pairs.query[rows]]
+        hits, scores = collection.search(asked, depth + most_known)
+        similarities = collection.similarities(asked, some)
+        rank = rank_within(some[:, 0], hits, scores, depth)
+        found.append((similarities[:, 0], similarities[:, 1:], rank, *best_others(pairs, rows, hits, scores, keep)))
     own, made_up, rank, competitors, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
     return Competitors(own, made_up, rank, competitors, similarities, depth)
 
@@ -120,12 +99,8 @@ def best_others(
     keep: int,
 ) -> tuple[Int[np.ndarray, "pair k"], Float[np.ndarray, "pair k"]]:
     """The first `keep` hits of each pair that no pair of its query text names, and their scores."""
-    text = np.repeat(pairs.text[pairs.query[rows]], hits.shape[1])
-    barred = is_known(pairs.known, text, hits.ravel()).reshape(hits.shape) | (hits < 0)
-    order = np.argsort(barred, axis=1, kind="stable")[:, :keep]
-    barred = np.take_along_axis(barred, order, axis=1)
-    kept = np.where(barred, -1, np.take_along_axis(hits, order, axis=1))
-    return kept, np.where(barred, 0.0, np.take_along_axis(scores, order, axis=1)).astype(np.float32)
+    kept, order = unnamed(pairs.known, pairs.text[pairs.query[rows]], hits, keep)
+    return kept, np.where(kept < 0, 0.0, np.take_along_axis(scores, order, axis=1)).astype(np.float32)
 
 
 def lexical_competitors(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
@@ -10,13 +10,14 @@ from jaxtyping import Bool, Float, Float32
 from noisyir.errors import DataError
 from noisyir.noise.combine import Scores
 from noisyir.noise.mixture import fit_betas, fit_gaussians
-from noisyir.noise.null import Null, rank_shares, wrong_by_null
-from noisyir.noise.rate import RateByNull, rate_by_null
+from noisyir.noise.null import NULLS, Null, rank_shares, wrong_by_null
+from noisyir.noise.rate import RateByNull, best_fit, rate_by_null, rate_range
 from noisyir.noise.settings import DetectParams
 
 Array = np.ndarray
 
 
+_SAID = [field.name for field in fields(RateByNull)]
 _MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
 
 
@@ -24,11 +25,11 @@ _MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
 class Detection:
     """Verdicts on pairs, and what was estimated on the way.
 
-    is_clean is p_clean >= params.threshold, except that nothing is flagged below `min_rate`; both are monotone in the
-    score.
-    estimate: `rate`, the share of wrong pairs by the null that fits best, and `rate_low`, `rate_high`, the range over
-    all nulls; `NULL.rate`, `.low`, `.high`, `.fit`, `.tail` and `.auroc` of each null (`RateByNull`), where they can
-    be said; `flagged`, the share of pairs called wrong; `threshold`, the highest score of a pair called clean (absent
+    is_clean is p_clean >= params.threshold, except that nothing is flagged where `rate` is below `min_rate`; both are
+    monotone in the score.
+    estimate: `rate`, the share of wrong pairs by the null that fits best, 0 where there is no null; `rate_low` and
+    `rate_high`, the range over all nulls; what each null says, `random.rate` and so on (`RateByNull`), where it can be
+    said; `flagged`, the share of pairs called wrong; `threshold`, the highest score of a pair called clean (absent
     where none is); of a mixture, where one was fitted, the `clean_` and `noisy_` `weight`, `mean` and `std` in the
     unit of the scores.
     """
@@ -39,24 +40,21 @@ class Detection:
 
 
 def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator) -> Detection:
-    """Judge pairs by their scores, higher being likelier wrong; all clean where the rate is below `min_rate`.
+    """Judge pairs by their scores, higher being likelier wrong; none is flagged where the rate is below `min_rate`.
 
-    DataError for no pairs, and where no null has a draw.
+    DataError for no pairs.
     The method `null` takes wrong pairs to score as the documents of the null that fits best do.  They do not if the
     scoring model was trained on these very pairs: the rate is then too low, and a mixture judges better.
     """
     scores = pairs.observed
     if not len(scores):
         raise DataError("detect: there are no pairs to judge")
-    said = {
-        null: rate_by_null(rank_shares(scores, draws, rng), params.confidence, draws=draws.shape[1])
-        for null, draws in pairs.nulls.items()
-    }
-    best = best_fit(said)
-    rate = said[best].rate
-    estimate = {"rate": rate, **over_all(said)}
+    said = _by_null(pairs, params.confidence, rng)
+    best = best_fit(said) if said else None
+    rate, (low, high) = said[best].rate if best else 0.0, rate_range(said)
+    estimate = {"rate": rate, "rate_low": low, "rate_high": high, **_in_estimate(said)}
     if params.method == "null":
-        p_clean = 1 - wrong_by_null(scores, _drawn(pairs.nulls[best]), rate)
+        p_clean = 1 - _wrong(scores, pairs.nulls[best], rate) if best else np.ones(len(scores))
     else:
         mixture = _MIXTURES[params.method](scores, clip=params.clip, least_weight=params.min_rate)
         p_clean = mixture.p_clean(scores) if mixture else np.ones(len(scores))
@@ -69,31 +67,29 @@ def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator) -> Det
     return Detection(p_clean, is_clean, estimate)
 
 
-def best_fit(said: Mapping[Null, RateByNull]) -> Null:
-    """The null whose check finds least against it; `random`, or the first there is, where none can be checked."""
-    checked = {null: found for null, found in said.items() if math.isfinite(found.fit)}
-    if checked:
-        return max(checked, key=lambda null: checked[null].fit)
-    usable = [null for null, found in said.items() if math.isfinite(found.rate)]
-    if not usable:
-        raise DataError("detect: no wrong pair could be made up: all pairs have the same document")
-    return "random" if "random" in usable else usable[0]
-
-
-def over_all(said: Mapping[Null, RateByNull]) -> dict[str, float]:
-    """What all nulls say: the range of their intervals, and each one's values that are numbers."""
-    usable = {null: found for null, found in said.items() if math.isfinite(found.rate)}
-    values = {
-        f"{null}.{name}": getattr(found, name)
-        for null, found in usable.items()
-        for name in ("rate", "low", "high", "fit", "tail", "auroc")
+def _by_null(pairs: Scores, confidence: float, rng: np.random.Generator) -> dict[Null, RateByNull]:
+    """What each null says that has a draw."""
+    found = {
+        null: rate_by_null(rank_shares(pairs.observed, draws, rng), confidence, draws=draws.shape[1])
+        for null, draws in pairs.nulls.items()
     }
-    ends = {
-        "rate_low": min(found.low for found in usable.values()),
-        "rate_high": max(found.high for found in usable.values()),
+    return {null: rate for null, rate in found.items() if rate is not None}
+
+
+def _wrong(scores: Float[Array, " pair"], draws: Float[Array, "pair draw"], rate: float) -> Float[Array, " pair"]:
+    """Probability of being wrong, of a rate of one pair at least: at a rate of 0 the pairs have an order still."""
+    return wrong_by_null(scores, draws[np.isfinite(draws)], max(rate, 1 / len(scores)))
+
+
+def nulls_in(estimate: Mapping[str, float]) -> dict[Null, RateByNull]:
+    """What each null said, from an estimate; values that could not be said are NaN."""
+    return {
+        null: RateByNull(**{name: estimate.get(f"{null}.{name}", math.nan) for name in _SAID})
+        for null in NULLS
+        if f"{null}.rate" in estimate
     }
-    return ends | {name: float(value) for name, value in values.items() if math.isfinite(value)}
 
 
-def _drawn(draws: Float[Array, "pair draw"]) -> Float[Array, " null"]:
-    return np.asarray(draws[np.isfinite(draws)])
+def _in_estimate(said: Mapping[Null, RateByNull]) -> dict[str, float]:
+    values = {f"{null}.{name}": float(getattr(found, name)) for null, found in said.items() for name in _SAID}
+    return {name: value for name, value in values.items() if math.isfinite(value)}

@@ -1,45 +1,78 @@
 """The share of wrong pairs: from the ranks of documents made up for each, and from pairs judged by hand."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from noisyir.errors import ConfigError
+from noisyir.noise.null import Null
 
 Array = np.ndarray
 
+Reading = Literal["agrees", "at_most", "too_easy", "weak", "few", "unchecked"]
+
 _CHECKED = 3  # draws that a check takes: with one or two, halves and quarters are drawn by lot
+_COUNTED = 20  # pairs in the upper half that a check takes: of fewer, all must lie on one side to be unlikely
+_LEVEL = 0.05  # of the check
+_SLIGHT = 0.02  # off 1/2, which is 4 % of the rate: so much does not matter, however many pairs show it
+_POWER = 0.9  # of which no more than one right pair in a hundred or so lies in the upper half
 
 
 @dataclass(frozen=True)
 class RateByNull:
     """What one null says: `rate` is the share of wrong pairs if theirs were documents of this null, with its interval.
 
-    tail: of the pairs in the upper half of their own ranking, the share in its upper quarter, which is 1/2 where the
-    null is the right one.  fit: the p-value of that.  auroc: chance that a made-up document is more suspect than the
-    pair's own.  counted: pairs in the upper half.  NaN where it cannot be said.
+    counted: pairs in the upper half of their own ranking.  tail: the share of these in its upper quarter, which is 1/2
+    where the null is the right one.  fit: the p-value of that, NaN where a pair has too few draws to tell.
+    auroc: chance that a made-up document is more suspect than the pair's own.
     """
 
     rate: float
     low: float
     high: float
+    counted: float
     tail: float
     fit: float
     auroc: float
-    counted: int
 
     @property
     def power(self) -> float:
         """`auroc` of the right pairs alone, (A - r/2) / (1 - r): a wrong one and a made-up one are told by chance."""
-        return (self.auroc - self.rate / 2) / (1 - self.rate) if self.rate < 1 else math.nan
+        return (self.auroc - self.rate / 2) / (1 - self.rate) if self.rate < 1 else 1 / 2
+
+    @property
+    def z(self) -> float:
+        """Standard deviations that `tail` lies off 1/2."""
+        return (2 * self.tail - 1) * math.sqrt(self.counted)
+
+    @property
+    def reading(self) -> Reading:
+        """How far this may be believed.
+
+        at_most: made-up pairs fit better than the wrong ones among yours, more than half of which are counted.
+        too_easy: right pairs, or wrong ones that are harder to tell, crowd in the lower quarter.
+        weak: right pairs are told from made-up ones with less than 0.9, so that some are counted.
+        few: there is nothing to check it by.  unchecked: too few draws.
+        """
+        if self.counted < _COUNTED:
+            return "few"
+        if not math.isfinite(self.fit):
+            return "unchecked"
+        fits = self.fit >= _LEVEL or abs(self.tail - 1 / 2) <= _SLIGHT
+        if not fits:
+            return "at_most" if self.tail > 1 / 2 else "too_easy"
+        return "agrees" if self.power >= _POWER else "weak"
 
 
-def rate_by_null(shares: Float[Array, " pair"], confidence: float = 0.95, *, draws: int = 1) -> RateByNull:
-    """The rate from rank shares (`null.rank_shares`), of which NaN do not count; draws: how many made each.
+def rate_by_null(shares: Float[Array, " pair"], confidence: float = 0.95, *, draws: int) -> RateByNull | None:
+    """The rate from rank shares (`null.rank_shares`); None where no pair has one.
 
+    shares: NaN do not count.  draws: how many documents made each.
     Of W wrong pairs the number X above 1/2 is binomial (W, 1/2), and no right pair is taken to lie there: W = 2X,
     and the interval holds the W for which |X - W/2| <= z sqrt(W)/2, so it is of the share that these pairs have, not
     of a population's.  Above 3/4 there are then binomial (X, 1/2), which is the check; it takes three draws.
@@ -49,14 +82,35 @@ def rate_by_null(shares: Float[Array, " pair"], confidence: float = 0.95, *, dra
 
     known = shares[np.isfinite(shares)]
     if not len(known):
-        return RateByNull(math.nan, 0.0, 1.0, math.nan, math.nan, math.nan, 0)
+        return None
     counted, highest = int((known > 1 / 2).sum()), int((known > 3 / 4).sum())
     z = _quantile(confidence)
     centre, half = 2 * counted + z**2 / 2, z * math.sqrt(2 * counted + z**2 / 4)
     rate, low, high = (min(max(value / len(known), 0.0), 1.0) for value in (2 * counted, centre - half, centre + half))
-    checked = draws >= _CHECKED and counted > 0
-    fit = float(binomtest(highest, counted).pvalue) if checked else math.nan
-    return RateByNull(rate, low, high, highest / counted if checked else math.nan, fit, 1 - known.mean(), counted)
+    fit = float(binomtest(highest, counted).pvalue) if counted and draws >= _CHECKED else math.nan
+    tail = highest / counted if counted else 1 / 2
+    return RateByNull(rate, low, high, counted, tail, fit, float(1 - known.mean()))
+
+
+def best_fit(said: Mapping[Null, RateByNull]) -> Null:
+    """The null whose check finds least against it; `random`, or the first there is, where none can be checked."""
+    checked = [null for null, found in said.items() if found.reading not in ("few", "unchecked")]
+    if checked:
+        return min(checked, key=lambda null: abs(said[null].z))
+    return "random" if "random" in said else next(iter(said))
+
+
+def rate_range(said: Mapping[Null, RateByNull]) -> tuple[float, float]:
+    """From the least to the greatest rate that a null allows; all rates where none says anything.
+
+    A null that only says "at most" allows all lower ones, and one that is too easy says nothing.
+    """
+    allowed = [
+        (found.low if found.reading in ("agrees", "unchecked") else 0.0, found.high)
+        for found in said.values()
+        if found.reading != "too_easy"
+    ]
+    return (min(low for low, _ in allowed), max(high for _, high in allowed)) if allowed else (0.0, 1.0)
 
 
 def pairs_to_judge(rate: float, error: float, confidence: float = 0.95, pairs: int | None = None) -> int:

@@ -7,11 +7,9 @@ from typing import Self
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.models.bi_encoder import BiEncoder
-from noisyir.noise.in_batch import embed_used
+from noisyir.noise.collection import Collection, unnamed
 from noisyir.noise.null import Null
-from noisyir.training.batches import Ragged, Rng, Rows, TrainingPairs, is_known
-from noisyir.training.validation import embed_all
+from noisyir.training.batches import Rng, Rows, TrainingPairs, is_known
 
 _ROUNDS = 10  # of drawing again what is known to be right; what is left then is no draw
 
@@ -58,42 +56,19 @@ def random_documents(pairs: TrainingPairs, draws: int, rng: Rng) -> Int[np.ndarr
     return found
 
 
-def near_documents(
-    encoder: BiEncoder, pairs: TrainingPairs, same: Rows, neighbours: int
-) -> Int[np.ndarray, "pair draw"]:
+def near_documents(collection: Collection, pairs: TrainingPairs, neighbours: int) -> Int[np.ndarray, "pair draw"]:
     """For each pair the `neighbours` documents nearest to the best other one that the model finds for its query.
 
-    same: the row that stands for each document's text; copies are not searched.  The best other document and what
-    pairs of the query's text name are not among them.
+    The best other document and what pairs of the query's text name are not among them.
     """
-    import faiss
-
-    distinct = np.unique(same)
-    vectors = embed_all(encoder, pairs.passages.take(distinct), "passage").cpu().numpy()
-    asked = embed_used(encoder, pairs.queries, np.unique(pairs.query), "query").cpu().numpy()[pairs.query]
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(vectors)
-    most_known = int(np.diff(pairs.known.offsets).max(initial=0))
-    text = pairs.text[pairs.query]
-    hits = distinct[index.search(asked, min(1 + most_known, len(distinct)))[1]]
-    best = _unnamed(pairs.known, text, hits, 1)[:, 0]
+    text, most_known = pairs.text[pairs.query], int(np.diff(pairs.known.offsets).max(initial=0))
+    hits, _ = collection.search(collection.queries[pairs.query], 1 + most_known)
+    best = unnamed(pairs.known, text, hits, 1)[0][:, 0]
     searched, place = np.unique(best, return_inverse=True)
-    beside = distinct[
-        index.search(
-            vectors[np.searchsorted(distinct, np.maximum(searched, 0))],
-            min(neighbours + 1 + most_known, len(distinct)),
-        )[1]
-    ][place]
-    near = _unnamed(pairs.known, text, np.where(beside == best[:, None], -1, beside), neighbours)
+    beside = collection.search(collection.documents[np.maximum(searched, 0)], neighbours + 1 + most_known)[0][place]
+    near, _ = unnamed(pairs.known, text, np.where(beside == best[:, None], -1, beside), neighbours)
+    near = np.pad(near, ((0, 0), (0, neighbours - near.shape[1])), constant_values=-1)
     return np.where(best[:, None] >= 0, near, -1)
-
-
-def _unnamed(known: Ragged, text: Rows, hits: Int[np.ndarray, "pair hit"], keep: int) -> Int[np.ndarray, "pair keep"]:
-    """The first hits that no pair of the query's text names; -1 where there are fewer, and where a hit is -1."""
-    barred = is_known(known, np.repeat(text, hits.shape[1]), hits.ravel()).reshape(hits.shape) | (hits < 0)
-    order = np.argsort(barred, axis=1, kind="stable")[:, :keep]
-    kept = np.where(np.take_along_axis(barred, order, axis=1), -1, np.take_along_axis(hits, order, axis=1))
-    return np.pad(kept, ((0, 0), (0, keep - kept.shape[1])), constant_values=-1)
 
 
 def passages_of_others(passage: Rows, rng: np.random.Generator) -> Rows:

@@ -18,6 +18,7 @@ from noisyir.variants import Variant
 if TYPE_CHECKING:
     from noisyir.engine.runtime import Runtime
     from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.noise.collection import Collection
     from noisyir.noise.competitors import Competitors
     from noisyir.noise.synthetic import References
     from noisyir.training.batches import TrainingPairs
@@ -29,13 +30,15 @@ if TYPE_CHECKING:
 class PairsToScore:
     """The training pairs, and all that a detector may look at.
 
-    encoder: the model that the pipeline starts from.  wrong: the documents made up for each pair, as rows of documents.
+    encoder: the model that the pipeline starts from; collection: as it sees all documents, for detectors that search
+    (`Detector.searches`), else None.  wrong: the documents made up for each pair, as rows of documents.
     query_texts: of each row of `pairs.queries`; read_documents: those of `documents`, read when called.
     rng: a generator for a purpose; training: the context of a training run, for detectors that train models.
     lexical_index: the folder of BM25's index, where the detector asks for one (`Detector.lexical`).
     """
 
     encoder: "BiEncoder"
+    collection: "Collection | None"
     pairs: "TrainingPairs"
     wrong: "References"
     documents: "TokenisedDocuments"

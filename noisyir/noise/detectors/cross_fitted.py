@@ -103,13 +103,19 @@ class DenseSearch(CrossFitted):
 
     def score(self, given: PairsToScore) -> Scored:
         """Search for every pair's query."""
+        from noisyir.noise.collection import Collection
         from noisyir.noise.competitors import dense_competitors, merged
+
+        def collection(scorer: "Scorer") -> Collection:
+            if scorer.encoder is given.encoder and given.collection is not None:
+                return given.collection
+            return Collection(scorer.encoder, given.pairs, given.documents.same, given.pairs.query[scorer.chosen])
 
         parts = [
             (
                 scorer.chosen,
                 dense_competitors(
-                    scorer.encoder, given.pairs, given.documents.same, scorer.chosen,
+                    collection(scorer), given.pairs, scorer.chosen,
                     keep=_KEPT, depth=self.depth, wrong=given.wrong.of(scorer.chosen),
                 ),
             )

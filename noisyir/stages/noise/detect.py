@@ -18,6 +18,7 @@ from noisyir.noise.detection import detect as judge
 from noisyir.noise.null import NULLS
 from noisyir.noise.settings import DetectParams
 from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
+from noisyir.verdicts.rates import in_a_sentence
 
 _PAIR = ["query_id", "doc_id"]
 
@@ -110,11 +111,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
     if note := meta.notes.get("detection"):
         found = note[max(note, key=int)]
         flagged = round(found["flagged"] * found["pairs"])
-        interval = f" [{found['rate_low']:.1%}, {found['rate_high']:.1%}]" if "rate_low" in found else ""
-        yield (
-            f"Detection: {found['rate']:.1%}{interval} of {found['pairs']:,} pairs are estimated to be wrong; "
-            f"{flagged:,} were flagged."
-        )
+        yield f"Detection: {flagged:,} of {found['pairs']:,} pairs were flagged; {in_a_sentence(found)}."
 
 
 DETECT = Stage(

@@ -23,7 +23,7 @@ from noisyir.training.job import distinct_ids, mined_negatives, training_context
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
-    from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.noise.collection import Collection
     from noisyir.noise.competitors import Competitors
     from noisyir.noise.synthetic import References
     from noisyir.training.batches import TrainingPairs
@@ -47,6 +47,7 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
+    from noisyir.noise.collection import Collection
     from noisyir.training import examples
 
     torch.set_num_threads(job.runtime.cpu_threads)
@@ -57,10 +58,14 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     needed = None if job.params.searches else distinct_ids(pairs["doc_id"], negatives["doc_id"])
     documents = examples.read_documents(encoder, job.batches("corpus"), needed)
     numbered = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
+    collection = None
+    if job.params.searches:
+        collection = Collection(encoder, numbered, documents.same, numbered.query)
     given = PairsToScore(
         encoder=encoder,
+        collection=collection,
         pairs=numbered,
-        wrong=_made_up(job, encoder, numbered, documents),
+        wrong=_made_up(job, collection, numbered),
         documents=documents,
         query_texts=train_queries["text"].to_pylist(),
         read_documents=partial(_texts, job, documents),
@@ -73,15 +78,13 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     return pairs.select(["query_id", "doc_id"]), given
 
 
-def _made_up(
-    job: Job[Detector], encoder: "BiEncoder", pairs: "TrainingPairs", documents: "TokenisedDocuments"
-) -> "References":
+def _made_up(job: Job[Detector], collection: "Collection | None", pairs: "TrainingPairs") -> "References":
     """Documents drawn at random for each pair, and, where all documents were read, neighbours of the best other one."""
     from noisyir.noise.synthetic import References, near_documents, random_documents
 
     nulls: dict[Null, np.ndarray] = {"random": random_documents(pairs, job.params.draws, partial(job.rng, "made_up"))}
-    if job.params.searches:
-        nulls["near"] = near_documents(encoder, pairs, documents.same, job.params.neighbours)
+    if collection is not None:
+        nulls["near"] = near_documents(collection, pairs, job.params.neighbours)
     return References(nulls)
 
 

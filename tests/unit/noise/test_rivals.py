@@ -5,6 +5,7 @@ import pyarrow as pa
 import pytest
 import torch
 
+from noisyir.noise.collection import Collection
 from noisyir.noise.competitors import Competitors, dense_competitors, lexical_competitors, merged
 from noisyir.noise.synthetic import References, near_documents, passages_of_others, random_documents
 from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
@@ -49,7 +50,8 @@ class World:
     def dense(self, chosen=None, *, keep=5, depth=10):
         chosen = np.arange(PAIRS) if chosen is None else chosen
         wrong = self.wrong.of(chosen)
-        return dense_competitors(self.encoder, self.pairs, self.same, chosen, keep=keep, depth=depth, wrong=wrong)
+        collection = Collection(self.encoder, self.pairs, self.same, self.pairs.query[chosen])
+        return dense_competitors(collection, self.pairs, chosen, keep=keep, depth=depth, wrong=wrong)
 
 
 def check(world, found, scores, *, keep, depth, atol, above=-np.inf):
@@ -97,9 +99,8 @@ def test_where_the_query_knows_every_passage_there_is_no_competitor():
         world.pairs.queries, world.pairs.passages, world.pairs.query[:1], world.pairs.passage[:1],
         world.pairs.text, world.pairs.known, world.pairs.negatives,
     )  # fmt: skip
-    found = dense_competitors(
-        world.encoder, pairs, same, np.arange(1), keep=5, depth=10, wrong=world.wrong.of(np.arange(1))
-    )
+    collection = Collection(world.encoder, pairs, same, pairs.query)
+    found = dense_competitors(collection, pairs, np.arange(1), keep=5, depth=10, wrong=world.wrong.of(np.arange(1)))
     assert found.rank.tolist() == [1] and (found.rows == -1).all() and not found.similarities.any()
     assert found.margins(world.wrong.of(np.arange(1))).observed.tolist() == [-found.own[0]]
 
@@ -173,7 +174,8 @@ def test_margins_and_log_ranks():
 @pytest.mark.parametrize("neighbours", [1, 3, 100])
 def test_near_documents_are_those_nearest_to_the_best_other_one(neighbours):
     world = World(5)
-    found = near_documents(world.encoder, world.pairs, world.same, neighbours)
+    collection = Collection(world.encoder, world.pairs, world.same, world.pairs.query)
+    found = near_documents(collection, world.pairs, neighbours)
     scores, distinct = world.similarities(), np.unique(world.same)
     with torch.no_grad():
         vectors = world.encoder.embed(world.pairs.passages, "passage").numpy()

@@ -197,4 +197,4 @@ def test_without_noise_the_undefined_measures_are_absent(run_stage_on):
     estimate = pa.table({"epoch": [1], "name": ["rate"], "value": [0.0]}).cast(NOISE_ESTIMATE.schema)
     given = {"truth": clean, "flags": {"nll": flags}, "estimate": {"nll": estimate}}
     values = values_of(run_stage_on(SCORE_DETECTION, ScoreDetectionParams(), given)["detection"], "nll", 1)
-    assert values == {"accuracy": 1.0, "flagged": 0.0, "true_rate": 0.0, "rate": 0.0}
+    assert values == {"accuracy": 1.0, "flagged": 0.0, "rate": 0.0}
