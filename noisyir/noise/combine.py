@@ -1,4 +1,4 @@
-"""Several detectors as one: each weighs as much as it helps to tell made-up wrong pairs from the observed ones."""
+"""Several detectors as one, and what the nulls say of it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ from jaxtyping import Float
 
 from noisyir.errors import DataError
 from noisyir.noise.mixture import check_finite
-from noisyir.noise.null import Null
+from noisyir.noise.null import Null, rank_shares
+from noisyir.noise.rate import RateByNull, best_fit, rate_by_null
 
 Array = np.ndarray
 
@@ -33,17 +34,35 @@ class Scores:
                 raise DataError(f"{null}_scores: {bad} values are infinite; the detector's model has diverged")
 
 
-def combined(detectors: Sequence[Scores]) -> Scores:
-    """One detector's scores as they are; of several, the weighted sum of their z scores, of the nulls that all have.
+def combined(detectors: Sequence[Scores], rng: np.random.Generator) -> Scores:
+    """One detector's scores as they are; of several, the sum of their z scores, of the nulls that all have.
 
-    A draw of the sum is one document, whose scores by all detectors are added: they draw the same documents in the
-    same order, of which the first are kept that all detectors have.
+    They weigh as `learnt_weights` has it against the null that fits the plain sum best, if right pairs are told well
+    from its documents by that, and else alike.  A draw of the sum is one document, whose scores by all detectors are
+    added: they draw the same documents in the same order, of which the first are kept that all detectors have.
     """
     if len(detectors) == 1:
         return detectors[0]
     observed = np.column_stack([robust_z(of.observed, of.observed) for of in detectors])
     nulls = {null: _draws(detectors, null) for null in detectors[0].nulls if all(null in of.nulls for of in detectors)}
-    weights = learnt_weights(observed, [draws[:, 0] for draws in nulls.values()])
+    plain = _summed(observed, nulls, np.ones(len(detectors)))
+    if not (said := by_null(plain, rng)):
+        return plain
+    best = best_fit(said)
+    learnt = _summed(observed, nulls, learnt_weights(observed, nulls[best][:, 0]))
+    return learnt if by_null(learnt, rng)[best].supported else plain
+
+
+def by_null(pairs: Scores, rng: np.random.Generator, confidence: float = 0.95) -> dict[Null, RateByNull]:
+    """What each null says that has a draw."""
+    found = {
+        null: rate_by_null(rank_shares(pairs.observed, draws, rng), confidence, draws=draws.shape[1])
+        for null, draws in pairs.nulls.items()
+    }
+    return {null: rate for null, rate in found.items() if rate is not None}
+
+
+def _summed(observed: Array, nulls: Mapping[Null, Array], weights: Float[Array, " detector"]) -> Scores:
     return Scores(observed @ weights, {null: draws @ weights for null, draws in nulls.items()})
 
 
@@ -60,11 +79,11 @@ def robust_z(scores: Float[Array, "*score"], scale_of: Float[Array, " pair"]) ->
 
 
 def learnt_weights(
-    observed: Float[Array, "pair detector"], nulls: Sequence[Float[Array, "null detector"]]
+    observed: Float[Array, "pair detector"], made_up: Float[Array, "null detector"]
 ) -> Float[Array, " detector"]:
     """Weights, none below 0, whose sum of scores tells made-up pairs from observed ones best; equal if none does.
 
-    nulls: made-up pairs, which count alike together whatever their number; rows with NaN are left out.
+    made_up: rows with NaN are left out.
     Logistic regression with a slight ridge.  The observed pairs hold wrong ones too, which changes the probability
     that comes out but not its order, as long as these score as the made-up ones do: no label is needed.
     Source: Elkan and Noto, KDD 2008, Lemma 1 (learning from positive and unlabelled examples).
@@ -72,10 +91,7 @@ def learnt_weights(
     from scipy.optimize import minimize
     from scipy.special import expit
 
-    made_up = [null[np.isfinite(null).all(axis=1)] for null in nulls]
-    samples = [(observed, 1.0), *((null, len(observed) / len(null) / len(made_up)) for null in made_up if len(null))]
-    scores = np.concatenate([sample for sample, _ in samples])
-    counts = np.repeat([count for _, count in samples], [len(sample) for sample, _ in samples]) / (2 * len(observed))
+    scores = np.concatenate([observed, made_up[np.isfinite(made_up).all(axis=1)]])
     features = np.column_stack([scores, np.ones(len(scores))])
     is_made_up = np.arange(len(scores)) >= len(observed)
     sign = np.where(is_made_up, -1.0, 1.0)
@@ -83,8 +99,8 @@ def learnt_weights(
 
     def loss(weights: Array) -> tuple[float, Array]:
         logits = features @ weights
-        slope = (counts * (expit(logits) - is_made_up)) @ features
-        return counts @ np.logaddexp(0, sign * logits) + _RIDGE * weights @ weights / 2, slope + _RIDGE * weights
+        slope = (expit(logits) - is_made_up) @ features / len(scores)
+        return np.logaddexp(0, sign * logits).mean() + _RIDGE * weights @ weights / 2, slope + _RIDGE * weights
 
     bounds = [(0, None)] * detectors + [(None, None)]
     weights = minimize(loss, np.zeros(detectors + 1), jac=True, bounds=bounds, method="L-BFGS-B").x[:detectors]

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32
 
 from noisyir.errors import DataError
-from noisyir.noise.combine import Scores
+from noisyir.noise.combine import Scores, by_null
 from noisyir.noise.mixture import fit_betas, fit_gaussians
-from noisyir.noise.null import NULLS, Null, rank_shares, wrong_by_null
-from noisyir.noise.rate import RateByNull, best_fit, rate_by_null, rate_range
+from noisyir.noise.null import NULLS, Null, wrong_by_null
+from noisyir.noise.rate import RateByNull, best_fit, rate_range
 from noisyir.noise.settings import DetectParams
 
 Array = np.ndarray
@@ -49,7 +49,7 @@ def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator) -> Det
     scores = pairs.observed
     if not len(scores):
         raise DataError("detect: there are no pairs to judge")
-    said = _by_null(pairs, params.confidence, rng)
+    said = by_null(pairs, rng, params.confidence)
     best = best_fit(said) if said else None
     rate, (low, high) = said[best].rate if best else 0.0, rate_range(said)
     estimate = {"rate": rate, "rate_low": low, "rate_high": high, **_in_estimate(said)}
@@ -65,15 +65,6 @@ def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator) -> Det
     if is_clean.any():
         estimate["threshold"] = float(scores[is_clean].max())
     return Detection(p_clean, is_clean, estimate)
-
-
-def _by_null(pairs: Scores, confidence: float, rng: np.random.Generator) -> dict[Null, RateByNull]:
-    """What each null says that has a draw."""
-    found = {
-        null: rate_by_null(rank_shares(pairs.observed, draws, rng), confidence, draws=draws.shape[1])
-        for null, draws in pairs.nulls.items()
-    }
-    return {null: rate for null, rate in found.items() if rate is not None}
 
 
 def _wrong(scores: Float[Array, " pair"], draws: Float[Array, "pair draw"], rate: float) -> Float[Array, " pair"]:

@@ -51,6 +51,11 @@ class RateByNull:
         return (2 * self.tail - 1) * math.sqrt(self.counted)
 
     @property
+    def supported(self) -> bool:
+        """Whether right pairs are told from its documents, and wrong ones are seen at all."""
+        return self.counted >= _COUNTED and self.power >= _POWER
+
+    @property
     def reading(self) -> Reading:
         """How far this may be believed.
 

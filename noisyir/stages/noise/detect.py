@@ -28,8 +28,9 @@ def detect(job: Job[DetectParams]) -> None:
     summary = {}
     with job.writer("noise_flags") as flags, job.writer("noise_estimate") as estimates:
         for epoch, tables in _by_epoch(job.tables("scores")):
-            scores = combined([_scores(table) for table in tables])
-            found = judge(scores, job.params, job.rng("ties", epoch))
+            rng = job.rng("ties", epoch)
+            scores = combined([_scores(table) for table in tables], rng)
+            found = judge(scores, job.params, rng)
             flags.append(_flags(tables, scores.observed, found))
             estimates.append(_rows(epoch, found.estimate))
             summary[str(epoch)] = {"pairs": len(scores.observed), **found.estimate}

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from noisyir.errors import ConfigError
-from noisyir.noise.rate import pairs_to_judge, rate_by_null, rate_from_judgements
+from noisyir.noise.rate import RateByNull, best_fit, pairs_to_judge, rate_by_null, rate_from_judgements, rate_range
 
 
 def test_the_interval_holds_the_counts_of_wrong_pairs_that_explain_what_was_seen():
@@ -23,15 +23,44 @@ def test_the_check_is_the_binomial_test_of_the_upper_quarter():
 
 def test_pairs_without_a_draw_do_not_count():
     shares = np.repeat([0.1, 0.6, 0.9, np.nan], [80, 10, 10, 900])
-    assert rate_by_null(shares) == pytest.approx(rate_by_null(shares[:100]), nan_ok=True)
-    nothing = rate_by_null(np.full(5, np.nan))
-    assert np.isnan(nothing.rate) and (nothing.low, nothing.high) == (0.0, 1.0)
+    assert rate_by_null(shares, draws=9) == rate_by_null(shares[:100], draws=9)
+    assert rate_by_null(np.full(5, np.nan), draws=9) is None
 
 
 def test_the_power_is_that_of_the_right_pairs_alone():
     rng = np.random.default_rng(0)
     shares = np.concatenate([rng.random(4000), 0.2 * rng.random(6000)])
-    assert rate_by_null(shares).power == pytest.approx(0.9, abs=0.01)
+    assert rate_by_null(shares, draws=9).power == pytest.approx(0.9, abs=0.01)
+
+
+def said(rate=0.2, low=0.18, high=0.22, counted=200.0, tail=0.5, fit=1.0, auroc=0.88):
+    return RateByNull(rate, low, high, counted, tail, fit, auroc)
+
+
+def test_how_far_a_null_may_be_believed():
+    assert said().reading == "agrees" and said().supported
+    assert said(tail=0.6, fit=0.01).reading == "at_most"
+    assert said(tail=0.4, fit=0.01).reading == "too_easy"
+    assert said(tail=0.515, fit=0.001).reading == "agrees"  # of so many pairs that a trifle shows
+    assert said(auroc=0.8).reading == "weak" and not said(auroc=0.8).supported
+    assert said(counted=19.0).reading == "few"
+    assert said(fit=np.nan).reading == "unchecked"
+
+
+def test_the_null_that_fits_best_is_the_one_least_off_among_those_that_can_be_checked():
+    nulls = {"random": said(tail=0.45, fit=0.2), "near": said(tail=0.52, fit=0.6), "lexical": said(counted=3.0)}
+    assert best_fit(nulls) == "near"
+    assert best_fit({"near": said(counted=3.0), "random": said(counted=3.0)}) == "random"
+    assert best_fit({"near": said(fit=np.nan)}) == "near"
+
+
+def test_the_range_is_over_what_the_nulls_allow():
+    near = said(rate=0.45, low=0.42, high=0.48, tail=0.9, fit=0.0)
+    easy = said(rate=0.01, low=0.0, high=0.02, tail=0.1, fit=0.0)
+    assert rate_range({"random": said()}) == (0.18, 0.22)
+    assert rate_range({"random": said(), "near": near}) == (0.0, 0.48)
+    assert rate_range({"random": easy, "near": said()}) == (0.18, 0.22)
+    assert rate_range({"random": easy}) == rate_range({}) == (0.0, 1.0)
 
 
 def test_how_many_to_judge_is_cochrans_formula():

@@ -94,7 +94,10 @@ def test_several_detectors_are_judged_as_one_whatever_the_order_of_their_rows(ru
         return Scores(table["score"].to_numpy(), {"random": np.array(table["random_scores"].to_pylist())})
 
     np.testing.assert_allclose(
-        flags["score"].to_numpy(), combined([scores(one), scores(other)]).observed, rtol=1e-5, atol=1e-6
+        flags["score"].to_numpy(),
+        combined([scores(one), scores(other)], np.random.default_rng(0)).observed,
+        rtol=1e-5,
+        atol=1e-6,
     )
     assert (~flags["is_clean"].to_numpy() == is_wrong()).mean() > 0.98
 
@@ -108,7 +111,7 @@ def test_the_null_that_fits_is_the_one_that_wrong_pairs_are_like(run_stage_on):
     found = estimate_of(out, 1)
     assert found["rate"] == found["near.rate"] == pytest.approx(wrong.mean(), abs=0.03)
     assert found["near.fit"] > 0.05 > found["random.fit"] and found["random.rate"] < 0.2
-    assert found["rate_low"] == found["random.low"] and found["rate_high"] == found["near.high"]
+    assert (found["rate_low"], found["rate_high"]) == (found["near.low"], found["near.high"])  # random is too easy
     assert (~out["noise_flags"]["is_clean"].to_numpy() == wrong).mean() > 0.98
 
 
