@@ -34,7 +34,7 @@ class Scores:
                 raise DataError(f"{null}_scores: {bad} values are infinite; the detector's model has diverged")
 
 
-def combined(detectors: Sequence[Scores], rng: np.random.Generator) -> Scores:
+def combined(detectors: Sequence[Scores]) -> Scores:
     """One detector's scores as they are; of several, the sum of their z scores, of the nulls that all have.
 
     They weigh as `learnt_weights` has it against the null that fits the plain sum best, if right pairs are told well
@@ -46,19 +46,16 @@ def combined(detectors: Sequence[Scores], rng: np.random.Generator) -> Scores:
     observed = np.column_stack([robust_z(of.observed, of.observed) for of in detectors])
     nulls = {null: _draws(detectors, null) for null in detectors[0].nulls if all(null in of.nulls for of in detectors)}
     plain = _summed(observed, nulls, np.ones(len(detectors)))
-    if not (said := by_null(plain, rng)):
+    if not (said := by_null(plain)):
         return plain
     best = best_fit(said)
     learnt = _summed(observed, nulls, learnt_weights(observed, nulls[best][:, 0]))
-    return learnt if by_null(learnt, rng)[best].supported else plain
+    return learnt if by_null(learnt)[best].supported else plain
 
 
-def by_null(pairs: Scores, rng: np.random.Generator, confidence: float = 0.95) -> dict[Null, RateByNull]:
+def by_null(pairs: Scores, confidence: float = 0.95) -> dict[Null, RateByNull]:
     """What each null says that has a draw."""
-    found = {
-        null: rate_by_null(rank_shares(pairs.observed, draws, rng), confidence, draws=draws.shape[1])
-        for null, draws in pairs.nulls.items()
-    }
+    found = {null: rate_by_null(rank_shares(pairs.observed, draws), confidence) for null, draws in pairs.nulls.items()}
     return {null: rate for null, rate in found.items() if rate is not None}
 
 

@@ -39,7 +39,7 @@ class Detection:
     estimate: dict[str, float]
 
 
-def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator) -> Detection:
+def detect(pairs: Scores, params: DetectParams) -> Detection:
     """Judge pairs by their scores, higher being likelier wrong; none is flagged where the rate is below `min_rate`.
 
     DataError for no pairs.
@@ -49,7 +49,7 @@ def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator) -> Det
     scores = pairs.observed
     if not len(scores):
         raise DataError("detect: there are no pairs to judge")
-    said = by_null(pairs, rng, params.confidence)
+    said = by_null(pairs, params.confidence)
     best = best_fit(said) if said else None
     rate, (low, high) = said[best].rate if best else 0.0, rate_range(said)
     estimate = {"rate": rate, "rate_low": low, "rate_high": high, **_in_estimate(said)}

@@ -78,7 +78,7 @@ class NoisyPairCorrection(Objective):
         random = passages_of_others(self.pairs.passage, rng)
         everyone = np.arange(len(self.pairs))
         score, null_score = score_in_batch(self.encoder, self.pairs, everyone, how, rng, (random,))
-        found = detect(Scores(score, {"random": null_score[:, None]}), params.detection, rng)
+        found = detect(Scores(score, {"random": null_score[:, None]}), params.detection)
         self.history.append(Detected(epoch, score, null_score, found.p_clean, found.is_clean))
         self._is_clean = torch.from_numpy(found.is_clean.copy())  # a checkpoint holds no tensor twice
         return {"flagged_share": 1.0 - float(found.is_clean.mean())}

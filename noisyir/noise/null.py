@@ -7,6 +7,7 @@ as likely to lie at any rank among them as at any other, whatever the query.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -21,20 +22,38 @@ Draws = Mapping[Null, Float[Array, "pair draw"]]
 """Scores of the documents drawn for each pair; NaN where a pair has fewer of them."""
 
 
-def rank_shares(
-    observed: Float[Array, " pair"], draws: Float[Array, "pair draw"], rng: np.random.Generator
-) -> Float[Array, " pair"]:
-    """Where each pair's own document lies among the m draws of its query: in (0, 1), near 0 where it fits best.
+@dataclass(frozen=True)
+class RankShares:
+    """Where each pair's own document lies among the draws of its query, near 0 where it fits best.
 
-    (draws that are less suspect + V (1 + draws that score the same)) / (m + 1), with V uniform on (0, 1): exactly
-    uniform on (0, 1) where the own document is one draw more.  NaN where a pair has no draw.
+    A share is uniform between `low` and `high`.  Drawn so, a share is uniform on (0, 1) where the own document is one draw more, whatever the query and in spite of
+    ties; nothing is drawn, what is counted is the chance.  draws: the most that a pair has.
+    """
+
+    low: Float[Array, " pair"]
+    high: Float[Array, " pair"]
+    draws: int
+
+    def above(self, level: float) -> float:
+        """How many pairs have a share above a level: the sum of their chances."""
+        return float(np.clip((self.high - level) / (self.high - self.low), 0, 1).sum())
+
+    def mean(self) -> float:
+        """The mean share."""
+        return float((self.low + self.high).mean() / 2)
+
+
+def rank_shares(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> RankShares:
+    """The shares of the pairs that have a draw.
+
+    Of m draws, those less suspect than the own document over m + 1, up to one and those that score the same more.
     Source: the p-value of a permutation test, Barnard 1963, randomised so that it is exact in spite of ties.
     """
-    below = (draws < observed[:, None]).sum(axis=1)
-    ties = (draws == observed[:, None]).sum(axis=1)
     count = np.isfinite(draws).sum(axis=1)
-    shares = (below + rng.random(len(observed)) * (1 + ties)) / (count + 1)
-    return np.where(count > 0, shares, np.nan)
+    has = count > 0
+    below = (draws[has] < observed[has, None]).sum(axis=1)
+    up_to = (draws[has] <= observed[has, None]).sum(axis=1) + 1
+    return RankShares(below / (count[has] + 1), up_to / (count[has] + 1), draws.shape[1])
 
 
 def wrong_by_null(

@@ -7,16 +7,16 @@ from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
 from noisyir.errors import ConfigError
-from noisyir.noise.null import Null
+from noisyir.noise.null import Null, RankShares
 
 Array = np.ndarray
 
 Reading = Literal["agrees", "at_most", "too_easy", "weak", "few", "unchecked"]
 
-_CHECKED = 3  # draws that a check takes: with one or two, halves and quarters are drawn by lot
+_CHECKED = 3  # draws that a check takes: of one or two, as much of each upper half lies above as below 3/4
 _COUNTED = 20  # pairs in the upper half that a check takes: of fewer, all must lie on one side to be unlikely
 _LEVEL = 0.05  # of the check
 _SLIGHT = 0.02  # off 1/2, which is 4 % of the rate: so much does not matter, however many pairs show it
@@ -74,27 +74,22 @@ class RateByNull:
         return "agrees" if self.power >= _POWER else "weak"
 
 
-def rate_by_null(shares: Float[Array, " pair"], confidence: float = 0.95, *, draws: int) -> RateByNull | None:
-    """The rate from rank shares (`null.rank_shares`); None where no pair has one.
+def rate_by_null(shares: RankShares, confidence: float = 0.95) -> RateByNull | None:
+    """The rate from the rank shares among a null's documents; None where no pair has one.
 
-    shares: NaN do not count.  draws: how many documents made each.
     Of W wrong pairs the number X above 1/2 is binomial (W, 1/2), and no right pair is taken to lie there: W = 2X,
     and the interval holds the W for which |X - W/2| <= z sqrt(W)/2, so it is of the share that these pairs have, not
-    of a population's.  Above 3/4 there are then binomial (X, 1/2), which is the check; it takes three draws.
+    of a population's.  Of the X, binomial (X, 1/2) lie above 3/4, which is the check; it takes three draws.
     Source: Storey, JRSS B 2002, with lambda 1/2; the interval is Wilson's (1927) turned round.
     """
-    from scipy.stats import binomtest
-
-    known = shares[np.isfinite(shares)]
-    if not len(known):
+    if not (pairs := len(shares.low)):
         return None
-    counted, highest = int((known > 1 / 2).sum()), int((known > 3 / 4).sum())
-    z = _quantile(confidence)
+    counted, highest, z = shares.above(1 / 2), shares.above(3 / 4), _quantile(confidence)
     centre, half = 2 * counted + z**2 / 2, z * math.sqrt(2 * counted + z**2 / 4)
-    rate, low, high = (min(max(value / len(known), 0.0), 1.0) for value in (2 * counted, centre - half, centre + half))
-    fit = float(binomtest(highest, counted).pvalue) if counted and draws >= _CHECKED else math.nan
-    tail = highest / counted if counted else 1 / 2
-    return RateByNull(rate, low, high, counted, tail, fit, float(1 - known.mean()))
+    rate, low, high = (min(max(value / pairs, 0.0), 1.0) for value in (2 * counted, centre - half, centre + half))
+    off = abs(2 * highest - counted) / math.sqrt(counted) if counted else 0.0
+    fit = math.erfc(off / math.sqrt(2)) if shares.draws >= _CHECKED else math.nan
+    return RateByNull(rate, low, high, counted, highest / counted if counted else 1 / 2, fit, 1 - shares.mean())
 
 
 def best_fit(said: Mapping[Null, RateByNull]) -> Null:

@@ -10,7 +10,7 @@ from sklearn.mixture import GaussianMixture
 from noisyir.errors import DataError
 from noisyir.noise.combine import Scores, combined, learnt_weights, robust_z
 from noisyir.noise.mixture import Mixture, beta_parameters, fit_betas, fit_gaussians
-from noisyir.noise.null import wrong_by_null
+from noisyir.noise.null import rank_shares, wrong_by_null
 from noisyir.noise.rate import rate_by_null
 
 FITS = [fit_gaussians, fit_betas]
@@ -130,9 +130,12 @@ def test_scores_above_the_clip_do_not_stretch_the_scale(fit):
 
 
 def test_the_noise_rate_is_storeys_by_hand():  # Storey, JRSS B 2002, lambda = 1/2
-    # p-values above 1/2: three of eight, which are half of the wrong ones
-    assert rate_by_null(np.array([0.01, 0.02, 0.1, 0.3, 0.4, 0.6, 0.8, 0.9]), draws=9).rate == pytest.approx(2 * 3 / 8)
-    assert [rate_by_null(np.full(9, share), draws=9).rate for share in (0.1, 0.9)] == [0.0, 1.0]
+    # of three draws one is less suspect than the first pair's document, all than the second's, none than the others'
+    draws = np.tile([1.0, 2.0, 3.0], (4, 1))
+    shares = rank_shares(np.array([1.5, 4.0, 0.0, 0.5]), draws)
+    assert shares.low.tolist() == [1 / 4, 3 / 4, 0.0, 0.0] and shares.high.tolist() == [1 / 2, 1.0, 1 / 4, 1 / 4]
+    assert rate_by_null(shares).rate == pytest.approx(2 * 1 / 4)
+    assert [rate_by_null(rank_shares(np.full(4, own), draws)).rate for own in (0.0, 9.0)] == [0.0, 1.0]
 
 
 def test_the_null_posterior_is_the_rate_times_the_ratio_of_densities_by_hand():
@@ -151,7 +154,7 @@ def test_detectors_are_put_on_one_scale_by_median_and_quartiles():
     z = np.column_stack([robust_z(one, one), robust_z(other, other)])
     null = np.column_stack([robust_z(one + 2, one), robust_z(other, other)])
     np.testing.assert_allclose(z.sum(axis=1), 0, atol=1e-12)
-    found = combined([scores_of(one, one + 2), scores_of(other, other)], generator())
+    found = combined([scores_of(one, one + 2), scores_of(other, other)])
     np.testing.assert_allclose(found.observed, z.sum(axis=1), atol=1e-12)
     np.testing.assert_allclose(found.nulls["random"], null.sum(axis=1)[:, None])
     assert set(found.nulls) == {"random"}
@@ -159,11 +162,7 @@ def test_detectors_are_put_on_one_scale_by_median_and_quartiles():
 
 def test_one_detector_is_left_in_its_own_unit():
     alone = scores_of(np.array([1.0, 5.0]), np.array([7.0, 9.0]), np.array([2.0, 3.0]))
-    assert combined([alone], generator()) is alone
-
-
-def generator():
-    return np.random.default_rng(99)
+    assert combined([alone]) is alone
 
 
 def scores_of(observed, random, near=None):
@@ -228,7 +227,7 @@ def test_the_weights_are_learnt_against_the_wrong_pairs_that_there_are():
     wrong = np.random.default_rng(0).random(4000) < 0.4
     # the wrong documents are near neighbours, to which the first detector, good at random ones, is blind
     detectors = [told_apart(wrong, 0.0, 9.0, 0.0, 1), told_apart(wrong, 9.0, 9.0, 9.0, 2)]
-    quality = [roc_auc_score(wrong, scores.observed) for scores in (combined(detectors, generator()), detectors[1])]
+    quality = [roc_auc_score(wrong, scores.observed) for scores in (combined(detectors), detectors[1])]
     assert quality[0] == pytest.approx(quality[1], abs=0.001)
     plain = sum(robust_z(of.observed, of.observed) for of in detectors)
     assert quality[0] > roc_auc_score(wrong, plain) + 0.002
@@ -238,27 +237,27 @@ def test_where_right_pairs_are_hardly_told_from_made_up_ones_detectors_weigh_ali
     wrong = np.random.default_rng(0).random(4000) < 0.4
     detectors = [told_apart(wrong, 0.3, 0.3, 0.3, 1), told_apart(wrong, 0.9, 0.9, 0.9, 2)]
     plain = sum(robust_z(of.observed, of.observed) for of in detectors)
-    np.testing.assert_allclose(combined(detectors, generator()).observed, plain)
+    np.testing.assert_allclose(combined(detectors).observed, plain)
 
 
 def test_a_detector_without_neighbours_leaves_them_out_for_all():
     detectors, _ = three_detectors(near=True)
     blind = Scores(detectors[1].observed, {"random": detectors[1].nulls["random"]})
-    assert set(combined([detectors[0], blind], generator()).nulls) == {"random"}
-    assert set(combined(detectors[:2], generator()).nulls) == {"random", "near"}
+    assert set(combined([detectors[0], blind]).nulls) == {"random"}
+    assert set(combined(detectors[:2]).nulls) == {"random", "near"}
 
 
 def test_of_detectors_that_drew_more_or_fewer_documents_the_first_ones_are_added():
     rng = np.random.default_rng(0)
     observed, draws = rng.normal(0, 1, 50), rng.normal(2, 1, (50, 4))
-    found = combined([Scores(observed, {"random": draws}), Scores(observed, {"random": draws[:, :2]})], generator())
+    found = combined([Scores(observed, {"random": draws}), Scores(observed, {"random": draws[:, :2]})])
     z, made_up = robust_z(observed, observed), robust_z(draws[:, :2], observed)
     np.testing.assert_allclose(found.nulls["random"] / made_up, (found.observed / z)[:, None] * np.ones((50, 2)))
 
 
 def test_a_detector_that_scores_everything_alike_says_nothing():
     one, other = np.array([0.0, 1, 2, 3, 4]), np.full(5, 7.0)
-    found = combined([scores_of(one, one + 1), scores_of(other, np.full(5, 9.0))], generator())
+    found = combined([scores_of(one, one + 1), scores_of(other, np.full(5, 9.0))])
     scale = found.observed[-1] / robust_z(one, one)[-1]
     assert scale > 0
     np.testing.assert_allclose(found.observed, scale * robust_z(one, one))

@@ -27,7 +27,7 @@ def test_coverage_of_the_rate_and_level_of_the_check(pairs, rate, draws):
     covered = refused = 0
     for _ in range(RUNS):
         own, made_up, wrong = simulated(pairs, rate, rng, draws)
-        found = rate_by_null(rank_shares(own, made_up, rng), draws=draws)
+        found = rate_by_null(rank_shares(own, made_up))
         covered += found.low <= wrong.mean() <= found.high
         refused += found.fit < 0.05
     assert 0.93 <= covered / RUNS <= 0.97
@@ -37,5 +37,5 @@ def test_coverage_of_the_rate_and_level_of_the_check(pairs, rate, draws):
 def test_no_wrong_pair_is_no_rate():
     rng = np.random.default_rng(0)
     own, made_up, _ = simulated(5000, 0.0, rng, 9)
-    found = rate_by_null(rank_shares(own, made_up, rng), draws=9)
+    found = rate_by_null(rank_shares(own, made_up))
     assert found.rate == 0.0 and found.high < 0.001 and found.power > 0.9

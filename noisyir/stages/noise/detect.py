@@ -28,9 +28,8 @@ def detect(job: Job[DetectParams]) -> None:
     summary = {}
     with job.writer("noise_flags") as flags, job.writer("noise_estimate") as estimates:
         for epoch, tables in _by_epoch(job.tables("scores")):
-            rng = job.rng("ties", epoch)
-            scores = combined([_scores(table) for table in tables], rng)
-            found = judge(scores, job.params, rng)
+            scores = combined([_scores(table) for table in tables])
+            found = judge(scores, job.params)
             flags.append(_flags(tables, scores.observed, found))
             estimates.append(_rows(epoch, found.estimate))
             summary[str(epoch)] = {"pairs": len(scores.observed), **found.estimate}
@@ -122,7 +121,6 @@ DETECT = Stage(
     reads={"scores": PAIR_SCORES.all().each()},
     writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE},
     run=detect,
-    seeded=True,
     cost=partial(per_pair, rate=1.3e-5),
     story=_story,
 )

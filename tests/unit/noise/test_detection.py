@@ -24,7 +24,7 @@ def pair_losses(count, rate, seed=0):
 
 
 def judged(scores, null, **params):
-    return detect(Scores(scores, {"random": null}), DetectParams(**params), np.random.default_rng(0))
+    return detect(Scores(scores, {"random": null}), DetectParams(**params))
 
 
 @pytest.mark.parametrize("method", METHODS)

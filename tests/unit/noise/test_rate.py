@@ -5,32 +5,38 @@ import pytest
 from scipy import stats
 
 from noisyir.errors import ConfigError
+from noisyir.noise.null import RankShares
 from noisyir.noise.rate import RateByNull, best_fit, pairs_to_judge, rate_by_null, rate_from_judgements, rate_range
 
 
+def shares(values, counts, draws=9):
+    """So many pairs of each share."""
+    low = np.repeat(values, counts)
+    return RankShares(low - 1e-9, low + 1e-9, draws)
+
+
 def test_the_interval_holds_the_counts_of_wrong_pairs_that_explain_what_was_seen():
-    found = rate_by_null(np.repeat([0.1, 0.6, 0.9], [800, 100, 100]), draws=9)
+    found = rate_by_null(shares([0.1, 0.6, 0.9], [800, 100, 100]))
     assert found.rate == 0.4 and found.counted == 200 and found.tail == 0.5 and found.fit == 1.0
     for end in (found.low, found.high):  # |X - W / 2| = z sqrt(W) / 2
         assert abs(200 - 1000 * end / 2) == pytest.approx(1.959964 * np.sqrt(1000 * end) / 2)
 
 
 def test_the_check_is_the_binomial_test_of_the_upper_quarter():
-    found = rate_by_null(np.repeat([0.1, 0.6, 0.9], [800, 120, 80]), draws=9)
-    assert found.tail == 0.4 and found.fit == pytest.approx(stats.binomtest(80, 200).pvalue)
-    assert np.isnan(rate_by_null(np.repeat([0.1, 0.6, 0.9], [800, 120, 80]), draws=1).fit)
+    found = rate_by_null(shares([0.1, 0.6, 0.9], [800, 120, 80]))
+    assert found.tail == 0.4 and found.fit == pytest.approx(2 * stats.norm.sf(40 / np.sqrt(200)))
+    assert found.z == pytest.approx(-40 / np.sqrt(200))
+    assert np.isnan(rate_by_null(shares([0.1, 0.6, 0.9], [800, 120, 80], draws=1)).fit)
 
 
-def test_pairs_without_a_draw_do_not_count():
-    shares = np.repeat([0.1, 0.6, 0.9, np.nan], [80, 10, 10, 900])
-    assert rate_by_null(shares, draws=9) == rate_by_null(shares[:100], draws=9)
-    assert rate_by_null(np.full(5, np.nan), draws=9) is None
+def test_of_no_pair_nothing_is_said():
+    assert rate_by_null(shares([0.1], [0])) is None
 
 
 def test_the_power_is_that_of_the_right_pairs_alone():
     rng = np.random.default_rng(0)
-    shares = np.concatenate([rng.random(4000), 0.2 * rng.random(6000)])
-    assert rate_by_null(shares, draws=9).power == pytest.approx(0.9, abs=0.01)
+    values = np.concatenate([rng.random(4000), 0.2 * rng.random(6000)])
+    assert rate_by_null(shares(values, 1)).power == pytest.approx(0.9, abs=0.01)
 
 
 def said(rate=0.2, low=0.18, high=0.22, counted=200.0, tail=0.5, fit=1.0, auroc=0.88):
