@@ -26,8 +26,9 @@ Draws = Mapping[Null, Float[Array, "pair draw"]]
 class RankShares:
     """Where each pair's own document lies among the draws of its query, near 0 where it fits best.
 
-    A share is uniform between `low` and `high`.  Drawn so, a share is uniform on (0, 1) where the own document is one draw more, whatever the query and in spite of
-    ties; nothing is drawn, what is counted is the chance.  draws: the most that a pair has.
+    A share is uniform between `low` and `high`.  Drawn so, it is uniform on (0, 1) where the own document is one draw
+    more, whatever the query and in spite of ties; nothing is drawn, what is counted is the chance.
+    draws: the most that a pair has.
     """
 
     low: Float[Array, " pair"]
