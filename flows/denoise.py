@@ -68,11 +68,10 @@ def denoise(
 
 def _tell(found: Audited, folder: Path, applied: Applied | None) -> None:
     """A table of what was found and written."""
-    rate, low, high = (f"{value:.1%}" for value in found.noise)
     rows = {
         "pairs judged": f"{found.table.num_rows:,}",
         "flagged as wrong": f"{found.wrong:,}",
-        f"noise rate, {found.exp.detect.confidence:.0%} interval": f"{rate} [{low}, {high}]",
+        "how many are wrong": found.noise_in_words,
         "files": str(folder),
     }
     if applied:

@@ -27,6 +27,7 @@ from noisyir.settings import HELD_OUT
 from noisyir.verdicts.apply import Applied, apply_audit
 from noisyir.verdicts.by_hand import how_many
 from noisyir.verdicts.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
+from noisyir.verdicts.rates import in_a_sentence, in_terminal
 from noisyir.verdicts.settings import AuditParams
 
 _HOLDS = {"corpus.jsonl": "beir", "train-v1.1.json": "squad"}  # a file that tells a folder's format
@@ -78,12 +79,24 @@ class Audited:
 
     @cached_property
     def noise(self) -> Noise:
-        """By a random sample that was judged, where there is one, else as detect estimates it."""
+        """By a random sample that was judged, where there is one, else by the null that fits best, with their range."""
         if self.judgements and self.judgements["interval"]:
             return Noise(*self.judgements["interval"])
+        return Noise(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
+
+    @cached_property
+    def estimate(self) -> dict[str, float]:
+        """What detect estimated, without a judgement."""
         ref = self.outcome.results["detect"].meta.ref("noise_estimate")
-        found = last_estimate(read_parts(self.store.fs, self.store.parts(ref)))
-        return Noise(found["rate"], found["rate_low"], found["rate_high"])
+        return last_estimate(read_parts(self.store.fs, self.store.parts(ref)))
+
+    @property
+    def noise_in_words(self) -> str:
+        """The judged rate with its interval, else what can be said without judgements."""
+        if self.sampled:
+            rate, low, high = (f"{value:.1%}" for value in self.noise)
+            return f"{rate} [{low}, {high}] at {self.exp.detect.confidence:.0%}, by judgements"
+        return in_a_sentence(self.estimate)
 
     def summary(self, error: float | None = None) -> str:
         """What was found, for a terminal; error: say how many pairs to judge for the noise rate within it."""
@@ -92,8 +105,7 @@ class Audited:
         if self.judgements:
             lines.append(self.judgements["summary"])
         if not self.sampled:
-            rate, low, high = (f"{value:.1%}" for value in self.noise)
-            lines.append(f"noise rate    {rate} [{low}, {high}] at {confidence:.0%}")
+            lines.append(in_terminal(self.estimate))
         if error is not None:
             lines.append(how_many(self.noise.rate, error, confidence, self.table.num_rows))
         if "audit_negatives" in self.outcome.results:

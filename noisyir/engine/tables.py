@@ -105,6 +105,12 @@ def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
         raise SchemaError(f"{artifact.name}.{name} holds NaN or infinite values")
 
 
+def listed(values: npt.NDArray[np.float32]) -> pa.ListArray:
+    """The rows of a matrix as lists."""
+    offsets = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
+    return pa.ListArray.from_arrays(offsets, pa.array(values.ravel(), pa.float32()))
+
+
 def pair_ids(table: pa.Table) -> list[tuple[str, str]]:
     """(query_id, doc_id) of every row."""
     return list(zip(table["query_id"].to_pylist(), table["doc_id"].to_pylist(), strict=True))

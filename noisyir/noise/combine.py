@@ -1,13 +1,15 @@
-"""Several detectors as one: each weighs as much as it helps to tell synthetic wrong pairs from the observed ones."""
+"""Several detectors as one, and what the nulls say of it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 
+from noisyir.errors import DataError
 from noisyir.noise.mixture import check_finite
-from noisyir.noise.null import near_share
+from noisyir.noise.null import Null, rank_shares
+from noisyir.noise.rate import RateByNull, best_fit, rate_by_null
 
 Array = np.ndarray
 
@@ -16,83 +18,87 @@ _RIDGE = 1e-4  # keeps the weights finite where a few pairs can be told apart wi
 
 @dataclass(frozen=True)
 class Scores:
-    """One detector's scores of the pairs, and of the same queries with a random document and with a near neighbour.
+    """One detector's scores of the pairs, and of the same queries with documents drawn from each of some nulls.
 
-    The higher, the likelier wrong.  near: None where no neighbours were scored.  DataError for NaN and infinity.
+    The higher, the likelier wrong.  nulls: (pair, draw), NaN where a pair has no such document; one draw is allowed.
+    DataError for scores that are NaN, and for infinite ones.
     """
 
     observed: Float[Array, " pair"]
-    random: Float[Array, " pair"]
-    near: Float[Array, " pair"] | None = None
+    nulls: Mapping[Null, Float[Array, "pair draw"]]
 
     def __post_init__(self) -> None:
         check_finite("score", self.observed)
-        check_finite("null_score", self.random)
-        if self.near is not None:
-            check_finite("near_score", self.near)
+        for null, draws in self.nulls.items():
+            if bad := int(np.isinf(draws).sum()):
+                raise DataError(f"{null}_scores: {bad} values are infinite; the detector's model has diverged")
 
 
 def combined(detectors: Sequence[Scores]) -> Scores:
-    """One detector's scores as they are; of several, the weighted sum of their z scores.
+    """One detector's scores as they are; of several, the sum of their z scores, of the nulls that all have.
 
-    The weights are learnt twice: against random documents and near neighbours alike, and then against as many of each
-    as there seem to be among the wrong pairs (`near_share`).
+    They weigh as `learnt_weights` has it against the null that fits the plain sum best, if right pairs are told well
+    from its documents by that, and else alike.  A draw of the sum is one document, whose scores by all detectors are
+    added: they draw the same documents in the same order, of which the first are kept that all detectors have.
     """
     if len(detectors) == 1:
         return detectors[0]
-    observed, random = (_z([getattr(d, name) for d in detectors], detectors) for name in ("observed", "random"))
-    if any(d.near is None for d in detectors):
-        weights = learnt_weights(observed, random)
-        return Scores(observed @ weights, random @ weights)
-    near = _z([d.near for d in detectors if d.near is not None], detectors)
-    weights = learnt_weights(observed, random, near)
-    share = near_share(observed @ weights, random @ weights, near @ weights)
-    weights = learnt_weights(observed, random, near, share)
-    return Scores(observed @ weights, random @ weights, near @ weights)
+    observed = np.column_stack([robust_z(of.observed, of.observed) for of in detectors])
+    nulls = {null: _draws(detectors, null) for null in detectors[0].nulls if all(null in of.nulls for of in detectors)}
+    plain = _summed(observed, nulls, np.ones(len(detectors)))
+    if not (said := by_null(plain)):
+        return plain
+    best = best_fit(said)
+    learnt = _summed(observed, nulls, learnt_weights(observed, nulls[best][:, 0]))
+    return learnt if by_null(learnt)[best].supported else plain
 
 
-def robust_z(scores: Float[Array, " score"], scale_of: Float[Array, " pair"]) -> Float[Array, " score"]:
+def by_null(pairs: Scores, confidence: float = 0.95) -> dict[Null, RateByNull]:
+    """What each null says that has a draw."""
+    found = {null: rate_by_null(rank_shares(pairs.observed, draws), confidence) for null, draws in pairs.nulls.items()}
+    return {null: rate for null, rate in found.items() if rate is not None}
+
+
+def _summed(observed: Array, nulls: Mapping[Null, Array], weights: Float[Array, " detector"]) -> Scores:
+    return Scores(observed @ weights, {null: draws @ weights for null, draws in nulls.items()})
+
+
+def _draws(detectors: Sequence[Scores], null: Null) -> Float[Array, "pair draw detector"]:
+    """Draws of a null on the scale of what each detector says of the observed pairs."""
+    count = min(of.nulls[null].shape[1] for of in detectors)
+    return np.stack([robust_z(of.nulls[null][:, :count], of.observed) for of in detectors], axis=2)
+
+
+def robust_z(scores: Float[Array, "*score"], scale_of: Float[Array, " pair"]) -> Float[Array, "*score"]:
     """(score - median) / interquartile range, both of `scale_of`; zeros where that range is 0: nothing is said."""
     low, median, high = np.quantile(scale_of, [0.25, 0.5, 0.75])
-    return np.asarray((scores - median) / (high - low)) if high > low else np.zeros(len(scores))
+    return np.asarray((scores - median) / (high - low)) if high > low else np.zeros_like(scores)
 
 
 def learnt_weights(
-    observed: Float[Array, "pair detector"],
-    random: Float[Array, "null detector"],
-    near: Float[Array, "null detector"] | None = None,
-    share: float = 0.5,
+    observed: Float[Array, "pair detector"], made_up: Float[Array, "null detector"]
 ) -> Float[Array, " detector"]:
-    """Weights, none below 0, whose sum of scores tells synthetic pairs from observed ones best; equal if none does.
+    """Weights, none below 0, whose sum of scores tells made-up pairs from observed ones best; equal if none does.
 
-    share: how much near neighbours count among the synthetic ones, where there are any.
+    made_up: rows with NaN are left out.
     Logistic regression with a slight ridge.  The observed pairs hold wrong ones too, which changes the probability
-    that comes out but not its order, as long as these score as the synthetic ones do: no label is needed.
+    that comes out but not its order, as long as these score as the made-up ones do: no label is needed.
     Source: Elkan and Noto, KDD 2008, Lemma 1 (learning from positive and unlabelled examples).
     """
     from scipy.optimize import minimize
     from scipy.special import expit
 
-    samples = [(observed, 1.0), (random, 1.0)]
-    if near is not None:
-        samples[1:] = [(random, 1 - share), (near, share)]
-    scores = np.concatenate([sample for sample, _ in samples])
-    counts = np.repeat([count for _, count in samples], [len(sample) for sample, _ in samples]) / len(scores)
+    scores = np.concatenate([observed, made_up[np.isfinite(made_up).all(axis=1)]])
     features = np.column_stack([scores, np.ones(len(scores))])
-    is_synthetic = np.arange(len(scores)) >= len(observed)
-    sign = np.where(is_synthetic, -1.0, 1.0)
+    is_made_up = np.arange(len(scores)) >= len(observed)
+    sign = np.where(is_made_up, -1.0, 1.0)
     detectors = observed.shape[1]
 
     def loss(weights: Array) -> tuple[float, Array]:
         logits = features @ weights
-        slope = (counts * (expit(logits) - is_synthetic)) @ features
-        return counts @ np.logaddexp(0, sign * logits) + _RIDGE * weights @ weights / 2, slope + _RIDGE * weights
+        slope = (expit(logits) - is_made_up) @ features / len(scores)
+        return np.logaddexp(0, sign * logits).mean() + _RIDGE * weights @ weights / 2, slope + _RIDGE * weights
 
     bounds = [(0, None)] * detectors + [(None, None)]
     weights = minimize(loss, np.zeros(detectors + 1), jac=True, bounds=bounds, method="L-BFGS-B").x[:detectors]
     return np.asarray(weights if weights.any() else np.ones(detectors))
-
-
-def _z(scores: Sequence[Array], detectors: Sequence[Scores]) -> Float[Array, "score detector"]:
-    """Scores of each detector in a column, on the scale of what it says of the observed pairs."""
-    return np.column_stack([robust_z(own, of.observed) for own, of in zip(scores, detectors, strict=True)])

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.models.bi_encoder import BiEncoder
-from noisyir.noise.in_batch import embed_used
-from noisyir.noise.synthetic import SyntheticNegatives
+from noisyir.noise.collection import Collection, unnamed
+from noisyir.noise.combine import Scores
+from noisyir.noise.synthetic import References
 from noisyir.retrieval.numpy_bm25 import NumpyBm25
-from noisyir.training.batches import Rows, TrainingPairs, is_known
-from noisyir.training.validation import embed_all
+from noisyir.training.batches import Rows, TrainingPairs
 
-_QUERIES_AT_ONCE = 4096
+_PAIRS_AT_ONCE = 4096
 _ROUNDING = 1e-6  # relative to norms of 1 and more: scores so close are a tie
 
 
@@ -21,28 +20,27 @@ _ROUNDING = 1e-6  # relative to norms of 1 and more: scores so close are a tie
 class Competitors:
     """Pairs beside what else there is.  Similarities are the searcher's scores, in its unit.
 
-    own, random, near: of the pair's own document, and of the two made up for it.
+    own, made_up: of the pair's own document, and of the wrong ones made up for it (`References.tried`).
     rank: of the pair's own document, ties counted against it; 0 where it lies deeper than the search went.
     depth: how deep that was.
     rows, similarities: (pair, k) the best other documents, best first; rows are -1 where there are no more.
     """
 
     own: Float[np.ndarray, " pair"]
-    random: Float[np.ndarray, " pair"]
-    near: Float[np.ndarray, " pair"]
+    made_up: Float[np.ndarray, "pair draw"]
     rank: Int[np.ndarray, " pair"]
     rows: Int[np.ndarray, "pair k"]
     similarities: Float[np.ndarray, "pair k"]
     depth: int
 
-    def margins(self) -> tuple[Float[np.ndarray, " pair"], Float[np.ndarray, " pair"], Float[np.ndarray, " pair"]]:
-        """Best other similarity minus the pair's own, and minus that of the synthetic documents.
+    def margins(self, wrong: References) -> Scores:
+        """Best other similarity minus the pair's own, and minus that of the made-up documents.
 
-        Above 0 the searcher would pair the query otherwise.  To a synthetic document the pair's own is another, too.
+        Above 0 the searcher would pair the query otherwise.  To a made-up document the pair's own is another, too.
         """
         best = np.where(self.rows[:, 0] >= 0, self.similarities[:, 0], 0.0)
         best_of_all = np.maximum(best, self.own)
-        return best - self.own, best_of_all - self.random, best_of_all - self.near
+        return Scores(best - self.own, wrong.by_null(best_of_all[:, None] - self.made_up))
 
     def log_rank(self) -> Float[np.ndarray, " pair"]:
         """Ln of the own document's rank, of depth + 1 where it is not known: the consistency filter's quantity.
@@ -56,48 +54,31 @@ class Competitors:
 def merged(parts: Sequence[tuple[Rows, Competitors]]) -> Competitors:
     """The competitors of all pairs from those of some pairs each: (their numbers, theirs)."""
     order = np.argsort(np.concatenate([chosen for chosen, _ in parts]), kind="stable")
-    names = ("own", "random", "near", "rank", "rows", "similarities")
+    names = ("own", "made_up", "rank", "rows", "similarities")
     columns = {name: np.concatenate([getattr(found, name) for _, found in parts])[order] for name in names}
     return Competitors(**columns, depth=parts[0][1].depth)
 
 
 def dense_competitors(
-    encoder: BiEncoder,
-    pairs: TrainingPairs,
-    same: Rows,
-    chosen: Rows,
-    *,
-    keep: int,
-    depth: int,
-    wrong: SyntheticNegatives,
+    collection: Collection, pairs: TrainingPairs, chosen: Rows, *, keep: int, depth: int, wrong: References
 ) -> Competitors:
     """Competitors of the pairs numbered `chosen` by exact inner product over all passages, `depth` deep.
 
-    same: the row that stands for each passage's text; copies are not searched.  wrong: made up for the chosen pairs.
-    Left out are the pair's own document and what other pairs of its query text name.
+    wrong: made up for the chosen pairs.  Left out are the pair's own document and what other pairs of its query text
+    name.
     """
-    import faiss
-
-    queries = embed_used(encoder, pairs.queries, np.unique(pairs.query[chosen]), "query").cpu().numpy()
-    distinct = np.unique(same)
-    vectors = np.zeros((len(same), encoder.dim), np.float32)
-    vectors[distinct] = embed_all(encoder, pairs.passages.take(distinct), "passage").cpu().numpy()
-    index = faiss.IndexFlatIP(encoder.dim)
-    index.add(vectors[distinct])
+    tried = np.column_stack([pairs.passage[chosen], wrong.tried(pairs.passage[chosen])])
     most_known = int(np.diff(pairs.known.offsets).max(initial=0))
-    reach = min(depth + most_known, len(distinct))
     found = []
-    for start in range(0, len(chosen), _QUERIES_AT_ONCE):
-        rows = chosen[start : start + _QUERIES_AT_ONCE]
-        asked, owns = queries[pairs.query[rows]], pairs.passage[rows]
-        tried = (owns, *(made[start : start + _QUERIES_AT_ONCE] for made in (wrong.random, wrong.near)))
-        own, random, near = (np.einsum("pd,pd->p", asked, vectors[passages]) for passages in tried)
-        scores, places = index.search(asked, reach)
-        hits = distinct[places]
-        rank = rank_within(owns, hits, scores, depth)
-        found.append((own, random, near, rank, *best_others(pairs, rows, hits, scores, keep)))
-    own, random, near, rank, competitors, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
-    return Competitors(own, random, near, rank, competitors, similarities, depth)
+    for start in range(0, len(chosen), _PAIRS_AT_ONCE):
+        rows, some = chosen[start : start + _PAIRS_AT_ONCE], tried[start : start + _PAIRS_AT_ONCE]
+        asked = collection.queries[pairs.query[rows]]
+        hits, scores = collection.search(asked, depth + most_known)
+        similarities = collection.similarities(asked, some)
+        rank = rank_within(some[:, 0], hits, scores, depth)
+        found.append((similarities[:, 0], similarities[:, 1:], rank, *best_others(pairs, rows, hits, scores, keep)))
+    own, made_up, rank, competitors, similarities = (np.concatenate(column) for column in zip(*found, strict=True))
+    return Competitors(own, made_up, rank, competitors, similarities, depth)
 
 
 def rank_within(
@@ -118,12 +99,8 @@ def best_others(
     keep: int,
 ) -> tuple[Int[np.ndarray, "pair k"], Float[np.ndarray, "pair k"]]:
     """The first `keep` hits of each pair that no pair of its query text names, and their scores."""
-    text = np.repeat(pairs.text[pairs.query[rows]], hits.shape[1])
-    barred = is_known(pairs.known, text, hits.ravel()).reshape(hits.shape) | (hits < 0)
-    order = np.argsort(barred, axis=1, kind="stable")[:, :keep]
-    barred = np.take_along_axis(barred, order, axis=1)
-    kept = np.where(barred, -1, np.take_along_axis(hits, order, axis=1))
-    return kept, np.where(barred, 0.0, np.take_along_axis(scores, order, axis=1)).astype(np.float32)
+    kept, order = unnamed(pairs.known, pairs.text[pairs.query[rows]], hits, keep)
+    return kept, np.where(kept < 0, 0.0, np.take_along_axis(scores, order, axis=1)).astype(np.float32)
 
 
 def lexical_competitors(
@@ -134,7 +111,7 @@ def lexical_competitors(
     chosen: Rows,
     *,
     keep: int,
-    wrong: SyntheticNegatives,
+    wrong: References,
 ) -> Competitors:
     """As `dense_competitors`, by BM25 over the whole collection, every passage in it ranked.
 
@@ -142,7 +119,8 @@ def lexical_competitors(
     """
     distinct, first = np.unique(row_of, return_index=True)  # copies are not searched
     reach = min(keep + int(np.diff(pairs.known.offsets).max(initial=0)), len(distinct))
-    tried = np.searchsorted(distinct, np.stack([pairs.passage[chosen], wrong.random, wrong.near]))
+    owns = pairs.passage[chosen]
+    tried = np.searchsorted(distinct, np.column_stack([owns, wrong.tried(owns)]))
     own = np.zeros(tried.shape, np.float32)
     rank = np.zeros(len(chosen), np.int64)
     hits = np.full((len(chosen), reach), -1, np.int64)
@@ -152,11 +130,11 @@ def lexical_competitors(
         if found is None:
             continue
         found = found[first]
-        own[:, number] = found[tried[:, number]]
-        rank[number] = int((found >= own[0, number]).sum()) if own[0, number] > 0 else 0
+        own[number] = found[tried[number]]
+        rank[number] = int((found >= own[number, 0]).sum()) if own[number, 0] > 0 else 0
         best = np.argpartition(-found, reach - 1)[:reach]
         best = best[np.lexsort((best, -found[best]))]
         best = best[found[best] > 0]
         hits[number, : len(best)], scores[number, : len(best)] = distinct[best], found[best]
     competitors, similarities = best_others(pairs, chosen, hits, scores, keep)
-    return Competitors(own[0], own[1], own[2], rank, competitors, similarities, len(distinct))
+    return Competitors(own[:, 0], own[:, 1:], rank, competitors, similarities, len(distinct))

@@ -1,20 +1,23 @@
 """From the scores of pairs to verdicts and a noise rate: what the stage and training both call."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 import numpy as np
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float, Float32
 
 from noisyir.errors import DataError
-from noisyir.noise.combine import Scores
+from noisyir.noise.combine import Scores, by_null
 from noisyir.noise.mixture import fit_betas, fit_gaussians
-from noisyir.noise.null import blended, near_share, wrong_by_null
-from noisyir.noise.rate import lowest_quantile, noise_rate, noise_rate_interval
+from noisyir.noise.null import NULLS, Null, wrong_by_null
+from noisyir.noise.rate import RateByNull, best_fit, rate_range
 from noisyir.noise.settings import DetectParams
 
 Array = np.ndarray
 
 
+_SAID = [field.name for field in fields(RateByNull)]
 _MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
 
 
@@ -22,11 +25,13 @@ _MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
 class Detection:
     """Verdicts on pairs, and what was estimated on the way.
 
-    is_clean is p_clean >= params.threshold; both are monotone in the score, but where `params.posterior` is `bayes`.
-    estimate: `rate`, the share of wrong pairs, and its interval `rate_low`, `rate_high`; `near_share`, how many of the
-    wrong documents seem to be near neighbours of the right ones, the others being random; `flagged`, the share of pairs
-    called wrong; `threshold`, the highest score of a pair called clean (absent where none is); of a mixture, where one
-    was fitted, the `clean_` and `noisy_` `weight`, `mean` and `std` in the unit of the scores.
+    is_clean is p_clean >= params.threshold, except that nothing is flagged where `rate` is below `min_rate`; both are
+    monotone in the score, but where `params.posterior` is `bayes`.
+    estimate: `rate`, the share of wrong pairs by the null that fits best, 0 where there is no null; `rate_low` and
+    `rate_high`, the range over all nulls; what each null says, `random.rate` and so on (`RateByNull`), where it can be
+    said; `flagged`, the share of pairs called wrong; `threshold`, the highest score of a pair called clean (absent
+    where none is); of a mixture, where one was fitted, the `clean_` and `noisy_` `weight`, `mean` and `std` in the
+    unit of the scores.
     """
 
     p_clean: Float32[Array, " pair"]
@@ -34,38 +39,48 @@ class Detection:
     estimate: dict[str, float]
 
 
-def detect(pairs: Scores, params: DetectParams, rng: np.random.Generator, *, interval: bool = True) -> Detection:
-    """Judge pairs by their scores, higher being likelier wrong; all clean where the rate is below `min_rate`.
+def detect(pairs: Scores, params: DetectParams) -> Detection:
+    """Judge pairs by their scores, higher being likelier wrong; none is flagged where the rate is below `min_rate`.
 
-    interval: whether the rate's bootstrap interval is wanted, which takes most of the time.  DataError for no pairs.
-    The rate, and the method `null`, take wrong pairs to score as random documents and near neighbours do.  They do not
-    if the scoring model was trained on these very pairs: the rate is then too low, and a mixture judges better.
+    DataError for no pairs.
+    The method `null` takes wrong pairs to score as the documents of the null that fits best do.  They do not if the
+    scoring model was trained on these very pairs: the rate is then too low, and a mixture judges better.
     """
-    scores, null_scores, share = pairs.observed, pairs.random, 0.0
+    scores = pairs.observed
     if not len(scores):
         raise DataError("detect: there are no pairs to judge")
-    if pairs.near is not None:
-        share = near_share(scores, null_scores, pairs.near)
-        null_scores = blended(null_scores, pairs.near, share)
-    quantile = lowest_quantile(scores, null_scores, params.null_quantile)
-    rate = noise_rate(scores, null_scores, quantile)
-    estimate = {"rate": rate, "near_share": share}
-    if interval:
-        low, high = noise_rate_interval(
-            scores, null_scores, params.confidence, params.resamples, rng, null_quantile=quantile
-        )
-        estimate |= {"rate_low": low, "rate_high": high}
+    said = by_null(pairs, params.confidence)
+    best = best_fit(said) if said else None
+    rate, (low, high) = said[best].rate if best else 0.0, rate_range(said)
+    estimate = {"rate": rate, "rate_low": low, "rate_high": high, **_in_estimate(said)}
     if params.method == "null":
-        p_clean = 1 - wrong_by_null(scores, null_scores, rate)
+        p_clean = 1 - _wrong(scores, pairs.nulls[best], rate) if best else np.ones(len(scores))
     else:
         mixture = _MIXTURES[params.method](scores, params.clip, params.min_rate, params.components)
         p_clean = mixture.posterior(scores, params.posterior) if mixture else np.ones(len(scores))
         estimate |= mixture.in_score_unit() if mixture else {}
-    if rate < params.min_rate:
-        p_clean = np.maximum(p_clean, params.threshold)
     p_clean = p_clean.astype(np.float32)
-    is_clean = p_clean >= np.float32(params.threshold)
+    is_clean = (p_clean >= np.float32(params.threshold)) | (rate < params.min_rate)
     estimate["flagged"] = float(1 - is_clean.mean())
     if is_clean.any():
         estimate["threshold"] = float(scores[is_clean].max())
     return Detection(p_clean, is_clean, estimate)
+
+
+def _wrong(scores: Float[Array, " pair"], draws: Float[Array, "pair draw"], rate: float) -> Float[Array, " pair"]:
+    """Probability of being wrong, of a rate of one pair at least: at a rate of 0 the pairs have an order still."""
+    return wrong_by_null(scores, draws[np.isfinite(draws)], max(rate, 1 / len(scores)))
+
+
+def nulls_in(estimate: Mapping[str, float]) -> dict[Null, RateByNull]:
+    """What each null said, from an estimate; values that could not be said are NaN."""
+    return {
+        null: RateByNull(**{name: estimate.get(f"{null}.{name}", math.nan) for name in _SAID})
+        for null in NULLS
+        if f"{null}.rate" in estimate
+    }
+
+
+def _in_estimate(said: Mapping[Null, RateByNull]) -> dict[str, float]:
+    values = {f"{null}.{name}": float(getattr(found, name)) for null, found in said.items() for name in _SAID}
+    return {name: value for name, value in values.items() if math.isfinite(value)}

@@ -99,7 +99,7 @@ class NoisyPairCorrection(Objective):
         random = passages_of_others(self.pairs.passage, rng)
         everyone = np.arange(len(self.pairs))
         score, null_score = score_in_batch(self.encoder, self.pairs, everyone, how, rng, (random,))
-        found = detect(Scores(score, null_score), params.detection, rng, interval=False)
+        found = detect(Scores(score, {"random": null_score[:, None]}), params.detection)
         self.history.append(Detected(epoch, score, null_score, found.p_clean, found.is_clean))
         self._believe(found.is_clean, found.p_clean)
         return self.history[-1]

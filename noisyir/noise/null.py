@@ -1,64 +1,60 @@
-"""Local false discovery: how a score compares with those that wrong pairs have.
+"""What a wrong pair would score: documents that a wrong one might have been, for each query its own.
 
-What wrong pairs score is not known, but can be made: the same query with a document drawn at random, or with a near
-neighbour of its own document.  How much of either it takes to explain the observed scores shows in their upper part,
-where no correct pair is left: there every quantile must tell the same rate.
+A *null* is a set of documents that a wrong document might have come from: all documents, those much like the best
+other one, those with the query's words, those of the same source.  For each pair some are drawn from it and scored
+with the pair's query.  Where a pair is wrong and its document came from that set, its own document is one draw more,
+as likely to lie at any rank among them as at any other, whatever the query.
 """
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
 
 Array = np.ndarray
+Null = Literal["random", "near", "lexical", "source"]
+"""random: any document.  near: a neighbour of the best other document found for the query.  lexical: one with the
+query's words.  source: one of the best other document's source."""
+NULLS: tuple[Null, ...] = get_args(Null)
+Draws = Mapping[Null, Float[Array, "pair draw"]]
+"""Scores of the documents drawn for each pair; NaN where a pair has fewer of them."""
 
-_LEVELS = np.array([0.5, 0.6, 0.7, 0.8, 0.9])
-_SHARES = np.linspace(0.0, 1.0, 21)
-_TOLERANCE = 0.02  # relative spread of the rates over the levels up to which they agree, whatever the number of pairs
-_VARIANCE = float(0.5 * (1 / (1 - _LEVELS)).mean())  # halved, for the levels count partly the same pairs
-_LEAST, _SOME = 0.02, 0.1  # a rate of some size: so much, and so much of the greatest that any share gives
-_FLOOR = 0.002  # added to the mean rate: so low a rate is noise
 
+@dataclass(frozen=True)
+class RankShares:
+    """Where each pair's own document lies among the draws of its query, near 0 where it fits best.
 
-def near_share(scores: Float[Array, " pair"], random: Float[Array, " pair"], near: Float[Array, " pair"]) -> float:
-    """The least share of near neighbours, in steps of 0.05, with which the null tells one rate at every quantile.
-
-    Storey's estimate of the rate (JRSS B 2002) does not depend on its lambda if the null is right and no correct pair
-    lies above.  The rates agree when they spread no more than as many pairs would by chance.  Where no share makes
-    rates of some size agree, the one with the least relative spread is taken.  Near neighbours that all score far
-    below random documents hide behind these where both occur: the rate is then too low.
+    A share is uniform between `low` and `high`.  Drawn so, it is uniform on (0, 1) where the own document is one draw
+    more, whatever the query and in spite of ties; nothing is drawn, what is counted is the chance.
+    draws: the most that a pair has.
     """
-    rates = _rates(scores, random, near)
-    rate = rates.mean(axis=1)
-    spread = rates.std(axis=1) / (rate + _FLOOR)
-    # relative variances of the counts above a quantile: of the pairs, and of the null
-    chance = _VARIANCE * (1 / (max(rate.max(), _FLOOR) * len(scores)) + 1 / len(scores))
-    agree = (spread**2 <= _TOLERANCE**2 + chance) & (rate >= max(_LEAST, _SOME * rate.max()))
-    return float(_SHARES[np.argmax(agree) if agree.any() else np.argmin(spread)])
+
+    low: Float[Array, " pair"]
+    high: Float[Array, " pair"]
+    draws: int
+
+    def above(self, level: float) -> float:
+        """How many pairs have a share above a level: the sum of their chances."""
+        return float(np.clip((self.high - level) / (self.high - self.low), 0, 1).sum())
+
+    def mean(self) -> float:
+        """The mean share."""
+        return float((self.low + self.high).mean() / 2)
 
 
-def _rates(
-    scores: Float[Array, " pair"], random: Float[Array, " pair"], near: Float[Array, " pair"]
-) -> Float[Array, "share level"]:
-    """Storey's estimate of the rate for every share of near neighbours in the null and every lambda."""
-    pooled = np.concatenate([random, near])
-    order = np.argsort(pooled, kind="stable")
-    is_random = order < len(random)
-    random_below, near_below = np.cumsum(is_random) / len(random), np.cumsum(~is_random) / len(near)
-    values, observed = pooled[order], np.sort(scores)
-    below = (1 - _SHARES[:, None]) * random_below + _SHARES[:, None] * near_below
-    edges = np.stack([values[np.searchsorted(row, _LEVELS - 1e-9)] for row in below])
-    return np.asarray((1 - np.searchsorted(observed, edges, "right") / len(observed)) / (1 - _LEVELS))
+def rank_shares(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> RankShares:
+    """The shares of the pairs that have a draw.
 
-
-def blended(random: Float[Array, " pair"], near: Float[Array, " pair"], share: float) -> Float[Array, " pair"]:
-    """A null sample of as many scores, `share` of them with near neighbours: evenly spaced order statistics of each."""
-    count = round(share * len(random))
-    if count in (0, len(random)):
-        return near if count else random
-
-    def spaced(values: Array, size: int) -> Array:
-        return np.asarray(np.sort(values)[(2 * np.arange(size) + 1) * len(values) // (2 * size)])
-
-    return np.concatenate([spaced(random, len(random) - count), spaced(near, count)])
+    Of m draws, those less suspect than the own document over m + 1, up to one and those that score the same more.
+    Source: the p-value of a permutation test, Barnard 1963, randomised so that it is exact in spite of ties.
+    """
+    count = np.isfinite(draws).sum(axis=1)
+    has = count > 0
+    below = (draws[has] < observed[has, None]).sum(axis=1)
+    up_to = (draws[has] <= observed[has, None]).sum(axis=1) + 1
+    return RankShares(below / (count[has] + 1), up_to / (count[has] + 1), draws.shape[1])
 
 
 def wrong_by_null(
@@ -66,8 +62,8 @@ def wrong_by_null(
 ) -> Float[Array, " pair"]:
     """Probability that each pair is wrong, min(1, rate * f_null(s) / f_observed(s)), non-decreasing in the score.
 
-    Wrong pairs are taken to score as random documents do.  The ratio of densities is g / (1 - g), up to the sizes of
-    the samples, where g is the isotonic regression of "is null" on the score over both samples: only ranks matter.
+    Wrong pairs are taken to score as the null's documents do.  The ratio of densities is g / (1 - g), up to the sizes
+    of the samples, where g is the isotonic regression of "is null" on the score over both samples: only ranks matter.
     Source: Efron et al., JASA 2001 (local false discovery rate); Barlow et al., 1972 (isotonic regression).
     """
     from scipy.optimize import isotonic_regression

@@ -1,91 +1,116 @@
-"""The share of wrong pairs: from the scores of random documents, and from pairs judged by hand."""
+"""The share of wrong pairs: from the ranks of documents made up for each, and from pairs judged by hand."""
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from noisyir.errors import ConfigError
+from noisyir.noise.null import Null, RankShares
 
 Array = np.ndarray
 
-_BINS = 128
-_SPREAD = 5.0  # standard deviations of a resampled quantile that the bins cover
+Reading = Literal["agrees", "at_most", "too_easy", "weak", "few", "unchecked"]
+
+_CHECKED = 3  # draws that a check takes: of one or two, as much of each upper half lies above as below 3/4
+_COUNTED = 20  # pairs in the upper half that a check takes: of fewer, all must lie on one side to be unlikely
+_LEVEL = 0.05  # of the check
+_SLIGHT = 0.02  # off 1/2, which is 4 % of the rate: so much does not matter, however many pairs show it
+_POWER = 0.9  # of which no more than one right pair in a hundred or so lies in the upper half
 
 
-def noise_rate(scores: Float[Array, " pair"], null_scores: Float[Array, " null"], null_quantile: float = 0.5) -> float:
-    """Share of wrong pairs: how many score above a quantile of random documents, over the share of those that do.
+@dataclass(frozen=True)
+class RateByNull:
+    """What one null says: `rate` is the share of wrong pairs if theirs were documents of this null, with its interval.
 
-    Assumes that wrong pairs score as random documents do, and that correct ones stay below the quantile.  A model that
-    was trained on the pairs has learnt the wrong ones in part, which makes the estimate too low; correct pairs above
-    the quantile make it too high.  Ties with the quantile count half, on both sides.  Depends on ranks alone.
-    Source: Storey, JRSS B 2002, whose lambda is null_quantile.
+    counted: pairs in the upper half of their own ranking.  tail: the share of these in its upper quarter, which is 1/2
+    where the null is the right one.  fit: the p-value of that, NaN where a pair has too few draws to tell.
+    auroc: chance that a made-up document is more suspect than the pair's own.
     """
-    edge = np.quantile(null_scores, null_quantile, method="lower")
 
-    def share_above(values: Array) -> float:
-        return float((values > edge).mean() + (values == edge).mean() / 2)
+    rate: float
+    low: float
+    high: float
+    counted: float
+    tail: float
+    fit: float
+    auroc: float
 
-    return min(1.0, share_above(scores) / share_above(null_scores))
+    @property
+    def power(self) -> float:
+        """`auroc` of the right pairs alone, (A - r/2) / (1 - r): a wrong one and a made-up one are told by chance."""
+        return (self.auroc - self.rate / 2) / (1 - self.rate) if self.rate < 1 else 1 / 2
+
+    @property
+    def z(self) -> float:
+        """Standard deviations that `tail` lies off 1/2."""
+        return (2 * self.tail - 1) * math.sqrt(self.counted)
+
+    @property
+    def supported(self) -> bool:
+        """Whether right pairs are told from its documents, and wrong ones are seen at all."""
+        return self.counted >= _COUNTED and self.power >= _POWER
+
+    @property
+    def reading(self) -> Reading:
+        """How far this may be believed.
+
+        at_most: made-up pairs fit better than the wrong ones among yours, more than half of which are counted.
+        too_easy: right pairs, or wrong ones that are harder to tell, crowd in the lower quarter.
+        weak: right pairs are told from made-up ones with less than 0.9, so that some are counted.
+        few: there is nothing to check it by.  unchecked: too few draws.
+        """
+        if self.counted < _COUNTED:
+            return "few"
+        if not math.isfinite(self.fit):
+            return "unchecked"
+        fits = self.fit >= _LEVEL or abs(self.tail - 1 / 2) <= _SLIGHT
+        if not fits:
+            return "at_most" if self.tail > 1 / 2 else "too_easy"
+        return "agrees" if self.power >= _POWER else "weak"
 
 
-def lowest_quantile(scores: Float[Array, " pair"], null_scores: Float[Array, " null"], null_quantile: float) -> float:
-    """The lowest of ten quantiles up to `null_quantile` whose noise rate is not above that one's by a standard error.
+def rate_by_null(shares: RankShares, confidence: float = 0.95) -> RateByNull | None:
+    """The rate from the rank shares among a null's documents; None where no pair has one.
 
-    A low quantile counts more of the wrong pairs, so that its rate varies less, which matters for a few hundred pairs;
-    but it may count correct ones, too, which add a standard error at most before they are noticed.
+    Of W wrong pairs the number X above 1/2 is binomial (W, 1/2), and no right pair is taken to lie there: W = 2X,
+    and the interval holds the W for which |X - W/2| <= z sqrt(W)/2, so it is of the share that these pairs have, not
+    of a population's.  Of the X, binomial (X, 1/2) lie above 3/4, which is the check; it takes three draws.
+    Source: Storey, JRSS B 2002, with lambda 1/2; the interval is Wilson's (1927) turned round.
     """
-    rate = noise_rate(scores, null_scores, null_quantile)
-    share = 1 - null_quantile
-    error = math.sqrt(
-        max(rate * (1 / share - rate), 0.0) / len(scores) + rate**2 * null_quantile / share / len(null_scores)
-    )
-    quantiles = [null_quantile * tenth / 10 for tenth in range(1, 10)]
-    return next((q for q in quantiles if noise_rate(scores, null_scores, q) <= rate + error), null_quantile)
+    if not (pairs := len(shares.low)):
+        return None
+    counted, highest, z = shares.above(1 / 2), shares.above(3 / 4), _quantile(confidence)
+    centre, half = 2 * counted + z**2 / 2, z * math.sqrt(2 * counted + z**2 / 4)
+    rate, low, high = (min(max(value / pairs, 0.0), 1.0) for value in (2 * counted, centre - half, centre + half))
+    off = abs(2 * highest - counted) / math.sqrt(counted) if counted else 0.0
+    fit = math.erfc(off / math.sqrt(2)) if shares.draws >= _CHECKED else math.nan
+    return RateByNull(rate, low, high, counted, highest / counted if counted else 1 / 2, fit, 1 - shares.mean())
 
 
-def noise_rate_interval(
-    scores: Float[Array, " pair"],
-    null_scores: Float[Array, " pair"],
-    confidence: float,
-    resamples: int,
-    rng: np.random.Generator,
-    *,
-    null_quantile: float = 0.5,
-) -> tuple[float, float]:
-    """Percentile bootstrap interval of `noise_rate`: pairs are drawn with replacement, each with its null score.
+def best_fit(said: Mapping[Null, RateByNull]) -> Null:
+    """The null whose check finds least against it; `random`, or the first there is, where none can be checked."""
+    checked = [null for null, found in said.items() if found.reading not in ("few", "unchecked")]
+    if checked:
+        return min(checked, key=lambda null: abs(said[null].z))
+    return "random" if "random" in said else next(iter(said))
 
-    Only the side of the quantile on which the two scores lie matters, and the resampled quantile stays close to the
-    quantile: scores are binned near it and joined far from it, and counts of (score bin, null bin) are drawn.
-    Source: Efron, Annals of Statistics, 1979.
+
+def rate_range(said: Mapping[Null, RateByNull]) -> tuple[float, float]:
+    """From the least to the greatest rate that a null allows; all rates where none says anything.
+
+    A null that only says "at most" allows all lower ones, and one that is too easy says nothing.
     """
-    count = len(scores)
-    reach = _SPREAD * math.sqrt(null_quantile * (1 - null_quantile) / count)
-    levels = np.linspace(max(0, null_quantile - reach), min(1, null_quantile + reach), _BINS)
-    edges = np.unique(np.quantile(null_scores, levels, method="lower"))
-    # bin 2k lies between the edges k - 1 and k, bin 2k + 1 is the edge k: an edge may be a value of many pairs
-    score_bin, null_bin = (
-        np.searchsorted(edges, values, "left") + np.searchsorted(edges, values, "right")
-        for values in (scores, null_scores)
-    )
-    bins = 2 * len(edges) + 1
-    cells, times = np.unique(score_bin * bins + null_bin, return_counts=True)
-    drawn = rng.multinomial(count, times / count, size=resamples).astype(float)
-    below, null_below = (
-        np.cumsum(drawn @ (index[:, None] == np.arange(bins)), axis=1) for index in divmod(cells, bins)
-    )
-    at = np.argmax(null_below >= null_quantile * count, axis=1)
-
-    def share_above(below: Float[Array, "resample bin"]) -> Float[Array, " resample"]:
-        """Pairs in the bins above the quantile's, and half of those in it."""
-        row = np.arange(resamples)
-        return np.asarray(count - (below[row, at] + np.where(at > 0, below[row, at - 1], 0)) / 2)
-
-    rates = np.minimum(1.0, share_above(below) / share_above(null_below))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(rates, [tail, 1 - tail])
-    return float(low), float(high)
+    allowed = [
+        (found.low if found.reading in ("agrees", "unchecked") else 0.0, found.high)
+        for found in said.values()
+        if found.reading != "too_easy"
+    ]
+    return (min(low for low, _ in allowed), max(high for _, high in allowed)) if allowed else (0.0, 1.0)
 
 
 def pairs_to_judge(rate: float, error: float, confidence: float = 0.95, pairs: int | None = None) -> int:

@@ -1,6 +1,6 @@
 """Settings of what is said and done about wrong pairs."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
@@ -16,10 +16,6 @@ class DetectParams(Params):
     )
     threshold: Fraction = Field(0.5, description="least probability of being clean that a clean pair has")
     min_rate: Fraction = Field(0.02, description="estimated noise rate below which no pair is flagged")
-    null_quantile: Annotated[float, Field(gt=0.0, lt=1.0)] = Field(
-        0.5,
-        description="of the synthetic pairs' scores, the highest above which pairs are counted to estimate the rate",
-    )
     clip: Fraction = Field(0.999, description="quantile above which scores are clipped before a mixture is fitted")
     components: Literal["dip", "bic", "two"] = Field(
         "dip", description="two: where scores have more than one peak; where BIC says so; always (NPC, Eq. 4)"
@@ -27,8 +23,7 @@ class DetectParams(Params):
     posterior: Literal["monotone", "bayes"] = Field(
         "monotone", description="of a mixture; bayes: a wide component may win both ends (NPC, Eq. 5 literally)"
     )
-    confidence: Fraction = Field(0.95, description="of the noise rate's bootstrap interval")
-    resamples: PositiveInt = Field(1000, description="bootstrap resamples of the pairs")
+    confidence: Fraction = Field(0.95, description="of each null's interval of the noise rate")
 
 
 class RepairParams(Params):

@@ -1,50 +1,74 @@
-"""Wrong pairs made on purpose, to see what a detector says of them: the null that observed scores are held against."""
+"""Wrong pairs made on purpose, to see what a detector says of them: the nulls that observed scores are held against."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from noisyir.models.bi_encoder import BiEncoder
-from noisyir.training.batches import Rows, TrainingPairs
-from noisyir.training.validation import embed_all
+from noisyir.noise.collection import Collection, unnamed
+from noisyir.noise.null import Null
+from noisyir.training.batches import Rng, Rows, TrainingPairs, is_known
+
+_ROUNDS = 10  # of drawing again what is known to be right; what is left then is no draw
 
 
 @dataclass(frozen=True)
-class SyntheticNegatives:
-    """For each pair two wrong passages: `random`, another pair's, and `near`, one much like its own."""
+class References:
+    """For each pair documents that a wrong one might have been, by null: rows of documents, -1 where there is none."""
 
-    random: Rows
-    near: Rows
+    nulls: Mapping[Null, Int[np.ndarray, "pair draw"]]
 
     def of(self, chosen: Rows) -> Self:
         """Those of some pairs."""
-        return type(self)(self.random[chosen], self.near[chosen])
+        return type(self)({null: rows[chosen] for null, rows in self.nulls.items()})
+
+    def tried(self, own: Rows) -> Int[np.ndarray, "pair draw"]:
+        """The documents of all nulls side by side; the pair's own where there is none."""
+        rows = np.concatenate(list(self.nulls.values()), axis=1)
+        return np.where(rows >= 0, rows, own[:, None])
+
+    def by_null(self, scores: Float[np.ndarray, "pair draw"]) -> dict[Null, Float[np.ndarray, "pair draw"]]:
+        """Scores of what `tried` named, null by null; NaN where there is no document."""
+        parts = np.split(scores, np.cumsum([rows.shape[1] for rows in self.nulls.values()])[:-1], axis=1)
+        return {
+            null: np.where(rows >= 0, part, np.nan).astype(np.float32)
+            for (null, rows), part in zip(self.nulls.items(), parts, strict=True)
+        }
 
 
-def synthetic(
-    encoder: BiEncoder, pairs: TrainingPairs, neighbours: int, rng: np.random.Generator
-) -> SyntheticNegatives:
-    """Draw both, `near` uniformly among the `neighbours` passages of other pairs nearest to the pair's own.
+def random_documents(pairs: TrainingPairs, draws: int, rng: Rng) -> Int[np.ndarray, "pair draw"]:
+    """For each pair documents of other pairs, each as likely as any other that no pair of its query text names.
 
-    Where all pairs have the same passage, that one stands in.
+    rng: a generator for a draw's number, so that the first draws are the same however many are wanted.
     """
-    import faiss
+    found = np.full((len(pairs), draws), -1, np.int64)
+    named = np.unique(pairs.passage)
+    for draw in range(draws):
+        generator = rng(draw)
+        missing = np.arange(len(pairs))
+        for _ in range(_ROUNDS):
+            drawn = named[generator.integers(len(named), size=len(missing))]
+            fits = ~is_known(pairs.known, pairs.text[pairs.query[missing]], drawn)
+            found[missing[fits], draw] = drawn[fits]
+            missing = missing[~fits]
+    return found
 
-    random = passages_of_others(pairs.passage, rng)
-    passages = np.unique(pairs.passage)
-    if len(passages) == 1:
-        return SyntheticNegatives(random, pairs.passage)
-    vectors = embed_all(encoder, pairs.passages.take(passages), "passage").cpu().numpy()
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(vectors)
-    reach = min(neighbours, len(passages) - 1)
-    found = index.search(vectors, reach + 1)[1]
-    own = found == np.arange(len(passages))[:, None]
-    own[~own.any(axis=1), -1] = True  # equal vectors may push a passage out of its own list
-    others = found[~own].reshape(len(passages), reach)
-    place = np.searchsorted(passages, pairs.passage)
-    return SyntheticNegatives(random, passages[others[place, rng.integers(reach, size=len(pairs))]])
+
+def near_documents(collection: Collection, pairs: TrainingPairs, neighbours: int) -> Int[np.ndarray, "pair draw"]:
+    """For each pair the `neighbours` documents nearest to the best other one that the model finds for its query.
+
+    The best other document and what pairs of the query's text name are not among them.
+    """
+    text, most_known = pairs.text[pairs.query], int(np.diff(pairs.known.offsets).max(initial=0))
+    hits, _ = collection.search(collection.queries[pairs.query], 1 + most_known)
+    best = unnamed(pairs.known, text, hits, 1)[0][:, 0]
+    searched, place = np.unique(best, return_inverse=True)
+    beside = collection.search(collection.documents[np.maximum(searched, 0)], neighbours + 1 + most_known)[0][place]
+    near, _ = unnamed(pairs.known, text, np.where(beside == best[:, None], -1, beside), neighbours)
+    near = np.pad(near, ((0, 0), (0, neighbours - near.shape[1])), constant_values=-1)
+    return np.where(best[:, None] >= 0, near, -1)
 
 
 def passages_of_others(passage: Rows, rng: np.random.Generator) -> Rows:

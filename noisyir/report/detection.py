@@ -8,7 +8,7 @@ from noisyir.eval.bench import Cell
 from noisyir.eval.bench_quality import Quality, detection_quality
 from noisyir.report.cells import NONE, number, percent, rate_as_set
 
-_QUALITY = ["detector", "epoch", "AUROC", "AP", "F1", "estimated rate", "true rate"]
+_QUALITY = ["detector", "epoch", "AUROC", "AP", "F1", "rate by the best null", "true rate"]
 _ONE_RUN = Cell("", 0.0, "", 0)
 _MANY, _POINTS = 0.75, 0.05
 
@@ -71,6 +71,7 @@ def _epochs(quality: Quality) -> str:
 
 
 def _estimate(means: Mapping[str, float]) -> str:
+    """By the null that fits best, with the range over all nulls."""
     if "rate" not in means or "rate_low" not in means:
         return percent(means.get("rate"), 1)
     return f"{100 * means['rate']:.1f} % [{100 * means['rate_low']:.1f}, {100 * means['rate_high']:.1f}]"

@@ -5,15 +5,16 @@ from noisyir.schemas.columns import BOOL, F32, F64, FLOATS, I32, PAIR, PAIR_KEY,
 from noisyir.schemas.data import PAIRS
 
 # How suspect each training pair is.  `score`: the higher, the likelier the pair is wrong, in the detector's own unit
-# (pair_nll: nats); `null_score`, `near_score`: the same detector's score of the same query with a document drawn at
-# random, and with a near neighbour of the pair's own;
+# (pair_nll: nats); `random_scores` and the like: the same detector's scores of the same query with documents drawn from
+# a null (noise.null.Null), NaN where the pair has no such document, null where the detector drew none;
 # `epoch`: epochs of training that the scoring model had seen; `best_other`: the document it would pair instead.
+NULL_SCORES = ("random_scores", "near_scores", "lexical_scores", "source_scores")
 PAIR_SCORES = Artifact(
     "pair_scores",
-    1,
-    {**PAIR, "epoch": I32, "score": F32, "null_score": F32, "near_score": F32, "best_other": STRING},
+    2,
+    {**PAIR, "epoch": I32, "score": F32, **dict.fromkeys(NULL_SCORES, FLOATS), "best_other": STRING},
     (*PAIR_KEY, "epoch"),
-    nullable=("near_score", "best_other"),
+    nullable=(*NULL_SCORES, "best_other"),
 )
 # What the scoring model would find instead, for detectors that search the collection; no rows for the others.
 # `similarity` and `rank` are the pair's own; `competitors` are other documents, best first, known duplicates left out.
@@ -31,7 +32,8 @@ NOISE_FLAGS = Artifact(
     (*PAIR_KEY, "epoch"),
     nullable=("replacement",),
 )
-# rate, rate_low, rate_high (the share of wrong pairs and its interval), flagged, threshold, and the fitted mixture's
+# rate (the share of wrong pairs by the null that fits best), rate_low, rate_high (the range over all nulls), and of
+# each null NULL.rate, .low, .high, .fit, .tail, .auroc (noise.rate.RateByNull); flagged, threshold, and the mixture's
 # clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, where there is one.
 NOISE_ESTIMATE = Artifact("noise_estimate", 1, {"epoch": I32, "name": STRING, "value": F64}, ("epoch", "name"))
 _MEASURED = {"system": STRING, "epoch": I32, "measure": STRING}

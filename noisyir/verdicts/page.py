@@ -19,6 +19,7 @@ from noisyir.noise.settings import DetectParams
 from noisyir.report.pages import templates
 from noisyir.verdicts.histogram import border, histogram
 from noisyir.verdicts.pair_evidence import first_of_each
+from noisyir.verdicts.rates import NOT_KNOWN, by_each_null
 from noisyir.verdicts.reasons import chance
 from noisyir.verdicts.settings import AuditParams
 from noisyir.verdicts.suspects_page import Suspects, brief, shown_columns, values_for_script
@@ -89,6 +90,8 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         corpus=audit.texts.corpus,
         flagged=int((~is_clean).sum()),
         estimate=audit.estimate,
+        rates=by_each_null(audit.estimate) if "rate" in audit.estimate else [],
+        not_known=NOT_KNOWN,
         making=audit.making,
         mixture="clean_mean" in mixture,
         histogram=Markup(histogram(scores, is_clean, mixture, border(scores[by_machine], is_clean[by_machine]))),

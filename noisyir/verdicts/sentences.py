@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from noisyir.verdicts.rates import beside
 from noisyir.verdicts.reasons import chance
 
 Row: TypeAlias = dict[str, Any]
@@ -156,15 +157,10 @@ def _negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
 def _pair_scores(rows: Sequence[Row], asked: Asked) -> list[str]:
     by = asked.params.get("kind", "the loss of training")
     return [
-        f"{row['doc_id']}, epoch {row['epoch']}: {by} {row['score']:.3f}, and {row['null_score']:.3f} with another "
-        f"document in its place{_near(row.get('near_score'))}; the higher, the likelier wrong"
-        f"{_instead(row['best_other'])}"
+        f"{row['doc_id']}, epoch {row['epoch']}: {by} {row['score']:.3f}{beside(row)}; "
+        f"the higher, the likelier wrong{_instead(row['best_other'])}"
         for row in asked.of(rows)
     ]
-
-
-def _near(score: float | None) -> str:
-    return "" if score is None else f", {score:.3f} with one much like it"
 
 
 def _competitors(rows: Sequence[Row], asked: Asked) -> list[str]:

@@ -10,8 +10,8 @@ from sklearn.mixture import GaussianMixture
 from noisyir.errors import DataError
 from noisyir.noise.combine import Scores, combined, learnt_weights, robust_z
 from noisyir.noise.mixture import Mixture, beta_parameters, fit_betas, fit_gaussians
-from noisyir.noise.null import wrong_by_null
-from noisyir.noise.rate import noise_rate
+from noisyir.noise.null import rank_shares, wrong_by_null
+from noisyir.noise.rate import rate_by_null
 
 FITS = [fit_gaussians, fit_betas]
 
@@ -130,13 +130,12 @@ def test_scores_above_the_clip_do_not_stretch_the_scale(fit):
 
 
 def test_the_noise_rate_is_storeys_by_hand():  # Storey, JRSS B 2002, lambda = 1/2
-    null = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
-    # the median is 3; of the nulls 2 lie above and 1 on it: (2 + 1/2) / 5 = 1/2; of the scores 1 and 1: 1.5 / 10
-    scores = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 1.0, 2.0, 2.9, 3.0, 9.0])
-    assert noise_rate(scores, null) == pytest.approx(0.15 / 0.5)
-    assert noise_rate(null, null) == 1.0
-    assert noise_rate(null + 10, null) == 1.0
-    assert noise_rate(null - 10, null) == 0.0
+    # of three draws one is less suspect than the first pair's document, all than the second's, none than the others'
+    draws = np.tile([1.0, 2.0, 3.0], (4, 1))
+    shares = rank_shares(np.array([1.5, 4.0, 0.0, 0.5]), draws)
+    assert shares.low.tolist() == [1 / 4, 3 / 4, 0.0, 0.0] and shares.high.tolist() == [1 / 2, 1.0, 1 / 4, 1 / 4]
+    assert rate_by_null(shares).rate == pytest.approx(2 * 1 / 4)
+    assert [rate_by_null(rank_shares(np.full(4, own), draws)).rate for own in (0.0, 9.0)] == [0.0, 1.0]
 
 
 def test_the_null_posterior_is_the_rate_times_the_ratio_of_densities_by_hand():
@@ -155,16 +154,28 @@ def test_detectors_are_put_on_one_scale_by_median_and_quartiles():
     z = np.column_stack([robust_z(one, one), robust_z(other, other)])
     null = np.column_stack([robust_z(one + 2, one), robust_z(other, other)])
     np.testing.assert_allclose(z.sum(axis=1), 0, atol=1e-12)
-    found = combined([Scores(one, one + 2), Scores(other, other)])
-    weights = learnt_weights(z, null)
-    np.testing.assert_allclose(found.observed, z @ weights)
-    np.testing.assert_allclose(found.random, null @ weights)
-    assert found.near is None
+    found = combined([scores_of(one, one + 2), scores_of(other, other)])
+    np.testing.assert_allclose(found.observed, z.sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(found.nulls["random"], null.sum(axis=1)[:, None])
+    assert set(found.nulls) == {"random"}
 
 
 def test_one_detector_is_left_in_its_own_unit():
-    alone = Scores(np.array([1.0, 5.0]), np.array([7.0, 9.0]), np.array([2.0, 3.0]))
+    alone = scores_of(np.array([1.0, 5.0]), np.array([7.0, 9.0]), np.array([2.0, 3.0]))
     assert combined([alone]) is alone
+
+
+def scores_of(observed, random, near=None):
+    """One draw of each null."""
+    return Scores(observed, {"random": random[:, None]} | ({} if near is None else {"near": near[:, None]}))
+
+
+def columns(detectors):
+    """(pair, detector) of the observed scores and of the random draw."""
+    return (
+        np.column_stack([d.observed for d in detectors]),
+        np.column_stack([d.nulls["random"][:, 0] for d in detectors]),
+    )
 
 
 def three_detectors(pairs=2000, near=False, seed=0):
@@ -175,12 +186,12 @@ def three_detectors(pairs=2000, near=False, seed=0):
     def scores(gap):
         return rng.normal(0, 1, pairs) + gap * wrong, rng.normal(gap, 1, pairs), rng.normal(gap, 1, pairs)
 
-    return [Scores(a, b, c if near else None) for a, b, c in map(scores, (3.0, 1.5, 0.0))], wrong
+    return [scores_of(a, b, c if near else None) for a, b, c in map(scores, (3.0, 1.5, 0.0))], wrong
 
 
 def test_the_weights_are_those_of_logistic_regression():  # Elkan and Noto, KDD 2008
     detectors, _ = three_detectors()
-    observed, null = (np.column_stack([getattr(d, name) for d in detectors]) for name in ("observed", "random"))
+    observed, null = columns(detectors)
     features = np.column_stack([np.concatenate([observed, null]), np.ones(4000)])
     theirs = LogisticRegression(C=1 / (1e-4 * 4000), fit_intercept=False, tol=1e-8, max_iter=1000)
     theirs.fit(features, np.arange(4000) >= 2000)
@@ -189,46 +200,65 @@ def test_the_weights_are_those_of_logistic_regression():  # Elkan and Noto, KDD 
 
 def test_a_detector_that_points_the_wrong_way_has_no_weight():
     detectors, _ = three_detectors()
-    observed, null = (np.column_stack([getattr(d, name) for d in detectors[:2]]) for name in ("observed", "random"))
+    observed, null = columns(detectors[:2])
     weights = learnt_weights(observed * [1, -1], null * [1, -1])
     assert weights[0] > 0.5 and weights[1] == 0
     assert learnt_weights(-observed, -null).tolist() == [1, 1]  # where all do, they weigh alike
 
 
-@pytest.mark.parametrize("near", [False, True])
-def test_together_detectors_tell_more_than_the_best_of_them(near):
-    detectors, wrong = three_detectors(near=near)
-    quality = [roc_auc_score(wrong, scores.observed) for scores in (*detectors, combined(detectors))]
+def test_together_detectors_tell_more_than_the_best_of_them():
+    detectors, wrong = three_detectors()
+    observed, null = columns(detectors)
+    quality = [roc_auc_score(wrong, scores) for scores in (*observed.T, observed @ learnt_weights(observed, null))]
     assert quality[3] > max(quality[:3]) + 0.005
     ideal = roc_auc_score(wrong, 3.0 * detectors[0].observed + 1.5 * detectors[1].observed)  # Fisher's discriminant
     assert quality[3] == pytest.approx(ideal, abs=0.003)
 
 
+def told_apart(wrong, gap, random_gap, near_gap, seed):
+    """A detector whose scores of wrong pairs, random and near documents lie so far above those of right pairs."""
+    rng = np.random.default_rng(seed)
+    count = len(wrong)
+    nulls = {"random": rng.normal(random_gap, 1, (count, 9)), "near": rng.normal(near_gap, 1, (count, 9))}
+    return Scores(rng.normal(gap * wrong), nulls)
+
+
 def test_the_weights_are_learnt_against_the_wrong_pairs_that_there_are():
-    rng = np.random.default_rng(0)
-    wrong = rng.random(4000) < 0.4
-
-    def scores(gap, random_gap, near_gap):
-        return Scores(rng.normal(gap * wrong), rng.normal(random_gap, 1, 4000), rng.normal(near_gap, 1, 4000))
-
+    wrong = np.random.default_rng(0).random(4000) < 0.4
     # the wrong documents are near neighbours, to which the first detector, good at random ones, is blind
-    detectors = [scores(0.0, 4.0, 0.0), scores(3.0, 3.0, 3.0)]
-    found, against_random = combined(detectors), combined([Scores(d.observed, d.random) for d in detectors])
-    quality = [roc_auc_score(wrong, pairs.observed) for pairs in (found, against_random, detectors[1])]
-    assert quality[0] > quality[1] + 0.02
-    assert quality[0] == pytest.approx(quality[2], abs=0.002)
+    detectors = [told_apart(wrong, 0.0, 9.0, 0.0, 1), told_apart(wrong, 9.0, 9.0, 9.0, 2)]
+    quality = [roc_auc_score(wrong, scores.observed) for scores in (combined(detectors), detectors[1])]
+    assert quality[0] == pytest.approx(quality[1], abs=0.001)
+    plain = sum(robust_z(of.observed, of.observed) for of in detectors)
+    assert quality[0] > roc_auc_score(wrong, plain) + 0.002
+
+
+def test_where_right_pairs_are_hardly_told_from_made_up_ones_detectors_weigh_alike():
+    wrong = np.random.default_rng(0).random(4000) < 0.4
+    detectors = [told_apart(wrong, 0.3, 0.3, 0.3, 1), told_apart(wrong, 0.9, 0.9, 0.9, 2)]
+    plain = sum(robust_z(of.observed, of.observed) for of in detectors)
+    np.testing.assert_allclose(combined(detectors).observed, plain)
 
 
 def test_a_detector_without_neighbours_leaves_them_out_for_all():
     detectors, _ = three_detectors(near=True)
-    blind = Scores(detectors[1].observed, detectors[1].random)
-    assert combined([detectors[0], blind]).near is None and combined(detectors[:2]).near is not None
+    blind = Scores(detectors[1].observed, {"random": detectors[1].nulls["random"]})
+    assert set(combined([detectors[0], blind]).nulls) == {"random"}
+    assert set(combined(detectors[:2]).nulls) == {"random", "near"}
+
+
+def test_of_detectors_that_drew_more_or_fewer_documents_the_first_ones_are_added():
+    rng = np.random.default_rng(0)
+    observed, draws = rng.normal(0, 1, 50), rng.normal(2, 1, (50, 4))
+    found = combined([Scores(observed, {"random": draws}), Scores(observed, {"random": draws[:, :2]})])
+    z, made_up = robust_z(observed, observed), robust_z(draws[:, :2], observed)
+    np.testing.assert_allclose(found.nulls["random"] / made_up, (found.observed / z)[:, None] * np.ones((50, 2)))
 
 
 def test_a_detector_that_scores_everything_alike_says_nothing():
     one, other = np.array([0.0, 1, 2, 3, 4]), np.full(5, 7.0)
-    found = combined([Scores(one, one + 1), Scores(other, np.full(5, 9.0))])
+    found = combined([scores_of(one, one + 1), scores_of(other, np.full(5, 9.0))])
     scale = found.observed[-1] / robust_z(one, one)[-1]
     assert scale > 0
     np.testing.assert_allclose(found.observed, scale * robust_z(one, one))
-    np.testing.assert_allclose(found.random, scale * robust_z(one + 1, one))
+    np.testing.assert_allclose(found.nulls["random"][:, 0], scale * robust_z(one + 1, one))

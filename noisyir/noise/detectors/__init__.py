@@ -1,6 +1,6 @@
 """Detectors, a file each: how suspect a pair of query and document is.  What is done about it is decided elsewhere.
 
-A detector scores each pair, and beside it the two wrong documents that were made up for its query: the null that the
+A detector scores each pair, and beside it the wrong documents that were made up for its query: the nulls that the
 observed scores are held against.  Higher is more suspect.
 """
 
@@ -18,8 +18,9 @@ from noisyir.variants import Variant
 if TYPE_CHECKING:
     from noisyir.engine.runtime import Runtime
     from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.noise.collection import Collection
     from noisyir.noise.competitors import Competitors
-    from noisyir.noise.synthetic import SyntheticNegatives
+    from noisyir.noise.synthetic import References
     from noisyir.training.batches import TrainingPairs
     from noisyir.training.examples import TokenisedDocuments
     from noisyir.training.run import TrainingContext
@@ -29,15 +30,17 @@ if TYPE_CHECKING:
 class PairsToScore:
     """The training pairs, and all that a detector may look at.
 
-    encoder: the model that the pipeline starts from.  wrong: the documents made up for each pair, as rows of documents.
+    encoder: the model that the pipeline starts from; collection: as it sees all documents, for detectors that search
+    (`Detector.searches`), else None.  wrong: the documents made up for each pair, as rows of documents.
     query_texts: of each row of `pairs.queries`; read_documents: those of `documents`, read when called.
     rng: a generator for a purpose; training: the context of a training run, for detectors that train models.
     lexical_index: the folder of BM25's index, where the detector asks for one (`Detector.lexical`).
     """
 
     encoder: "BiEncoder"
+    collection: "Collection | None"
     pairs: "TrainingPairs"
-    wrong: "SyntheticNegatives"
+    wrong: "References"
     documents: "TokenisedDocuments"
     query_texts: list[str]
     read_documents: Callable[[], list[str]]
@@ -56,7 +59,9 @@ class PairsToScore:
             pairs = zip(asked, rows, strict=True)
             return np.array([suspicion(query, read[row]) for query, row in pairs], np.float32)
 
-        return Scores(scores(self.pairs.passage), scores(self.wrong.random), scores(self.wrong.near))
+        own = self.pairs.passage
+        made_up = np.column_stack([scores(rows) for rows in self.wrong.tried(own).T])
+        return Scores(scores(own), self.wrong.by_null(made_up))
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ class Detector(Variant):
 
     searches: whether it searches the whole collection, and so finds what would be paired instead.
     lexical: whether it wants an index of BM25.
+    draws: documents drawn at random for each pair; with fewer than three the null of the rate cannot be checked.
     """
 
     home: ClassVar[str] = __name__
@@ -79,8 +85,11 @@ class Detector(Variant):
     renamed: ClassVar[Mapping[str, str]] = {"detector": "kind"}
     searches: ClassVar[bool] = False
     lexical: ClassVar[bool] = False
+    draws: ClassVar[int] = 9
 
-    neighbours: PositiveInt = Field(10, description="documents nearest to a pair's own, of which one is its near miss")
+    neighbours: PositiveInt = Field(
+        10, description="documents nearest to the best other one that are scored beside a pair's own"
+    )
 
     def score(self, given: PairsToScore) -> Scored | Scores:
         """Score all pairs."""

@@ -6,7 +6,6 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from noisyir.errors import ConfigError
-from noisyir.noise.combine import Scores
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
 from noisyir.noise.detectors.cross_fitted import _KEPT
 from noisyir.settings import Fraction
@@ -18,6 +17,7 @@ class Bm25Margin(Detector):
     kind: Literal["bm25_margin"] = "bm25_margin"
     searches: ClassVar[bool] = True
     lexical: ClassVar[bool] = True
+    draws: ClassVar[int] = 19
 
     k1: PositiveFloat = Field(0.9, description="term frequency saturation")
     b: Fraction = Field(0.4, description="document length normalisation")
@@ -34,4 +34,4 @@ class Bm25Margin(Detector):
         found = lexical_competitors(
             searcher, given.query_texts, row_of, given.pairs, chosen, keep=_KEPT, wrong=given.wrong
         )
-        return Scored(Scores(*found.margins()), found)
+        return Scored(found.margins(given.wrong), found)

@@ -1,7 +1,8 @@
 """How relevant a cross-encoder finds the document."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from noisyir.noise.combine import Scores
@@ -15,6 +16,7 @@ class CrossEncoderDetector(Detector):
     """Minus the logit of a sequence classifier that reads query and document together."""
 
     kind: Literal["cross_encoder"] = "cross_encoder"
+    draws: ClassVar[int] = 1
 
     weights: Location = Field(
         None, description="folder or Hugging Face name of a sequence classifier of one label or two"
@@ -29,12 +31,14 @@ class CrossEncoderDetector(Detector):
 
         judge = load_cross_encoder(locate_classifier(self.weights, _SETTING), self.max_len, given.runtime.device)
         texts = Texts(given.query_texts, given.read_documents())
-        tried = (given.pairs.passage, given.wrong.random, given.wrong.near)
+        own = given.pairs.passage
+        tried = (own, *given.wrong.tried(own).T)
 
         def progress(done: int, total: int) -> None:
             given.progress(done, total, "texts")
 
-        return Scores(*score_together(judge, given.pairs, texts, tried, given.runtime.batch_tokens, progress))
+        observed, *made_up = score_together(judge, given.pairs, texts, tried, given.runtime.batch_tokens, progress)
+        return Scores(observed, given.wrong.by_null(np.column_stack(made_up)))
 
     def weights_digest(self) -> str | None:
         """Of the classifier."""

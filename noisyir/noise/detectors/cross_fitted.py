@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from noisyir.noise.competitors import Competitors
     from noisyir.noise.cross_fit import Scorer
     from noisyir.noise.in_batch import Statistic
+    from noisyir.noise.synthetic import References
 
 _KEPT = 5  # competitors found for a pair
 
@@ -62,6 +63,8 @@ class CrossFitted(Detector):
 class InBatchDetector(CrossFitted):
     """By how a pair compares with the other pairs of a batch."""
 
+    draws: ClassVar[int] = 1
+
     shuffles: PositiveInt = Field(2, description="orders of the pairs that the loss is averaged over")
     hard_negatives: NonNegativeInt = Field(0, description="mined negatives beside; an ablation, the paper uses none")
 
@@ -79,38 +82,45 @@ class InBatchDetector(CrossFitted):
         from noisyir.noise.in_batch import InBatch, score_in_batch
 
         how = InBatch(self.batch_size, self.shuffles, self.scale, self.statistic(), self.hard_negatives)
-        found = np.zeros((3, len(given.pairs)), np.float32)
+        stand_ins = given.wrong.tried(given.pairs.passage).T
+        found = np.zeros((1 + len(stand_ins), len(given.pairs)), np.float32)
         for number, scorer in enumerate(self.scorers(given)):
-            of_pair, rng = given.wrong.of(scorer.chosen), given.rng("shuffles", number)
-            stand_ins = (of_pair.random, of_pair.near)
-            found[:, scorer.chosen] = score_in_batch(scorer.encoder, given.pairs, scorer.chosen, how, rng, stand_ins)
-        return Scores(*found)
+            chosen, rng = scorer.chosen, given.rng("shuffles", number)
+            found[:, chosen] = score_in_batch(scorer.encoder, given.pairs, chosen, how, rng, [*stand_ins[:, chosen]])
+        return Scores(found[0], given.wrong.by_null(found[1:].T))
 
 
 class DenseSearch(CrossFitted):
     """By what a search of the whole collection by the model finds."""
 
     searches: ClassVar[bool] = True
+    draws: ClassVar[int] = 19
 
     depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
 
-    def scores_of(self, found: "Competitors") -> Scores:
+    def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
         """What is computed of a pair's own similarity and of those of its competitors."""
         raise NotImplementedError
 
     def score(self, given: PairsToScore) -> Scored:
         """Search for every pair's query."""
+        from noisyir.noise.collection import Collection
         from noisyir.noise.competitors import dense_competitors, merged
+
+        def collection(scorer: "Scorer") -> Collection:
+            if scorer.encoder is given.encoder and given.collection is not None:
+                return given.collection
+            return Collection(scorer.encoder, given.pairs, given.documents.same, given.pairs.query[scorer.chosen])
 
         parts = [
             (
                 scorer.chosen,
                 dense_competitors(
-                    scorer.encoder, given.pairs, given.documents.same, scorer.chosen,
+                    collection(scorer), given.pairs, scorer.chosen,
                     keep=_KEPT, depth=self.depth, wrong=given.wrong.of(scorer.chosen),
                 ),
             )
             for scorer in self.scorers(given)
         ]  # fmt: skip
         found = merged(parts)
-        return Scored(self.scores_of(found), found)
+        return Scored(self.scores_of(found, given.wrong), found)

@@ -7,6 +7,7 @@ from noisyir.noise.detectors.cross_fitted import DenseSearch
 
 if TYPE_CHECKING:
     from noisyir.noise.competitors import Competitors
+    from noisyir.noise.synthetic import References
 
 
 class Margin(DenseSearch):
@@ -14,6 +15,6 @@ class Margin(DenseSearch):
 
     kind: Literal["margin"] = "margin"
 
-    def scores_of(self, found: "Competitors") -> Scores:
+    def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
         """The margins."""
-        return Scores(*found.margins())
+        return found.margins(wrong)

@@ -9,6 +9,7 @@ from noisyir.noise.detectors.cross_fitted import DenseSearch
 
 if TYPE_CHECKING:
     from noisyir.noise.competitors import Competitors
+    from noisyir.noise.synthetic import References
 
 
 class Rank(DenseSearch):
@@ -16,7 +17,7 @@ class Rank(DenseSearch):
 
     kind: Literal["rank"] = "rank"
 
-    def scores_of(self, found: "Competitors") -> Scores:
+    def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
         """The log-ranks."""
-        beyond = np.full(len(found.rank), np.log(found.depth + 1))
-        return Scores(found.log_rank(), beyond, beyond)
+        beyond = np.full(found.made_up.shape, np.log(found.depth + 1))
+        return Scores(found.log_rank(), wrong.by_null(beyond))

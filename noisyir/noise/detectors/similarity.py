@@ -7,6 +7,7 @@ from noisyir.noise.detectors.cross_fitted import DenseSearch
 
 if TYPE_CHECKING:
     from noisyir.noise.competitors import Competitors
+    from noisyir.noise.synthetic import References
 
 
 class Similarity(DenseSearch):
@@ -14,6 +15,6 @@ class Similarity(DenseSearch):
 
     kind: Literal["similarity"] = "similarity"
 
-    def scores_of(self, found: "Competitors") -> Scores:
+    def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
         """Minus the similarities."""
-        return Scores(-found.own, -found.random, -found.near)
+        return Scores(-found.own, wrong.by_null(-found.made_up))

@@ -15,8 +15,10 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.noise.combine import Scores, combined
 from noisyir.noise.detection import Detection
 from noisyir.noise.detection import detect as judge
+from noisyir.noise.null import NULLS
 from noisyir.noise.settings import DetectParams
 from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
+from noisyir.verdicts.rates import in_a_sentence
 
 _PAIR = ["query_id", "doc_id"]
 
@@ -27,7 +29,7 @@ def detect(job: Job[DetectParams]) -> None:
     with job.writer("noise_flags") as flags, job.writer("noise_estimate") as estimates:
         for epoch, tables in _by_epoch(job.tables("scores")):
             scores = combined([_scores(table) for table in tables])
-            found = judge(scores, job.params, job.rng("bootstrap", epoch))
+            found = judge(scores, job.params)
             flags.append(_flags(tables, scores.observed, found))
             estimates.append(_rows(epoch, found.estimate))
             summary[str(epoch)] = {"pairs": len(scores.observed), **found.estimate}
@@ -63,7 +65,8 @@ def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
     keys = given.select(_PAIR).append_column("place", pa.array(range(given.num_rows), pa.int64()))
     aligned = [given]
     for label, table in others:
-        placed = table.join(keys, _PAIR, join_type="inner").sort_by("place")
+        own = table.select(_PAIR).append_column("row", pa.array(range(table.num_rows), pa.int64()))
+        placed = table.take(own.join(keys, _PAIR, join_type="inner").sort_by("place")["row"])
         if not placed.num_rows == table.num_rows == given.num_rows:
             raise DataError(
                 f"detect: scores {first!r} and {label!r} are of different pairs "
@@ -74,10 +77,14 @@ def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
 
 
 def _scores(table: pa.Table) -> Scores:
-    near = table["near_score"]
-    return Scores(
-        table["score"].to_numpy(), table["null_score"].to_numpy(), None if near.null_count else near.to_numpy()
-    )
+    nulls = {null: draws(table[f"{null}_scores"]) for null in NULLS if not table[f"{null}_scores"].null_count}
+    return Scores(table["score"].to_numpy(), nulls)
+
+
+def draws(column: pa.ChunkedArray) -> np.ndarray:
+    """(pair, draw) of lists that are all as long."""
+    lists = column.combine_chunks()
+    return np.asarray(lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1))
 
 
 def _flags(tables: list[pa.Table], scores: np.ndarray, found: Detection) -> pa.Table:
@@ -104,11 +111,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
     if note := meta.notes.get("detection"):
         found = note[max(note, key=int)]
         flagged = round(found["flagged"] * found["pairs"])
-        interval = f" [{found['rate_low']:.1%}, {found['rate_high']:.1%}]" if "rate_low" in found else ""
-        yield (
-            f"Detection: {found['rate']:.1%}{interval} of {found['pairs']:,} pairs are estimated to be wrong; "
-            f"{flagged:,} were flagged."
-        )
+        yield f"Detection: {flagged:,} of {found['pairs']:,} pairs were flagged; {in_a_sentence(found)}."
 
 
 DETECT = Stage(
@@ -118,7 +121,6 @@ DETECT = Stage(
     reads={"scores": PAIR_SCORES.all().each()},
     writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE},
     run=detect,
-    seeded=True,
     cost=partial(per_pair, rate=1.3e-5),
     story=_story,
 )

@@ -38,7 +38,10 @@ def score_detection(job: Job[ScoreDetectionParams]) -> None:
             for epoch in sorted(known["epoch"].unique().to_pylist()):
                 rows = known.filter(pa.compute.equal(known["epoch"], epoch))
                 columns = (rows[name].to_numpy() for name in ("score", "is_clean", "is_noisy"))
-                out.append(_rows(system, epoch, detection_quality(*columns)))
+                quality = detection_quality(*columns)
+                if not quality["true_rate"]:  # nothing was put in: how many were wrong before that is not known
+                    del quality["true_rate"]
+                out.append(_rows(system, epoch, quality))
         for system, estimate in job.tables("estimate").items():
             for epoch, values in _by_epoch(estimate).items():
                 out.append(_rows(system, epoch, values))
@@ -64,7 +67,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 
 SCORE_DETECTION = Stage(
     name="score_detection",
-    version=1,
+    version=2,
     params=ScoreDetectionParams,
     reads={
         "truth": NOISE_TRUTH["query_id", "doc_id", "is_noisy"],

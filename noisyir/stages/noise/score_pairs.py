@@ -10,8 +10,11 @@ import pyarrow as pa
 
 from noisyir.costs.retrieval import per_pair
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import listed
 from noisyir.noise.combine import Scores
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
+from noisyir.noise.null import NULLS, Null
+from noisyir.schemas.columns import FLOATS
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.schemas.noise import COMPETITORS, PAIR_SCORES
 from noisyir.schemas.retrieval import LEXICAL_INDEX
@@ -20,7 +23,10 @@ from noisyir.training.job import distinct_ids, mined_negatives, training_context
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
+    from noisyir.noise.collection import Collection
     from noisyir.noise.competitors import Competitors
+    from noisyir.noise.synthetic import References
+    from noisyir.training.batches import TrainingPairs
     from noisyir.training.examples import TokenisedDocuments
 
 
@@ -41,7 +47,7 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
-    from noisyir.noise.synthetic import synthetic
+    from noisyir.noise.collection import Collection
     from noisyir.training import examples
 
     torch.set_num_threads(job.runtime.cpu_threads)
@@ -52,10 +58,14 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     needed = None if job.params.searches else distinct_ids(pairs["doc_id"], negatives["doc_id"])
     documents = examples.read_documents(encoder, job.batches("corpus"), needed)
     numbered = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
+    collection = None
+    if job.params.searches:
+        collection = Collection(encoder, numbered, documents.same, numbered.query)
     given = PairsToScore(
         encoder=encoder,
+        collection=collection,
         pairs=numbered,
-        wrong=synthetic(encoder, numbered, job.params.neighbours, job.rng("made_up")),
+        wrong=_made_up(job, collection, numbered),
         documents=documents,
         query_texts=train_queries["text"].to_pylist(),
         read_documents=partial(_texts, job, documents),
@@ -66,6 +76,16 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
         lexical_index=job.folder("lexical_index") if job.has("lexical_index") else None,
     )
     return pairs.select(["query_id", "doc_id"]), given
+
+
+def _made_up(job: Job[Detector], collection: "Collection | None", pairs: "TrainingPairs") -> "References":
+    """Documents drawn at random for each pair, and, where all documents were read, neighbours of the best other one."""
+    from noisyir.noise.synthetic import References, near_documents, random_documents
+
+    nulls: dict[Null, np.ndarray] = {"random": random_documents(pairs, job.params.draws, partial(job.rng, "made_up"))}
+    if collection is not None:
+        nulls["near"] = near_documents(collection, pairs, job.params.neighbours)
+    return References(nulls)
 
 
 def _texts(job: Job[Detector], documents: "TokenisedDocuments") -> list[str]:
@@ -79,13 +99,13 @@ def _texts(job: Job[Detector], documents: "TokenisedDocuments") -> list[str]:
 def _scores_table(ids: pa.Table, epoch: int, scored: Scored, documents: "TokenisedDocuments") -> pa.Table:
     scores, others = scored.scores, scored.competitors
     best = pa.nulls(len(ids), pa.string()) if others is None else _named(documents, others.rows[:, 0])
-    return (
-        ids.append_column("epoch", pa.array(np.full(len(ids), epoch, np.int32)))
-        .append_column("score", pa.array(scores.observed, pa.float32()))
-        .append_column("null_score", pa.array(scores.random, pa.float32()))
-        .append_column("near_score", pa.array(scores.near, pa.float32()))
-        .append_column("best_other", best)
+    table = ids.append_column("epoch", pa.array(np.full(len(ids), epoch, np.int32))).append_column(
+        "score", pa.array(scores.observed, pa.float32())
     )
+    for null in NULLS:
+        draws = listed(scores.nulls[null]) if null in scores.nulls else pa.nulls(len(ids), FLOATS)
+        table = table.append_column(f"{null}_scores", draws)
+    return table.append_column("best_other", best)
 
 
 def _named(documents: "TokenisedDocuments", rows: np.ndarray) -> pa.Array:
@@ -108,7 +128,7 @@ def _competitors_table(ids: pa.Table, documents: "TokenisedDocuments", competito
 
 SCORE_PAIRS = Stage(
     name="score_pairs",
-    version=2,
+    version=3,
     params=Detector,
     reads={
         "model": MODEL.all(),

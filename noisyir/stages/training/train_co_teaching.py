@@ -38,7 +38,7 @@ def _noise_rate(estimate: pa.Table) -> float:
     if rates[-1] >= 1.0:
         raise DataError(
             f"the noise rate is estimated as {rates[-1]}, which leaves co-teaching no pair to learn from: "
-            "choose other detectors, or another detect.null_quantile"
+            "choose other detectors"
         )
     return float(rates[-1])
 

@@ -12,10 +12,10 @@ from noisyir.costs.training import bi_encoder_training
 from noisyir.engine.builds import Meta
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
+from noisyir.engine.tables import listed, read_parts
 from noisyir.errors import ConfigError
 from noisyir.noise.settings import TrainNpcParams
-from noisyir.schemas.noise import NOISE_FLAGS, PAIR_SCORES
+from noisyir.schemas.noise import NOISE_FLAGS, NULL_SCORES, PAIR_SCORES
 from noisyir.schemas.training import CURVES, MODEL
 from noisyir.training.job import TRAINING_READS, read_examples, start_model, train_and_write, training_pairs
 from noisyir.training.launch import in_processes
@@ -65,8 +65,9 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
 
 def _detection(ids: pa.Table, found: "Detected") -> pa.Table:
     """The columns of both tables; those that only other detectors fill are null."""
-    columns = {name: pa.nulls(ids.num_rows) for name in ("near_score", "best_other", "replacement")}
-    columns |= {name: pa.array(getattr(found, name)) for name in ("score", "null_score", "p_clean", "is_clean")}
+    columns = {name: pa.nulls(ids.num_rows) for name in (*NULL_SCORES, "best_other", "replacement")}
+    columns |= {name: pa.array(getattr(found, name)) for name in ("score", "p_clean", "is_clean")}
+    columns["random_scores"] = listed(found.null_score[:, None])
     columns["epoch"] = pa.array([found.epoch] * ids.num_rows, pa.int32())
     return pa.table({**{name: ids[name] for name in ids.column_names}, **columns})
 

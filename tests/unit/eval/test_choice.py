@@ -83,7 +83,13 @@ def test_the_rows_hold_means_and_corrected_p_values():
     plain = rng.random((50, 2))
     a, b = plain + drawn(rng, 0.1, 50, 2), plain + drawn(rng, 0.05, 50, 2)
     rows = choose({"dpr": plain, "a": a, "b": b}, "dpr", 0.05)
-    assert rows[0] | {"chosen": None} == {"method": "dpr", "queries": 50, "seeds": 2, "mean": plain.mean(), "chosen": None}
+    assert rows[0] | {"chosen": None} == {
+        "method": "dpr",
+        "queries": 50,
+        "seeds": 2,
+        "mean": plain.mean(),
+        "chosen": None,
+    }
     assert rows[1]["difference"] == pytest.approx((a - plain).mean()) and rows[1]["low"] < rows[1]["difference"]
     p_values = sorted(row["p_value"] for row in rows[1:])
     assert min(row["p_holm"] for row in rows[1:]) == pytest.approx(min(2 * p_values[0], 1.0))

@@ -1,53 +1,72 @@
-"""The noise rate from random documents and from judgements, and its intervals."""
+"""The noise rate from made-up documents and from judgements, and its intervals."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from noisyir.errors import ConfigError
-from noisyir.noise.rate import noise_rate, noise_rate_interval, pairs_to_judge, rate_from_judgements
+from noisyir.noise.null import RankShares
+from noisyir.noise.rate import RateByNull, best_fit, pairs_to_judge, rate_by_null, rate_from_judgements, rate_range
 
 
-def simulated(count, rate, seed):
-    rng = np.random.default_rng(seed)
-    query = rng.normal(0, 0.5, count)  # a query's difficulty is shared by its score and its null score
-    wrong = rng.random(count) < rate
-    return np.where(wrong, 8, 0) + rng.normal(0, 1, count) + query, 8 + rng.normal(0, 1, count) + query
+def shares(values, counts, draws=9):
+    """So many pairs of each share."""
+    low = np.repeat(values, counts)
+    return RankShares(low - 1e-9, low + 1e-9, draws)
 
 
-@pytest.mark.parametrize("rate", [0.05, 0.5, 0.8])
-def test_the_interval_covers_the_rate_as_often_as_it_says(rate):
-    covered = 0
-    for seed in range(100):
-        scores, null = simulated(1500, rate, seed)
-        low, high = noise_rate_interval(scores, null, 0.9, 300, np.random.default_rng(seed))
-        covered += low <= rate <= high
-    assert 82 <= covered <= 98  # 90, and three standard deviations or so
+def test_the_interval_holds_the_counts_of_wrong_pairs_that_explain_what_was_seen():
+    found = rate_by_null(shares([0.1, 0.6, 0.9], [800, 100, 100]))
+    assert found.rate == 0.4 and found.counted == 200 and found.tail == 0.5 and found.fit == 1.0
+    for end in (found.low, found.high):  # |X - W / 2| = z sqrt(W) / 2
+        assert abs(200 - 1000 * end / 2) == pytest.approx(1.959964 * np.sqrt(1000 * end) / 2)
 
 
-@pytest.mark.parametrize("null_quantile", [0.1, 0.5, 0.9])
-def test_the_binned_bootstrap_is_the_plain_one(null_quantile):
-    scores, null = simulated(400, 0.4, 0)
-    rng = np.random.default_rng(1)
-    draws = (rng.integers(0, 400, 400) for _ in range(4000))
-    plain = np.quantile([noise_rate(scores[rows], null[rows], null_quantile) for rows in draws], [0.025, 0.975])
-    binned = noise_rate_interval(scores, null, 0.95, 4000, np.random.default_rng(2), null_quantile=null_quantile)
-    assert binned == pytest.approx(plain, abs=0.015)
+def test_the_check_is_the_binomial_test_of_the_upper_quarter():
+    found = rate_by_null(shares([0.1, 0.6, 0.9], [800, 120, 80]))
+    assert found.tail == 0.4 and found.fit == pytest.approx(2 * stats.norm.sf(40 / np.sqrt(200)))
+    assert found.z == pytest.approx(-40 / np.sqrt(200))
+    assert np.isnan(rate_by_null(shares([0.1, 0.6, 0.9], [800, 120, 80], draws=1)).fit)
 
 
-def test_many_pairs_of_one_score_are_one_bin_in_the_bootstrap():
-    scores, null = np.repeat([0.0, 1.0], [70, 30]), np.ones(100)
-    low, high = noise_rate_interval(scores, null, 0.95, 4000, np.random.default_rng(0))
-    assert noise_rate(scores, null) == pytest.approx(0.3)
-    assert (low, high) == pytest.approx(stats.binom(100, 0.3).ppf([0.025, 0.975]) / 100, abs=0.01)
+def test_of_no_pair_nothing_is_said():
+    assert rate_by_null(shares([0.1], [0])) is None
 
 
-def test_a_lower_quantile_sees_wrong_pairs_that_the_model_has_half_learnt():
+def test_the_power_is_that_of_the_right_pairs_alone():
     rng = np.random.default_rng(0)
-    null = rng.normal(8, 1, 5000)
-    scores = np.append(rng.normal(0, 1, 4000), rng.normal(7, 1, 1000))
-    assert noise_rate(scores, null) < 0.08
-    assert 0.12 < noise_rate(scores, null, 0.05) <= 0.2
+    values = np.concatenate([rng.random(4000), 0.2 * rng.random(6000)])
+    assert rate_by_null(shares(values, 1)).power == pytest.approx(0.9, abs=0.01)
+
+
+def said(rate=0.2, low=0.18, high=0.22, counted=200.0, tail=0.5, fit=1.0, auroc=0.88):
+    return RateByNull(rate, low, high, counted, tail, fit, auroc)
+
+
+def test_how_far_a_null_may_be_believed():
+    assert said().reading == "agrees" and said().supported
+    assert said(tail=0.6, fit=0.01).reading == "at_most"
+    assert said(tail=0.4, fit=0.01).reading == "too_easy"
+    assert said(tail=0.515, fit=0.001).reading == "agrees"  # of so many pairs that a trifle shows
+    assert said(auroc=0.8).reading == "weak" and not said(auroc=0.8).supported
+    assert said(counted=19.0).reading == "few"
+    assert said(fit=np.nan).reading == "unchecked"
+
+
+def test_the_null_that_fits_best_is_the_one_least_off_among_those_that_can_be_checked():
+    nulls = {"random": said(tail=0.45, fit=0.2), "near": said(tail=0.52, fit=0.6), "lexical": said(counted=3.0)}
+    assert best_fit(nulls) == "near"
+    assert best_fit({"near": said(counted=3.0), "random": said(counted=3.0)}) == "random"
+    assert best_fit({"near": said(fit=np.nan)}) == "near"
+
+
+def test_the_range_is_over_what_the_nulls_allow():
+    near = said(rate=0.45, low=0.42, high=0.48, tail=0.9, fit=0.0)
+    easy = said(rate=0.01, low=0.0, high=0.02, tail=0.1, fit=0.0)
+    assert rate_range({"random": said()}) == (0.18, 0.22)
+    assert rate_range({"random": said(), "near": near}) == (0.0, 0.48)
+    assert rate_range({"random": easy, "near": said()}) == (0.18, 0.22)
+    assert rate_range({"random": easy}) == rate_range({}) == (0.0, 1.0)
 
 
 def test_how_many_to_judge_is_cochrans_formula():

@@ -5,8 +5,9 @@ import pyarrow as pa
 import pytest
 import torch
 
+from noisyir.noise.collection import Collection
 from noisyir.noise.competitors import Competitors, dense_competitors, lexical_competitors, merged
-from noisyir.noise.synthetic import SyntheticNegatives, passages_of_others, synthetic
+from noisyir.noise.synthetic import References, near_documents, passages_of_others, random_documents
 from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
 from noisyir.training.batches import Ragged, TrainingPairs
 from tests.tiny_models import static_encoder
@@ -34,7 +35,8 @@ class World:
             self.encoder.tokenize(self.queries, "query"), self.encoder.tokenize(self.passages, "passage"),
             query, passage, text, Ragged.grouped(known[:, 0], known[:, 1], QUERIES), nothing,
         )  # fmt: skip
-        self.wrong = SyntheticNegatives(passages_of_others(passage, rng), passages_of_others(passage, rng))
+        random, near = passages_of_others(passage, rng), passages_of_others(passage, rng)
+        self.wrong = References({"random": random[:, None], "near": near[:, None]})
 
     def similarities(self):
         """(pair, passage), in float64."""
@@ -48,7 +50,8 @@ class World:
     def dense(self, chosen=None, *, keep=5, depth=10):
         chosen = np.arange(PAIRS) if chosen is None else chosen
         wrong = self.wrong.of(chosen)
-        return dense_competitors(self.encoder, self.pairs, self.same, chosen, keep=keep, depth=depth, wrong=wrong)
+        collection = Collection(self.encoder, self.pairs, self.same, self.pairs.query[chosen])
+        return dense_competitors(collection, self.pairs, chosen, keep=keep, depth=depth, wrong=wrong)
 
 
 def check(world, found, scores, *, keep, depth, atol, above=-np.inf):
@@ -56,8 +59,8 @@ def check(world, found, scores, *, keep, depth, atol, above=-np.inf):
     distinct = np.unique(world.same)
     for pair, (own, score) in enumerate(zip(world.pairs.passage, scores, strict=True)):
         assert found.own[pair] == pytest.approx(score[own], abs=atol)
-        assert found.random[pair] == pytest.approx(score[world.wrong.random[pair]], abs=atol)
-        assert found.near[pair] == pytest.approx(score[world.wrong.near[pair]], abs=atol)
+        made_up = world.wrong.tried(world.pairs.passage)[pair]
+        assert found.made_up[pair] == pytest.approx(score[made_up], abs=atol)
         rank = int((score[distinct] >= score[own] - atol).sum())
         assert found.rank[pair] == (rank if rank <= depth and score[own] > above else 0)
         others = [row for row in distinct if row not in world.known_of(pair) and score[row] > above]
@@ -82,7 +85,7 @@ def test_competitors_of_some_pairs_merge_to_those_of_all():
     world = World(1)
     odd, even = np.arange(1, PAIRS, 2), np.arange(0, PAIRS, 2)
     whole, found = world.dense(), merged([(odd, world.dense(odd)), (even, world.dense(even))])
-    for name in ("own", "random", "near", "similarities"):
+    for name in ("own", "made_up", "similarities"):
         np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=1e-6)
     np.testing.assert_array_equal(found.rank, whole.rank)
     np.testing.assert_array_equal(found.rows, whole.rows)
@@ -96,11 +99,10 @@ def test_where_the_query_knows_every_passage_there_is_no_competitor():
         world.pairs.queries, world.pairs.passages, world.pairs.query[:1], world.pairs.passage[:1],
         world.pairs.text, world.pairs.known, world.pairs.negatives,
     )  # fmt: skip
-    found = dense_competitors(
-        world.encoder, pairs, same, np.arange(1), keep=5, depth=10, wrong=world.wrong.of(np.arange(1))
-    )
+    collection = Collection(world.encoder, pairs, same, pairs.query)
+    found = dense_competitors(collection, pairs, np.arange(1), keep=5, depth=10, wrong=world.wrong.of(np.arange(1)))
     assert found.rank.tolist() == [1] and (found.rows == -1).all() and not found.similarities.any()
-    assert found.margins()[0].tolist() == [-found.own[0]]
+    assert found.margins(world.wrong.of(np.arange(1))).observed.tolist() == [-found.own[0]]
 
 
 @pytest.fixture
@@ -160,50 +162,65 @@ def test_a_passage_with_many_copies_leaves_room_for_others(bm25):
 
 def test_margins_and_log_ranks():
     rows, similarities = np.array([[3, 4], [5, -1], [-1, -1]]), np.array([[0.7, 0.6], [0.2, 0.0], [0.0, 0.0]])
-    own, random, near = np.array([0.5, 0.6, 0.4]), np.array([0.1, 0.0, 0.3]), np.array([0.4, 0.5, 0.1])
-    found = Competitors(own, random, near, np.array([2, 1, 0]), rows, similarities, 100)
-    margins = found.margins()
-    np.testing.assert_allclose(margins[0], [0.7 - 0.5, 0.2 - 0.6, 0.0 - 0.4])
-    np.testing.assert_allclose(margins[1], [0.7 - 0.1, 0.6 - 0.0, 0.4 - 0.3])
-    np.testing.assert_allclose(margins[2], [0.7 - 0.4, 0.6 - 0.5, 0.4 - 0.1])
+    own, made_up = np.array([0.5, 0.6, 0.4]), np.array([[0.1, 0.4], [0.0, 0.5], [0.3, 0.1]])
+    found = Competitors(own, made_up, np.array([2, 1, 0]), rows, similarities, 100)
+    margins = found.margins(References({"random": np.array([[7], [8], [9]]), "near": np.array([[1], [2], [-1]])}))
+    np.testing.assert_allclose(margins.observed, [0.7 - 0.5, 0.2 - 0.6, 0.0 - 0.4])
+    np.testing.assert_allclose(margins.nulls["random"][:, 0], [0.7 - 0.1, 0.6 - 0.0, 0.4 - 0.3], atol=1e-7)
+    np.testing.assert_allclose(margins.nulls["near"][:, 0], [0.7 - 0.4, 0.6 - 0.5, np.nan], atol=1e-7)
     np.testing.assert_allclose(found.log_rank(), np.log([2, 1, 101]))
 
 
 @pytest.mark.parametrize("neighbours", [1, 3, 100])
-def test_near_misses_are_among_the_nearest_passages_of_other_pairs(neighbours):
+def test_near_documents_are_those_nearest_to_the_best_other_one(neighbours):
     world = World(5)
-    named = np.unique(world.pairs.passage)
+    collection = Collection(world.encoder, world.pairs, world.same, world.pairs.query)
+    found = near_documents(collection, world.pairs, neighbours)
+    scores, distinct = world.similarities(), np.unique(world.same)
     with torch.no_grad():
         vectors = world.encoder.embed(world.pairs.passages, "passage").numpy()
-    drawn = [
-        synthetic(world.encoder, world.pairs, neighbours, np.random.default_rng(seed)).near.tolist()
-        for seed in range(60)
-    ]
-    for pair, own in enumerate(world.pairs.passage):
-        others = named[named != own]
-        nearest = others[np.argsort(-vectors[others] @ vectors[own])][:neighbours]
-        got = {near[pair] for near in drawn}
-        assert got <= set(nearest)
-        assert neighbours > 3 or got == set(nearest), "every neighbour is drawn at times"
+    assert found.shape == (PAIRS, neighbours)
+    for pair, row in enumerate(found):
+        others = np.array([other for other in distinct if other not in world.known_of(pair)])
+        best = others[np.argmax(scores[pair, others])]
+        rest = others[others != best]
+        nearest = np.sort(vectors[rest] @ vectors[best])[::-1][:neighbours]
+        np.testing.assert_allclose(vectors[row[row >= 0]] @ vectors[best], nearest, atol=1e-6)
+        assert set(row[row >= 0]) <= set(rest) and len(set(row[row >= 0])) == len(nearest)
 
 
-def test_passages_of_equal_vectors_are_each_others_near_misses():
-    """A search for so many equals need not find the passage itself."""
-    rng = np.random.default_rng(0)
-    encoder = static_encoder(torch.eye(6))
-    rows, texts = np.arange(120), [" ".join(rng.permutation([f"w{word}" for word in range(5)])) for _ in range(120)]
-    nothing = Ragged.grouped(rows[:0], rows[:0], 120)
-    tokens = encoder.tokenize(texts, "passage")
-    pairs = TrainingPairs(tokens, tokens, rows, rows, rows, Ragged.grouped(rows, rows, 120), nothing)
-    found = synthetic(encoder, pairs, 3, rng)
-    assert (found.near != rows).all() and set(found.near) <= set(rows.tolist())
+def test_random_documents_are_other_pairs_and_none_that_the_query_is_paired_with():
+    world = World(5)
+    found = random_documents(world.pairs, 40, lambda draw: np.random.default_rng(draw))
+    named = np.unique(world.pairs.passage)
+    counts = np.zeros(PASSAGES)
+    for pair, row in enumerate(found):
+        assert set(row) <= set(named) - world.known_of(pair)
+        counts += np.bincount(row, minlength=PASSAGES)
+    assert counts[named].min() > 0.5 * counts[named].mean()
+    first = random_documents(world.pairs, 3, lambda draw: np.random.default_rng(draw))
+    np.testing.assert_array_equal(found[:, :3], first)
 
 
-def test_where_all_pairs_name_one_passage_it_stands_in_for_itself():
+def test_where_all_pairs_name_one_passage_there_is_no_random_document():
     world = World(6)
+    text = world.pairs.text[world.pairs.query]
     pairs = TrainingPairs(
         world.pairs.queries, world.pairs.passages, world.pairs.query, np.full(PAIRS, 3),
-        world.pairs.text, world.pairs.known, world.pairs.negatives,
+        world.pairs.text, Ragged.grouped(np.unique(text), np.full(len(np.unique(text)), 3), QUERIES),
+        world.pairs.negatives,
     )  # fmt: skip
-    found = synthetic(world.encoder, pairs, 10, np.random.default_rng(0))
-    assert set(found.near) == set(found.random) == {3}
+    found = random_documents(pairs, 2, lambda draw: np.random.default_rng(draw))
+    assert (found == -1).all()
+    made_up = References({"random": found})
+    assert (made_up.tried(pairs.passage) == 3).all()
+    assert np.isnan(made_up.by_null(np.ones((PAIRS, 2)))["random"]).all()
+
+
+def test_scores_are_given_back_null_by_null_and_nan_where_there_is_no_document():
+    made_up = References({"random": np.array([[4, -1], [5, 6]]), "near": np.array([[7], [-1]])})
+    assert made_up.tried(np.array([1, 2])).tolist() == [[4, 1, 7], [5, 6, 2]]
+    found = made_up.by_null(np.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]))
+    np.testing.assert_allclose(found["random"], [[0.1, np.nan], [0.4, 0.5]])
+    np.testing.assert_allclose(found["near"], [[0.3], [np.nan]])
+    assert made_up.of(np.array([1])).nulls["random"].tolist() == [[5, 6]]

@@ -4,23 +4,25 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from noisyir.engine.tables import listed
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.settings import ScoreDetectionParams
 from noisyir.noise.combine import Scores, combined
 from noisyir.noise.settings import DetectParams
+from noisyir.schemas.columns import FLOATS
 from noisyir.schemas.data import NOISE_TRUTH
 from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
 from noisyir.stages.noise.detect import DETECT
 from noisyir.stages.noise.score_detection import SCORE_DETECTION
 
-PARAMS = DetectParams(method="gmm", resamples=50)
+PARAMS = DetectParams(method="gmm")
 
 
 def is_wrong(pairs=300):
     return np.random.default_rng(7).random(pairs) < 0.4
 
 
-def scores_table(pairs=300, seed=0, epoch=1, best=None, factor=1.0, near=None):
+def scores_table(pairs=300, seed=0, epoch=1, best=None, factor=1.0, null=None, near=None):
     rng = np.random.default_rng(seed)
     score = factor * np.where(is_wrong(pairs), rng.normal(6, 1, pairs), rng.normal(1, 0.6, pairs))
     return pa.table(
@@ -29,8 +31,10 @@ def scores_table(pairs=300, seed=0, epoch=1, best=None, factor=1.0, near=None):
             "doc_id": [f"d{n % 50}" for n in range(pairs)],
             "epoch": pa.array([epoch] * pairs, pa.int32()),
             "score": pa.array(score, pa.float32()),
-            "null_score": pa.array(factor * rng.normal(6, 1, pairs), pa.float32()),
-            "near_score": pa.nulls(pairs, pa.float32()) if near is None else pa.array(factor * near, pa.float32()),
+            "random_scores": listed(factor * (rng.normal(6, 1, (pairs, 9)) if null is None else null)),
+            "near_scores": pa.nulls(pairs, FLOATS) if near is None else listed(factor * near),
+            "lexical_scores": pa.nulls(pairs, FLOATS),
+            "source_scores": pa.nulls(pairs, FLOATS),
             "best_other": pa.array([best] * pairs, pa.string()),
         },
         schema=PAIR_SCORES.schema,
@@ -61,7 +65,7 @@ def test_pairs_are_judged_and_the_build_says_how_many(run_stage_on, store):
         assert flags[name].to_pylist() == given[name].to_pylist()
     assert (~flags["is_clean"].to_numpy() == is_wrong()).mean() > 0.98
     assert set(flags["replacement"].to_pylist()) == {"d7"}
-    assert estimate["rate_low"] < estimate["rate"] < estimate["rate_high"]
+    assert estimate["rate_low"] < estimate["rate"] == estimate["random.rate"] < estimate["rate_high"]
     assert estimate["clean_mean"] == pytest.approx(1, abs=0.2) and estimate["noisy_mean"] == pytest.approx(6, abs=0.3)
     (meta,) = [meta for meta in store.all_builds() if meta.stage == "detect"]
     assert meta.notes["detection"]["1"] == {"pairs": 300, **estimate}
@@ -87,26 +91,28 @@ def test_several_detectors_are_judged_as_one_whatever_the_order_of_their_rows(ru
     assert set(flags["epoch"].to_pylist()) == {2} and set(flags["replacement"].to_pylist()) == {"d9"}
 
     def scores(table):
-        return Scores(table["score"].to_numpy(), table["null_score"].to_numpy())
+        return Scores(table["score"].to_numpy(), {"random": np.array(table["random_scores"].to_pylist())})
 
     np.testing.assert_allclose(
-        flags["score"].to_numpy(), combined([scores(one), scores(other)]).observed, rtol=1e-5, atol=1e-6
+        flags["score"].to_numpy(),
+        combined([scores(one), scores(other)]).observed,
+        rtol=1e-5,
+        atol=1e-6,
     )
     assert (~flags["is_clean"].to_numpy() == is_wrong()).mean() > 0.98
 
 
-def test_near_misses_are_taken_for_wrong_pairs_where_the_wrong_pairs_score_like_them(run_stage_on):
-    alike, wrong = np.random.default_rng(11).normal(6, 1, 3000), is_wrong(3000)
-    table = scores_table(3000, near=alike)
-    # random documents are easier to tell than those that the wrong pairs have
-    table = table.set_column(4, PAIR_SCORES.schema.field("null_score"), pa.array(alike + 2, pa.float32()))
-    blind = table.set_column(5, PAIR_SCORES.schema.field("near_score"), pa.nulls(3000, pa.float32()))
+def test_the_null_that_fits_is_the_one_that_wrong_pairs_are_like(run_stage_on):
+    """Random documents are easier to tell than those that the wrong pairs have."""
+    near, wrong = np.random.default_rng(11).normal(6, 1, (3000, 9)), is_wrong(3000)
+    table = scores_table(3000, null=near + 1.5, near=near)
     by_null = PARAMS.model_copy(update={"method": "null"})
-    seeing, unseeing = (run_stage_on(DETECT, by_null, {"scores": {"margin": given}}) for given in (table, blind))
-    assert estimate_of(seeing, 1)["near_share"] > 0.8
-    assert estimate_of(seeing, 1)["rate"] == pytest.approx(wrong.mean(), abs=0.03)
-    assert (~seeing["noise_flags"]["is_clean"].to_numpy() == wrong).mean() > 0.98
-    assert estimate_of(unseeing, 1)["near_share"] == 0 and estimate_of(unseeing, 1)["rate"] < 0.1
+    out = run_stage_on(DETECT, by_null, {"scores": {"margin": table}})
+    found = estimate_of(out, 1)
+    assert found["rate"] == found["near.rate"] == pytest.approx(wrong.mean(), abs=0.03)
+    assert found["near.fit"] > 0.05 > found["random.fit"] and found["random.rate"] < 0.2
+    assert (found["rate_low"], found["rate_high"]) == (found["near.low"], found["near.high"])  # random is too easy
+    assert (~out["noise_flags"]["is_clean"].to_numpy() == wrong).mean() > 0.98
 
 
 def test_the_first_detector_that_knows_a_better_document_names_the_replacement(run_stage_on):
@@ -194,4 +200,4 @@ def test_without_noise_the_undefined_measures_are_absent(run_stage_on):
     estimate = pa.table({"epoch": [1], "name": ["rate"], "value": [0.0]}).cast(NOISE_ESTIMATE.schema)
     given = {"truth": clean, "flags": {"nll": flags}, "estimate": {"nll": estimate}}
     values = values_of(run_stage_on(SCORE_DETECTION, ScoreDetectionParams(), given)["detection"], "nll", 1)
-    assert values == {"accuracy": 1.0, "flagged": 0.0, "true_rate": 0.0, "rate": 0.0}
+    assert values == {"accuracy": 1.0, "flagged": 0.0, "rate": 0.0}

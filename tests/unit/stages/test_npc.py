@@ -43,7 +43,8 @@ def test_each_detection_after_the_warm_up_is_written(train):
     assert flags["score"].equals(scores["score"])
     for name in ("query_id", "doc_id"):
         assert flags[name].to_pylist() == scores[name].to_pylist() == pair_tables()["pairs"][name].to_pylist()[:-1] * 3
-    assert scores["near_score"].null_count == scores["best_other"].null_count == flags["replacement"].null_count == 180
+    assert scores["random_scores"].null_count == 0
+    assert scores["near_scores"].null_count == scores["best_other"].null_count == flags["replacement"].null_count == 180
     first = ~flags["is_clean"].to_numpy()[:COUNT]
     assert first[WRONG].mean() > 0.9 and first[~WRONG].mean() < 0.1
     shares = {row["epoch"]: row["value"] for row in out["curves"].to_pylist() if row["name"] == "flagged_share"}

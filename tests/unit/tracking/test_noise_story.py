@@ -15,7 +15,8 @@ from noisyir.tracking.card import noise_story
 
 JUDGED = {"judged": 1200, "dropped": 30, "sieved_out": 1100}
 DROPPED = "30 of 1,200 candidate negatives were dropped as relevant."
-DETECTED = {"rate": 0.21, "pairs": 2000, "flagged": 0.5, "rate_low": 0.2, "rate_high": 0.25}
+RANDOM = {"rate": 0.21, "low": 0.196, "high": 0.254, "counted": 210, "tail": 0.5, "fit": 1.0, "auroc": 0.88}
+DETECTED = {"rate": 0.21, "pairs": 2000, "flagged": 0.5, **{f"random.{name}": value for name, value in RANDOM.items()}}
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,9 @@ DETECTED = {"rate": 0.21, "pairs": 2000, "flagged": 0.5, "rate_low": 0.2, "rate_
         (
             "detect",
             {"detection": {"9": {}, "10": DETECTED}},
-            "Detection: 21.0% [20.0%, 25.0%] of 2,000 pairs are estimated to be wrong; 1,000 were flagged.",
+            "Detection: 1,000 of 2,000 pairs were flagged; how many are wrong is not known without judgements: "
+            "judge 50 pairs to know it (if wrong pairs have random documents: 21 % [20, 25], the scores agree with "
+            "that; over all of these: 20 to 25 %).",
         ),
         (
             "train_co_teaching",

@@ -378,7 +378,9 @@ def test_a_run_that_was_cut_off_ends_in_the_same_bits(bert, tmp_path, backbone, 
     with pytest.raises(KeyboardInterrupt):
         trained(bert, tmp_path / "cut", params, backbone, given, **how)
     resumed, objective_again, curves_again = trained(bert, tmp_path / "cut", params, backbone, given, **how)
-    assert taken == [*range(1, step + 1), *range(step, 3 * params.epochs + 1)], "the step it was cut off in was not yet saved"
+    assert taken == [*range(1, step + 1), *range(step, 3 * params.epochs + 1)], (
+        "the step it was cut off in was not yet saved"
+    )
     assert curves_again == curves
     assert bits(resumed) == bits(encoder)
     assert history_bits(objective_again) == history_bits(objective)

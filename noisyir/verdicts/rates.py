@@ -1,0 +1,96 @@
+"""What is said about the noise rate, and about the made-up pairs that it rests on, in words."""
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any, NamedTuple
+
+from noisyir.noise.detection import nulls_in
+from noisyir.noise.null import Null
+from noisyir.noise.rate import RateByNull, rate_range
+
+_FIRST = 50  # pairs that a person judges in a quarter of an hour or so
+_ASSUMED: dict[Null, str] = {
+    "random": "random documents",
+    "near": "neighbours of the best other document",
+    "lexical": "documents with the query's words",
+    "source": "documents of the best other one's source",
+}
+_SCORES = {
+    "random_scores": "documents drawn at random",
+    "near_scores": "documents much like the best other one",
+    "lexical_scores": "documents with the query's words",
+    "source_scores": "documents of the best other one's source",
+}
+
+
+class Said(NamedTuple):
+    """One line: what wrong pairs would have to have, and the rate that follows."""
+
+    assumed: str
+    rate: str
+
+
+NOT_KNOWN = f"not known without judgements: judge {_FIRST} pairs to know it"
+
+
+def by_each_null(estimate: Mapping[str, float]) -> list[Said]:
+    """What each null says of the noise rate and how far that may be believed; last, the range over all of them."""
+    said = nulls_in(estimate)
+    lines = [Said(f"if wrong pairs have {_ASSUMED[null]}", _statement(found)) for null, found in said.items()]
+    return [*lines, Said("over all of these", _over_all(said))]
+
+
+def in_terminal(estimate: Mapping[str, float]) -> str:
+    """The lines of a terminal that stand for the noise rate where nobody has judged pairs."""
+    lines = by_each_null(estimate)
+    width = max(len(line.assumed) for line in lines)
+    return "\n".join([f"noise rate    {NOT_KNOWN}", *(f"  {line.assumed:<{width}}  {line.rate}" for line in lines)])
+
+
+def in_a_sentence(estimate: Mapping[str, float]) -> str:
+    """The same for running text, without a full stop."""
+    lines = "; ".join(f"{line.assumed}: {line.rate.replace('; ', ', ')}" for line in by_each_null(estimate))
+    return (
+        f"how many are wrong is {NOT_KNOWN} ({lines})" if nulls_in(estimate) else f"how many are wrong is {NOT_KNOWN}"
+    )
+
+
+def _statement(found: RateByNull) -> str:
+    interval = f"{_number(found.rate)} % [{_number(found.low)}, {_number(found.high)}]"
+    at_most = f"at most {_number(found.high)} %"
+    if found.reading == "agrees":
+        return f"{interval}; the scores agree with that"
+    if found.reading == "at_most":
+        return f"{at_most}; made-up pairs of this kind fit better than yours"
+    if found.reading == "too_easy":
+        return "says little: these made-up pairs are too easy to tell from yours"
+    if found.reading == "weak":
+        return (
+            f"{at_most}; your detectors tell made-up pairs from yours with AUROC {found.auroc:.2f}, too weak to count"
+        )
+    if found.reading == "few":
+        return f"{at_most}; too few of your pairs look like that to check it"
+    return f"{interval}; this cannot be checked with so few made-up pairs for each of yours"
+
+
+def _over_all(said: Mapping[Null, RateByNull]) -> str:
+    readings = {found.reading for found in said.values()}
+    if readings <= {"too_easy"}:
+        return "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
+    low, high = (_number(end) for end in rate_range(said))
+    doubt = (
+        "" if readings & {"agrees", "few", "unchecked"} else "; it cannot be known: none of these kinds is like yours"
+    )
+    return f"{low} to {high} %{doubt}"
+
+
+def _number(share: float) -> str:
+    """In per cent: whole, and below 10 to a tenth, as a tenth is much of little."""
+    return f"{100 * share:.0f}" if share >= 0.0995 or share == 0 else f"{100 * share:.1f}"
+
+
+def beside(row: Mapping[str, Any]) -> str:
+    """The middle one of the scores of each kind of made-up pair, of a row of pair_scores; empty where there is none."""
+    found = {name: [score for score in row.get(name) or () if score == score] for name in _SCORES}
+    says = [f"{median(scores):.3f} with {_SCORES[name]}" for name, scores in found.items() if scores]
+    return f", and {', '.join(says)} in its place" if says else ""

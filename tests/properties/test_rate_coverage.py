@@ -1,0 +1,41 @@
+"""Where the assumptions hold, the interval holds the share of wrong pairs as often as it says; so does the check."""
+
+import numpy as np
+import pytest
+
+from noisyir.noise.null import rank_shares
+from noisyir.noise.rate import rate_by_null
+
+RUNS = 500
+
+
+def simulated(count, rate, rng, draws):
+    """Scores, draws and truth: queries differ in level and spread; wrong pairs are one draw more."""
+    level, spread = rng.normal(0, 3, count), rng.uniform(0.5, 2, count)
+    wrong = rng.random(count) < rate
+    own = level + spread * (rng.standard_normal(count) - 6 * ~wrong)
+    made_up = level[:, None] + spread[:, None] * rng.standard_normal((count, draws))
+    return own, made_up, wrong
+
+
+@pytest.mark.parametrize("pairs", [1000, 10_000])
+@pytest.mark.parametrize("rate", [0.05, 0.3, 0.6])
+@pytest.mark.parametrize("draws", [1, 9])
+def test_coverage_of_the_rate_and_level_of_the_check(pairs, rate, draws):
+    """Of 500 runs with the seed below; `python bench/rate_coverage.py` takes more."""
+    rng = np.random.default_rng([pairs, round(100 * rate), draws])
+    covered = refused = 0
+    for _ in range(RUNS):
+        own, made_up, wrong = simulated(pairs, rate, rng, draws)
+        found = rate_by_null(rank_shares(own, made_up))
+        covered += found.low <= wrong.mean() <= found.high
+        refused += found.fit < 0.05
+    assert 0.93 <= covered / RUNS <= 0.97
+    assert refused / RUNS <= 0.07 if draws > 1 else refused == 0
+
+
+def test_no_wrong_pair_is_no_rate():
+    rng = np.random.default_rng(0)
+    own, made_up, _ = simulated(5000, 0.0, rng, 9)
+    found = rate_by_null(rank_shares(own, made_up))
+    assert found.rate == 0.0 and found.high < 0.001 and found.power > 0.9
