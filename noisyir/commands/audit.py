@@ -4,7 +4,16 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from noisyir.commands import StoreUrl, argument, experiment_names, flag, open_store, option, split_settings
+from noisyir.commands import (
+    StoreUrl,
+    argument,
+    experiment_names,
+    flag,
+    open_store,
+    option,
+    seconds_of,
+    split_settings,
+)
 
 
 def run(
@@ -14,8 +23,11 @@ def run(
     overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as detect.threshold=0.8")] = None,
     corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
     out: Annotated[str | None, option("DIR", "where the files go (default: NAME-audit)")] = None,
-    model: Annotated[str | None, option("MODEL", "judge by this model, not by small ones trained on the data")] = None,
+    model: Annotated[str | None, option("MODEL", "judge by this model, not by the packaged one")] = None,
     sample: Annotated[int | None, option("N", "write a sample of N pairs to judge by hand")] = None,
+    budget: Annotated[
+        str | None, option("TIME", "how long a transformer may read, such as 5m: the most doubtful pairs first")
+    ] = None,
     error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
     judgements: Annotated[str | None, option("FILE", "take verdicts by hand back, and judge all pairs anew")] = None,
     apply: Annotated[bool, flag("--apply", "write cleaned pairs, and a log of what was changed")] = False,
@@ -31,7 +43,15 @@ def run(
     from noisyir.tracking import open_tracker
 
     settings, machine = split_settings(overrides)
-    exp = experiment_to_audit(data, settings, corpus=corpus, model=model, sample=sample, judgements=judgements)
+    exp = experiment_to_audit(
+        data,
+        settings,
+        corpus=corpus,
+        model=model,
+        sample=sample,
+        judgements=judgements,
+        budget=None if budget is None else seconds_of(budget),
+    )
     opened = open_store(store)
     opened.check_writable()
     folder = Path(out or f"{exp.name}-audit")
