@@ -1,0 +1,167 @@
+"""How many pairs may be kept so that at most a stated share of them is wrong, with a stated confidence.
+
+From pairs that were drawn at random and judged, whatever the scores are worth.  Let G(q) be the share of all pairs that
+are wrong and among the q least suspect.  Every pair drawn has a number V, uniform on [0, 1]: G at its own place if it
+is wrong, and a number above G(1) if it is right.  So wrong pairs drawn among the q least suspect are a count of uniform
+numbers up to G(q), and a band that holds all of the uniform numbers' distribution function at once bounds G(q) for all
+q at once.  No grid is chosen and no bound is corrected afterwards for how many were looked at; whoever moves a slider
+along the curve, or picks its best place, still has the confidence stated.
+
+The order must not have learnt from the very verdicts that test it.  The label-free order has not.  In the order that
+judgements teach, each pair's place is by a model that has not seen its own query's verdicts (noise/judged.py), so that
+every verdict tests a model without it; that the level then holds is shown by simulation, not proved.
+Source: Owen, JASA 1995 (bands from binomial bounds); Clopper and Pearson, Biometrika, 1934 (the bound at each count);
+Angelopoulos et al., 2021, arXiv:2110.01052 (Learn then Test, whose correction for many tests the band stands for).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from noisyir.errors import DataError
+
+Array = np.ndarray
+
+_HALVINGS = 16
+_FALL = 0.75  # how fast the level falls with the count of wrong pairs, as a power
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """For each number of pairs kept, the least suspect ones: at most which share of them is wrong.
+
+    kept: numbers of pairs, ascending; bound: shares, which hold for all of them together at `confidence`.
+    judged: pairs drawn at random and judged, from which this is known; 0 where it rests on made-up pairs.
+    """
+
+    kept: Int[Array, " size"]
+    bound: Float[Array, " size"]
+    confidence: float
+    judged: int
+
+    def most(self, wrong: float) -> tuple[int, float] | None:
+        """(pairs kept, bound): the most of which at most this share is wrong; None where no number is known to be."""
+        allowed = np.flatnonzero(self.bound <= wrong)
+        return (int(self.kept[allowed[-1]]), float(self.bound[allowed[-1]])) if len(allowed) else None
+
+
+def guarantee(
+    suspicion: Float[Array, " pair"],
+    rows: Int[Array, " judged"],
+    is_wrong: Bool[Array, " judged"],
+    *,
+    confidence: float = 0.9,
+    sizes: int = 100,
+) -> Guarantee:
+    """The bounds for so many numbers of pairs kept, evenly spaced up to all; pairs of one suspicion are kept together.
+
+    rows, is_wrong: pairs drawn at random, each as likely as any other, and judged.  A sample stratified by the order,
+    as many from each part, is as good: its counts vary less than those of a simple one.
+    Source: Hoeffding, Annals of Mathematical Statistics, 1956 (counts of unequal chances are the less spread).
+    DataError without a judgement.
+    """
+    if not len(rows):
+        raise DataError("a guarantee needs pairs drawn at random and judged")
+    kept, edge = _numbers_kept(suspicion, sizes)
+    counts = np.searchsorted(np.sort(suspicion[rows][is_wrong]), edge, "right")
+    bounds = upper_band(len(rows), confidence)[counts]
+    share = np.minimum(1.0, bounds * len(suspicion) / kept)
+    return Guarantee(kept, share, confidence, len(rows))
+
+
+def guarantee_by_null(
+    suspicion: Float[Array, " pair"],
+    null_suspicion: Float[Array, " null"],
+    highest_rate: float,
+    *,
+    confidence: float = 0.9,
+    sizes: int = 100,
+) -> Guarantee:
+    """The same without judgements, which rests on wrong pairs being as the made-up ones are, and on their rate's end.
+
+    null_suspicion: of made-up pairs.  highest_rate: the upper end of the rate's interval.  Of the wrong pairs such a
+    share is kept as of the made-up ones, at most what the band allows.  Source: Jin and Candès, JMLR 2023 (selection by
+    conformal p-values).  DataError without a made-up pair.
+    """
+    if not len(null_suspicion):
+        raise DataError("a guarantee without judgements needs made-up pairs to compare with")
+    kept, edge = _numbers_kept(suspicion, sizes)
+    below = np.searchsorted(np.sort(null_suspicion), edge, "right") / len(null_suspicion)
+    slack = math.sqrt(-math.log(1 - confidence) / (2 * len(null_suspicion)))  # Massart, 1990, for all edges at once
+    share = highest_rate * np.minimum(1.0, below + slack) * len(suspicion) / kept
+    return Guarantee(kept, np.minimum(share, 1.0), confidence, 0)
+
+
+def judgements_needed(wrong: float, keep: float, confidence: float = 0.9) -> int:
+    """How many pairs to draw and judge, at least, to keep this share of all with at most this share of them wrong.
+
+    Enough only if none of those judged among the kept ones is wrong.
+    """
+    low, high = 0, 1
+    while upper_band(high, confidence)[0] > wrong * keep:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if upper_band(middle, confidence)[0] > wrong * keep else (low, middle)
+    return high
+
+
+@lru_cache(maxsize=256)
+def upper_band(judged: int, confidence: float) -> Float[Array, " count"]:
+    """For each count from 0 to `judged`: the highest share of uniform numbers' range that so many of them may fill.
+
+    With this confidence, for all t at once, t is at most the value at the count of `judged` uniform numbers up to t.
+    Each value is Clopper and Pearson's upper bound at a level that falls with the count, since few wrong pairs are what
+    one keeps; the levels are the largest of that form at which all hold together.
+    """
+    low, high = (1 - confidence) / (4 * judged), 1 - confidence
+    for _ in range(_HALVINGS):
+        level = math.sqrt(low * high)
+        if _chance_that_all_hold(_bounds(judged, level)) >= confidence:
+            low = level
+        else:
+            high = level
+    return np.append(_bounds(judged, low), 1.0)
+
+
+def _bounds(judged: int, level: float) -> Float[Array, " count"]:
+    """Upper bounds of 0 to judged - 1 among `judged`; that of a count of 0 is missed with the chance `level`."""
+    from scipy.special import betaincinv
+
+    count = np.arange(judged)
+    missed = level / (count + 1) ** _FALL
+    return np.maximum.accumulate(betaincinv(count + 1, judged - count, 1 - missed))
+
+
+def _chance_that_all_hold(bounds: Float[Array, " count"]) -> float:
+    """That of so many uniform numbers, in order, none is above its bound; too low by less than one in a million.
+
+    As a Poisson process of that rate, given how many there are in all: up to each bound so many must have come.
+    Source: Noé, Annals of Mathematical Statistics, 1972; Moscovich and Nadler, Statistics & Probability Letters, 2017.
+    """
+    count = len(bounds)
+    width = min(count, int(10 * math.sqrt(count)) + 60)  # more than so many ahead of what is needed never come
+    chance, before = np.ones(1), 0.0  # of the counts that still hold, from the least on
+    for bound in bounds.tolist():
+        come = _poisson(np.arange(width + 1), count * (bound - before))
+        chance, before = np.convolve(chance, come)[1 : width + 1], bound
+    rest = _poisson(np.arange(len(chance)), count * (1 - before))  # the last count that holds is `count`
+    return float(chance[0] * rest[0] / _poisson(np.array([count]), count)[0])
+
+
+def _poisson(number: Int[Array, " number"], mean: float) -> Float[Array, " number"]:
+    """The chance of each number."""
+    from scipy.special import gammaln, xlogy
+
+    return np.asarray(np.exp(xlogy(number, mean) - mean - gammaln(number + 1)))
+
+
+def _numbers_kept(suspicion: Array, sizes: int) -> tuple[Int[Array, " size"], Float[Array, " size"]]:
+    """(how many pairs are kept, the suspicion of the last), for evenly spaced numbers, ties kept together."""
+    ordered = np.sort(suspicion)
+    edge = ordered[np.unique(np.ceil(np.linspace(0, 1, sizes + 1)[1:] * len(ordered)).astype(int)) - 1]
+    edge = np.unique(edge)
+    return np.searchsorted(ordered, edge, "right"), edge
