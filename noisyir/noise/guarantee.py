@@ -25,7 +25,7 @@ from noisyir.errors import DataError
 
 Array = np.ndarray
 
-_HALVINGS = 16
+_HALVINGS = 12
 _FALL = 0.75  # how fast the level falls with the count of wrong pairs, as a power
 
 
@@ -82,16 +82,18 @@ def guarantee_by_null(
 ) -> Guarantee:
     """The same without judgements, which rests on wrong pairs being as the made-up ones are, and on their rate's end.
 
-    null_suspicion: of made-up pairs.  highest_rate: the upper end of the rate's interval.  Of the wrong pairs such a
-    share is kept as of the made-up ones, at most what the band allows.  Source: Jin and Candès, JMLR 2023 (selection by
-    conformal p-values).  DataError without a made-up pair.
+    null_suspicion: of made-up pairs, one a pair.  highest_rate: the upper end of the rate's interval.  Of the wrong
+    pairs such a share is kept as of the made-up ones, give or take by how much two samples of these sizes differ.
+    Source: Jin and Candès, JMLR 2023 (selection by conformal p-values); Wei and Dudley, Statistics & Probability
+    Letters, 2012 (two samples).  DataError without a made-up pair.
     """
     if not len(null_suspicion):
         raise DataError("a guarantee without judgements needs made-up pairs to compare with")
     kept, edge = _numbers_kept(suspicion, sizes)
     below = np.searchsorted(np.sort(null_suspicion), edge, "right") / len(null_suspicion)
-    slack = math.sqrt(-math.log(1 - confidence) / (2 * len(null_suspicion)))  # Massart, 1990, for all edges at once
-    share = highest_rate * np.minimum(1.0, below + slack) * len(suspicion) / kept
+    wrong = max(highest_rate * len(suspicion), 1.0)
+    slack = math.sqrt(-math.log((1 - confidence) / 2) / 2 * (1 / wrong + 1 / len(null_suspicion)))
+    share = wrong * np.minimum(1.0, below + slack) / kept
     return Guarantee(kept, np.minimum(share, 1.0), confidence, 0)
 
 

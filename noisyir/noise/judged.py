@@ -18,10 +18,11 @@ Array = np.ndarray
 
 FOLDS = 10
 FEWEST = 20  # judged pairs drawn at random, before they may say which order is better
+_ERRORS = 0.5  # standard errors by which features must lower the log loss
 _OF_LEVEL, _OF_ORDER = 0.25, 4.0  # precisions of a and b
 _OF_PLATT = 1.0  # of the level and the slope of what is set right at the end
 _LEAST_SLOPE = 0.05  # there: the order stays
-_VARIANCES = ((50, 0.03), (150, 0.1), (np.inf, 0.3))  # of a feature's weight, by the number of judgements
+_VARIANCES = ((150, 0.3), (50, 0.1), (0, 0.03))  # of a feature's weight, from so many judgements on; a smaller one else
 
 
 @dataclass(frozen=True)
@@ -97,9 +98,12 @@ def learn(
     odds, improves = _cross_fitted(np.column_stack([level, order]), fold, answers), False
     known = len(truth) >= FEWEST and bool(truth.any()) and not truth.all()
     if features is not None and known:
-        taught = _cross_fitted(np.column_stack([level, order, features]), fold, answers)
-        improves = _loss(_own(taught, fold), answers) < _loss(_own(odds, fold), answers)
-        odds = taught if improves else odds
+        columns, plain = np.column_stack([level, order, features]), _losses(_own(odds, fold), answers)
+        for variance in (variance for fewest, variance in _VARIANCES if len(answers.rows) >= fewest):
+            taught = _cross_fitted(columns, fold, answers, variance)
+            if _is_above_0(plain - _losses(_own(taught, fold), answers)):
+                odds, improves = taught, True
+                break
     own, free = _own(odds - odds.mean(axis=0) + odds.mean(), fold), np.asarray(scores, np.float64)
     suspicion = own if improves else free
     return Lesson(
@@ -131,23 +135,19 @@ def _folds(query: Int[Array, " pair"], answers: Answers) -> Int[Array, " pair"]:
     return fold[number]
 
 
-def _cross_fitted(columns: Array, fold: Array, answers: Answers) -> Float[Array, "pair fold"]:
-    """Log odds of all pairs by FOLDS models, each of the judgements outside its fold."""
-    prior = _prior(columns.shape[1], len(answers.rows))
+def _cross_fitted(columns: Array, fold: Array, answers: Answers, variance: float = 1.0) -> Float[Array, "pair fold"]:
+    """Log odds of all pairs by FOLDS models, each of the judgements outside its fold.
+
+    columns: ones, the order, features.  Level and order are believed, features are not: variance is of their weights.
+    """
+    mean, precision = np.zeros(columns.shape[1]), np.full(columns.shape[1], 1 / variance)
+    mean[1], precision[:2] = 1.0, (_OF_LEVEL, _OF_ORDER)
     judged, of_fold = columns[answers.rows], fold[answers.rows]
     weights = [
-        most_likely_weights(judged[of_fold != number], answers.is_wrong[of_fold != number], prior)
+        most_likely_weights(judged[of_fold != number], answers.is_wrong[of_fold != number], Prior(mean, precision))
         for number in range(FOLDS)
     ]
     return np.asarray(columns @ np.column_stack(weights))
-
-
-def _prior(columns: int, judged: int) -> Prior:
-    """Level, order, features: the order is believed, the features are not."""
-    variance = next(variance for most, variance in _VARIANCES if judged < most)
-    mean, precision = np.zeros(columns), np.full(columns, 1 / variance)
-    mean[1], precision[:2] = 1.0, (_OF_LEVEL, _OF_ORDER)
-    return Prior(mean, precision)
 
 
 def _calibrated(odds: Float[Array, " pair"], rows: Array, truth: Array) -> Float[Array, " pair"]:
@@ -175,10 +175,15 @@ def _chance(odds: Array) -> Array:
     return np.asarray(expit(odds))
 
 
-def _loss(odds: Float[Array, " pair"], answers: Answers) -> float:
-    """Mean negative log-likelihood of the verdicts, in nats.
+def _losses(odds: Float[Array, " pair"], answers: Answers) -> Float[Array, " judged"]:
+    """Negative log-likelihood of each verdict, in nats.
 
     Pairs that were chosen are doubtful to the model with features: if anything they speak against it.
     """
     judged = odds[answers.rows]
-    return float(np.logaddexp(0, np.where(answers.is_wrong, -judged, judged)).mean())
+    return np.asarray(np.logaddexp(0, np.where(answers.is_wrong, -judged, judged)))
+
+
+def _is_above_0(gained: Float[Array, " judged"]) -> bool:
+    """Whether the mean is above 0 by _ERRORS standard errors."""
+    return bool(gained.mean() > _ERRORS * gained.std(ddof=1) / np.sqrt(len(gained)))

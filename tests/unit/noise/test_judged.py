@@ -1,0 +1,190 @@
+"""Learning from a few judgements: from the label-free order, never to a worse one, and by no pair's own query."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from noisyir.errors import DataError
+from noisyir.noise.auroc import auroc, auroc_gain
+from noisyir.noise.judged import Answers, learn
+from noisyir.noise.logistic import Prior, most_likely_weights
+from noisyir.noise.teaching import pairs_that_teach
+
+
+def world(count=2000, seed=0, strength=1.5, columns=30):
+    """Pairs whose log odds of being wrong are half told by the score, and, `strength`, by the first of the features."""
+    rng = np.random.default_rng(seed)
+    scores, features = rng.normal(size=count), rng.normal(0, 0.3, size=(count, columns))
+    odds = -0.5 + scores + strength / 0.3 * features[:, 0]
+    return scores, features, rng.integers(0, count // 2, count), rng.random(count) < expit(odds)
+
+
+def drawn(wrong, judged, seed=0):
+    rows = np.random.default_rng(seed).choice(len(wrong), judged, replace=False)
+    return Answers(rows, wrong[rows], np.ones(judged))
+
+
+def test_the_weights_are_those_of_the_highest_posterior():
+    rng = np.random.default_rng(0)
+    columns, wrong = rng.normal(size=(60, 5)), rng.random(60) < 0.4
+    prior = Prior(np.array([0.0, 1, 0, 0, 0]), np.array([0.25, 4, 10, 10, 10]))
+
+    def loss(weights):
+        odds = columns @ weights
+        fit = np.logaddexp(0, np.where(wrong, -odds, odds)).sum()
+        return fit + prior.precision @ (weights - prior.mean) ** 2 / 2
+
+    found = minimize(loss, prior.mean, method="BFGS", options={"gtol": 1e-8}).x
+    np.testing.assert_allclose(most_likely_weights(columns, wrong, prior), found, atol=1e-5)
+
+
+def test_without_rows_the_prior_stays():
+    prior = Prior(np.array([0.5, 1.0]), np.ones(2))
+    assert most_likely_weights(np.empty((0, 2)), np.empty(0, bool), prior).tolist() == [0.5, 1.0]
+
+
+def test_far_from_the_prior_newton_still_arrives():
+    columns, wrong = np.column_stack([np.ones(400), np.linspace(-50, 50, 400)]), np.arange(400) >= 390
+    weights = most_likely_weights(columns, wrong, Prior(np.zeros(2), np.full(2, 1e-3)))
+    slope = columns.T @ (expit(columns @ weights) - wrong) + 1e-3 * weights
+    assert np.abs(slope).max() < 1e-3
+
+
+def test_judgements_teach_what_the_score_does_not_know():
+    scores, features, query, wrong = world()
+    lesson = learn(scores, features, query, drawn(wrong, 200))
+    before, after = auroc(scores, wrong).value, auroc(lesson.suspicion, wrong).value
+    assert lesson.improves and after > before + 0.05
+    assert lesson.gain.low > 0 and lesson.advice() == "Judgements improve the order."
+
+
+def test_the_cross_validated_aurocs_are_those_of_all_pairs():
+    inside = []
+    for seed in range(30):
+        scores, features, query, wrong = world(seed=seed)
+        lesson = learn(scores, features, query, drawn(wrong, 100, seed))
+        for found, order in ((lesson.order, lesson.suspicion), (lesson.unlearnt, scores)):
+            inside.append(found.low <= auroc(order, wrong).value <= found.high)
+    assert np.mean(inside) >= 0.9
+
+
+def test_where_features_tell_nothing_the_label_free_order_stays_to_the_bit():
+    kept = 0
+    for seed in range(8):
+        scores, features, query, wrong = world(seed=seed, strength=0.0)
+        lesson = learn(scores, features, query, drawn(wrong, 200, seed))
+        if not lesson.improves:
+            kept += 1
+            np.testing.assert_array_equal(lesson.suspicion, scores)
+            assert "do not improve" in lesson.advice()
+        assert auroc(lesson.suspicion, wrong).value > auroc(scores, wrong).value - 0.02
+    assert kept >= 6
+
+
+@pytest.mark.parametrize("judged", [0, 3, 19])
+def test_few_judgements_leave_the_order_and_say_so(judged):
+    scores, features, query, wrong = world(300)
+    lesson = learn(scores, features, query, drawn(wrong, judged))
+    np.testing.assert_array_equal(lesson.suspicion, scores)
+    assert (np.diff(lesson.p_wrong[np.argsort(scores)]) >= 0).all()
+    assert lesson.order is None and "Too few" in lesson.advice()
+
+
+def test_verdicts_of_one_kind_alone_move_the_level_and_break_nothing():
+    scores, features, query, _ = world(300)
+    none, every = (learn(scores, features, query, drawn(np.full(300, said), 60)) for said in (False, True))
+    assert none.p_wrong.mean() < 0.15 and every.p_wrong.mean() > 0.85 and not none.improves
+
+
+def test_chances_are_calibrated_on_the_pairs_drawn_at_random():
+    scores, features, query, wrong = world(6000, seed=2)
+    rows = np.random.default_rng(0).choice(6000, 400, replace=False)
+    chosen = np.setdiff1d(np.flatnonzero(np.abs(scores) < 0.1), rows)[:200]
+    answers = Answers(
+        np.r_[rows, chosen], wrong[np.r_[rows, chosen]], np.r_[np.ones(400), np.full(len(chosen), np.nan)]
+    )
+    lesson = learn(scores, features, query, answers)
+    assert lesson.p_wrong.mean() == pytest.approx(wrong.mean(), abs=0.05)
+    for part in np.array_split(np.argsort(lesson.p_wrong), 5):
+        assert lesson.p_wrong[part].mean() == pytest.approx(wrong[part].mean(), abs=0.1)
+
+
+def test_no_verdict_touches_the_order_of_its_own_querys_fold():
+    """A pair's own query's verdicts must not say how suspect it is."""
+    scores, features, query, wrong = world(400)
+    answers = drawn(wrong, 100)
+    lesson = learn(scores, features, query, answers)
+    mine = lesson.fold == lesson.fold[answers.rows[0]]
+    turned = np.where(mine[answers.rows], ~answers.is_wrong, answers.is_wrong)
+    again = learn(scores, features, query, Answers(answers.rows, turned, answers.weights))
+    np.testing.assert_array_equal(again.fold, lesson.fold)
+    np.testing.assert_array_equal(again.chance[mine], lesson.chance[mine])
+    assert (again.chance[~mine] != lesson.chance[~mine]).any()
+    assert len(np.unique(query[mine])) + len(np.unique(query[~mine])) == len(np.unique(query))
+
+
+def test_only_the_ranks_of_scores_count_and_the_order_of_answers_does_not():
+    scores, features, query, wrong = world(500)
+    answers = drawn(wrong, 80)
+    lesson = learn(scores, features, query, answers)
+    np.testing.assert_allclose(learn(np.exp(scores), features, query, answers).p_wrong, lesson.p_wrong)
+    turned = Answers(answers.rows[::-1], answers.is_wrong[::-1], answers.weights[::-1])
+    np.testing.assert_allclose(learn(scores, features, query, turned).p_wrong, lesson.p_wrong, atol=1e-9)
+
+
+def test_a_score_that_is_no_number_is_refused():
+    scores, features, query, wrong = world(50)
+    scores[3] = np.nan
+    with pytest.raises(DataError):
+        learn(scores, features, query, drawn(wrong, 10))
+
+
+def test_the_pairs_that_teach_are_doubtful_open_unlike_and_of_different_queries():
+    _, features, query, _ = world(1000)
+    p_wrong = np.linspace(0, 1, 1000)
+    judged = np.arange(480, 520)
+    rows = pairs_that_teach(p_wrong, features, query, judged, 25)
+    assert len(rows) == len(set(query[rows].tolist())) == 25 and not set(rows) & set(judged)
+    assert np.abs(p_wrong[rows] - 0.5).max() < 0.1
+    nearest = pairs_that_teach(p_wrong, None, query, judged, 25)
+    assert likeness(features[rows]) < likeness(features[nearest])
+    assert rows[0] == nearest[0]
+
+
+def test_asking_for_more_than_there_are_gives_all_that_are_open():
+    assert set(pairs_that_teach(np.full(5, 0.5), np.ones((5, 2)), np.arange(5), np.array([1, 3]), 9)) == {0, 2, 4}
+
+
+def likeness(features):
+    """The greatest cosine between two of them."""
+    directions = features / np.linalg.norm(features, axis=1, keepdims=True)
+    return np.triu(directions @ directions.T, 1).max()
+
+
+def test_auroc_is_the_share_of_pairs_in_order_and_its_interval_covers():
+    suspicion, wrong = np.array([1.0, 2, 2, 3]), np.array([False, True, False, True])
+    assert auroc(suspicion, wrong).value == (1 + 0.5 + 1 + 1) / 4
+    assert auroc(suspicion, np.zeros(4, bool)) is None is auroc_gain(suspicion, suspicion, np.ones(4, bool))
+    perfect = auroc(np.arange(20.0), np.arange(20) >= 10)
+    assert perfect.value == 1 and perfect.low < 0.95 and perfect.high <= 1
+
+
+def test_the_interval_of_auroc_covers_at_its_level():
+    rng = np.random.default_rng(0)
+    inside = 0
+    for _ in range(400):
+        wrong = rng.random(80) < 0.3
+        found = auroc(rng.normal(size=80) + wrong, wrong)
+        inside += found.low <= 0.7602 <= found.high  # the chance that N(1, 1) exceeds N(0, 1)
+    assert 0.92 <= inside / 400 <= 0.985
+
+
+def test_a_gain_in_order_is_the_difference_and_none_for_the_same_order():
+    rng = np.random.default_rng(0)
+    wrong = rng.random(300) < 0.4
+    good, bad = rng.normal(size=300) + 2 * wrong, rng.normal(size=300)
+    found = auroc_gain(good, bad, wrong)
+    assert found.value == pytest.approx(auroc(good, wrong).value - auroc(bad, wrong).value)
+    assert found.low > 0
+    assert auroc_gain(good, 2 * good, wrong) == (0, 0, 0)
