@@ -8,6 +8,7 @@ from prefect.runtime import flow_run
 
 from flows.experiment import stages_as_tasks, writable_store
 from noisyir.app.label_audit import Audited, experiment_to_audit, refuse_to_overwrite, run_audit
+from noisyir.app.label_cleaning import how_to_measure, refuse_too_much, refuse_unjudged
 from noisyir.app.runs import Outcome
 from noisyir.engine.observe import Silent
 from noisyir.engine.runtime import Runtime, default_home
@@ -23,7 +24,11 @@ def denoise(
     corpus: str | None = None,
     out: str | None = None,
     model: str | None = None,
+    judgements: tuple[str, ...] = (),
+    refit: bool = False,
     apply: bool = False,
+    drop: bool = False,
+    force: bool = False,
     store: str | None = None,
     runtime: Runtime = Runtime(),  # noqa: B008 - frozen
     pools: Pools = Pools(),  # noqa: B008 - frozen
@@ -32,10 +37,15 @@ def denoise(
 
     data: an experiment, a data set's folder, or a file of pairs, whose documents may lie in the file `corpus`.
     overrides: such as detect.threshold=0.8.  out: the folder for the files (default: one for this flow run under
-    noisyir's home).  model: judges instead of small ones trained on the data.  store: of the artifacts.
+    noisyir's home).  model: judges instead of small ones trained on the data.
+    judgements: files of verdicts by hand.  refit: judge all pairs anew by all of these, also those not drawn at random.
+    drop: leave wrong pairs out instead of weighing them.  force: apply without a random sample that was judged, however
+    much changes.  store: of the artifacts.
     pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
     """
-    exp = experiment_to_audit(data, overrides, corpus=corpus, model=model)
+    exp = experiment_to_audit(data, overrides, corpus=corpus, model=model, judgements=judgements, refit=refit)
+    if apply:
+        refuse_unjudged(exp, force=force)
     artifacts = writable_store(store)
     folder = Path(out) if out else default_home() / "audits" / exp.name / str(flow_run.id)
     refuse_to_overwrite(exp, folder)
@@ -45,12 +55,14 @@ def denoise(
             exp, store=artifacts, runtime=runtime, tracker=tracker, observer=Silent(), run_step=run_step,
             elsewhere=pools.elsewhere,
         )  # fmt: skip
+    if apply:
+        refuse_too_much(found, drop=drop, force=force)
     found.write(folder)
     page = (folder / "audit.html").resolve()
     create_link_artifact(
         key="audit-page", link=page.as_uri(), link_text=f"{exp.name}: the audit", description=str(page)
     )
-    _tell(found, folder, found.apply(folder) if apply else None)
+    _tell(found, folder, found.apply(folder, drop=drop) if apply else None)
     return found.outcome
 
 
@@ -65,5 +77,6 @@ def _tell(found: Audited, folder: Path, applied: Applied | None) -> None:
     if applied:
         changes = applied.summary().splitlines()[0]
         rows |= {"cleaned pairs": str(applied.pairs), "changes": changes, "log of changes": str(applied.log)}
+        rows |= {"to measure": measured} if (measured := how_to_measure(found, applied)) else {}
     table = [{"what": what, "found": value} for what, value in rows.items()]
     create_table_artifact(key="denoised", table=table, description=f"{found.exp.name}: wrong training pairs")

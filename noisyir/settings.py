@@ -13,6 +13,7 @@ HELD_OUT: tuple[Split, ...] = ("dev", "test")
 
 _LOCATION = "location"
 Location = Annotated[str | None, _LOCATION]
+Locations = Annotated[str | tuple[str, ...] | None, _LOCATION]
 
 
 @dataclass(frozen=True)

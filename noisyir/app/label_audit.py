@@ -23,8 +23,9 @@ from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import audit_pairs
+from noisyir.settings import HELD_OUT
 from noisyir.verdicts.apply import Applied, apply_audit
-from noisyir.verdicts.judgements import how_many
+from noisyir.verdicts.by_hand import how_many
 from noisyir.verdicts.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.verdicts.rates import in_a_sentence, in_terminal
 from noisyir.verdicts.settings import AuditParams
@@ -64,11 +65,23 @@ class Audited:
         notes: dict[str, Any] | None = self.outcome.results["audit"].meta.notes.get("judgements")
         return notes
 
+    @property
+    def sampled(self) -> int:
+        """Pairs that were drawn at random and judged."""
+        return self.judgements["sampled"] if self.judgements else 0
+
+    @property
+    def held_out(self) -> int:
+        """Queries to measure a model on."""
+        ref = self.outcome.results["ingest"].meta.ref("queries")
+        splits = read_parts(self.store.fs, self.store.parts(ref), ("split",))["split"]
+        return pc.sum(pc.is_in(splits, value_set=pa.array(HELD_OUT))).as_py() or 0
+
     @cached_property
     def noise(self) -> Noise:
-        """By the judgements, where there are any, else by the null that fits best, with the range over all nulls."""
-        if judged := self.judgements:
-            return Noise(judged["rate"], judged["low"], judged["high"])
+        """By a random sample that was judged, else by the null that fits best, with the range over all nulls."""
+        if self.judgements and self.judgements["interval"]:
+            return Noise(*self.judgements["interval"])
         return Noise(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
 
     @cached_property
@@ -80,7 +93,7 @@ class Audited:
     @property
     def noise_in_words(self) -> str:
         """The judged rate with its interval, else what can be said without judgements."""
-        if self.judgements:
+        if self.sampled:
             rate, low, high = (f"{value:.1%}" for value in self.noise)
             return f"{rate} [{low}, {high}] at {self.exp.detect.confidence:.0%}, by judgements"
         return in_a_sentence(self.estimate)
@@ -89,9 +102,9 @@ class Audited:
         """What was found, for a terminal; error: say how many pairs to judge for the noise rate within it."""
         confidence = self.exp.detect.confidence
         lines = [f"\n{self.table.num_rows:,} training pairs, {self.wrong:,} flagged as wrong"]
-        if judged := self.judgements:
-            lines.append(judged["summary"])
-        else:
+        if self.judgements:
+            lines.append(self.judgements["summary"])
+        if not self.sampled:
             lines.append(in_terminal(self.estimate))
         if error is not None:
             lines.append(how_many(self.noise.rate, error, confidence, self.table.num_rows))
@@ -112,9 +125,9 @@ class Audited:
             raise StoreError(f"cannot write to the folder {folder}, choose another --out: {error}") from error
         return [name for name in files_of(self.exp) if name in names | {"audit.parquet"}]
 
-    def apply(self, folder: Path) -> Applied:
+    def apply(self, folder: Path, *, drop: bool = False) -> Applied:
         """Write the cleaned pairs and a log of what was changed.  DataError when they are there already."""
-        return apply_audit(self.table, self._source(), folder, relabel=self.exp.repair.relabel)
+        return apply_audit(self.table, self._source(), folder, relabel=self.exp.repair.relabel, drop=drop)
 
     def _source(self) -> PairsToClean:
         """The user's file, or the data set's training pairs with the noise put in."""
@@ -140,14 +153,16 @@ def experiment_to_audit(
     corpus: str | None = None,
     model: str | None = None,
     sample: int | None = None,
-    judgements: str | None = None,
+    judgements: Sequence[str] = (),
+    refit: bool = False,
 ) -> Experiment:
     """The experiment whose audit is asked for.
 
     data: an experiment's name or file, a data set's folder, or a file of pairs, whose documents may lie in `corpus`.
     model: judges instead of small ones trained on the data.  ConfigError when it is none of these.
     """
-    given = {"audit.sample": sample, "audit.judgements": judgements, "model.weights": model or None}
+    given: dict[str, Any] = {"audit.sample": sample, "audit.refit": refit or None, "model.weights": model or None}
+    given["audit.judgements"] = list(judgements) or None
     changed = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
     exp = _named(data, corpus, [*overrides, *changed])
     changes: dict[str, Any] = {"audit": exp.audit or AuditParams()}
@@ -164,9 +179,10 @@ def files_of(exp: Experiment) -> list[str]:
 
 def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
     """ConfigError where the files would take the place of the judgements, which are someone's work."""
-    given = exp.audit and exp.audit.judgements
-    if given and Path(given).resolve() in [(folder / name).resolve() for name in files_of(exp)]:
-        raise ConfigError(f"the judgements in {given} would be overwritten: choose another --out, or move them")
+    written = [(folder / name).resolve() for name in files_of(exp)]
+    for given in exp.audit.judgement_files if exp.audit else ():
+        if Path(given).resolve() in written:
+            raise ConfigError(f"the judgements in {given} would be overwritten: choose another --out, or move them")
 
 
 def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experiment:

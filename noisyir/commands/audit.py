@@ -1,10 +1,14 @@
 """`noisyir audit`: which training pairs are wrong, and why; if asked, a cleaned copy of them."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from noisyir.commands import StoreUrl, argument, experiment_names, flag, open_store, option, split_settings
+
+if TYPE_CHECKING:
+    from noisyir.pipelines.experiment import Experiment
 
 
 def run(
@@ -17,24 +21,55 @@ def run(
     model: Annotated[str | None, option("MODEL", "judge by this model, not by small ones trained on the data")] = None,
     sample: Annotated[int | None, option("N", "write a sample of N pairs to judge by hand")] = None,
     error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
-    judgements: Annotated[str | None, option("FILE", "take verdicts by hand back, and judge all pairs anew")] = None,
-    apply: Annotated[bool, flag("--apply", "write cleaned pairs, and a log of what was changed")] = False,
+    judgements: Annotated[
+        list[str] | None, option("FILE", "take verdicts by hand back; a random sample sets the machine (repeatable)")
+    ] = None,
+    refit: Annotated[bool, flag("--refit", "judge all pairs anew by all verdicts, also by those not drawn")] = False,
+    apply: Annotated[
+        bool, flag("--apply", "write pairs with weights, the surest wrong ones relabelled, and a log")
+    ] = False,
+    drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out, and write no weights")] = False,
+    force: Annotated[bool, flag("--force", "with --apply: also without a random sample, however much changes")] = False,
     store: StoreUrl = None,
 ) -> int:
     """Say which training pairs are wrong, and why.
 
-    example: noisyir audit pairs.jsonl --corpus corpus.jsonl --out audit --apply
+    example: noisyir audit pairs.jsonl --corpus corpus.jsonl --judgements sample.csv --out audit --apply
     """
-    from noisyir import experiments
-    from noisyir.app.console import observer_for, stdout_console
-    from noisyir.app.label_audit import experiment_to_audit, refuse_to_overwrite, run_audit
-    from noisyir.tracking import open_tracker
+    from noisyir.app.label_audit import experiment_to_audit
+    from noisyir.errors import ConfigError
 
     settings, machine = split_settings(overrides)
-    exp = experiment_to_audit(data, settings, corpus=corpus, model=model, sample=sample, judgements=judgements)
+    exp = experiment_to_audit(
+        data, settings, corpus=corpus, model=model, sample=sample, judgements=judgements or (), refit=refit
+    )
+    if drop and not apply:
+        raise ConfigError("--drop says how an audit is applied: give it with --apply")
+    folder = Path(out or f"{exp.name}-audit")
+    return _audit(exp, machine, folder, store, error=error, apply=apply, drop=drop, force=force)
+
+
+def _audit(
+    exp: "Experiment",
+    machine: Sequence[str],
+    folder: Path,
+    store: str | None,
+    *,
+    error: float | None,
+    apply: bool,
+    drop: bool,
+    force: bool,
+) -> int:
+    from noisyir import experiments
+    from noisyir.app.console import observer_for, stdout_console
+    from noisyir.app.label_audit import refuse_to_overwrite, run_audit
+    from noisyir.app.label_cleaning import how_to_measure, refuse_too_much, refuse_unjudged
+    from noisyir.tracking import open_tracker
+
+    if apply:
+        refuse_unjudged(exp, force=force)
     opened = open_store(store)
     opened.check_writable()
-    folder = Path(out or f"{exp.name}-audit")
     refuse_to_overwrite(exp, folder)
     runtime = experiments.load_runtime(machine)
     tracker = open_tracker(experiment=exp, home=opened.home, enabled=False)
@@ -42,8 +77,11 @@ def run(
         found = run_audit(exp, store=opened, runtime=runtime, tracker=tracker, observer=observer)
     console = stdout_console()
     console.print(found.summary(error))
+    if apply:
+        refuse_too_much(found, drop=drop, force=force)
     for name in found.write(folder):
         console.print(f"{name:<23}{folder / name}")
     if apply:
-        console.print(f"\n{found.apply(folder).summary()}")
+        applied = found.apply(folder, drop=drop)
+        console.print(f"\n{applied.summary()}\n{how_to_measure(found, applied)}".rstrip())
     return 0

@@ -1,5 +1,6 @@
 """Which column of a file of rows is what: as people map them, or by the usual names; and files of documents."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Literal, NamedTuple
@@ -8,7 +9,7 @@ from noisyir.data.records import Document
 from noisyir.data.row_files import RowFile
 from noisyir.errors import DataError
 
-PairColumn = Literal["query", "document", "query_id", "doc_id", "title", "source", "split"]
+PairColumn = Literal["query", "document", "query_id", "doc_id", "title", "source", "split", "weight"]
 Names = Mapping[PairColumn, tuple[str, ...]]
 
 # In this order, each takes the first of its names that no other has taken: {title, text} are query and document.
@@ -20,6 +21,7 @@ NAMES: Names = {
     "title": ("title",),
     "source": ("source", "topic", "domain"),
     "split": ("split",),
+    "weight": ("weight",),
 }
 _CORPUS_NAMES: Names = {"doc_id": ("_id", "doc_id", "id"), "title": ("title",), "document": ("text",)}
 
@@ -92,6 +94,22 @@ class Cells(NamedTuple):
         if not isinstance(value, str):
             raise DataError(f"{self.where}: {self.columns[column]!r} must be text, found {value!r:.60}")
         return value
+
+    def weight(self) -> float | None:
+        """What a pair counts in training; None where its cell is empty.  DataError for what is no share of 1."""
+        value = self.values.get("weight")
+        if value is None or (isinstance(value, str) and not value.strip()):
+            return None
+        try:
+            weight = math.nan if isinstance(value, bool) else float(value)
+        except (TypeError, ValueError):
+            weight = math.nan
+        if not 0 <= weight <= 1:
+            raise DataError(
+                f"{self.where}: {self.columns['weight']!r} must be a weight from 0 to 1, found {value!r:.60}; "
+                "data.columns={weight: null} leaves the column unread"
+            )
+        return weight
 
     def name(self, column: PairColumn) -> str:
         """An id, a source: a text or a whole number."""

@@ -82,12 +82,14 @@ def recalibrate(
     is_wrong: Bool[Array, " judged"],
     threshold: float = 0.5,
     confidence: float = 0.95,
+    weights: Float[Array, " judged"] | None = None,
 ) -> Calibration:
     """Logistic regression of the judgements on the scores, and the noise rate, from pairs judged by hand.
 
     Judged pairs count for the part of the pairs by score that they lie in, in as many parts, at most ten, as all hold a
-    judgement: it does not matter that some of a sample were left unjudged.  threshold: least probability of being clean
-    that a clean pair has.  DataError where only one kind was judged, or wrong pairs do not score higher.
+    judgement: it does not matter that some of a sample were left unjudged.  Within a part they count by `weights`, how
+    many pairs each stands for, by default the same.  threshold: least probability of being clean that a clean pair has.
+    DataError where only one kind was judged, or wrong pairs do not score higher.
     Source: Platt, 1999.
     """
     from scipy.special import logit
@@ -100,9 +102,10 @@ def recalibrate(
         kind = "clean" if wrong == 0 else "wrong"
         raise DataError(f"all {judged} judged pairs are {kind}: judge at least one pair of either kind, better twenty")
     stratum, sizes = _post_strata(scores, rows)
-    weights = sizes[stratum] / np.bincount(stratum, minlength=len(sizes))[stratum]
+    within = np.ones(judged) if weights is None else np.asarray(weights)
+    stands_for = within * sizes[stratum] / np.bincount(stratum, within, len(sizes))[stratum]
     z = robust_z(scores[rows], scores)[:, None]
-    fit = LogisticRegression().fit(z, is_wrong, sample_weight=weights / weights.mean())
+    fit = LogisticRegression().fit(z, is_wrong, sample_weight=stands_for / stands_for.mean())
     slope, intercept = float(fit.coef_[0, 0]), float(fit.intercept_[0])
     if slope <= 0:
         raise DataError(
@@ -111,8 +114,19 @@ def recalibrate(
         )
     low, median, high = np.quantile(scores, [0.25, 0.5, 0.75])
     cut = float(median + (high - low) * (logit(1 - threshold) - intercept) / slope)
-    rate = rate_from_judgements(is_wrong, stratum, sizes, confidence)
+    rate = rate_from_judgements(is_wrong, stratum, sizes, confidence, weights)
     return Calibration(slope, intercept, scores, cut, *rate)
+
+
+def rate_of_sample(
+    scores: Float[Array, " pair"],
+    rows: Int[Array, " judged"],
+    is_wrong: Bool[Array, " judged"],
+    weights: Float[Array, " judged"],
+    confidence: float = 0.95,
+) -> tuple[float, float, float]:
+    """(rate, low, high): the share of wrong pairs, from a sample in strata as `recalibrate` has them."""
+    return rate_from_judgements(is_wrong, *_post_strata(scores, np.asarray(rows)), confidence, weights)
 
 
 def _post_strata(scores: Array, rows: Array) -> tuple[Int[Array, " judged"], Int[Array, " stratum"]]:

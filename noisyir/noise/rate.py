@@ -133,16 +133,21 @@ def rate_from_judgements(
     stratum: Int[Array, " judged"],
     sizes: Int[Array, " stratum"],
     confidence: float = 0.95,
+    weights: Float[Array, " judged"] | None = None,
 ) -> tuple[float, float, float]:
     """(rate, low, high): the share of wrong pairs among all, from a sample drawn at random within each stratum.
 
-    sizes: pairs in each stratum; each has at least one that was judged.  The interval is Wilson's with the sample
-    size that a simple random sample of the same variance would have, which of one stratum is the number judged
-    (finite population corrected).  Shares enter the variance as (wrong + 1/2) / (judged + 1).
-    Source: Wilson, JASA 1927; Korn and Graubard, 1998 (effective sample size).
+    sizes: pairs in each stratum; each has at least one that was judged.  weights: how many pairs each one judged stands
+    for, where that is not the same for all of a stratum; the stratum then counts as many judged as would tell as much.
+    The interval is Wilson's with the sample size that a simple random sample of the same variance would have, which of
+    one stratum is the number judged (finite population corrected).  Shares enter the variance as
+    (wrong + 1/2) / (judged + 1).
+    Source: Wilson, JASA 1927; Korn and Graubard, 1998 (effective sample size); Kish, Survey Sampling, 1965 (weights).
     """
-    judged = np.bincount(stratum, minlength=len(sizes))
-    wrong = np.bincount(stratum, is_wrong, minlength=len(sizes))
+    weights = np.ones(len(is_wrong)) if weights is None else weights
+    total, wrong_weight = (np.bincount(stratum, weights * of, len(sizes)) for of in (1.0, is_wrong))
+    judged = total**2 / np.bincount(stratum, weights**2, len(sizes))
+    wrong = judged * wrong_weight / total
     part = sizes / sizes.sum()
     rate = float(part @ (wrong / judged))
     share = (wrong + 0.5) / (judged + 1)

@@ -3,12 +3,14 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.noise.detectors import Detector
 from noisyir.pipelines.mining import Mined, TrainedJudge, mine
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.settings import Params
+from noisyir.stages.data.given_weights import GIVEN
 from noisyir.stages.noise.detect import DETECT
 from noisyir.stages.noise.repair import REPAIR
 from noisyir.stages.noise.score_pairs import SCORE_PAIRS
@@ -101,6 +103,13 @@ class Context:
         scores = {name: self.scores(name, detector)["pair_scores"] for name, detector in self.exp.detectors.items()}
         flags = self.judged["detectors"] = self.plan.add(DETECT, self.exp.detect, self.label, scores=scores)
         return flags
+
+    def given_weights(self) -> Output | None:
+        """The weights that the data itself gives the noisy pairs, as flags; None where it gives none."""
+        data = self.exp.data
+        if not isinstance(data, Pairs) or not data.has_weights:
+            return None
+        return self.plan.add(GIVEN, data, self.label, pairs=self.noisy["noisy_pairs"])["given_weights"]
 
     def competitors(self) -> Output | None:
         """What the first of the experiment's detectors that searches would pair instead; None where none searches."""

@@ -45,9 +45,12 @@ REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**PAIR, "split": STRING, "action
 # All pairs given, and those that a cross-encoder made: `score` is its probability that the document is relevant.
 PSEUDO_PAIRS = Artifact("pseudo_pairs", 1, {**PAIRS.columns, "score": F32}, PAIR_KEY, nullable=("source", "score"))
 REPAIRED_FLAGS = Artifact("repaired_flags", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
+# Weights that the data itself gives its training pairs, as flags: `p_clean` is the weight, and no pair is flagged.
+GIVEN_WEIGHTS = Artifact("given_weights", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
+# What people judged stands above what the machine says, which the columns machine_ keep.
 AUDIT = Artifact(
     "audit",
-    1,
+    2,
     {
         **PAIR,
         "source": STRING,
@@ -63,9 +66,14 @@ AUDIT = Artifact(
         "replacement": STRING,
         "duplicates": I32,  # other documents with the same words
         "reason": STRING,
+        "judged": STRING,  # by people: clean, wrong, unclear
+        "accepted": BOOL,  # whether a person named the replacement
+        "machine_verdict": STRING,
+        "machine_p_clean": F32,
+        "machine_replacement": STRING,
     },
     PAIR_KEY,
-    nullable=("source", "rank", "similarity", "replacement"),
+    nullable=("source", "rank", "similarity", "replacement", "judged", "machine_replacement"),
 )
 # Candidates for negatives that at least one judge does not keep, the likeliest relevant first.
 AUDIT_NEGATIVES = Artifact(

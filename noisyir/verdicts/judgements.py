@@ -1,195 +1,224 @@
-"""Verdicts of people: read from a file, put above the machine's, and used to set the machine right."""
+"""Verdicts of people, and of models asked like people: read from files, several judges settled into one verdict."""
 
-from collections.abc import Mapping
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from noisyir.data.row_files import RowFile
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.tables import pair_ids
-from noisyir.errors import ConfigError, DataError
-from noisyir.noise.judgement import recalibrate
-from noisyir.noise.rate import pairs_to_judge
+from noisyir.errors import DataError
 from noisyir.verdicts.files import unguard
 from noisyir.verdicts.settings import AuditParams
 
 Pair: TypeAlias = tuple[str, str]  # query_id, doc_id
 Verdict = Literal["wrong", "clean", "unclear"]
-Judgements: TypeAlias = Mapping[Pair, Verdict]
+T = TypeVar("T")
 
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+_WORDS: Mapping[str, Verdict] = {**{word: word for word in _VERDICTS}, "right": "clean", "unsure": "unclear"}
 _COLUMNS = ("query_id", "doc_id", "verdict")
+_MORE = ("judge", "weight", "replacement", "at")
 _SETTING = "audit.judgements"
-MOST_SUSPECT_FIRST = [
-    ("p_clean", "ascending"),
-    ("score", "descending"),
-    ("query_id", "ascending"),
-    ("doc_id", "ascending"),
-]
 _SHOWN = 3  # examples in a message
-_LEAST_CHANCE = np.finfo(np.float32).tiny
-_LARGEST_CHANCE = np.nextafter(np.float32(1), np.float32(0))
 
 
 @dataclass(frozen=True)
-class Recalibration:
-    """What judgements by hand say of an audit, and what they change.
+class Judged:
+    """What was said of a pair.
 
-    rate, low, high: the share of wrong pairs by the judgements and its interval at `confidence`; rate_before: what it
-    was taken for.  threshold: the highest score of a pair called clean; flagged, flagged_before: pairs called wrong.
-    judged: pairs judged wrong or clean; unclear: pairs about which the judge could not tell, which count for nothing;
-    agreed: share of those judged on which the machine had said the same.
+    weight: how many pairs it stands for, as one drawn at random; None where it was chosen in another way, by its rank
+    on the page for one: it then tells nothing of other pairs.
+    replacement: the document that the query gets instead, where a judge named one and the verdict is wrong.
     """
 
-    rate: float
-    low: float
-    high: float
-    rate_before: float
-    confidence: float
-    threshold: float
-    flagged: int
-    flagged_before: int
-    judged: int
-    unclear: int
-    agreed: float
+    verdict: Verdict
+    weight: float | None = None
+    replacement: str | None = None
 
-    def summary(self) -> str:
-        """What changed, for a terminal."""
-        unclear = f", {self.unclear:,} unclear" if self.unclear else ""
-        return (
-            f"judged      {self.judged:,} pairs{unclear}; the machine had said the same of {self.agreed:.0%}\n"
-            f"noise rate  {self.rate_before:.1%} before, {self.rate:.1%} by the judgements "
-            f"[{self.low:.1%}, {self.high:.1%}] at {self.confidence:.0%}\n"
-            f"threshold   a pair is called wrong when its score is above {self.threshold:.3g}\n"
-            f"flagged     {self.flagged_before:,} pairs before, {self.flagged:,} now"
-        )
+    @property
+    def tells_of_others(self) -> bool:
+        """Whether it counts towards the noise rate and the border: drawn at random, and decided."""
+        return self.weight is not None and self.verdict != "unclear"
+
+
+Judgements: TypeAlias = Mapping[Pair, Judged]
+
+
+class _Said(NamedTuple):
+    """One row: a judge's word about a pair, when it was said, where that is known, and where it stands."""
+
+    judge: str
+    verdict: Verdict
+    weight: float | None
+    replacement: str | None
+    at: float | None
+    place: str
+
+
+_ByPair: TypeAlias = dict[Pair, list[_Said]]
 
 
 def judgements_digest(params: AuditParams) -> str | None:
-    """What stands for the judgements in the key of the audit: a hash of their file; None without one.
+    """What stands for the judgements in the key of the audit: a hash of their files; None without one.
 
-    DataError for whatever can be told of a bad file without the audit.
+    DataError for whatever can be told of bad files without the audit.
     """
-    if params.judgements is None:
+    if not params.judgement_files:
         return None
-    file = RowFile.open(params.judgements, _SETTING)
-    _verdicts(file)
-    return files_digest(file.path.parent, [file.path])
+    given_judgements(params.judgement_files)
+    paths = [RowFile.open(path, _SETTING).path for path in params.judgement_files]
+    return " ".join(sorted(files_digest(path.parent, [path]) for path in paths))
 
 
-def read_judgements(path: str, pairs: pa.Table) -> Judgements:
-    """Verdicts (wrong, clean, unclear) by pair, from a file with query_id, doc_id and verdict; an empty one is none.
+def given_judgements(paths: Sequence[str]) -> Judgements:
+    """The verdicts in these files by pair, whatever pairs were audited.
 
-    pairs: query_id and doc_id of the audited ones.  DataError for a missing column, another word, a pair that was not
-    audited or that is judged both ways, and a file without any verdict.
+    Each has query_id, doc_id and verdict (wrong, clean, unclear; right and unsure are read as the last two; an empty
+    one is none), and perhaps judge, weight, replacement and at.  Of several judges the majority counts, and a tie is
+    unclear.  DataError for a missing column, another word, a judge who says both of a pair where `at` does not tell
+    what she said last, and for a file without any verdict.
     """
-    file = RowFile.open(path, _SETTING)
-    found = _verdicts(file)
+    return {pair: _settled(pair, said) for pair, said in _all_said(paths).items()}
+
+
+def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
+    """As `given_judgements`.  pairs: query_id and doc_id of the audited ones; DataError also for one that is not."""
+    said = _all_said(paths)
     known = set(pair_ids(pairs))
-    if unknown := {pair: number for pair, (_, number) in found.items() if pair not in known}:
-        raise DataError(_unknown_pairs(file, unknown))
-    return {pair: verdict for pair, (verdict, _) in found.items()}
+    if unknown := {pair: rows[0].place for pair, rows in said.items() if pair not in known}:
+        raise DataError(_unknown_pairs(unknown))
+    return {pair: _settled(pair, rows) for pair, rows in said.items()}
 
 
-def recalibrated(
-    pairs: pa.Table, judgements: Judgements, *, threshold: float, rate: float, confidence: float
-) -> tuple[pa.Table, Recalibration]:
-    """The pairs with the chances and verdicts that judgements by hand give their scores; judged pairs get theirs.
+def drawn_at_random(judgements: Judgements) -> int:
+    """How many of the pairs were drawn at random and judged wrong or clean."""
+    return sum(judged.tells_of_others for judged in judgements.values())
 
-    pairs: query_id, doc_id, score, verdict, p_clean, by_hand; the last three are made anew.  p_clean is 0 or 1 where a
-    person judged, and nowhere else.  threshold: least probability of being clean that a clean pair has.
-    rate: what the noise rate was taken for.  ConfigError for a threshold that is no probability; DataError where the
-    judgements do not tell a threshold.
-    """
-    if not 0 < threshold < 1:
-        raise ConfigError(f"detect.threshold is a probability between 0 and 1 when pairs are judged, not {threshold}")
-    decided = {pair: verdict for pair, verdict in judgements.items() if verdict != "unclear"}
-    if not decided:
-        raise DataError("no pair is judged wrong or clean: judge at least one of either kind, better twenty")
-    place = {pair: row for row, pair in enumerate(pair_ids(pairs))}
-    rows = np.array([place[pair] for pair in decided])
-    judged_wrong = np.array([verdict == "wrong" for verdict in decided.values()])
-    scores = pairs["score"].to_numpy().astype(np.float64)
-    found = recalibrate(scores, rows, judged_wrong, threshold, confidence)
-    p_clean = np.clip((1 - found.p_wrong(scores)).astype(np.float32), _LEAST_CHANCE, _LARGEST_CHANCE)
-    is_wrong = p_clean < threshold
-    p_clean[rows], is_wrong[rows] = ~judged_wrong, judged_wrong
-    by_hand = np.zeros(len(scores), bool)
-    by_hand[rows] = True
-    was_wrong = pc.equal(pairs["verdict"], "wrong").to_numpy()
-    verdict = pc.if_else(pa.array(is_wrong), "wrong", "clean")
-    for name, column in {"p_clean": pa.array(p_clean), "verdict": verdict, "by_hand": pa.array(by_hand)}.items():
-        pairs = pairs.set_column(pairs.schema.get_field_index(name), name, column)
-    return pairs, Recalibration(
-        *(found.rate, found.low, found.high),
-        rate_before=rate,
-        confidence=confidence,
-        threshold=found.threshold,
-        flagged=int(is_wrong.sum()),
-        flagged_before=int(was_wrong.sum()),
-        judged=len(decided),
-        unclear=len(judgements) - len(decided),
-        agreed=float((was_wrong[rows] == judged_wrong).mean()),
+
+# Settling -------------------------------------------------------------------------------------------------------
+
+
+def _settled(pair: Pair, said: Sequence[_Said]) -> Judged:
+    """One verdict: of each judge the last word, of these the most frequent, unclear where two are."""
+    by_judge: dict[str, list[_Said]] = {}
+    for row in said:
+        by_judge.setdefault(row.judge, []).append(row)
+    words = [_last_word(pair, rows) for rows in by_judge.values()]
+    verdict = _most_frequent([word.verdict for word in words]) or "unclear"
+    named = [word.replacement for word in words if word.verdict == "wrong" and word.replacement]
+    weights = [row.weight for row in said if row.weight is not None]
+    return Judged(verdict, max(weights, default=None), _most_frequent(named) if verdict == "wrong" else None)
+
+
+def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:
+    """What one judge said last.  DataError where she said two things and nothing tells which of them last."""
+    ordered = sorted(said, key=lambda row: -math.inf if row.at is None else row.at)
+    last = ordered[-1]
+    other = next((row for row in ordered if row.verdict != last.verdict and row.at in (None, last.at)), None)
+    if other is None:
+        return last
+    first, second = sorted((other, last), key=said.index)
+    who = f" by {last.judge}" if last.judge else ""
+    raise DataError(
+        f"{second.place}: query {pair[0]!r} with document {pair[1]!r} is judged {second.verdict}{who}, but "
+        f"{first.verdict} at {first.place}: keep one of the two, tell two judges apart in a column judge, or say in a "
+        "column at when each was said: the later one counts"
     )
 
 
-def how_many(rate: float, error: float, confidence: float, pairs: int) -> str:
-    """How many of the pairs to judge by hand to know the noise rate, in words.  ConfigError for impossible wishes."""
-    if not 0 < confidence < 1:
-        raise ConfigError(f"the confidence of a noise rate lies between 0 and 1, such as 0.95, not {confidence}")
-    count = pairs_to_judge(rate, error, confidence, pairs)
-    number = f"all {pairs:,} pairs" if count >= pairs else f"{count:,} pairs"
-    return f"To know the rate within ± {100 * error:g} points at {100 * confidence:g} %: judge {number}"
+def _most_frequent(values: Sequence[T]) -> T | None:
+    """None without values, and where several are the most frequent."""
+    found = Counter(values).most_common(2)
+    return found[0][0] if found and (len(found) == 1 or found[0][1] > found[1][1]) else None
 
 
-def _verdicts(file: RowFile) -> dict[Pair, tuple[Verdict, int]]:
-    """The verdict on each judged pair, and the row where it stands first."""
-    if missing := [name for name in _COLUMNS if name not in file.columns]:
-        raise DataError(f"{file.path} lacks the column {', '.join(missing)}; it has {', '.join(file.columns)}")
-    found: dict[Pair, tuple[Verdict, int]] = {}
-    for number, row in file.rows(_COLUMNS):
-        pair = _id(row, "query_id", file, number), _id(row, "doc_id", file, number)
-        verdict = _verdict(row["verdict"], file, number)
-        if verdict is None:
-            continue
-        first, at = found.setdefault(pair, (verdict, number))
-        if first != verdict:
-            raise DataError(
-                f"{file.place} {number}: query {pair[0]!r} with document {pair[1]!r} is judged {verdict}, but "
-                f"{first} at {at}: keep one of the two"
-            )
-    if not found:
-        raise DataError(f"{file.path} holds no verdict: put one of {', '.join(_VERDICTS)} into the column verdict")
+# Reading --------------------------------------------------------------------------------------------------------
+
+
+def _all_said(paths: Sequence[str]) -> _ByPair:
+    found: _ByPair = {}
+    for path in paths:
+        file = RowFile.open(path, _SETTING)
+        count = 0
+        for pair, said in _rows(file):
+            found.setdefault(pair, []).append(said)
+            count += 1
+        if not count:
+            raise DataError(f"{file.path} holds no verdict: put one of {', '.join(_VERDICTS)} into the column verdict")
     return found
 
 
-def _id(row: Mapping[str, Any], column: str, file: RowFile, number: int) -> str:
+def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
+    """What each row with a verdict says."""
+    if missing := [name for name in _COLUMNS if name not in file.columns]:
+        raise DataError(f"{file.path} lacks the column {', '.join(missing)}; it has {', '.join(file.columns)}")
+    columns = [*_COLUMNS, *(name for name in _MORE if name in file.columns)]
+    for number, row in file.rows(columns):
+        place = f"{file.place} {number}"
+        pair = _id(row, "query_id", file, place), _id(row, "doc_id", file, place)
+        if (verdict := _verdict(row["verdict"], place)) is not None:
+            replacement = None if row.get("replacement") in (None, "") else _id(row, "replacement", file, place)
+            judge = str(row.get("judge") or "").strip()
+            yield pair, _Said(judge, verdict, _weight(row.get("weight"), place), replacement, _time(row, place), place)
+
+
+def _id(row: Mapping[str, Any], column: str, file: RowFile, place: str) -> str:
     value = row[column]
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
-        raise DataError(f"{file.place} {number}: {column} must be an id, found {value!r:.60}")
+        raise DataError(f"{place}: {column} must be an id, found {value!r:.60}")
     return unguard(value) if file.suffix == ".csv" else value
 
 
-def _verdict(value: object, file: RowFile, number: int) -> Verdict | None:
+def _verdict(value: object, place: str) -> Verdict | None:
     word = "" if value is None else str(value).strip().lower()
     if not word:
         return None
-    for verdict in _VERDICTS:
-        if word == verdict:
-            return verdict
-    raise DataError(f"{file.place} {number}: the verdict must be {', '.join(_VERDICTS)} or empty, found {value!r:.60}")
+    if word not in _WORDS:
+        raise DataError(f"{place}: the verdict must be {', '.join(_VERDICTS)} or empty, found {value!r:.60}")
+    return _WORDS[word]
 
 
-def _unknown_pairs(file: RowFile, unknown: Mapping[Pair, int]) -> str:
-    examples = [f"{query!r} with {doc!r} ({number})" for (query, doc), number in list(unknown.items())[:_SHOWN]]
+def _weight(value: object, place: str) -> float | None:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        weight = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise DataError(
+            f"{place}: the weight is the number of pairs that one drawn at random stands for, empty for one that was "
+            f"not; found {value!r:.60}"
+        )
+    return weight
+
+
+def _time(row: Mapping[str, Any], place: str) -> float | None:
+    """Seconds since 1970; a time without a zone is taken as UTC."""
+    value = row.get("at")
+    if value is None or value == "":
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    try:
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+    except ValueError as error:
+        raise DataError(f"{place}: at must be a time such as 2026-01-31T09:00:00Z, found {value!r:.60}") from error
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def _unknown_pairs(unknown: Mapping[Pair, str]) -> str:
+    examples = [f"{query!r} with {doc!r} ({place})" for (query, doc), place in list(unknown.items())[:_SHOWN]]
     more = ", ..." if len(unknown) > _SHOWN else ""
     return (
-        f"{file.path}: {len(unknown):,} judged pairs are not in this audit: {', '.join(examples)}{more}; "
+        f"{len(unknown):,} judged pairs are not in this audit: {', '.join(examples)}{more}; "
         "give the audit that they were judged in, or remove them"
     )

@@ -44,13 +44,16 @@ _COLUMNS = [
 class Making:
     """How the verdicts came about, where the builds behind them tell.
 
-    judged: pairs judged by hand, whose verdicts are people's, and by which the others and the noise rate were set.
+    judged: pairs judged by hand, whose verdicts are people's.  sampled: how many of them were drawn at random and gave
+    the noise rate.  border: whether judgements set the border of the other verdicts.
     """
 
     dataset: str | None
     detectors: Sequence[str]
     detect: DetectParams | None
     judged: int = 0
+    sampled: int = 0
+    border: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,16 +14,24 @@ from noisyir.engine.tables import pair_ids
 from noisyir.errors import DataError
 from noisyir.verdicts.files import write_jsonl
 from noisyir.verdicts.judgements import Pair
-from noisyir.verdicts.rewrite import Row, rewrite
+from noisyir.verdicts.rewrite import NewColumn, Row, rewrite
 from noisyir.verdicts.texts import texts_of
+
+Action = Literal["keep", "weigh", "relabel", "drop"]
 
 
 class Fate(NamedTuple):
-    """What becomes of a pair that does not stay as it is: it gets a new document, or, without one, is dropped."""
+    """What becomes of an audited pair.
 
+    weight: in training.  new_doc_id: of the document that the query gets instead.  flagged: whether it is called wrong.
+    """
+
+    action: Action
     new_doc_id: str | None
+    weight: float
     p_clean: float
     reason: str
+    flagged: bool = False
 
 
 class Text(NamedTuple):
@@ -34,6 +42,18 @@ class Text(NamedTuple):
 
 
 Fates: TypeAlias = Mapping[int, Sequence[Fate | None]]  # by row, of each of its pairs; None stays as it is
+
+
+class Changes(NamedTuple):
+    """By row, of each of its pairs: what is relabelled or dropped, and the weights, where they are written.
+
+    A row that is not in `fates` stays as it is, and one that is not in `weights` counts whole.
+    """
+
+    fates: Fates
+    weights: Mapping[int, Sequence[float]] | None = None
+
+
 TextById: TypeAlias = Mapping[str, Text]
 
 
@@ -52,12 +72,12 @@ class PairsToClean(ABC):
         """(row, pair) of every pair, row after row."""
 
     @abstractmethod
-    def write(self, target: Path, fates: Fates) -> None:
-        """Write all rows, those in `fates` changed.  DataError when a new document is not known."""
+    def write(self, target: Path, changes: Changes) -> None:
+        """Write all rows, changed.  DataError when a new document is not known."""
 
 
 class FileOfPairs(PairsToClean):
-    """A file of pairs.  Rows without a fate are copied byte for byte; columns of unknown meaning are kept.
+    """A file of pairs.  Rows without a fate keep their bytes, a weight put behind; columns of unknown meaning are kept.
 
     Where a row gets a new document, its id, title and text change.  In a file that only names documents, so do a cell
     that repeats the text, and a title.
@@ -71,9 +91,9 @@ class FileOfPairs(PairsToClean):
         """In the order of the file; a row's number is its line, or its row in Parquet."""
         return ((pair.number, (pair.query_id, pair.doc_id)) for pair in self.file.pairs_in_order())
 
-    def write(self, target: Path, fates: Fates) -> None:
-        """In the format of the source."""
-        columns = self.file.columns
+    def write(self, target: Path, changes: Changes) -> None:
+        """In the format of the source.  DataError also where a column of another meaning has the name `weight`."""
+        columns, fates = self.file.columns, changes.fates
         old_ids = {number: pair[1] for number, pair in self.pairs() if number in fates} if self.file.corpus else {}
         new_ids = _new_ids(fates)
         texts = self._texts(new_ids | set(old_ids.values()), new_ids)
@@ -81,7 +101,21 @@ class FileOfPairs(PairsToClean):
         def edit(number: int, row: Row) -> Row | None:
             return edited(row, columns, fates[number], texts, texts.get(old_ids.get(number, "")))
 
-        rewrite(self.file.pairs, target, fates.keys(), edit)
+        rewrite(self.file.pairs, target, fates.keys(), edit, self._weights(changes.weights))
+
+    def _weights(self, weights: Mapping[int, Sequence[float]] | None) -> NewColumn | None:
+        """A number a row; where a row lists several documents, a list in every row."""
+        if weights is None:
+            return None
+        if "weight" not in self.file.columns and "weight" in self.file.pairs.columns:
+            raise DataError(
+                f"{self.name} has a column weight that is not the pairs' weight in training (data.columns): rename it, "
+                "for the weights of the pairs go into a column of that name"
+            )
+        name = self.file.columns.get("weight", "weight")
+        if any(len(of_row) > 1 for of_row in weights.values()):
+            return NewColumn(name, lambda number: list(weights.get(number, [1.0])))
+        return NewColumn(name, lambda number: weights.get(number, [1.0])[0])
 
     def _texts(self, wanted: set[str], needed: set[str]) -> TextById:
         if not needed:
@@ -96,7 +130,7 @@ class FileOfPairs(PairsToClean):
 class TableOfPairs(PairsToClean):
     """A data set's training pairs: a table as PAIRS, the texts from the audit, and from the corpus for new documents.
 
-    Written as jsonl: query_id, doc_id, query, document, and source where it is known.
+    Written as jsonl: query_id, doc_id, query, document, source where it is known, and weight where there are any.
     corpus: a stream of CORPUS (doc_id, title, text).
     """
 
@@ -109,11 +143,11 @@ class TableOfPairs(PairsToClean):
         """In the order of the table."""
         return enumerate(pair_ids(self.training))
 
-    def write(self, target: Path, fates: Fates) -> None:
+    def write(self, target: Path, changes: Changes) -> None:
         """As jsonl.  DataError also for a pair that was not audited, for its text is not known."""
-        write_jsonl(self._rows(fates), target)
+        write_jsonl(self._rows(*changes), target)
 
-    def _rows(self, fates: Fates) -> Iterator[Row]:
+    def _rows(self, fates: Fates, weights: Mapping[int, Sequence[float]] | None) -> Iterator[Row]:
         columns = ("query_id", "doc_id", "query", "document")
         audited = zip(*(self.audit[name].to_pylist() for name in columns), strict=True)
         texts = {(query_id, doc_id): parts for query_id, doc_id, *parts in audited}
@@ -130,7 +164,8 @@ class TableOfPairs(PairsToClean):
                 if fate.new_doc_id is None:
                     continue
                 doc_id, document = fate.new_doc_id, documents[fate.new_doc_id]
-            known = {"source": sources[number]} if sources[number] is not None else {}
+            known: Row = {"source": sources[number]} if sources[number] is not None else {}
+            known |= {"weight": weights[number][0]} if weights is not None else {}
             yield {"query_id": query_id, "doc_id": doc_id, "query": query, "document": document} | known
 
     def _documents(self, wanted: set[str]) -> dict[str, str]:
@@ -167,12 +202,12 @@ def edited(
     return new
 
 
-_PARTS: tuple[PairColumn, ...] = ("doc_id", "title", "document")
+_PARTS: tuple[PairColumn, ...] = ("doc_id", "title", "document", "weight")
 
 
 def _part(name: PairColumn, value: Any, fate: Fate | None, texts: TextById) -> Any:
     """The new document's part in place of `value`; an id stays a number where it was one."""
-    if fate is None or fate.new_doc_id is None:
+    if fate is None or fate.new_doc_id is None or name == "weight":
         return value
     if name == "doc_id":
         return _like(value, fate.new_doc_id)

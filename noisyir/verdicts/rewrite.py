@@ -1,4 +1,4 @@
-"""Write a file of rows again with some rows edited or left out; all others are copied as they stand."""
+"""Write a file of rows again with some rows edited or left out, perhaps with a column more; the rest stays as it is."""
 
 import csv
 import gzip
@@ -21,18 +21,40 @@ Edit: TypeAlias = Callable[[int, Row], Row | None]  # of a row and its number, a
 _BATCH_ROWS = 65536  # and so the rows of a row group
 
 
-def rewrite(file: RowFile, target: Path, touched: Collection[int], edit: Edit) -> None:
-    """Write `file` to `target` in its own format; only the rows numbered `touched` are edited."""
+class NewColumn(NamedTuple):
+    """A column that every row gets, behind the others, or in the place of the one that has its name.
+
+    value: of the row with this number; a list only where the format can hold one.
+    """
+
+    name: str
+    value: Callable[[int], float | list[float]]
+
+
+def rewrite(file: RowFile, target: Path, touched: Collection[int], edit: Edit, column: NewColumn | None = None) -> None:
+    """Write `file` to `target` in its own format; only the rows numbered `touched` are edited; all get the column."""
     if file.suffix == ".parquet":
-        _rewrite_parquet(file, target, touched, edit)
+        _rewrite_parquet(file, target, touched, edit, column)
         return
     records = _json_records(file) if file.suffix == ".jsonl" else _separated_records(file)
     with _opened(target, file.path) as out:
         for record in records:
-            if record.number not in touched:
-                out.write(record.raw if record.raw.endswith(b"\n") else record.raw + b"\n")
-            elif (row := edit(record.number, record.read())) is not None:
-                out.write(record.written(row).encode())
+            out.write(_written(record, touched, edit, column))
+
+
+def _written(record: "_Json | _Separated", touched: Collection[int], edit: Edit, column: NewColumn | None) -> bytes:
+    """The record as it goes out; empty where it is left out."""
+    raw = record.raw if record.raw.endswith(b"\n") else record.raw + b"\n"
+    if record.is_blank or (record.number not in touched and column is None):
+        return raw
+    if record.number not in touched and column is not None and not record.has(column.name):
+        return record.followed_by(raw, column)
+    row = record.read() if record.number not in touched else edit(record.number, record.read())
+    if row is None:
+        return b""
+    if column is not None:
+        row[column.name] = record.added(column)
+    return record.written(row).encode()
 
 
 class _Json(NamedTuple):
@@ -41,6 +63,21 @@ class _Json(NamedTuple):
     number: int
     raw: bytes
     place: str
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.raw.strip()
+
+    def has(self, name: str) -> bool:
+        return json.dumps(name).encode() in self.raw
+
+    def added(self, column: NewColumn) -> float | list[float]:
+        return column.value(self.number)
+
+    def followed_by(self, raw: bytes, column: NewColumn) -> bytes:
+        """The object with one more field at its end."""
+        head, brace, end = raw.rpartition(b"}")
+        return head + f", {json.dumps(column.name)}: {json.dumps(self.added(column))}".encode() + brace + end
 
     def read(self) -> Row:
         return parse_object(self.raw.decode("utf-8-sig"), f"{self.place} {self.number}")
@@ -57,6 +94,24 @@ class _Separated(NamedTuple):
     columns: Sequence[str]
     cells: Sequence[str]
     joined: Callable[[Iterable[str]], str]
+    separator: str
+    is_header: bool
+
+    @property
+    def is_blank(self) -> bool:
+        return not self.cells
+
+    def has(self, name: str) -> bool:
+        return name in self.columns
+
+    def added(self, column: NewColumn) -> str:
+        """A cell; the column's name in the header."""
+        return column.name if self.is_header else str(column.value(self.number))
+
+    def followed_by(self, raw: bytes, column: NewColumn) -> bytes:
+        """The record with one more cell at its end."""
+        line = raw.rstrip(b"\r\n")
+        return line + f"{self.separator}{self.added(column)}".encode() + raw[len(line) :]
 
     def read(self) -> Row:
         return dict(zip(self.columns, self.cells, strict=True))
@@ -79,12 +134,13 @@ def _separated_records(file: RowFile) -> Iterator[_Separated]:
             yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n") + "\n"
 
     if file.suffix == ".csv":
-        records, joined = csv.reader(lines(), strict=True), _as_csv
+        records, joined, separator = csv.reader(lines(), strict=True), _as_csv, ","
     else:
-        records, joined = csv.reader(lines(), delimiter="\t", quoting=csv.QUOTE_NONE), _as_tsv
-    line = 1
+        records, joined, separator = csv.reader(lines(), delimiter="\t", quoting=csv.QUOTE_NONE), _as_tsv, "\t"
+    line, header = 1, True
     for cells in records:
-        yield _Separated(line, b"".join(seen), file.columns, cells, joined)
+        yield _Separated(line, b"".join(seen), file.columns, cells, joined, separator, header and bool(cells))
+        header = header and not cells
         line += len(seen)
         seen.clear()
 
@@ -120,13 +176,28 @@ def _is_zipped(path: Path) -> bool:
     return path.name.lower().endswith(".gz")
 
 
-def _rewrite_parquet(file: RowFile, target: Path, touched: Collection[int], edit: Edit) -> None:
+def _rewrite_parquet(
+    file: RowFile, target: Path, touched: Collection[int], edit: Edit, column: NewColumn | None
+) -> None:
     source = pq.ParquetFile(file.path)
-    with pq.ParquetWriter(target, source.schema_arrow) as out:
+    schema = _with_column(source.schema_arrow.empty_table(), 1, column).schema
+    with pq.ParquetWriter(target, schema) as out:
         first = 1
         for batch in source.iter_batches(batch_size=_BATCH_ROWS):
-            out.write_table(_edited_batch(pa.Table.from_batches([batch]), first, touched, edit))
+            table = _with_column(pa.Table.from_batches([batch]), first, column)
+            out.write_table(_edited_batch(table, first, touched, edit).cast(schema))
             first += batch.num_rows
+
+
+def _with_column(table: pa.Table, first: int, column: NewColumn | None) -> pa.Table:
+    """The rows, numbered from `first`, with the column."""
+    if column is None:
+        return table
+    kind = pa.list_(pa.float64()) if isinstance(column.value(0), list) else pa.float64()
+    values = pa.array([column.value(first + row) for row in range(table.num_rows)], kind)
+    if column.name in table.column_names:
+        return table.set_column(table.column_names.index(column.name), column.name, values)
+    return table.append_column(column.name, values)
 
 
 def _edited_batch(table: pa.Table, first: int, touched: Collection[int], edit: Edit) -> pa.Table:

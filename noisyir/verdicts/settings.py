@@ -2,7 +2,7 @@
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from noisyir.settings import Fraction, Location, Params
+from noisyir.settings import Fraction, Locations, Params
 
 
 class SuspectsParams(Params):
@@ -19,8 +19,17 @@ class AuditParams(SuspectsParams):
     better: NonNegativeInt = Field(3, description="better documents of a pair that the page shows, at most")
     text_chars: PositiveInt = Field(2000, description="characters of a text on the page and in the CSV files")
     sample: NonNegativeInt = Field(0, description="pairs drawn for judging by hand, as sample.csv; 0: no such file")
-    judgements: Location = Field(None, description="file of verdicts by hand (query_id, doc_id, verdict); null: none")
+    judgements: Locations = Field(
+        None, description="file, or files, of verdicts by hand (query_id, doc_id, verdict); null: none"
+    )
+    refit: bool = Field(False, description="judge all pairs anew by all verdicts, also those not drawn at random")
     promote: Fraction = Field(0.95, description="least confidence of a candidate that is suggested as a positive")
+
+    @property
+    def judgement_files(self) -> tuple[str, ...]:
+        """The files of verdicts by hand, however many."""
+        given = self.judgements
+        return () if given is None else (given,) if isinstance(given, str) else given
 
     def suspects(self) -> SuspectsParams:
         """The part that decides which candidates are shown."""

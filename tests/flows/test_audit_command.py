@@ -144,9 +144,44 @@ def test_columns_of_other_names_are_mapped(noisyir, owner, file, tmp_path):
     check_verdicts(owner, table(tmp_path / "other-audit"))
 
 
-def test_apply_writes_cleaned_pairs_and_a_log_and_never_overwrites(noisyir, owner, file, tmp_path):
-    before = file.read_bytes()
-    code, out, err = noisyir("audit", file, "--apply", "--out", "made")
+def judged_sample(noisyir, owner, file, tmp_path, count=40):
+    """The path of a sample of the owner's pairs, drawn by the command and filled in by her, who knows the truth."""
+    code, _, err = noisyir("audit", file, "--sample", count, "--out", "drawn")
+    assert code == 0, err
+    path = tmp_path / "drawn" / "sample.csv"
+    rows = read_csv(path)
+    write_csv(path, [row | {"verdict": "wrong" if row["query_id"] in owner.wrong else "clean"} for row in rows])
+    return path
+
+
+def test_apply_weighs_all_pairs_and_relabels_the_surest(noisyir, owner, file, tmp_path):
+    before, sample = file.read_bytes(), judged_sample(noisyir, owner, file, tmp_path)
+    code, out, err = noisyir("audit", file, "--judgements", sample, "--apply", "--out", "made")
+    assert code == 0, err
+    made = tmp_path / "made"
+    cleaned, log, rows = read_jsonl(made / "mine.cleaned.jsonl"), read_jsonl(made / "mine.changes.jsonl"), table(made)
+    assert [row["query_id"] for row in cleaned] == [row["query_id"] for row in owner.inline], "none is lost"
+    actions = Counter(entry["action"] for entry in log)
+    assert set(actions) == {"relabel", "weigh"} and len(log) <= len(wrong_by(rows))
+    assert f"relabelled {actions['relabel']:,}, gave {actions['weigh']:,} less than half of their weight" in out
+    weights = {row["query_id"]: row["weight"] for row in cleaned}
+    right = {row["query_id"] for row in cleaned if row["document"] == owner.texts[owner.right[row["query_id"]]]}
+    assert sum(weights[query] for query in right) > 0.9 * sum(weights.values())
+    for entry in log:
+        assert (
+            weights[entry["query_id"]] == entry["weight"] == (1.0 if entry["action"] == "relabel" else entry["weight"])
+        )
+    judged = {row["query_id"]: row for row in rows if row["judged"] == "clean"}
+    assert judged and all(weights[query] == 1.0 for query in judged)
+    assert file.read_bytes() == before and "held-out" not in out
+
+    code, _, err = noisyir("audit", file, "--judgements", sample, "--apply", "--out", "made")
+    assert code == 1 and "exists already and is not overwritten" in err
+
+
+def test_apply_drop_leaves_the_flagged_out_but_for_the_surest(noisyir, owner, file, tmp_path):
+    sample = judged_sample(noisyir, owner, file, tmp_path)
+    code, out, err = noisyir("audit", file, "--judgements", sample, "--apply", "--drop", "--out", "made")
     assert code == 0, err
     made = tmp_path / "made"
     cleaned, log = read_jsonl(made / "mine.cleaned.jsonl"), read_jsonl(made / "mine.changes.jsonl")
@@ -158,12 +193,70 @@ def test_apply_writes_cleaned_pairs_and_a_log_and_never_overwrites(noisyir, owne
     assert after.keys() == owner.right.keys() - {entry["query_id"] for entry in log if entry["action"] == "drop"}
     right = [text == owner.texts[owner.right[query]] for query, text in after.items()]
     assert sum(right) / len(right) > 0.95 > 2 / 3  # of the given pairs two thirds were right
-    assert file.read_bytes() == before
-
-    code, _, err = noisyir("audit", file, "--apply", "--out", "made")
-    assert code == 1 and "exists already and is not overwritten" in err
-    code, out, _ = noisyir("audit", file, "--apply", "--out", "all", "repair.relabel=0")
+    code, out, _ = noisyir(
+        "audit", file, "--judgements", sample, "--apply", "--drop", "--out", "all", "repair.relabel=0"
+    )
     assert code == 0 and f"relabelled 0, dropped {len(flagged)}" in out
+
+
+def test_apply_is_refused_until_a_random_sample_is_judged(noisyir, owner, file, tmp_path, home):
+    """And what the refusal says to type works."""
+    builds = len(Store(home / "store", home=home).all_builds())
+    code, out, err = noisyir("audit", file, "--apply", "--out", "made")
+    assert (code, out) == (1, "") and "nobody judged a random sample" in err
+    assert not (tmp_path / "made").exists() and len(Store(home / "store", home=home).all_builds()) == builds
+    page = tmp_path / "page.csv"
+    pair = {name: owner.named[0][name] for name in ("query_id", "doc_id")}
+    write_csv(page, [pair | {"verdict": "clean"}])
+    code, out, err = noisyir("audit", file, "--judgements", page, "--apply", "--out", "made")
+    assert code == 1 and "the verdicts given carry no weights" in err and not (tmp_path / "made").exists()
+
+    assert re.search(r"put (--sample \d+) in the place of --apply", err)[1] == "--sample 50"
+    sample = judged_sample(noisyir, owner, file, tmp_path, 50)
+    code, out, err = noisyir("audit", file, "--judgements", sample, "--judgements", page, "--apply", "--out", "made")
+    assert code == 0 and (tmp_path / "made" / "mine.cleaned.jsonl").exists(), err
+    code, out, err = noisyir("audit", file, "--apply", "--force", "--out", "forced")
+    assert code == 0 and (tmp_path / "forced" / "mine.cleaned.jsonl").exists(), err
+
+
+def test_apply_wants_enough_of_the_sample_judged(noisyir, owner, file, tmp_path):
+    sample = judged_sample(noisyir, owner, file, tmp_path)
+    rows = read_csv(sample)
+    write_csv(sample, [row | {"verdict": row["verdict"] if n < 10 else ""} for n, row in enumerate(rows)])
+    code, out, err = noisyir("audit", file, "--judgements", sample, "--apply", "--out", "made")
+    assert code == 1 and "at least 20 pairs judged wrong or clean, and 10 are: judge more of the sample" in err
+    assert "set no border: judge at least 20" in out and not (tmp_path / "made").exists()
+    write_csv(sample, rows)
+    assert noisyir("audit", file, "--judgements", sample, "--apply", "--out", "made")[0] == 0
+
+
+def test_apply_is_refused_where_it_would_change_far_more_than_is_wrong(noisyir, owner, file, tmp_path):
+    """All of a sample are right, by a judge of other standards, and the machine flags a third."""
+    sample = judged_sample(noisyir, owner, file, tmp_path)
+    write_csv(sample, [row | {"verdict": "clean"} for row in read_csv(sample)])
+    code, out, err = noisyir("audit", file, "--judgements", sample, "--apply", "--drop", "--out", "made")
+    changed, of, high = re.search(
+        r"would change (\d+) of (\d+) pairs .* at most ([\d.]+)% are wrong, and", err
+    ).groups()
+    assert code == 1 and int(changed) > 2 * float(high) / 100 * int(of)
+    assert "look at what it flags, or judge more; --force changes them all the same" in err
+    assert "noise rate  0.0% by the judgements" in out and not (tmp_path / "made").exists()
+    asked = ["audit", file, "--judgements", sample, "--apply", "--drop", "--out", "made"]
+    assert noisyir(*asked, "--force")[0] == 0 and (tmp_path / "made" / "mine.cleaned.jsonl").exists()
+    assert noisyir("audit", file, "--drop")[2].endswith("give it with --apply")
+
+
+def test_what_cleaning_costs_can_be_measured_where_there_are_held_out_queries(noisyir, owner, tmp_path):
+    rows = [{**row, "split": "dev" if n % 10 == 5 else "train"} for n, row in enumerate(owner.inline)]
+    file = write_jsonl(tmp_path / "split.jsonl", rows)
+    code, out, err = noisyir("audit", file, "--apply", "--force", "--out", "made", "train.epochs=1")
+    assert code == 0 and "It has 12 held-out queries." in out, err
+    commands = re.findall(r"^  noisyir (run .*)$", out, re.MULTILINE)
+    assert [command.split("/")[-1] for command in commands] == ["split.given.yaml", "split.cleaned.yaml"]
+    for command in commands:
+        code, out, err = noisyir(*command.split(), "--to", "train_dpr", "--no-track", "--dry-run")
+        assert code == 0, err
+        assert ("given_weights" in out) == ("cleaned" in command)
 
 
 def test_a_sample_is_judged_and_its_verdicts_are_taken_back(noisyir, owner, file, tmp_path):
@@ -231,7 +324,6 @@ def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, 
         ),
         ([row | {"verdict": "maybe"}], "the verdict must be wrong, clean, unclear or empty, found 'maybe'"),
         ([row | {"verdict": ""}], "holds no verdict"),
-        ([row | {"verdict": "wrong"}], "all 1 judged pairs are wrong: judge at least one pair of either kind"),
         (
             [{"query_id": "q", "doc_id": "d", "label": "clean"}],
             "lacks the column verdict; it has query_id, doc_id, label",
@@ -263,8 +355,8 @@ def test_a_given_model_judges_without_being_trained(noisyir, owner, home, file, 
 
 
 def test_a_data_set_with_noise_put_in_is_audited_and_cleaned(noisyir, owner, tmp_path):
-    code, _, err = noisyir("audit", owner.beir, "--out", "made", "--apply", "noise.rate=0.3")
-    assert code == 0, err
+    code, out, err = noisyir("audit", owner.beir, "--out", "made", "--apply", "--drop", "--force", "noise.rate=0.3")
+    assert code == 0 and "noisyir run made/beir.treatments.yaml" in out, err
     rows = table(tmp_path / "made")
     noisy = {row["query_id"] for row in rows if owner.right[row["query_id"]] != row["doc_id"]}
     assert len(noisy) == 36 and len(wrong_by(rows) & noisy) > 30

@@ -11,6 +11,7 @@ import pytest
 
 from noisyir.stages.noise.audit import AUDIT
 from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
+from noisyir.verdicts.judgements import Judged, drawn_at_random, given_judgements
 from noisyir.verdicts.settings import AuditParams
 from tests.unit.stages.audit_world import audit_tables
 from tests.unit.stages.suspects_world import suspect_tables
@@ -174,15 +175,8 @@ def test_a_row_opens_to_show_the_evidence(page, audit_page):
     assert not page("document.querySelector('.detail') !== null")
 
 
-def test_a_person_judges_by_keyboard_and_saves_what_survives_a_reload(page, audit_page, tmp_path):
-    page.open(audit_page)
-    for key in "jjwkcjju":
-        page.press(key)
-    first, second = page("rows.slice(0, 2).map(row => [row.query_id, row.doc_id])")
-    page.send("Page.reload")
-    page.until("document.readyState === 'complete' && document.getElementById('judged').textContent === '2'")
-    page.choose("verdict", "mine")
-    assert [text.split("you: ")[1] for text in page.column("verdict")] == ["clean", "wrong"]
+def saved_by(page, tmp_path) -> list[dict[str, str]]:
+    """The rows of the file that the page's button saves."""
     page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     page("document.getElementById('save').click()")
     saved = tmp_path / "judgements.csv"
@@ -192,7 +186,64 @@ def test_a_person_judges_by_keyboard_and_saves_what_survives_a_reload(page, audi
             break
         time.sleep(0.05)
     with saved.open(newline="") as file:
-        assert list(csv.reader(file)) == [["query_id", "doc_id", "verdict"], [*first, "clean"], [*second, "wrong"]]
+        return list(csv.DictReader(file))
+
+
+def test_a_person_judges_by_keyboard_alone_and_saves_what_survives_a_reload(page, audit_page, tmp_path):
+    page.open(audit_page)
+    opened = "pairs.rows.indexOf(pairs.open)"
+    page.press("j")
+    for key, then in [("c", 1), ("w", 2), ("u", 3), ("z", 2), ("a", 3), ("u", 4), ("k", 3)]:
+        page.press(key)
+        assert page(opened) == then, f"{key}: each verdict goes on to the next pair"
+    assert page("document.activeElement.closest('tr').dataset.row") == "3"
+    ids = page("rows.slice(0, 4).map(row => [row.query_id, row.doc_id])")
+    suggested = page("documents.id[rows[2].replacement]")
+    page.send("Page.reload")
+    page.until("document.readyState === 'complete' && document.getElementById('judged').textContent === '4'")
+    page.choose("verdict", "mine")
+    said = ["clean", "wrong", "wrong, replaced", "unclear"]
+    assert [text.split("you: ")[1] for text in page.column("verdict")] == said
+    rows = saved_by(page, tmp_path)
+    assert list(rows[0]) == ["query_id", "doc_id", "verdict", "replacement", "at"], "no weight: nobody drew them"
+    assert [[row["query_id"], row["doc_id"]] for row in rows] == ids
+    assert [row["verdict"] for row in rows] == ["clean", "wrong", "wrong", "unclear"]
+    assert [row["replacement"] for row in rows] == ["", "", suggested, ""]
+    found = given_judgements([str(tmp_path / "judgements.csv")])
+    assert found[tuple(ids[2])] == Judged("wrong", None, suggested) and drawn_at_random(found) == 0
+
+
+def test_verdicts_can_be_taken_back_and_another_document_taken(page, audit_page, tmp_path):
+    page.open(audit_page)
+    page("verdicts.clear(); pairs.render()")  # the browser keeps those of other tests
+    assert "count for their own pairs and for nothing else" in page("document.getElementById('pairs').textContent")
+    page.press("j")
+    for _ in range(60):
+        page.press("w")
+    assert page("pairs.page") == 1 and page("verdicts.size") == 60, "on to the next page of the table"
+    for _ in range(60):
+        page("document.getElementById('undo').click()")
+    assert page("verdicts.size") == 0 and page("pairs.page") == 0 and page("document.getElementById('undo').disabled")
+    page("[...document.querySelectorAll('.detail .accept')].at(-1).click()")
+    assert page("document.querySelector('.detail [data-judge=wrong]').getAttribute('aria-pressed')") == "true"
+    assert page("document.querySelector('.detail .accept[aria-pressed=true]') !== null")
+    assert page("[...verdicts.values()][0].replacement") == page("documents.id[rows[0].better.at(-1)[0]]")
+    page("document.querySelector('.detail [data-judge=\"\"]').click()")
+    assert page("verdicts.size") == 0
+    page("localStorage.setItem(STORE, JSON.stringify({[rows[5].key]: 'wrong'}))")  # as pages of before kept them
+    page.send("Page.reload")
+    page.until("document.readyState === 'complete' && document.getElementById('judged').textContent === '1'")
+    assert [row["verdict"] for row in saved_by(page, tmp_path)] == ["wrong"]
+
+
+def test_judging_is_quick_among_ten_thousand(page, audit_page):
+    page.open(audit_page)
+    page(
+        "const said = {verdict: 'clean', replacement: null, at: new Date().toISOString()};"
+        "rows.forEach(row => verdicts.set(row.key, said))"
+    )
+    page.press("j")
+    assert page.milliseconds("judgeOpen('wrong')") < 500
 
 
 def test_texts_with_markup_are_shown_as_they_are_and_run_nothing(page, run_stage_on):

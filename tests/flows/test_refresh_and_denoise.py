@@ -1,5 +1,6 @@
 """The flows refresh_corpus and denoise, under Prefect's test server: they do what the commands do, as tasks."""
 
+import csv
 import json
 from pathlib import Path
 from urllib.parse import urlparse
@@ -7,7 +8,7 @@ from urllib.parse import urlparse
 import pytest
 
 from noisyir.cli import main
-from noisyir.errors import DataError, StoreError
+from noisyir.errors import ConfigError, DataError, StoreError
 from tests.flows.recorded import task_runs
 from tests.tiny import SETTINGS, write_beir
 
@@ -119,10 +120,33 @@ def pairs(home: Path) -> Path:
     return write_jsonl(home / "mine.jsonl", rows)
 
 
+def judged_sample(home: Path, pairs: Path) -> Path:
+    """A sample that the command draws, filled in by someone who knows which pairs are wrong."""
+    assert main(["audit", str(pairs), *QUICK, "--sample", "30", "--out", "drawn"]) == 0
+    path = home / "drawn" / "sample.csv"
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    wrong = {row["query_id"] for row in map(json.loads, pairs.read_text().splitlines()[:16])}
+    with path.open("w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, list(rows[0]))
+        out.writeheader()
+        out.writerows(row | {"verdict": "wrong" if row["query_id"] in wrong else "clean"} for row in rows)
+    return path
+
+
+def test_the_flow_refuses_to_apply_what_nobody_judged(home: Path, pairs: Path):
+    from flows.denoise import denoise
+
+    with pytest.raises(ConfigError, match="nobody judged a random sample"):
+        denoise(str(pairs), overrides=QUICK, apply=True, out=str(home / "refused"))
+    assert not (home / "refused").exists()
+
+
 def test_pairs_are_audited_and_cleaned_as_by_the_command(home: Path, pairs: Path, capsys):
     from flows.denoise import denoise
 
-    outcome = denoise(str(pairs), overrides=QUICK, apply=True)
+    sample = judged_sample(home, pairs)
+    outcome = denoise(str(pairs), overrides=QUICK, judgements=(str(sample),), apply=True)
     run, artifacts = newest_flow_run("denoise")
     tasks = {task.name for task in task_runs(run.id, len(outcome.results))}
     assert (run.name, run.state_name) == (f"denoise {pairs}", "Completed")
@@ -135,7 +159,8 @@ def test_pairs_are_audited_and_cleaned_as_by_the_command(home: Path, pairs: Path
     assert found["pairs judged"] == "60" and "[" in found["noise rate, 95% interval"]
 
     capsys.readouterr()
-    assert main(["audit", str(pairs), *QUICK, "--out", "by-command", "--apply"]) == 0
+    asked = ["--judgements", str(sample), "--apply"]
+    assert main(["audit", str(pairs), *QUICK, "--out", "by-command", *asked]) == 0
     out, err = capsys.readouterr()
     assert "cached" in err and " ..." not in err  # nothing was left to do
     assert f"60 training pairs, {found['flagged as wrong']} flagged as wrong" in out
@@ -145,5 +170,5 @@ def test_pairs_are_audited_and_cleaned_as_by_the_command(home: Path, pairs: Path
     assert Path(found["cleaned pairs"]).name == "mine.cleaned.jsonl"
 
     with pytest.raises(DataError, match="exists already and is not overwritten"):
-        denoise(str(pairs), overrides=QUICK, apply=True, out=str(home / "by-command"))
+        denoise(str(pairs), overrides=QUICK, apply=True, force=True, out=str(home / "by-command"))
     assert newest_flow_run("denoise")[0].state_name == "Failed"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
@@ -17,7 +18,7 @@ from noisyir.errors import DataError
 from noisyir.settings import Location, Split
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title")
-_OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title")
+_OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight")
 _SPLITS: Mapping[str, Split] = {
     "": "train",
     **{split: split for split in get_args(Split)},
@@ -35,6 +36,11 @@ class Pairs(Format):
     columns: dict[PairColumn, str | None] = Field(
         {}, description="which column is what, where the usual names do not tell; null: none is"
     )
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the file has a column of weights; a file that is not there has none."""
+        return self.path is not None and Path(self.path).is_file() and "weight" in self.open().columns
 
     def open(self, workers: int | None = None) -> "PairsFile":
         """DataError when a file is missing or of another format, or a column that is needed is not there."""
@@ -64,6 +70,7 @@ class Pair(NamedTuple):
     document: str
     source: str | None
     split: Split
+    weight: float | None
     number: int
 
 
@@ -111,6 +118,16 @@ class PairsFile:
         """The distinct pairs: those of dev and test as relevant, those of train as judged by nobody."""
         return iter(self._asked.judgements)
 
+    def weights(self) -> Iterator[tuple[str, str, float]]:
+        """(query_id, doc_id, weight) of the distinct training pairs to which the file gives one."""
+        seen: set[tuple[str, str]] = set()
+        for pair in self.pairs_in_order():
+            ids = pair.query_id, pair.doc_id
+            if pair.split == "train" and ids not in seen:
+                seen.add(ids)
+                if pair.weight is not None:
+                    yield *ids, pair.weight
+
     def facts(self) -> dict[str, Any]:
         """Which column was taken for what, and how many rows repeat an earlier pair."""
         return {"columns": self.columns, "repeated_pairs": self._asked.repeated}
@@ -119,7 +136,7 @@ class PairsFile:
     def _asked(self) -> _Asked:
         asked, met, place = _Asked([], [], 0), _Met("query_id", self.pairs.place), self.pairs.place
         splits: dict[tuple[str, str], Split] = {}
-        for query_id, query, doc_id, _, _, source, split, number in self.pairs_in_order():
+        for query_id, query, doc_id, _, _, source, split, _, number in self.pairs_in_order():
             if met.is_new(query_id, query, number):
                 asked.queries.append(Query(query_id, query, (), place, number))
             if splits.get((query_id, doc_id)) == split:
@@ -152,7 +169,7 @@ class PairsFile:
         query_id = cell.name("query_id") if "query_id" in self.columns else cell.content_id(query)
         doc_id = cell.name("doc_id") if "doc_id" in self.columns else cell.content_id(title, document)
         source = cell.name("source") if "source" in self.columns else ""
-        return Pair(query_id, query, doc_id, title, document, source or None, split, cell.number)
+        return Pair(query_id, query, doc_id, title, document, source or None, split, cell.weight(), cell.number)
 
 
 def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
@@ -168,6 +185,8 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
 def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Iterator[dict[PairColumn, Any]]:
     """One pair for each document, where a row lists several (`pos: [.., ..]`)."""
     lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
+    if lists.keys() == {"weight"} and len(lists["weight"]) > 1:
+        raise DataError(f"{place} {number}: weight lists {len(lists['weight'])} numbers for one document")
     if len({len(items) for items in lists.values()}) > 1:
         raise DataError(f"{place} {number}: {' and '.join(lists)} list different numbers of documents")
     if not lists:

@@ -11,11 +11,14 @@ if TYPE_CHECKING:
 
 
 class Dpr(Method):
-    """All pairs alike: what popular trainers do."""
+    """All pairs alike, unless the data gives them weights: what popular trainers do."""
 
     kind: Literal["dpr"] = "dpr"
 
     def train(self, context: "Context") -> Outputs:
-        """Without hard negatives it is the warm-up of ANCE and AR2."""
+        """Without hard negatives it is the warm-up of ANCE and AR2.  Pairs to which the data gives weights get them."""
         mined = {} if context.exp.train.hard_negatives else {"negatives": None}
-        return context.train(TRAIN_DPR, context.exp.train, "dpr", pairs=context.noisy["noisy_pairs"], **mined)
+        params, weights = context.exp.train, context.given_weights()
+        if weights is not None:
+            params = params.model_copy(update={"flagged": "weight"})
+        return context.train(TRAIN_DPR, params, "dpr", pairs=context.noisy["noisy_pairs"], flags=weights, **mined)

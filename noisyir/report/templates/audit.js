@@ -148,9 +148,13 @@ class Listing {
   }
 
   step(by) {
-    const place = this.open ? this.shown.indexOf(this.open) + by : this.page * PAGE_SIZE;
-    if (place < 0 || place >= this.shown.length) return;
-    this.open = this.shown[place];
+    this.goTo(this.shown[this.open ? this.shown.indexOf(this.open) + by : this.page * PAGE_SIZE]);
+  }
+
+  goTo(row) {
+    const place = this.shown.indexOf(row);
+    if (place < 0) return; // beyond an end, or not among those chosen
+    this.open = row;
     this.toPage(Math.floor(place / PAGE_SIZE));
     const line = this.body.querySelector("tr.chosen");
     line.querySelector(".open").focus({ preventScroll: true });
@@ -212,18 +216,25 @@ function card(number, heading, queryWords, ...badges) {
 // A person's verdicts: kept by the browser where it lets a page do so -----------------------------------------
 
 const STORE = `noisyir-audit-${data.id}`;
-const verdicts = new Map(readVerdicts());
+const verdicts = new Map(readVerdicts()); // of a row's key: { verdict, replacement: id of a document or null, at: time }
+const undone = []; // [row, what was said of it before], the last one last
 
 function readVerdicts() {
   try {
-    return Object.entries(JSON.parse(localStorage.getItem(STORE)) ?? {});
+    const kept = Object.entries(JSON.parse(localStorage.getItem(STORE)) ?? {});
+    return kept.map(([key, said]) => [key, typeof said === "string" ? { verdict: said, replacement: null, at: null } : said]);
   } catch {
     return [];
   }
 }
 
-function judge(row, verdict) {
-  if (verdict) verdicts.set(row.key, verdict);
+function judge(row, verdict, replacement = null) {
+  undone.push([row, verdicts.get(row.key)]);
+  keep(row, verdict ? { verdict, replacement, at: new Date().toISOString() } : undefined);
+}
+
+function keep(row, said) {
+  if (said) verdicts.set(row.key, said);
   else verdicts.delete(row.key);
   try {
     localStorage.setItem(STORE, JSON.stringify(Object.fromEntries(verdicts)));
@@ -233,12 +244,22 @@ function judge(row, verdict) {
   pairs.render();
 }
 
+function undo() {
+  if (!undone.length) return;
+  const [row, before] = undone.pop();
+  keep(row, before);
+  pairs.goTo(row);
+}
+
 function saveVerdicts() {
-  // As noisyir/report/audit_csv.py: a quote mark goes before what a spreadsheet would take for a formula.
+  // No column weight: nobody drew these pairs at random, so they tell nothing of others.
+  // As noisyir/verdicts/files.py: a quote mark goes before what a spreadsheet would take for a formula.
   const cell = (text) => `"${(/^'*[=+\-@\t\r\n]/.test(text) ? "'" + text : text).replaceAll('"', '""')}"`;
-  const judged = rows.filter((row) => verdicts.has(row.key));
-  const lines = judged.map((row) => [row.query_id, row.doc_id, verdicts.get(row.key)].map(cell).join(","));
-  const blob = new Blob([["query_id,doc_id,verdict", ...lines, ""].join("\n")], { type: "text/csv" });
+  const lines = rows.filter((row) => verdicts.has(row.key)).map((row) => {
+    const { verdict, replacement, at } = verdicts.get(row.key);
+    return [row.query_id, row.doc_id, verdict, replacement ?? "", at ?? ""].map(cell).join(",");
+  });
+  const blob = new Blob([["query_id,doc_id,verdict,replacement,at", ...lines, ""].join("\n")], { type: "text/csv" });
   const link = element("a", { href: URL.createObjectURL(blob), download: "judgements.csv" });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
@@ -254,7 +275,7 @@ function cells(row) {
   return {
     verdict: [
       element("span", { class: `says ${row.verdict}` }, row.verdict),
-      yours ? element("span", { class: "yours" }, `you: ${yours}`) : null,
+      yours ? element("span", { class: "yours" }, `you: ${yours.verdict}${yours.replacement === null ? "" : ", replaced"}`) : null,
     ],
     p_clean: [row.chance],
     score: [row.score.toFixed(2)],
@@ -268,19 +289,27 @@ function detail(row) {
   const queryWords = wordsOf(row.query);
   const documentWords = wordsOf(`${documents.title[row.document]}\n${documents.text[row.document]}`);
   const yours = verdicts.get(row.key);
-  const choice = (verdict, label, key) =>
-    element("button", { type: "button", "data-judge": verdict, "aria-pressed": verdict ? yours === verdict : null,
-                        onclick: () => judge(row, verdict) }, `${label} `, element("kbd", {}, key));
-  const others = row.better.map(([number, similarity]) =>
-    card(number, `similarity ${similarity.toFixed(3)}`, queryWords, number === row.replacement ? suggested() : ""));
+  const choice = (verdict, key) =>
+    element("button", { type: "button", "data-judge": verdict, "aria-pressed": yours?.verdict === verdict,
+                        onclick: () => judge(row, verdict) }, `${verdict} `, element("kbd", {}, key));
+  const clear = yours && element("button", { type: "button", "data-judge": "", onclick: () => judge(row, "") }, "clear");
+  const other = (number, heading) => {
+    const isSuggested = number === row.replacement;
+    const accept = element("button", { type: "button", "data-judge": `instead ${number}`, class: "accept",
+                                       "aria-pressed": yours?.replacement === documents.id[number],
+                                       onclick: () => judge(row, "wrong", documents.id[number]) },
+      "wrong, take this instead ", isSuggested ? element("kbd", {}, "a") : "");
+    return card(number, heading, queryWords, isSuggested ? suggested() : "", accept);
+  };
+  const others = row.better.map(([number, similarity]) => other(number, `similarity ${similarity.toFixed(3)}`));
   if (row.replacement !== null && !row.better.some(([number]) => number === row.replacement))
-    others.push(card(row.replacement, "document", queryWords, suggested()));
+    others.push(other(row.replacement, "document"));
   const own = row.similarity === null ? "this pair's document" : `this pair's document, similarity ${row.similarity.toFixed(3)}`;
   return [
     element("p", { class: "why" }, row.reason),
     element("p", { class: "measures" }, measures(row)),
     element("div", { class: "judge", role: "group", "aria-label": "Your verdict" }, "Your verdict:",
-      choice("clean", "clean", "c"), choice("wrong", "wrong", "w"), choice("", "clear", "u")),
+      choice("clean", "c"), choice("wrong", "w"), choice("unclear", "u"), clear ?? ""),
     element("div", { class: "beside" }, queryCard(row, documentWords), card(row.document, own, queryWords)),
     others.length ? element("h3", {}, row.better.length ? "Documents that fit the query better" : "Instead") : null,
     element("div", { class: "others" }, ...others),
@@ -313,20 +342,33 @@ const pairs = new Listing("", "Pair", rows, { sort: "p_clean", falling: false },
 pairs.drawn = () => {
   byId("judged").textContent = verdicts.size.toLocaleString("en");
   byId("save").disabled = verdicts.size === 0;
+  byId("undo").disabled = undone.length === 0;
 };
 const { columns } = pairs;
 const update = () => pairs.update();
 
 const listings = [pairs];
 const current = () => listings.find((listing) => listing.body.contains(document.activeElement)) ?? pairs;
-const judgeOpen = (verdict) => current() === pairs && pairs.open && judge(pairs.open, verdict);
+
+function judgeOpen(verdict, replacement = null) {
+  if (current() !== pairs || !pairs.open) return;
+  judge(pairs.open, verdict, replacement);
+  pairs.step(1);
+}
+
+function acceptOpen() {
+  const suggestion = pairs.open?.replacement ?? null;
+  if (suggestion !== null) judgeOpen("wrong", documents.id[suggestion]);
+}
 
 const keys = {
   j: () => current().step(1),
   k: () => current().step(-1),
   c: () => judgeOpen("clean"),
   w: () => judgeOpen("wrong"),
-  u: () => judgeOpen(""),
+  u: () => judgeOpen("unclear"),
+  a: acceptOpen,
+  z: undo,
 };
 
 document.addEventListener("keydown", (event) => {
@@ -338,6 +380,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 byId("save").addEventListener("click", saveVerdicts);
+byId("undo").addEventListener("click", undo);
 
 const listed = [...document.querySelectorAll("td[data-source]")].map((cell) => cell.dataset.source);
 const sources = [...new Set([...listed, ...rows.map((row) => row.source)])].filter((source) => source !== null);

@@ -21,8 +21,9 @@ from noisyir.noise.settings import DetectParams
 from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
 from noisyir.schemas.noise import AUDIT as ROWS
 from noisyir.schemas.noise import AUDIT_FILES, AUDIT_JUDGES, AUDIT_NEGATIVES, COMPETITORS, NOISE_ESTIMATE, NOISE_FLAGS
+from noisyir.verdicts.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judged_by_hand
 from noisyir.verdicts.files import write_csv, write_pairs
-from noisyir.verdicts.judgements import MOST_SUSPECT_FIRST, judgements_digest, read_judgements, recalibrated
+from noisyir.verdicts.judgements import judgements_digest, read_judgements
 from noisyir.verdicts.pair_evidence import better_documents, with_reasons
 from noisyir.verdicts.settings import AuditParams
 from noisyir.verdicts.suspects_page import Suspects
@@ -40,14 +41,18 @@ def write_audit(job: Job[AuditParams]) -> None:
     from noisyir.verdicts.page import AuditPage, documents_shown, render
 
     pairs, estimate, making = _flagged(job), last_estimate(job.table("estimate")), _making(job)
-    if job.params.judgements is not None:
-        pairs, estimate, making = _by_hand(job, job.params.judgements, pairs, estimate, making)
+    if job.params.judgement_files:
+        pairs, estimate, making = _by_hand(job, pairs, estimate, making)
+    else:
+        pairs = as_the_machine_says(pairs)
     pairs = _searched(job, pairs.sort_by(MOST_SUSPECT_FIRST).combine_chunks())
     suspects = _suspects(job)
     on_page = documents_shown(pairs.slice(0, job.params.html_rows), suspects, job.params.better)
-    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), on_page]).unique()
+    accepted = pairs["replacement"].filter(pairs["accepted"]).combine_chunks()
+    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), on_page, accepted]).unique()
     texts = read_texts(job.batches("corpus", _CHUNK), wanted, pairs["query"].unique().to_pylist())
     _refuse_unknown(pairs["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
+    _refuse_unknown(accepted, texts.documents["doc_id"], "accepted replacements", "the corpus")
     folder = job.new_folder("audit_files")
     with job.writer("audit") as out:
         write_csv(_written(job, pairs, texts, out.append), folder / "audit.csv")
@@ -76,20 +81,17 @@ def _flagged(job: Job[AuditParams]) -> pa.Table:
 
 
 def _by_hand(
-    job: Job[AuditParams], path: str, pairs: pa.Table, estimate: dict[str, float], making: "Making"
+    job: Job[AuditParams], pairs: pa.Table, estimate: dict[str, float], making: "Making"
 ) -> "tuple[pa.Table, dict[str, float], Making]":
-    """The three as the judgements in a file have them; the notes keep what changed."""
+    """The three as the judgements in the files have them; the notes keep what changed."""
     detect = making.detect or DetectParams()
-    pairs, found = recalibrated(
-        pairs,
-        read_judgements(path, pairs),
-        threshold=detect.threshold,
-        rate=estimate["rate"],
-        confidence=detect.confidence,
-    )
+    judgements = read_judgements(job.params.judgement_files, pairs)
+    limits = {"threshold": detect.threshold, "confidence": detect.confidence}
+    pairs, found = judged_by_hand(pairs, judgements, **limits, refit=job.params.refit)
     job.note("judgements", {**asdict(found), "summary": found.summary()})
-    rates = {"rate": found.rate, "rate_low": found.low, "rate_high": found.high}
-    return pairs, estimate | rates, replace(making, detect=detect, judged=found.judged)
+    rates = dict(zip(("rate", "rate_low", "rate_high"), found.interval or (), strict=False))
+    hands = replace(making, judged=found.judged, sampled=found.sampled, border=found.threshold is not None)
+    return pairs, estimate | rates, replace(hands, detect=detect)
 
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
@@ -97,13 +99,16 @@ def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
     competitors = job.table("competitors") if job.has("competitors") else COMPETITORS.schema.empty_table()
     competitors = competitors.take(_places(pairs, competitors)).combine_chunks()
     better, similarities = better_documents(competitors)
-    is_clean = pc.equal(pairs["verdict"], "clean")
+    none = pa.scalar(None, pa.string())
     columns = {
         "rank": competitors["rank"],
         "similarity": competitors["similarity"],
         "better": better,
         "better_similarities": similarities,
-        "replacement": pc.if_else(is_clean, pa.scalar(None, pa.string()), pairs["replacement"]),
+        "replacement": pc.if_else(pc.equal(pairs["verdict"], "clean"), none, pairs["replacement"]),
+        "machine_replacement": pc.if_else(
+            pc.equal(pairs["machine_verdict"], "clean"), none, pairs["machine_replacement"]
+        ),
     }
     for name, column in columns.items():
         pairs = pairs.drop_columns([name] if name in pairs.column_names else []).append_column(name, column)
@@ -198,7 +203,7 @@ def _making(job: Job[AuditParams]) -> "Making":
 
 AUDIT = Stage(
     name="audit",
-    version=3,
+    version=4,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],

@@ -163,6 +163,30 @@ def test_a_row_may_list_several_documents(ingest):
     assert ingest([{"query": "q", "pos": ["a"]}, {"query": "r", "pos": []}], on_empty="exclude")["pairs"].num_rows == 1
 
 
+def test_weights_are_read_beside_the_pairs_and_change_no_table(ingest, tmp_path):
+    weights = [0.25, None, 1, 0, 0.5]
+    rows = [row | {"weight": weight} for row, weight in zip(ROWS, weights, strict=True)]
+    for name in ("pairs.jsonl", "pairs.parquet", "pairs.csv"):
+        given = [{key: "" if value is None else value for key, value in row.items()} for row in rows]
+        tables = ingest(given if name.endswith("csv") else rows, name)
+        assert tables["pairs"].equals(ingest(ROWS, "plain.jsonl")["pairs"])
+        file = Pairs(path=str(tmp_path / name)).open()
+        found = {(query_id, doc_id): weight for query_id, doc_id, weight in file.weights()}
+        asked = [(pair.query_id, pair.doc_id) for pair in file.pairs_in_order()]
+        assert found == {asked[0]: 0.25, asked[2]: 1.0, asked[3]: 0.0}, "the first of equal pairs counts"
+    assert Pairs(path=str(tmp_path / "pairs.csv")).has_weights
+    assert not Pairs(path=str(tmp_path / "pairs.csv"), columns={"weight": None}).has_weights
+    assert not Pairs(path=str(tmp_path / "none.csv")).has_weights
+
+
+def test_only_training_pairs_have_weights(tmp_path):
+    rows = [
+        row | {"weight": 0.5, "split": split} for row, split in zip(ROWS[:3], ("train", "dev", "test"), strict=True)
+    ]
+    file = Pairs(path=str(write(tmp_path / "pairs.jsonl", rows))).open()
+    assert [weight for _, _, weight in file.weights()] == [0.5]
+
+
 def test_identical_pairs_collapse_to_one(ingest, store):
     assert ingest([ROWS[0]] * 50)["pairs"].num_rows == 1
     [meta] = store.all_builds()
@@ -227,6 +251,12 @@ JSON = '{"query": "q", "document": "d"}\n'
         ([{"query": "q", "qid": 1.5, "document": "d"}], "pairs.jsonl", {}, r"line 1: 'qid' must be text, found 1.5"),
         ([{"query": "q", "qid": "", "document": "d"}], "pairs.jsonl", {}, r"line 1: the query's id is empty"),
         ([{"query": "q", "pos": ["a", "b"], "pid": ["1"]}], "pairs.jsonl", {}, r"line 1: doc_id and document list"),
+        ([{"query": "q", "document": "d", "weight": 7}], "pairs.jsonl", {}, r"line 1: 'weight' must be a weight from 0 "
+         r"to 1, found 7; data.columns={weight: null} leaves the column unread"),
+        ([{"query": "q", "document": "d", "weight": "nan"}], "pairs.csv", {}, r"line 2: 'weight' must be a weight"),
+        ([{"query": "q", "document": "d", "weight": True}], "pairs.jsonl", {}, r"line 1: 'weight' must be a weight"),
+        ([{"query": "q", "document": "d", "weight": [0.5, 1]}], "pairs.jsonl", {}, r"line 1: weight lists 2 numbers"),
+        ([{"query": "q", "pos": ["a", "b"], "weight": [1]}], "pairs.jsonl", {}, r"document and weight list different"),
         ([{"query": "q", "document": "d", "split": "all"}], "pairs.csv", {}, r"'split' must be train, dev or test"),
         ([{"query": "q", "document": "d", "split": s} for s in ("train", "dev")], "p.csv", {}, r"line 3: .* split dev"),
         ([{"id": 1, "query": q, "document": "d"} for q in "ab"], "p.csv", {}, r"line 3: query_id '1' has another text "

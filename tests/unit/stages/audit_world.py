@@ -51,10 +51,12 @@ def table(artifact: Artifact, rows: Iterable[tuple]) -> pa.Table:
     return pa.table(arrays, schema=artifact.schema)
 
 
-def judged_as(path: Path, rows: Iterable[tuple[str, str, str]]) -> str:
-    """The path of a csv with these verdicts: query_id, doc_id, verdict."""
+def judged_as(path: Path, rows: Iterable[tuple[str, ...]]) -> str:
+    """The path of a csv with these verdicts: query_id, doc_id, verdict, and perhaps weight and at."""
+    rows = list(rows)
+    names = ("query_id", "doc_id", "verdict", "weight", "at")[: max(map(len, rows))]
     with path.open("w", newline="") as file:
-        csv.writer(file).writerows([("query_id", "doc_id", "verdict"), *rows])
+        csv.writer(file).writerows([names, *rows])
     return str(path)
 
 

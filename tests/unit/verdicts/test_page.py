@@ -87,7 +87,7 @@ def test_judgements_are_said_with_their_number_and_their_rate(page, tmp_path):
     said = [(f"q{n}", f"d{n if n % 3 else n + 1}", "clean" if n % 3 else "wrong") for n in range(0, 40, 2)]
     # One verdict on either side of the border is against it: what people say of single pairs does not move the border.
     said += [("q41", "d41", "wrong"), ("q45", "d46", "clean")]
-    path = judged_as(tmp_path / "said.csv", said)
+    path = judged_as(tmp_path / "said.csv", [(*row, "4") for row in said])
     text = page(tables, judgements=path)
     plain = re.sub(r"\s+", " ", text)
     rate, low, high = map(

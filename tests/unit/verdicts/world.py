@@ -12,7 +12,7 @@ from noisyir.verdicts.texts import full_text
 CLEAN = {
     "source": None, "query": "", "document": "", "verdict": "clean", "p_clean": 0.9, "score": 1.0, "rank": 1,
     "similarity": 0.8, "better": [], "better_similarities": [], "replacement": None, "duplicates": 0,
-    "reason": "The document is found first for its query.",
+    "reason": "The document is found first for its query.", "judged": None, "accepted": False,
 }  # fmt: skip
 
 
@@ -25,7 +25,10 @@ def wrong(replacement: str | None = None, *, p_clean: float = 0.1, score: float 
 def audit_of(pairs: Mapping[tuple[str, str], Mapping[str, Any]]) -> pa.Table:
     """An audit of pairs that are clean but for what is said of each."""
     rows = [{"query_id": query, "doc_id": doc, **CLEAN, **said} for (query, doc), said in pairs.items()]
-    return pa.Table.from_pylist(rows, schema=AUDIT.schema)
+    machine = ("verdict", "p_clean", "replacement")
+    return pa.Table.from_pylist(
+        [{f"machine_{name}": row[name] for name in machine} | row for row in rows], schema=AUDIT.schema
+    )
 
 
 def audit_of_file(file: PairsFile, flagged: Mapping[str, Mapping[str, Any]]) -> pa.Table:

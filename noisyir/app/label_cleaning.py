@@ -1,0 +1,94 @@
+"""Whether an audit may change training pairs, and how to measure what the change costs."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from noisyir.app.label_audit import Audited
+from noisyir.data.formats.pairs import Pairs
+from noisyir.errors import ConfigError
+from noisyir.pipelines.experiment import Experiment
+from noisyir.verdicts.apply import Applied, changed
+from noisyir.verdicts.by_hand import LEAST_SAMPLE
+from noisyir.verdicts.judgements import drawn_at_random, given_judgements
+
+_MOST = 2.0  # times the upper end of the noise rate's interval: how many pairs may be changed
+_TREATMENTS = ("dpr", "reweight", "relabel", "drop")
+
+
+def refuse_unjudged(exp: Experiment, *, force: bool) -> None:
+    """ConfigError, before anything is computed, where no random sample of the pairs was judged."""
+    files = exp.audit.judgement_files if exp.audit else ()
+    if force or (files and drawn_at_random(given_judgements(files))):
+        return
+    theirs = " (the verdicts given carry no weights, so they were chosen otherwise)" if files else ""
+    raise ConfigError(
+        f"--apply changes training data, and nobody judged a random sample of it{theirs}, so how much is wrong is not "
+        "known: put --sample 50 in the place of --apply, fill the column verdict of the sample.csv that it writes, and "
+        "give that with --judgements beside --apply (or judge with --judge); --force applies what the machine believes"
+    )
+
+
+def refuse_too_much(found: Audited, *, drop: bool, force: bool) -> None:
+    """ConfigError where the sample is too small to tell, or more would change than twice what it says is wrong."""
+    pairs, sampled = found.table.num_rows, found.sampled
+    least = min(LEAST_SAMPLE, pairs)
+    if force:
+        return
+    if sampled < least:
+        raise ConfigError(
+            f"--apply wants a random sample with at least {least} pairs judged wrong or clean, and {sampled} are: "
+            "judge more of the sample, or add --force"
+        )
+    most = math.floor(_MOST * found.noise.high * pairs)
+    count = changed(found.table, relabel=found.exp.repair.relabel, drop=drop)
+    if count > most:
+        raise ConfigError(
+            f"--apply would change {count:,} of {pairs:,} pairs ({count / pairs:.0%}), but by the sample at most "
+            f"{found.noise.high:.1%} are wrong, and it changes no more than twice as many: {_fewer(found, most)}"
+        )
+
+
+def _fewer(found: Audited, most: int) -> str:
+    """What to do so that at most so many pairs are flagged: a threshold that does it, where there is one."""
+    by_chance = sorted(found.table["machine_p_clean"].to_pylist())
+    room = most - found.table["judged"].to_pylist().count("wrong")
+    threshold = math.floor(1e4 * by_chance[room]) / 1e4 if 0 <= room < len(by_chance) else 0.0
+    fewer = f"detect.threshold={threshold:g} flags fewer" if threshold > 0 else "look at what it flags, or judge more"
+    return f"{fewer}; --force changes them all the same"
+
+
+def how_to_measure(found: Audited, applied: Applied) -> str:
+    """What to run to see, on the held-out queries, what the change costs or gains; empty where there are none.
+
+    Writes the experiments to run beside the cleaned pairs.
+    """
+    if not found.held_out:
+        return ""
+    intro = f"It has {found.held_out:,} held-out queries. What the change costs or gains on them:"
+    commands = [f"  noisyir run {path}" for path in _experiments(found.exp, applied)]
+    return "\n".join([intro, *commands])
+
+
+def _experiments(exp: Experiment, applied: Applied) -> list[Path]:
+    """Of a file of pairs: plain training as it is, and cleaned.  Of a data set: what may be done about its flags."""
+    settings = exp.model_dump(mode="json", exclude_defaults=True, exclude={"audit", "methods", "keep"})
+    folder, stem = applied.pairs.parent, applied.log.name.removesuffix(".changes.jsonl")
+    if not isinstance(exp.data, Pairs):
+        return [_written(folder / f"{stem}.treatments.yaml", {**settings, "methods": list(_TREATMENTS)})]
+    here = {
+        name: str(Path(path).resolve()) for name, path in [("path", exp.data.path), ("corpus", exp.data.corpus)] if path
+    }
+    found = []
+    for name, path in [("given", here["path"]), ("cleaned", str(applied.pairs.resolve()))]:
+        data = {**settings["data"], **here, "path": path}
+        told = {**settings, "name": f"{exp.name}-{name}", "data": data, "methods": ["dpr"]}
+        found.append(_written(folder / f"{stem}.{name}.yaml", told))
+    return found
+
+
+def _written(path: Path, settings: dict[str, Any]) -> Path:
+    path.write_text(yaml.safe_dump(settings, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    return path

@@ -1,0 +1,53 @@
+"""given_weights: what a file of pairs says each pair counts in training, as flags that training reads."""
+
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.costs.retrieval import per_pair
+from noisyir.data.formats.pairs import Pairs
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.story import told
+from noisyir.schemas.data import NOISY_PAIRS
+from noisyir.schemas.noise import GIVEN_WEIGHTS
+
+
+def given_weights(job: Job[Pairs]) -> None:
+    """Each training pair's weight in `p_clean`, none of them flagged; one to which the file gives none counts whole."""
+    pairs = job.table("pairs")
+    training = pairs.filter(pc.equal(pairs["split"], "train"))
+    given = {(query_id, doc_id): weight for query_id, doc_id, weight in job.params.open(job.runtime.threads).weights()}
+    ids = zip(training["query_id"].to_pylist(), training["doc_id"].to_pylist(), strict=True)
+    weights = np.array([given.get(pair, 1.0) for pair in ids], np.float32)
+    flags = training.select(["query_id", "doc_id"])
+    columns = {
+        "epoch": pa.repeat(pa.scalar(0, pa.int32()), len(weights)),
+        "score": pa.array(1 - weights),
+        "p_clean": pa.array(weights),
+        "is_clean": pa.repeat(True, len(weights)),
+        "replacement": pa.nulls(len(weights), pa.string()),
+    }
+    for name, column in columns.items():
+        flags = flags.append_column(name, column)
+    job.write("given_weights", flags)
+    below_half = int((weights < 0.5).sum())
+    job.note("weights", {"pairs": len(weights), "mean": float(weights.mean()), "below_half": below_half})
+
+
+GIVEN = Stage(
+    name="given_weights",
+    version=1,
+    params=Pairs,
+    reads={"pairs": NOISY_PAIRS["query_id", "doc_id", "split"]},
+    writes={"given_weights": GIVEN_WEIGHTS},
+    run=given_weights,
+    raw={"source": Pairs.digest},
+    cost=partial(per_pair, rate=1e-5),
+    story=partial(
+        told,
+        "weights",
+        "Weights: by the file {pairs:,} pairs count {mean:.2f} in the mean, {below_half:,} of them below one half.",
+    ),
+)
