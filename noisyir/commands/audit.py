@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from noisyir.commands import StoreUrl, argument, experiment_names, flag, open_store, option, split_settings
+from noisyir.commands import (
+    StoreUrl,
+    argument,
+    experiment_names,
+    flag,
+    open_store,
+    option,
+    seconds_of,
+    split_settings,
+)
 
 if TYPE_CHECKING:
     from noisyir.pipelines.experiment import Experiment
@@ -18,8 +27,11 @@ def run(
     overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as detect.threshold=0.8")] = None,
     corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
     out: Annotated[str | None, option("DIR", "where the files go (default: NAME-audit)")] = None,
-    model: Annotated[str | None, option("MODEL", "judge by this model, not by small ones trained on the data")] = None,
+    model: Annotated[str | None, option("MODEL", "judge by this model, not by the packaged one")] = None,
     sample: Annotated[int | None, option("N", "write a sample of N pairs to judge by hand")] = None,
+    budget: Annotated[
+        str | None, option("TIME", "how long a transformer may read, such as 5m: doubtful ones first")
+    ] = None,
     error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
     judgements: Annotated[
         list[str] | None, option("FILE", "take verdicts by hand back; a random sample sets the machine (repeatable)")
@@ -40,8 +52,16 @@ def run(
     from noisyir.errors import ConfigError
 
     settings, machine = split_settings(overrides)
+    reading = None if budget is None else seconds_of(budget)
     exp = experiment_to_audit(
-        data, settings, corpus=corpus, model=model, sample=sample, judgements=judgements or (), refit=refit
+        data,
+        settings,
+        corpus=corpus,
+        model=model,
+        sample=sample,
+        judgements=judgements or (),
+        refit=refit,
+        budget=reading,
     )
     if drop and not apply:
         raise ConfigError("--drop says how an audit is applied: give it with --apply")
