@@ -17,6 +17,7 @@ from noisyir.commands import (
 )
 
 if TYPE_CHECKING:
+    from noisyir.app.judging.verb import Wishes
     from noisyir.pipelines.experiment import Experiment
 
 
@@ -42,12 +43,19 @@ def run(
     ] = False,
     drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out, and write no weights")] = False,
     force: Annotated[bool, flag("--force", "with --apply: also without a random sample, however much changes")] = False,
+    judge: Annotated[bool, flag("--judge", "judge pairs on a local page; in the terminal without a display")] = False,
+    terminal: Annotated[bool | None, flag("--terminal/--page", "with --judge: there, display or not")] = None,
+    judge_as: Annotated[str | None, option("NAME", "with --judge: who you are (default: login name)", "--as")] = None,
+    keep_wrong_below: Annotated[
+        float | None, option("E", "say how many to keep for a share of wrong ones below E")
+    ] = None,
     store: StoreUrl = None,
 ) -> int:
     """Say which training pairs are wrong, and why.
 
     example: noisyir audit pairs.jsonl --corpus corpus.jsonl --judgements sample.csv --out audit --apply
     """
+    from noisyir.app.judging.verb import AuditCommand, Wishes
     from noisyir.app.label_audit import experiment_to_audit
     from noisyir.errors import ConfigError
 
@@ -66,7 +74,9 @@ def run(
     if drop and not apply:
         raise ConfigError("--drop says how an audit is applied: give it with --apply")
     folder = Path(out or f"{exp.name}-audit")
-    return _audit(exp, machine, folder, store, error=error, apply=apply, drop=drop, force=force)
+    command = AuditCommand(data, overrides or (), corpus, out, model, store)
+    wishes = Wishes(command, judgements or (), judge, terminal, judge_as, keep_wrong_below)
+    return _audit(exp, machine, folder, store, wishes, error=error, apply=apply, drop=drop, force=force)
 
 
 def _audit(
@@ -74,6 +84,7 @@ def _audit(
     machine: Sequence[str],
     folder: Path,
     store: str | None,
+    wishes: "Wishes",
     *,
     error: float | None,
     apply: bool,
@@ -104,4 +115,6 @@ def _audit(
     if apply:
         applied = found.apply(folder, drop=drop)
         console.print(f"\n{applied.summary()}\n{how_to_measure(found, applied)}".rstrip())
+    if said := wishes.met(found, folder):
+        console.print(said, markup=False)
     return 0
