@@ -82,7 +82,7 @@ class Audited:
 
     @cached_property
     def noise(self) -> Noise:
-        """By a random sample that was judged, where there is one, else by the null that fits best, with their range."""
+        """By a random sample that was judged, else by the null that fits best, with the range over all nulls."""
         if self.judgements and self.judgements["interval"]:
             return Noise(*self.judgements["interval"])
         return Noise(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])

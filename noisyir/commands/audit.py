@@ -34,7 +34,7 @@ def run(
     model: Annotated[str | None, option("MODEL", "judge by this model, not by the packaged one")] = None,
     sample: Annotated[int | None, option("N", "write a sample of N pairs to judge by hand")] = None,
     budget: Annotated[
-        str | None, option("TIME", "how long a transformer may read, such as 5m: the most doubtful pairs first")
+        str | None, option("TIME", "how long a transformer may read, such as 5m: doubtful ones first")
     ] = None,
     error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
     judgements: Annotated[
@@ -54,6 +54,12 @@ def run(
     ] = False,
     drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out, and write no weights")] = False,
     force: Annotated[bool, flag("--force", "with --apply: also without a random sample, however much changes")] = False,
+    judge: Annotated[bool, flag("--judge", "judge pairs on a local page; in the terminal without a display")] = False,
+    terminal: Annotated[bool | None, flag("--terminal/--page", "with --judge: there, display or not")] = None,
+    judge_as: Annotated[str | None, option("NAME", "with --judge: who you are (default: login name)", "--as")] = None,
+    keep_wrong_below: Annotated[
+        float | None, option("E", "say how many to keep for a share of wrong ones below E")
+    ] = None,
     store: StoreUrl = None,
 ) -> int:
     """Say which training pairs are wrong, and why.
@@ -61,6 +67,7 @@ def run(
     example: noisyir audit pairs.jsonl --corpus corpus.jsonl --judgements sample.csv --out audit --apply
     """
     from noisyir.app.asking import whom_to_ask
+    from noisyir.app.judging.verb import AuditCommand, Wishes
     from noisyir.app.label_audit import experiment_to_audit, refuse_to_overwrite
     from noisyir.errors import ConfigError
     from noisyir.experiments import load_runtime
@@ -68,7 +75,9 @@ def run(
     if drop and not apply:
         raise ConfigError("--drop says how an audit is applied: give it with --apply")
     settings, machine = split_settings(overrides)
-    settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
+    settings, machine_judge = whom_to_ask(
+        settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget
+    )
     exp = experiment_to_audit(
         data,
         settings,
@@ -82,6 +91,8 @@ def run(
     applying = _Applying(drop=drop, force=force) if apply else None
     if applying:
         applying.check(exp)
+    command = AuditCommand(data, overrides or (), corpus, out, model, store)
+    wishes = Wishes(command, judgements or (), judge, terminal, judge_as, keep_wrong_below)
     opened, runtime, folder = open_store(store), load_runtime(machine), Path(out or f"{exp.name}-audit")
     opened.check_writable()
     refuse_to_overwrite(exp, folder)
@@ -91,9 +102,11 @@ def run(
         applying.check_size(found)
     for name in found.write(folder):
         _say(f"{name:<23}{folder / name}")
-    stopped = judge is not None and _asked(judge, found, folder, runtime)
+    stopped = machine_judge is not None and _asked(machine_judge, found, folder, runtime)
     if applying:
         _say(applying.apply(found, folder))
+    if said := wishes.met(found, folder):
+        _say(said)
     return int(stopped)
 
 

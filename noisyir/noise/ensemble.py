@@ -8,11 +8,13 @@ from jaxtyping import Bool, Float, Float32, Int
 
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.tokens import Side, Tokens
-from noisyir.noise.cascade import best_fitting_rate, imputed, reading_order, within
+from noisyir.noise.cascade import imputed, reading_order, within
+from noisyir.noise.combine import Scores, by_null
 from noisyir.noise.fit import StaticFit, TransformerFit, combined_fit
 from noisyir.noise.hybrid import Found, Searcher, Sought, search
 from noisyir.noise.lexical import Words
 from noisyir.noise.positions import Positions
+from noisyir.noise.rate import best_fit
 
 Array = np.ndarray
 
@@ -130,7 +132,8 @@ def cascaded(judging: Judging, static: Reader, transformer: Reader, tokens: int)
 def _order(judging: Judging, found: Found) -> Int[Array, " pair"]:
     """In which order pairs are read."""
     scores, nulls = -found.own, {null: -fits for null, fits in found.nulls.items()}
-    rate = best_fitting_rate(scores, nulls, judging.rng("ranks"))
+    said = by_null(Scores(scores, nulls))
+    rate = said[best_fit(said)].rate if said else 1 / 2
     return reading_order(scores, rate, judging.rng("read"))
 
 
