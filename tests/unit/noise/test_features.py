@@ -1,0 +1,111 @@
+"""What a pair looks like in numbers, against the definitions written out."""
+
+import numpy as np
+import pytest
+
+from noisyir.noise import neighbourhoods as neighbourhood_module
+from noisyir.noise.features import COMPONENTS, FEATURES, PairEvidence, pair_features, rank_share
+from noisyir.noise.neighbourhoods import NEAREST, neighbourhoods
+from noisyir.noise.wording import BUILT, SHARED, built, shared_words
+
+
+def unit(rng, *shape):
+    vectors = rng.normal(size=shape).astype(np.float32)
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+def evidence(count=60, dim=32, seed=0):
+    rng = np.random.default_rng(seed)
+    words = ["select", "from", "table", "join", "where", "order", "by1", "count(*)", "group;", "limit 10"]
+    texts = [" ".join(rng.choice(words, 6)) for _ in range(count)]
+    return PairEvidence(
+        rng.integers(0, 25, count),
+        rng.permutation(count),
+        texts[:25],
+        texts,
+        unit(rng, 25, dim),
+        unit(rng, count, dim),
+        rng.random(count),
+        1 + rng.random(count),
+    )
+
+
+def test_neighbourhoods_are_what_the_definitions_say():
+    pairs = evidence()
+    found = neighbourhoods(pairs.query_vectors, pairs.document_vectors, pairs.query, pairs.document)
+    cosines = pairs.query_vectors @ pairs.document_vectors.T
+    for row, (q, d) in enumerate(zip(pairs.query, pairs.document, strict=True)):
+        others = np.setdiff1d(np.arange(60), pairs.document[pairs.query == q])
+        askers = np.setdiff1d(np.arange(25), pairs.query[pairs.document == d])
+        np.testing.assert_allclose(found.documents[row], np.sort(cosines[q, others])[::-1][:NEAREST], rtol=1e-5)
+        np.testing.assert_allclose(found.queries[row], np.sort(cosines[askers, d])[::-1][:NEAREST], rtol=1e-5)
+        assert found.above[row] == pytest.approx((cosines[q, others] > cosines[q, d]).mean())
+        likelihood = np.exp(20 * cosines[q, d]) / (np.exp(20 * cosines[q, d]) + np.exp(20 * cosines[q, others]).sum())
+        assert found.nll[row] == pytest.approx(-np.log(likelihood), rel=1e-3)
+
+
+def test_blocks_do_not_change_what_is_found(monkeypatch):
+    pairs = evidence(seed=3)
+    whole = pair_features(pairs)
+    monkeypatch.setattr(neighbourhood_module, "_CELLS_AT_ONCE", 100)
+    np.testing.assert_allclose(pair_features(pairs), whole, atol=1e-6)
+
+
+def test_a_sample_of_references_leaves_the_pairs_own_cosine_exact_and_the_margins_close():
+    rng = np.random.default_rng(0)
+    queries, documents = unit(rng, 400, 16), unit(rng, 400, 16)
+    rows = np.arange(400)
+    some = neighbourhoods(queries, documents, rows, rows, references=200)
+    whole = neighbourhoods(queries, documents, rows, rows)
+    np.testing.assert_array_equal(some.own, whole.own)
+    assert np.corrcoef(some.nll, whole.nll)[0, 1] > 0.95
+    assert np.abs(some.above - whole.above).max() < 0.15
+
+
+def test_one_pair_has_no_others():
+    vectors = np.ones((1, 1), np.float32)
+    found = neighbourhoods(vectors, vectors, np.zeros(1, int), np.zeros(1, int))
+    assert found.documents.tolist() == [[0.0] * NEAREST] and found.above.tolist() == [0.0] == found.nll.tolist()
+
+
+def test_shared_words_by_hand():
+    columns = shared_words(["sort a list", "the"], ["sorting lists", "red"], np.array([0, 0, 1]), np.array([0, 1, 0]))
+    overlap = dict(zip(SHARED, columns.T, strict=True))
+    assert overlap["overlap"].tolist() == [1.0, 0.0, 0.0], "stems agree; 'the' is a stop word"
+    assert overlap["jaccard"].tolist() == [1.0, 0.0, 0.0]
+    late = shared_words(["needle"], ["hay " * 40 + "needle"], np.zeros(1, int), np.zeros(1, int))
+    assert dict(zip(SHARED, late[0], strict=True)) == pytest.approx(
+        {"overlap": 1, "idf_overlap": 1, "overlap_start": 0, "jaccard": 0.5}
+    )
+
+
+def test_how_a_text_is_built_by_hand():
+    row = dict(zip(BUILT, built(["ab, ab 1\nc;", ""])[0], strict=True))
+    assert row == {
+        "words": 4,
+        "characters": 11,
+        "punctuation": pytest.approx(2 / 11),
+        "digits": pytest.approx(1 / 11),
+        "distinct_words": 1,
+        "lines": 2,
+    }
+    assert not built([""]).any()
+
+
+def test_ranks_are_centred_and_ties_share_theirs():
+    np.testing.assert_allclose(rank_share(np.array([5.0, 1.0, 1.0, 9.0])), [0.125, -0.25, -0.25, 0.375])
+    assert rank_share(np.ones(7)).tolist() == [0.0] * 7
+
+
+def test_components_are_uncorrelated_and_of_one_spread():
+    pairs = evidence(400, 64)
+    parts = pair_features(pairs)[:, -COMPONENTS:]
+    np.testing.assert_allclose(np.cov(parts.T, bias=True), 0.35**2 * np.eye(COMPONENTS), atol=1e-4)
+
+
+def test_the_matrix_has_the_columns_named_and_none_is_infinite():
+    for pairs in (evidence(), evidence(40, 4)):
+        columns = pair_features(pairs)
+        assert columns.shape == (len(pairs.query), len(FEATURES)) and columns.dtype == np.float32
+        assert np.isfinite(columns).all()
+        np.testing.assert_array_equal(columns, pair_features(pairs))
