@@ -88,6 +88,7 @@ class Context:
     def scores(self, name: str, detector: Detector) -> Outputs:
         """The noisy pairs scored by one detector, starting from the untrained model."""
         index = None
+        detector = detector.resolved(self.exp.model)
         if detector.lexical:
             engine = Bm25IndexParams(engine="bm25s")
             index = self.plan.add(BM25_INDEX, engine, self.name("for_pairs"), corpus=self.data["corpus"])[

@@ -19,8 +19,7 @@ from noisyir.mining.judges import Judge, Judges
 from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
 from noisyir.noise.detectors import Detector
-from noisyir.noise.detectors.bm25_margin import Bm25Margin
-from noisyir.noise.detectors.margin import Margin
+from noisyir.noise.detectors.ensemble import Ensemble
 from noisyir.noise.settings import DetectParams, NpcParams, RepairParams, TrainNpcParams
 from noisyir.pipelines.methods import Method
 from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
@@ -72,10 +71,7 @@ class Experiment(Params):
     )
     keep: str | None = Field(None, description="the method whose model is kept and registered; null: the last one")
     detectors: dict[str, Detector] = Field(
-        {
-            "bm25": Bm25Margin(),
-            "cross_fit": Margin(folds=2),
-        },
+        {"ensemble": Ensemble()},
         description="what pairs are judged by, for methods and audits that want verdicts beforehand",
     )
     detect: DetectParams = DetectParams()

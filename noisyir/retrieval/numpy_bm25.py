@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ import pyarrow.parquet as pq
 from noisyir.errors import MissingPackageError
 from noisyir.retrieval.runs import Hits
 from noisyir.retrieval.texts import contents
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _DOCUMENTS, _VOCABULARY = "documents.parquet", "vocabulary.json"
 _SCHEMA = pa.schema([("doc_id", pa.string()), ("terms", pa.list_(pa.int32()))])
@@ -89,6 +92,29 @@ class NumpyBm25:
         """The score of every document; None for a query of which no term is in the collection."""
         known = [self._term_ids[term] for term in analyse(query) if term in self._term_ids]
         return self._bm25.get_scores_from_ids(known) if known else None
+
+    def weights(self) -> "csr_array":
+        """(term, document) what a term adds to the score of a document that has it, float32; documents as in `scores`.
+
+        Equal to `scores` of a query when multiplied by how often each term is in it (`term_counts`).
+        """
+        from scipy.sparse import csr_array
+
+        held = self._bm25.scores
+        shape = (len(held["indptr"]) - 1, held["num_docs"])
+        return csr_array((held["data"], held["indices"], held["indptr"]), shape=shape)
+
+    def term_counts(self, texts: Sequence[str]) -> tuple["csr_array", npt.NDArray[np.int64]]:
+        """(text, term) how often a text has each of the index's terms, and how many others each text has."""
+        from scipy.sparse import csr_array
+
+        found = [[self._term_ids.get(term, -1) for term in analyse(text)] for text in texts]
+        flat = np.array([term for terms in found for term in terms], np.int64)
+        row = np.repeat(np.arange(len(texts)), [len(terms) for terms in found])
+        known = flat >= 0
+        shape = (len(texts), len(self._bm25.scores["indptr"]) - 1)
+        counts = csr_array((np.ones(known.sum(), np.float32), (row[known], flat[known])), shape=shape)
+        return counts, np.bincount(row[~known], minlength=len(texts))
 
     def _search_one(self, query: str, top_k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
         if (scores := self.scores(query)) is None:

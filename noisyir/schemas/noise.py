@@ -16,6 +16,9 @@ PAIR_SCORES = Artifact(
     (*PAIR_KEY, "epoch"),
     nullable=(*NULL_SCORES, "best_other"),
 )
+# Each pair as numbers that judgements can be learnt from; their names are the build's note `features`.  No rows for
+# detectors that make none.
+PAIR_FEATURES = Artifact("pair_features", 1, {**PAIR, "features": FLOATS}, PAIR_KEY)
 # What the scoring model would find instead, for detectors that search the collection; no rows for the others.
 # `similarity` and `rank` are the pair's own; `competitors` are other documents, best first, known duplicates left out.
 COMPETITORS = Artifact(

@@ -18,6 +18,7 @@ from noisyir.variants import Variant
 if TYPE_CHECKING:
     from noisyir.engine.runtime import Runtime
     from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.models.settings import InitModelParams
     from noisyir.noise.collection import Collection
     from noisyir.noise.competitors import Competitors
     from noisyir.noise.synthetic import References
@@ -31,10 +32,11 @@ class PairsToScore:
     """The training pairs, and all that a detector may look at.
 
     encoder: the model that the pipeline starts from; collection: as it sees all documents, for detectors that search
-    (`Detector.searches`), else None.  wrong: the documents made up for each pair, as rows of documents.
+    (`Detector.searches`, and not `draws_nulls`), else None.  wrong: the documents made up for each pair, as rows of documents.
     query_texts: of each row of `pairs.queries`; read_documents: those of `documents`, read when called.
     rng: a generator for a purpose; training: the context of a training run, for detectors that train models.
     lexical_index: the folder of BM25's index, where the detector asks for one (`Detector.lexical`).
+    read_sources: for each of `documents` the number of where it came from, -1 where nothing says, read when called.
     """
 
     encoder: "BiEncoder"
@@ -49,6 +51,7 @@ class PairsToScore:
     runtime: "Runtime"
     progress: Callable[[int, int | None, str], None]
     lexical_index: Path | None
+    read_sources: Callable[[], np.ndarray]
 
     def by_text(self, suspicion: Callable[[str, str], float]) -> Scores:
         """Scores of each pair and of its wrong documents by a function of the query's text and the document's."""
@@ -66,10 +69,16 @@ class PairsToScore:
 
 @dataclass(frozen=True)
 class Scored:
-    """The scores of the pairs and of their wrong documents; of detectors that search, what they would pair instead."""
+    """The scores of the pairs and of their wrong documents; of detectors that search, what they would pair instead.
+
+    features: (pair, feature) as `noise.features` makes them, for what learns from judgements.
+    reading: of detectors that may leave pairs unread, what they read, in one sentence.
+    """
 
     scores: Scores
     competitors: "Competitors | None" = None
+    features: np.ndarray | None = None
+    reading: str | None = None
 
 
 class Detector(Variant):
@@ -77,14 +86,17 @@ class Detector(Variant):
 
     searches: whether it searches the whole collection, and so finds what would be paired instead.
     lexical: whether it wants an index of BM25.
+    draws_nulls: whether it draws the documents of all nulls itself, but for the random ones.
     draws: documents drawn at random for each pair; with fewer than three the null of the rate cannot be checked.
     """
 
     home: ClassVar[str] = __name__
     group: ClassVar[str | None] = "noisyir.detectors"
+    default: ClassVar[str | None] = "ensemble"
     renamed: ClassVar[Mapping[str, str]] = {"detector": "kind"}
     searches: ClassVar[bool] = False
     lexical: ClassVar[bool] = False
+    draws_nulls: ClassVar[bool] = False
     draws: ClassVar[int] = 9
 
     neighbours: PositiveInt = Field(
@@ -109,6 +121,10 @@ class Detector(Variant):
     def negatives_needed(self) -> int:
         """Mined negatives that it wants for each query."""
         return 0
+
+    def resolved(self, model: "InitModelParams") -> Self:
+        """With all that it leaves to the experiment's model, or to what this machine has, written out for the key."""
+        return self
 
     def untrained(self) -> Self:
         """The same detector by the given model, where it would train its own."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from noisyir.costs.retrieval import per_pair
 from noisyir.engine.stage import Job, Stage
@@ -16,7 +17,7 @@ from noisyir.noise.detectors import Detector, PairsToScore, Scored
 from noisyir.noise.null import NULLS, Null
 from noisyir.schemas.columns import FLOATS
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
-from noisyir.schemas.noise import COMPETITORS, PAIR_SCORES
+from noisyir.schemas.noise import COMPETITORS, PAIR_FEATURES, PAIR_SCORES
 from noisyir.schemas.retrieval import LEXICAL_INDEX
 from noisyir.schemas.training import MODEL, NEGATIVES
 from noisyir.training.job import distinct_ids, mined_negatives, training_context
@@ -40,6 +41,9 @@ def score_pairs(job: Job[Detector]) -> None:
     others = scored.competitors
     none = COMPETITORS.schema.empty_table()
     job.write("competitors", none if others is None else _competitors_table(ids, given.documents, others))
+    job.write("pair_features", _features_table(job, ids, scored.features))
+    if scored.reading:
+        job.note("reading", scored.reading)
 
 
 def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
@@ -59,7 +63,7 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     documents = examples.read_documents(encoder, job.batches("corpus"), needed)
     numbered = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
     collection = None
-    if job.params.searches:
+    if job.params.searches and not job.params.draws_nulls:
         collection = Collection(encoder, numbered, documents.same, numbered.query)
     given = PairsToScore(
         encoder=encoder,
@@ -74,6 +78,7 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
         runtime=job.runtime,
         progress=job.progress,
         lexical_index=job.folder("lexical_index") if job.has("lexical_index") else None,
+        read_sources=partial(_sources, job, documents, pairs, numbered),
     )
     return pairs.select(["query_id", "doc_id"]), given
 
@@ -94,6 +99,31 @@ def _texts(job: Job[Detector], documents: "TokenisedDocuments") -> list[str]:
 
     read = document_texts(job.batches("corpus"), documents.numbering.ids)
     return [text for _, texts in read for text in texts]
+
+
+def _sources(
+    job: Job[Detector], documents: "TokenisedDocuments", pairs: pa.Table, numbered: "TrainingPairs"
+) -> np.ndarray:
+    """For each document the number of its title, where others have the same, else that of a pair's source; or -1."""
+    of_pair = pairs["source"].combine_chunks().dictionary_encode()
+    found = np.full(len(documents.numbering), -1)
+    source = np.asarray(of_pair.indices.fill_null(-1), np.int64)
+    named, first = np.unique(numbered.passage[source >= 0], return_index=True)
+    found[named] = source[source >= 0][first]
+    titles = pa.concat_arrays([batch["title"] for batch in job.batches("corpus")])  # all documents, in their order
+    title = np.asarray(titles.dictionary_encode().indices, np.int64)
+    shared = (np.bincount(title)[title] > 1) & np.asarray(pc.not_equal(titles, ""))
+    return np.where(shared, len(of_pair.dictionary) + title, found)
+
+
+def _features_table(job: Job[Detector], ids: pa.Table, features: np.ndarray | None) -> pa.Table:
+    """The features of each pair, whose names are noted; no rows without any."""
+    if features is None:
+        return PAIR_FEATURES.schema.empty_table()
+    from noisyir.noise.features import FEATURES
+
+    job.note("features", list(FEATURES))
+    return ids.append_column("features", listed(features))
 
 
 def _scores_table(ids: pa.Table, epoch: int, scored: Scored, documents: "TokenisedDocuments") -> pa.Table:
@@ -132,13 +162,13 @@ SCORE_PAIRS = Stage(
     params=Detector,
     reads={
         "model": MODEL.all(),
-        "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+        "pairs": NOISY_PAIRS["query_id", "doc_id", "split", "source"],
         "queries": QUERIES["query_id", "text", "split"],
         "corpus": CORPUS["doc_id", "title", "text"],
         "negatives": NEGATIVES["query_id", "doc_id"].or_none(),
         "lexical_index": LEXICAL_INDEX.all().or_none(),
     },
-    writes={"pair_scores": PAIR_SCORES, "competitors": COMPETITORS},
+    writes={"pair_scores": PAIR_SCORES, "competitors": COMPETITORS, "pair_features": PAIR_FEATURES},
     run=score_pairs,
     seeded=True,
     raw={"weights": methodcaller("weights_digest")},
