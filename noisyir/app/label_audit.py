@@ -1,8 +1,9 @@
 """Detect wrong training pairs, audit them and clean them: of an experiment, a data set or a file of pairs."""
 
 import json
+import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +19,12 @@ from noisyir.data.flags import last_estimate
 from noisyir.data.formats.pairs import Pairs
 from noisyir.data.row_files import SUFFIXES
 from noisyir.engine.plan import Choice
+from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, StoreError
+from noisyir.noise.detectors import Detector
+from noisyir.noise.detectors.ensemble import Ensemble
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.settings import HELD_OUT
@@ -98,6 +102,14 @@ class Audited:
             return f"{rate} [{low}, {high}] at {self.exp.detect.confidence:.0%}, by judgements"
         return in_a_sentence(self.estimate)
 
+    @property
+    def readings(self) -> list[str]:
+        """How much of the data those detectors read that may leave some unread, a sentence each."""
+        notes = [
+            meta.notes for meta in lineage(self.store, [self.outcome.kept["audit"]]) if meta.stage == "score_pairs"
+        ]
+        return [note["reading"] for note in notes if "reading" in note]
+
     def summary(self, error: float | None = None) -> str:
         """What was found, for a terminal; error: say how many pairs to judge for the noise rate within it."""
         confidence = self.exp.detect.confidence
@@ -106,6 +118,7 @@ class Audited:
             lines.append(self.judgements["summary"])
         if not self.sampled:
             lines.append(in_terminal(self.estimate))
+        lines += [f"{'reading':<14}{said}" for said in self.readings]
         if error is not None:
             lines.append(how_many(self.noise.rate, error, confidence, self.table.num_rows))
         if "audit_negatives" in self.outcome.results:
@@ -156,11 +169,13 @@ def experiment_to_audit(
     sample: int | None = None,
     judgements: Sequence[str] = (),
     refit: bool = False,
+    budget: str | None = None,
 ) -> Experiment:
     """The experiment whose audit is asked for.
 
     data: an experiment's name or file, a data set's folder, or a file of pairs, whose documents may lie in `corpus`.
-    model: judges instead of small ones trained on the data.  ConfigError when it is none of these.
+    model: judges by its own reading.  budget: how long a transformer may read, such as 5m.
+    ConfigError when it is none of these, and for a budget where no detector has one.
     """
     given: dict[str, Any] = {"audit.sample": sample, "audit.refit": refit or None, "model.weights": model or None}
     given["audit.judgements"] = list(judgements) or None
@@ -169,7 +184,23 @@ def experiment_to_audit(
     changes: dict[str, Any] = {"audit": exp.audit or AuditParams()}
     if model:  # a trained model scores the pairs itself, instead of small ones trained on their folds
         changes["detectors"] = {name: detector.untrained() for name, detector in exp.detectors.items()}
+    if budget is not None:
+        changes["detectors"] = _within(budget, changes.get("detectors", exp.detectors))
     return exp.model_copy(update=changes)
+
+
+def _within(budget: str, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
+    """The detectors, those that have a budget with this one."""
+    if not any(isinstance(detector, Ensemble) for detector in detectors.values()):
+        raise ConfigError(f"--budget is for the detector ensemble; this experiment has {', '.join(detectors)}")
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", budget)
+    if not found or float(found[1]) == 0:
+        raise ConfigError(f"--budget {budget} is no length of time: write 90s, 5m or 1.5h")
+    seconds = float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
+    return {
+        name: detector.within(seconds) if isinstance(detector, Ensemble) else detector
+        for name, detector in detectors.items()
+    }
 
 
 def files_of(exp: Experiment) -> list[str]:

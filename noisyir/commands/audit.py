@@ -22,8 +22,9 @@ def run(
     overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as detect.threshold=0.8")] = None,
     corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
     out: Annotated[str | None, option("DIR", "where the files go (default: NAME-audit)")] = None,
-    model: Annotated[str | None, option("MODEL", "judge by this model, not by small ones trained on the data")] = None,
+    model: Annotated[str | None, option("MODEL", "judge by this model, not by the packaged one")] = None,
     sample: Annotated[int | None, option("N", "write a sample of N pairs to judge by hand")] = None,
+    budget: Annotated[str | None, option("TIME", "how long a transformer may read, such as 5m")] = None,
     error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
     judgements: Annotated[
         list[str] | None, option("FILE", "take verdicts by hand back; a random sample sets the machine (repeatable)")
@@ -58,7 +59,7 @@ def run(
     settings, machine = split_settings(overrides)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
     exp = experiment_to_audit(
-        data, settings, corpus=corpus, model=model, sample=sample, judgements=judgements or (), refit=refit
+        data, settings, corpus=corpus, model=model, sample=sample, judgements=judgements or (), refit=refit, budget=budget
     )
     applying = _Applying(drop=drop, force=force) if apply else None
     if applying:

@@ -1,6 +1,6 @@
 """The detector `ensemble` step by step: read, look, and where not all can be read, read the doubtful first."""
 
-from positionss.abc import Callable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,10 +9,10 @@ from jaxtyping import Bool, Float, Float32, Int
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.tokens import Side, Tokens
 from noisyir.noise.cascade import best_fitting_rate, imputed, reading_order, within
-from noisyir.noise.positions import Positions
 from noisyir.noise.fit import StaticFit, TransformerFit, combined_fit
 from noisyir.noise.hybrid import Found, Searcher, Sought, search
 from noisyir.noise.lexical import Words
+from noisyir.noise.positions import Positions
 
 Array = np.ndarray
 
@@ -120,7 +120,7 @@ def cascaded(judging: Judging, static: Reader, transformer: Reader, tokens: int)
     scale = own.std() / max(float(found.own.std()), 1e-12)
 
     def beside(fits: Float32[Array, "pair some"]) -> Float32[Array, "pair some"]:
-        return (own[:, None] + scale * (fits - found.own[:, None])).astype(np.float32)
+        return np.asarray(own[:, None] + scale * (fits - found.own[:, None]), np.float32)
 
     nulls = {null: beside(fits) for null, fits in found.nulls.items()}
     fits = np.where(found.others >= 0, beside(found.fits), 0.0).astype(np.float32)
@@ -142,7 +142,7 @@ def _fit_of_read(cosine: Float[Array, " pair"], found: Found, read: Bool[Array, 
     share = found.bm25 / np.where(found.best > 0, found.best, 1.0)
     fit = combined_fit(_z(cosine, read), _z(share, read))
     cheap = _z(found.own, np.ones(len(read), bool))
-    return (cheap + _z(imputed(fit, cheap, read), read)).astype(np.float32)
+    return np.asarray(cheap + _z(imputed(fit, cheap, read), read), np.float32)
 
 
 def _cosines(judging: Judging, reader: Reader, read: Bool[Array, " pair"]) -> Float[Array, " pair"]:

@@ -4,7 +4,6 @@ from functools import partial
 
 import numpy as np
 
-from noisyir.noise.positions import Positions
 from noisyir.noise.combine import Scores
 from noisyir.noise.competitors import Competitors
 from noisyir.noise.detectors import PairsToScore, Scored
@@ -12,6 +11,7 @@ from noisyir.noise.ensemble import Judged, Judging
 from noisyir.noise.features import PairEvidence, pair_features
 from noisyir.noise.hybrid import Sought
 from noisyir.noise.lexical import words
+from noisyir.noise.positions import Positions
 from noisyir.noise.synthetic import random_documents
 from noisyir.retrieval.numpy_bm25 import NumpyBm25
 from noisyir.training.batches import Ragged

@@ -98,12 +98,14 @@ class TransformerFit:
 
     def z_share(self, block: Block, documents: Documents) -> Float[Array, "pair some"]:
         """Standardised shares of BM25."""
-        return (block.shares(documents) - self.share[0]) / self.share[1]
+        z: Float[Array, "pair some"] = (block.shares(documents) - self.share[0]) / self.share[1]
+        return z
 
 
 def combined_fit(z_cosine: Float[Array, "*some"], z_share: Float[Array, "*some"]) -> Float[Array, "*some"]:
     """2 z(cosine) + z(BM25 share)."""
-    return 2 * z_cosine + z_share
+    fit: Float[Array, "*some"] = 2 * z_cosine + z_share
+    return fit
 
 
 @dataclass(frozen=True)

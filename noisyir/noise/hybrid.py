@@ -1,6 +1,6 @@
 """Pairs against all documents, by vectors and words together: what fits better, and how documents of each null fit."""
 
-from positionss.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, Int
 
-from noisyir.noise.positions import Positions, best_places, distinct, leading
 from noisyir.noise.fit import NEAREST, Block, Fit
 from noisyir.noise.lexical import Words
 from noisyir.noise.null import Null
+from noisyir.noise.positions import Positions, best_places, distinct, leading
 
 Array = np.ndarray
 
@@ -40,7 +40,7 @@ class Found:
     """Of each pair the fit of its own document, of the best others, best first, and of those of each null.
 
     rank: as in `Competitors`, among the documents looked at.  others: -1 where there are no more.
-    nulls: NaN where there is no document.  bm25, best: of its own document, and of the positions.
+    nulls: NaN where there is no document.  bm25, best: of its own document, and of the best of all.
     """
 
     own: Float32[Array, " pair"]

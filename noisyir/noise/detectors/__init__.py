@@ -32,7 +32,8 @@ class PairsToScore:
     """The training pairs, and all that a detector may look at.
 
     encoder: the model that the pipeline starts from; collection: as it sees all documents, for detectors that search
-    (`Detector.searches`, and not `draws_nulls`), else None.  wrong: the documents made up for each pair, as rows of documents.
+    (`Detector.searches`) and do not draw their own nulls, else None.
+    wrong: the documents made up for each pair, as rows of documents.
     query_texts: of each row of `pairs.queries`; read_documents: those of `documents`, read when called.
     rng: a generator for a purpose; training: the context of a training run, for detectors that train models.
     lexical_index: the folder of BM25's index, where the detector asks for one (`Detector.lexical`).
