@@ -68,8 +68,8 @@ def imputed(
 
     known: of pairs that were not read it may hold anything.  By isotonic regression over the pairs that were read: a
     choice of pairs that depends on the regressor alone needs no correction (missing at random: Rubin, Biometrika 1976),
-    as long as the shape of the regression is not presumed, and the relation is no straight line where pairs of both
-    kinds are mixed.  Expectations spread less than values do.
+    as long as the shape of the regression is not presumed; and the relation is no straight line where pairs of both
+    kinds are mixed.  Expectations spread less than values do, and many are equal.
     """
     from scipy.optimize import isotonic_regression
 

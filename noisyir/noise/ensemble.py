@@ -135,14 +135,15 @@ def _order(judging: Judging, found: Found) -> Int[Array, " pair"]:
 
 
 def _fit_of_read(cosine: Float[Array, " pair"], found: Found, read: Bool[Array, " pair"]) -> Float32[Array, " pair"]:
-    """z(static fit) + z(transformer's fit), the latter imputed where it was not read.
+    """z(static fit) + z(2 z(cosine) + z(BM25 share)), the latter imputed where it was not read.
 
-    The first stays in the sum of pairs that were read: without it, they would lose what it knows of them.
+    The static fit stays in the sum of pairs that were read, too: it orders those whose imputed values are equal, and
+    pairs that were read would lose beside them what it knows.
     """
     share = found.bm25 / np.where(found.best > 0, found.best, 1.0)
-    fit = combined_fit(_z(cosine, read), _z(share, read))
     cheap = _z(found.own, np.ones(len(read), bool))
-    return np.asarray(cheap + _z(imputed(fit, cheap, read), read), np.float32)
+    fit = imputed(combined_fit(_z(cosine, read), _z(share, read)), cheap, read)
+    return np.asarray(cheap + _z(fit, read), np.float32)
 
 
 def _cosines(judging: Judging, reader: Reader, read: Bool[Array, " pair"]) -> Float[Array, " pair"]:

@@ -1,0 +1,45 @@
+"""BM25 and IDF overlap of many texts at once against the searcher's own scores and sums by hand."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from noisyir.noise.lexical import bm25_share, idf, words
+from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
+
+DOCUMENTS = ["select rows of a table", "sort rows", "join two tables, join them", "delete"]
+TEXTS = ["how to join rows", "rows rows", "unheard", ""]
+
+
+@pytest.fixture
+def searcher(tmp_path):
+    columns = {"doc_id": ["d3", "d1", "d2", "d0"], "title": [""] * 4, "text": [DOCUMENTS[n] for n in (3, 1, 2, 0)]}
+    build([pa.RecordBatch.from_pydict(columns)], tmp_path / "index")
+    return NumpyBm25(tmp_path / "index", k1=0.9, b=0.4)
+
+
+def test_products_are_the_searchers_scores_in_the_order_asked_for(searcher):
+    order = np.array([2, 0, 3])
+    found = words(searcher, TEXTS, order).bm25(np.arange(4))
+    for row, text in zip(found, TEXTS, strict=True):
+        scores = searcher.scores(text)
+        assert row == pytest.approx(np.zeros(3) if scores is None else scores[order], rel=1e-6)
+    assert found[0, 0] > 0 and found[2].max() == 0
+
+
+def test_the_overlap_is_the_share_of_idf(searcher):
+    rare, common, none = idf(np.array([1, 2, 0]), 4)
+    found = words(searcher, TEXTS, np.arange(4)).overlap(np.array([0, 1, 2, 3]))
+    # "how" is in no document, "to" is a stop word; "rows" is in two documents, "join" in one
+    assert found[0] == pytest.approx(np.array([common, common, rare, 0]) / (rare + common + none), rel=1e-5)
+    assert found[1].tolist() == [1, 1, 0, 0]
+    assert not found[2:].any()
+
+
+def test_the_idf_is_lucenes():
+    assert idf(np.array([0, 3]), 4) == pytest.approx([np.log(1 + 4.5 / 0.5), np.log(1 + 1.5 / 3.5)])
+
+
+def test_shares_are_of_the_best_and_zero_where_nothing_is_found():
+    scores = np.array([[1.0, 4.0], [0.0, 0.0]], np.float32)
+    assert bm25_share(scores, scores.max(axis=1)).tolist() == [[0.25, 1.0], [0.0, 0.0]]
