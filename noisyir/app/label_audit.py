@@ -1,6 +1,7 @@
 """Detect wrong training pairs, audit them and clean them: of an experiment, a data set or a file of pairs."""
 
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -82,7 +83,7 @@ class Audited:
 
     @cached_property
     def noise(self) -> Noise:
-        """By a random sample that was judged, else by the null that fits best, with the range over all nulls."""
+        """By a random sample that was judged, where there is one, else by the null that fits best, with their range."""
         if self.judgements and self.judgements["interval"]:
             return Noise(*self.judgements["interval"])
         return Noise(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
@@ -168,12 +169,12 @@ def experiment_to_audit(
     sample: int | None = None,
     judgements: Sequence[str] = (),
     refit: bool = False,
-    budget: float | None = None,
+    budget: str | None = None,
 ) -> Experiment:
     """The experiment whose audit is asked for.
 
     data: an experiment's name or file, a data set's folder, or a file of pairs, whose documents may lie in `corpus`.
-    model: judges by its own reading.  budget: seconds that a detector's transformer may read.
+    model: judges by its own reading.  budget: how long a transformer may read, such as 5m.
     ConfigError when it is none of these, and for a budget where no detector has one.
     """
     given: dict[str, Any] = {"audit.sample": sample, "audit.refit": refit or None, "model.weights": model or None}
@@ -188,12 +189,16 @@ def experiment_to_audit(
     return exp.model_copy(update=changes)
 
 
-def _within(budget: float, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
+def _within(budget: str, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
     """The detectors, those that have a budget with this one."""
     if not any(isinstance(detector, Ensemble) for detector in detectors.values()):
         raise ConfigError(f"--budget is for the detector ensemble; this experiment has {', '.join(detectors)}")
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", budget)
+    if not found or float(found[1]) == 0:
+        raise ConfigError(f"--budget {budget} is no length of time: write 90s, 5m or 1.5h")
+    seconds = float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
     return {
-        name: detector.within(budget) if isinstance(detector, Ensemble) else detector
+        name: detector.within(seconds) if isinstance(detector, Ensemble) else detector
         for name, detector in detectors.items()
     }
 

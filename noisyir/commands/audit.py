@@ -12,7 +12,6 @@ from noisyir.commands import (
     flag,
     open_store,
     option,
-    seconds_of,
     split_settings,
 )
 
@@ -86,7 +85,7 @@ def run(
         sample=sample,
         judgements=judgements or (),
         refit=refit,
-        budget=None if budget is None else seconds_of(budget),
+        budget=budget,
     )
     applying = _Applying(drop=drop, force=force) if apply else None
     if applying:

@@ -78,7 +78,7 @@ def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair 
     return np.column_stack(columns).astype(np.float64) if columns else None
 
 
-def _behind(audited: Audited) -> Iterator[Meta]:
+def _behind(audited: Audited) -> list[Meta]:
     """The builds from which the audit was made."""
     return lineage(audited.store, [audited.outcome.kept["audit"]])
 

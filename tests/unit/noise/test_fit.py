@@ -9,12 +9,18 @@ from noisyir.noise.fit import Block, StaticFit, TransformerFit, combined_fit, cs
 def block(**changes):
     eye = np.eye(3, dtype=np.float32)
     given = {
-        "pairs": np.array([0, 1]), "texts": np.array([0, 1]), "place": np.array([0, 1]),
-        "queries": np.array([[0.6, 0.8, 0], [0, 0, 1]], np.float32), "documents": eye,
-        "bm25": np.array([[2, 4, 0], [0, 0, 0]], np.float32), "overlap": np.array([[0.2, 0.9, 0], [0, 0, 0]], np.float32),
-        "hits": np.array([[1, -1, 2], [2, 0, -1]]), "similarities": np.array([[0.8, 0.6, 0.0], [1.0, 0.0, 0.0]], np.float32),
-        "ranked": np.array([[1, 0, 2], [2, 0, 1]]), "near_text": np.array([0.1, 0.2, 0.3], np.float32),
-    }  # fmt: skip
+        "pairs": np.array([0, 1]),
+        "texts": np.array([0, 1]),
+        "place": np.array([0, 1]),
+        "queries": np.array([[0.6, 0.8, 0], [0, 0, 1]], np.float32),
+        "documents": eye,
+        "bm25": np.array([[2, 4, 0], [0, 0, 0]], np.float32),
+        "overlap": np.array([[0.2, 0.9, 0], [0, 0, 0]], np.float32),
+        "hits": np.array([[1, -1, 2], [2, 0, -1]]),
+        "similarities": np.array([[0.8, 0.6, 0.0], [1.0, 0.0, 0.0]], np.float32),
+        "ranked": np.array([[1, 0, 2], [2, 0, 1]]),
+        "near_text": np.array([0.1, 0.2, 0.3], np.float32),
+    }
     return Block(**given | changes)
 
 

@@ -29,10 +29,8 @@ class Read:
 
     def vectors(self, _, queries=None, documents=None):
         self.asked.append((queries, documents))
-        marked = [
-            np.ones(len(v), bool) if m is None else m for v, m in zip(self.found, (queries, documents), strict=True)
-        ]
-        return tuple(np.where(m[:, None], v, 0) for v, m in zip(self.found, marked, strict=True))
+        both = zip(self.found, (queries, documents), strict=True)
+        return tuple(v if marked is None else np.where(marked[:, None], v, 0) for v, marked in both)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +99,10 @@ def test_documents_of_the_nulls_lie_around_the_best_other_one(world):
         near = [d for d in np.argsort(-cosine[best]) if d not in barred][:4]
         assert found.nulls["near"][pair] == pytest.approx(expected[pair, near], abs=1e-4)
         worded = [d for d in np.argsort(-bm25[text], kind="stable") if d not in barred and bm25[text, d] > 0][:4]
-        assert found.nulls["lexical"][pair][: len(worded)] == pytest.approx(expected[pair, worded], abs=1e-4)
+        as_good = [d for d in range(DOCUMENTS) if d not in barred and bm25[text, d] >= bm25[text, worded[-1]] - 1e-6]
+        drawn = found.nulls["lexical"][pair]
+        assert np.isfinite(drawn).sum() == len(worded)
+        assert all(np.isclose(expected[pair, as_good], one, atol=1e-4).any() for one in drawn[np.isfinite(drawn)])
         siblings = [d for d in range(DOCUMENTS) if source[d] == source[best] and d not in barred]
         drawn = found.nulls["source"][pair]
         assert all(np.isclose(expected[pair, siblings], one, atol=1e-4).any() for one in drawn[np.isfinite(drawn)])

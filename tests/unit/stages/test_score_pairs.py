@@ -12,8 +12,10 @@ from noisyir import experiments
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.detection import detection_quality
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
+from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import classifier_digest
 from noisyir.noise.detectors import Detector
+from noisyir.noise.features import FEATURES
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
@@ -21,13 +23,13 @@ from noisyir.schemas.training import NEGATIVES
 from noisyir.stages.noise.score_pairs import SCORE_PAIRS
 from noisyir.stages.retrieval.bm25 import BM25_INDEX
 from tests.tiny import write_beir
-from tests.tiny_models import tiny_classifier
+from tests.tiny_models import tiny_bert, tiny_classifier
 from tests.unit.stages.audit_world import table
 from tests.unit.stages.pair_world import COUNT, WRONG, model, pair_tables, paired
 
 IN_BATCH = ("pair_nll", "in_batch_rank")
 DENSE = ("similarity", "rank", "margin")
-DETECTORS = (*IN_BATCH, *DENSE, "bm25_margin")  # that find what is plain here
+DETECTORS = (*IN_BATCH, *DENSE, "bm25_margin", "ensemble")  # that find what is plain here
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +45,9 @@ def score(run_stage_on, tmp_path, classifier):
     def run(tables, *, seed=0, **params):
         given = {"model": folder, **tables}
         given.pop("qrels", None)
-        if params.get("kind") == "bm25_margin":
+        if params.get("kind") == "ensemble":
+            params = {"encoder": {"weights": str(folder)}} | params
+        if params.get("kind") in ("bm25_margin", "ensemble"):
             engine = Bm25IndexParams(engine="bm25s")
             given |= run_stage_on(BM25_INDEX, engine, {"corpus": tables["corpus"]})
         if params.get("kind") == "cross_encoder":
@@ -74,7 +78,7 @@ def test_wrong_pairs_score_higher_and_so_do_documents_drawn_at_random(score, det
             assert auroc(beside_right, np.arange(len(beside_right)) >= (~WRONG).sum()) > 0.9
 
 
-@pytest.mark.parametrize("detector", [*DENSE, "bm25_margin"])
+@pytest.mark.parametrize("detector", [*DENSE, "bm25_margin", "ensemble"])
 def test_detectors_that_search_say_what_they_would_pair_instead(score, detector):
     out = score(pair_tables(), kind=detector)
     rows = out["competitors"].to_pylist()
@@ -87,6 +91,43 @@ def test_detectors_that_search_say_what_they_would_pair_instead(score, detector)
         else:
             assert row["rank"] == 1 and row["competitor_similarities"][0] < row["similarity"]
     assert out["pair_scores"]["best_other"].to_pylist() == [row["competitors"][0] for row in rows]
+
+
+def test_the_ensemble_scores_four_nulls_and_writes_features_of_every_pair(score):
+    tables = pair_tables()
+    title = pa.array([f"page {n // 6}" for n in range(COUNT)])
+    tables["corpus"] = tables["corpus"].set_column(2, "title", title)
+    out = score(tables, kind="ensemble")
+    for null, draws in (("random", 19), ("near", 10), ("lexical", 10), ("source", 19)):
+        lists = out["pair_scores"][f"{null}_scores"].to_pylist()
+        assert {len(row) for row in lists} == {draws}
+    assert out["pair_features"].select(["query_id", "doc_id"]).equals(out["pair_scores"].select(["query_id", "doc_id"]))
+    assert {len(row) for row in out["pair_features"]["features"].to_pylist()} == {len(FEATURES)}
+
+
+@pytest.mark.parametrize("tokens", [None, 60])
+def test_the_ensembles_transformer_reads_all_or_what_the_budget_allows(score, tmp_path, tokens):
+    weights = str(tiny_bert(tmp_path / "bert"))
+    encoder = {"backbone": "transformer", "weights": weights, "query_max_len": 32, "passage_max_len": 32}
+    out = score(pair_tables(), kind="ensemble", encoder=encoder, tokens=tokens)
+    scores = out["pair_scores"]["score"].to_numpy()
+    assert np.isfinite(scores).all() and (auroc(scores, WRONG) > 0.9 or tokens is None)
+
+
+def test_auto_is_resolved_when_it_is_planned_so_that_the_key_says_what_is_used(tmp_path):
+    static, transformer = model(tmp_path / "model"), tiny_bert(tmp_path / "bert")
+    detector = Detector.parse({"kind": "ensemble"})
+    for weights, backbone in ((static, "static"), (transformer, "transformer"), ("nowhere/to-be-found", "static")):
+        resolved = detector.resolved(InitModelParams(weights=str(weights), passage_max_len=100))
+        assert (resolved.encoder.backbone, resolved.encoder.passage_max_len) == (backbone, 100)
+        assert resolved.key_values()["encoder"]["passage_max_len"] == 100
+        assert resolved.resolved(InitModelParams()) is resolved
+    assert detector.resolved(InitModelParams(weights=str(static))).weights_digest()
+
+
+def test_a_budget_of_time_is_one_of_tokens():
+    detector = Detector.parse("ensemble")
+    assert detector.within(300).tokens == 5 * detector.within(60).tokens > 0
 
 
 @pytest.mark.parametrize("detector", [*IN_BATCH, "cross_encoder"])
