@@ -87,6 +87,11 @@ def read_texts(batches: Iterable[pa.RecordBatch], wanted: pa.Array, queries: Ite
     return Texts(_with_duplicates(pa.concat_tables(kept), np.array(keys, np.uint64)), common, len(keys))
 
 
+def common_words(texts: Iterable[str]) -> Set[str]:
+    """Words that more than a tenth of these texts have; none where there are too few texts to tell."""
+    return _common(*_frequencies(texts))
+
+
 def _frequencies(texts: Iterable[str]) -> tuple[Counter[str], int]:
     """In how many of the texts each word occurs, and how many texts there are."""
     counts: Counter[str] = Counter()

@@ -1,0 +1,110 @@
+"""The file of answers: a line is appended, and on the disk, before anybody is told that an answer was taken."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from noisyir.errors import DataError, StoreError
+from noisyir.verdicts.judgements import Pair, Verdict
+
+Draw = Literal["random", "teaching"]
+
+_VERDICTS = (*get_args(Verdict), None)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a judge said of a pair; verdict None takes back what was said before.
+
+    draw: how the pair was chosen.  weight: how many pairs it stands for, up to a factor that all have in common; None
+    for one that was not drawn at random.  replacement: a document accepted instead.  at: when, as ISO 8601 in UTC.
+    """
+
+    query_id: str
+    doc_id: str
+    verdict: Verdict | None
+    judge: str
+    draw: Draw
+    weight: float | None
+    replacement: str | None
+    at: str
+
+    @property
+    def pair(self) -> Pair:
+        """Which pair it is about."""
+        return self.query_id, self.doc_id
+
+    def says_as(self, other: "Answer | None") -> bool:
+        """Whether nothing but the time differs."""
+        return other is not None and asdict(self) | {"at": ""} == asdict(other) | {"at": ""}
+
+
+class Journal:
+    """The answers in one file, in the order in which they were given.  One process writes, others may read."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what is there.  DataError for a line that is no answer; a last line without an end is cut off.
+
+        Such a line is what a process leaves that was killed while it wrote: nobody was told that it was taken.
+        """
+        self.path = path
+        self.answers: list[Answer] = []
+        self._size = 0
+        if path.exists():
+            whole = path.read_bytes()
+            self._size = whole.rfind(b"\n") + 1
+            self.answers = list(_read(path, whole[: self._size]))
+            if self._size < len(whole):
+                os.truncate(path, self._size)
+
+    def append(self, answer: Answer) -> None:
+        """Write an answer and wait until the disk has it.  StoreError where it cannot; the file is then as before."""
+        line = (json.dumps(asdict(answer), ensure_ascii=False) + "\n").encode()
+        try:
+            with self.path.open("ab") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            if self.path.exists():
+                os.truncate(self.path, self._size)
+            raise StoreError(f"cannot write to {self.path}: {error}") from error
+        self._size += len(line)
+        self.answers.append(answer)
+
+    def time(self) -> str:
+        """The time of a new answer, after that of the one before even where the clock was set back."""
+        before = datetime.fromisoformat(self.answers[-1].at) if self.answers else datetime.min.replace(tzinfo=UTC)
+        return max(datetime.now(UTC), before + timedelta(microseconds=1)).isoformat(timespec="microseconds")
+
+    def latest(self) -> dict[str, dict[Pair, Answer]]:
+        """What each judge said last of each pair, without what was taken back; in the order of the answers."""
+        found: dict[str, dict[Pair, Answer]] = {}
+        for answer in self.answers:
+            own = found.setdefault(answer.judge, {})
+            own.pop(answer.pair, None)
+            if answer.verdict is not None:
+                own[answer.pair] = answer
+        return found
+
+
+def _read(path: Path, whole: bytes) -> Iterator[Answer]:
+    for number, line in enumerate(whole.decode("utf-8", "replace").split("\n"), 1):
+        if line.strip():
+            try:
+                yield _answer(json.loads(line))
+            except (ValueError, KeyError, TypeError) as error:
+                raise DataError(f"{path} line {number} is no judgement: {error}; mend or remove the line") from error
+
+
+def _answer(row: Mapping[str, Any]) -> Answer:
+    if row["verdict"] not in _VERDICTS:
+        raise ValueError(f"the verdict is {row['verdict']!r}")
+    if datetime.fromisoformat(row["at"]).tzinfo is None:
+        raise ValueError(f"at is {row['at']!r}, of no time zone")
+    known = {name: row.get(name) for name in Answer.__dataclass_fields__}
+    return Answer(**known | {name: str(row[name]) for name in ("query_id", "doc_id")})

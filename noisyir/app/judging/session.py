@@ -1,0 +1,226 @@
+"""A session: which pair comes next, what was answered, and what is known; the page and the terminal share it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Event, RLock, Thread
+from typing import Any
+
+import numpy as np
+
+from noisyir.app.judging.agreement import agreement
+from noisyir.app.judging.journal import Answer, Draw, Journal
+from noisyir.app.judging.learning import Known, Learner, Learnt
+from noisyir.app.judging.order import random_order
+from noisyir.app.judging.pairs import PairsToJudge, Shown
+from noisyir.errors import DataError
+from noisyir.verdicts.judgements import Judged, Pair, Verdict, given_judgements
+
+BATCH = 25  # answers after which everything is learnt anew
+RANDOM_FIRST = 50  # pairs drawn at random before the first that is chosen; later every other one is
+_AHEAD = 12  # pairs that are chosen before they are asked about
+_READ_AHEAD = 100  # pairs drawn at random whose texts are read together
+
+
+@dataclass(frozen=True)
+class Said:
+    """An answer to a pair, as the judge gives it."""
+
+    pair: Pair
+    verdict: Verdict
+    replacement: str | None = None
+
+
+class JudgingSession:
+    """One judge's session over a journal that may hold the answers of others, too.  Safe to call from many threads."""
+
+    def __init__(self, pairs: PairsToJudge, journal: Journal, judge: str, learner: Learner, seed: int = 0) -> None:
+        """Go on where the journal ends.  DataError where it is about pairs that are not these."""
+        self.pairs, self.journal, self.judge, self.learner = pairs, journal, judge, learner
+        self.learnt = Learnt(Known())
+        self._lock, self._wanted, self._ended = RLock(), Event(), False
+        self._order = random_order(pairs.scores, np.random.default_rng(seed))
+        self._weight: dict[int, float] = {}  # of the rows that were drawn at random
+        self._drawn = 0  # how far the random order is used up
+        self._queue: list[int] = []
+        self._learning = True
+        self._answered_at_last_look = 0
+        self._own: dict[Pair, Answer] = self._resume()
+        self._thread = Thread(target=self._learn_on, daemon=True)
+
+    def start(self) -> None:
+        """Read the first texts, and begin to learn from what is there."""
+        self._plan()
+        self.pairs.prepare(self._coming())
+        self._wanted.set()
+        self._thread.start()
+
+    # What is asked -------------------------------------------------------------------------------------------------
+
+    def next_pairs(self, count: int = 1) -> list[Shown]:
+        """The next pairs to judge; none when all are judged."""
+        with self._lock:
+            self._plan()
+            rows = self._queue[:count]
+        return [self.pairs.shown(row) for row in rows]
+
+    def skip(self, pair: Pair) -> None:
+        """Ask about the pair again after those that are chosen already."""
+        row = self._row(pair)
+        with self._lock:
+            if pair not in self._own:
+                self._forget(row)
+                self._plan()
+                self._queue.append(row)
+
+    # What is answered ----------------------------------------------------------------------------------------------
+
+    def answer(self, said: Said) -> None:
+        """Take an answer; it is on the disk when this returns.  The same answer again changes nothing.
+
+        DataError for a pair that was not audited.  StoreError where the disk takes nothing; the pair is still open.
+        """
+        row = self._row(said.pair)
+        with self._lock:
+            weight = self._weight.get(row)
+            draw: Draw = "teaching" if weight is None else "random"
+            replacement = said.replacement if said.verdict == "wrong" else None
+            answer = Answer(*said.pair, said.verdict, self.judge, draw, weight, replacement, self.journal.time())
+            if not answer.says_as(self._own.get(said.pair)):
+                self.journal.append(answer)
+            self._own.pop(said.pair, None)
+            self._own[said.pair] = answer
+            self._forget(row)
+            self._plan()
+            if abs(len(self._own) - self._answered_at_last_look) >= BATCH:
+                self._ask_to_learn()
+
+    def undo(self, expected: Pair | None = None) -> Shown | None:
+        """Take the judge's last answer back and ask about its pair next; None where there is none.
+
+        expected: the pair that the judge means; where another was answered last, nothing is taken back.
+        """
+        with self._lock:
+            last = next(reversed(self._own.values()), None)
+            if last is None or (expected is not None and last.pair != expected):
+                return None
+            taken_back = Answer(*last.pair, None, self.judge, last.draw, last.weight, None, self.journal.time())
+            self.journal.append(taken_back)
+            del self._own[last.pair]
+            row = self._row(last.pair)
+            self._forget(row)
+            self._queue.insert(0, row)
+        return self.pairs.shown(row)
+
+    def finish(self) -> None:
+        """Learn from all answers; the session is over."""
+        self._ended = True
+        self._wanted.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self.learnt = self._look()
+
+    # What is known -------------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """For the page: progress, what is known, and whether that is about to change."""
+        with self._lock:
+            last = next(reversed(self._own.values()), None)
+            return {
+                "judge": self.judge,
+                "judged": len(self._own),
+                "pairs": len(self.pairs.ids),
+                "batch": BATCH,
+                "learning": self._learning,
+                "learnt_from": self._answered_at_last_look,
+                "last": last and {"query_id": last.query_id, "doc_id": last.doc_id, "verdict": last.verdict},
+                "known": self.learnt.known.as_json(),
+                "agreement": agreement(self.journal.latest()),
+            }
+
+    # Choosing ------------------------------------------------------------------------------------------------------
+
+    def _plan(self) -> None:
+        """Choose so many pairs that some are known before they are asked about.
+
+        The first are drawn at random; then every other one is, and those between are those that teach most.
+        """
+        while len(self._queue) < _AHEAD and (row := self._choose(len(self._own) + len(self._queue))) is not None:
+            self._queue.append(row)
+
+    def _choose(self, place: int) -> int | None:
+        if place >= RANDOM_FIRST and place % 2:
+            for row in self.learnt.teaching:
+                if row not in self._queue and self.pairs.ids[row] not in self._own:
+                    return row
+        return self._draw()
+
+    def _draw(self) -> int | None:
+        """The next pair of the random order.  One that was answered because it teaches counts as drawn from now on.
+
+        To leave it out would take the hardest pairs out of the sample.
+        """
+        while self._drawn < len(self._order.rows):
+            row, weight = (column[self._drawn].item() for column in self._order)
+            self._drawn += 1
+            self._weight[row] = weight
+            pair = self.pairs.ids[row]
+            if (known := self._own.get(pair)) is None:
+                if row not in self._queue:
+                    return int(row)
+            elif known.weight is None:
+                drawn = Answer(*pair, known.verdict, self.judge, "random", weight, known.replacement, self.journal.time())
+                self.journal.append(drawn)
+                self._own[pair] = drawn
+        return None
+
+    def _coming(self) -> list[int]:
+        """Rows whose texts will be shown soon."""
+        drawn = self._order.rows[self._drawn : self._drawn + _READ_AHEAD].tolist()
+        return [*self._queue, *drawn, *self.learnt.teaching]
+
+    def _resume(self) -> dict[Pair, Answer]:
+        own = self.journal.latest().get(self.judge, {})
+        if unknown := [pair for pair in own if pair not in self.pairs.row_of]:
+            raise DataError(
+                f"{self.journal.path} has judgements of {len(unknown):,} pairs that are not in this audit, such as "
+                f"{unknown[0]!r}: choose another --out, or move the file"
+            )
+        return own
+
+    def _row(self, pair: Pair) -> int:
+        if pair not in self.pairs.row_of:
+            raise DataError(f"query {pair[0]!r} with document {pair[1]!r} is not among the audited pairs")
+        return self.pairs.row_of[pair]
+
+    def _forget(self, row: int) -> None:
+        if row in self._queue:
+            self._queue.remove(row)
+
+    # Learning ------------------------------------------------------------------------------------------------------
+
+    def _ask_to_learn(self) -> None:
+        self._learning = True
+        self._answered_at_last_look = len(self._own)
+        self._wanted.set()
+
+    def _learn_on(self) -> None:
+        while self._wanted.wait() and not self._ended:
+            self._wanted.clear()
+            learnt = self._look()
+            self.learnt = learnt
+            self.pairs.prepare(self._coming())
+            with self._lock:
+                self._learning = self._wanted.is_set()
+
+    def _look(self) -> Learnt:
+        with self._lock:
+            judged = self._judged()
+            self._answered_at_last_look = len(self._own)
+        return self.learner.learn(judged, 2 * BATCH)
+
+    def _judged(self) -> Mapping[int, Judged]:
+        """What all judges say together, as `noisyir audit --judgements` reads it."""
+        if not any(self.journal.latest().values()):
+            return {}
+        return {self.pairs.row_of[pair]: said for pair, said in given_judgements([str(self.journal.path)]).items()}
+

@@ -1,0 +1,27 @@
+"use strict";
+// Texts on a page, and the words that two of them share.  Text from the data becomes text nodes only, never markup.
+
+const byId = (id) => document.getElementById(id);
+const data = JSON.parse(byId("data").textContent);
+const common = new Set(data.common);
+
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+const fold = (word) => word.toUpperCase().toLowerCase().replaceAll("ς", "σ"); // as Python's casefold
+const wordsOf = (text) => new Set((text.match(/[\p{L}\p{N}\p{M}]+/gu) ?? []).map(fold));
+
+function marked(text, others) {
+  // split by a group: words are at odd places
+  return text.split(/([\p{L}\p{N}\p{M}]+)/u).map((part, place) => {
+    const shared = place % 2 && others.has(fold(part)) && !common.has(fold(part));
+    return shared ? element("mark", {}, part) : part;
+  });
+}
