@@ -4,20 +4,29 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from noisyir.app.judging.journal import Answer
+from noisyir.noise.agreement import cohens_kappa
 from noisyir.verdicts.judgements import Pair
 
 
 def agreement(latest: Mapping[str, Mapping[Pair, Answer]]) -> list[dict[str, Any]]:
-    """For every two judges with pairs in common: how many, and Cohen's kappa of wrong and clean.
+    """For every two judges with pairs in common: their names, how many pairs, and Cohen's kappa with its interval.
 
-    latest: what each judge said last of each pair.
+    latest: what each judge said last of each pair.  Pairs about which one of the two was unsure count for nothing;
+    kappa is None where both only ever said one and the same.
     """
     found = []
-    for one, other in combinations(sorted(latest), 2):
-        both = [pair for pair in latest[one] if pair in latest[other]]
-        said = [(latest[one][pair].verdict == "wrong", latest[other][pair].verdict == "wrong")
-                for pair in both if "unclear" not in (latest[one][pair].verdict, latest[other][pair].verdict)]
-        if said:
-            found.append({"judges": [one, other], "pairs": len(said), "kappa": None})
+    for judges in combinations(sorted(latest), 2):
+        one, other = (_decided(latest[judge]) for judge in judges)
+        both = [pair for pair in one if pair in other]
+        if both:
+            kappa = cohens_kappa(*(np.array([said[pair] for pair in both]) for said in (one, other)))
+            found.append({"judges": judges, "pairs": len(both), "kappa": kappa})
     return found
+
+
+def _decided(said: Mapping[Pair, Answer]) -> dict[Pair, bool]:
+    """Whether each pair was called wrong."""
+    return {pair: answer.verdict == "wrong" for pair, answer in said.items() if answer.verdict != "unclear"}

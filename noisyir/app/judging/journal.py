@@ -97,11 +97,13 @@ def _read(path: Path, whole: bytes) -> Iterator[Answer]:
         if line.strip():
             try:
                 yield _answer(json.loads(line))
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, TypeError) as error:
                 raise DataError(f"{path} line {number} is no judgement: {error}; mend or remove the line") from error
 
 
 def _answer(row: Mapping[str, Any]) -> Answer:
+    if missing := [name for name in ("query_id", "doc_id", "judge", "verdict", "at") if name not in row]:
+        raise ValueError(f"it lacks {', '.join(missing)}")
     if row["verdict"] not in _VERDICTS:
         raise ValueError(f"the verdict is {row['verdict']!r}")
     if datetime.fromisoformat(row["at"]).tzinfo is None:

@@ -49,7 +49,7 @@ def known_from(audited: Audited, files: Sequence[str]) -> Known:
 
 
 def _pairs(audited: Audited) -> PairsToJudge:
-    return pairs_to_judge(audited.table, audited.outcome.results["audit"].meta.inputs, audited.store)
+    return pairs_to_judge(audited.table, audited.outcome.results["audit"].meta.input_refs(), audited.store)
 
 
 def _learner(pairs: PairsToJudge) -> Learner:

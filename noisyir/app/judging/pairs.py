@@ -103,13 +103,13 @@ class PairsToJudge:
         return [other for other in self.others.get(pair, ()) if other != pair[1]][:OTHERS]
 
 
-def pairs_to_judge(audit: pa.Table, inputs: Mapping[str, Any], store: Store) -> PairsToJudge:
-    """The pairs of an audit.  inputs: what its stage was given, of which the competitors and the corpus are read."""
+def pairs_to_judge(audit: pa.Table, given: Iterable[tuple[str, Ref]], store: Store) -> PairsToJudge:
+    """The pairs of an audit.  given: what its stage read, of which the competitors and the corpus are read again."""
+    inputs = dict(given)
     audit = audit.select(["query_id", "doc_id", "query", "document", "score", "better"])
     audit = audit.sort_by([("query_id", "ascending"), ("doc_id", "ascending")]).combine_chunks()
-    found = inputs.get("competitors")
     others = audit.rename_columns([*audit.column_names[:-1], "competitors"])
-    if isinstance(found, Ref):
+    if found := inputs.get("competitors"):
         others = read_parts(store.fs, store.parts(found), ["query_id", "doc_id", "competitors"])
     by_pair = dict(zip(pair_ids(others), (ids[: OTHERS + 1] for ids in others["competitors"].to_pylist()), strict=True))
 

@@ -1,6 +1,7 @@
 """The page's server: on this machine's own address alone, for whoever has the token, and for nobody else's page."""
 
 import hmac
+import json
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -94,8 +95,6 @@ def _pair(body: Body) -> tuple[str, str]:
 
 async def _body(request: "Request") -> Body | None:
     """The JSON object that was sent; None where it is none, or too large."""
-    import json
-
     sent = bytearray()
     async for chunk in request.stream():
         sent += chunk
@@ -103,7 +102,7 @@ async def _body(request: "Request") -> Body | None:
             return None
     try:
         body = json.loads(sent)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return body if isinstance(body, dict) else None
 
@@ -116,7 +115,7 @@ def refusal(method: str, path: str, headers: Any, token: str) -> tuple[int, str]
     JSON, which no form can send.
     """
     host = headers.get("host", "")
-    if urlsplit(f"//{host}").hostname not in _NAMES:
+    if _name(host) not in _NAMES:
         return 421, "this server has another name"
     if headers.get("origin", f"http://{host}") != f"http://{host}":
         return 403, "the request comes from another page"
@@ -127,6 +126,13 @@ def refusal(method: str, path: str, headers: Any, token: str) -> tuple[int, str]
     if method not in ("GET", "HEAD") and kind != "application/json":
         return 415, "send application/json"
     return None
+
+
+def _name(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
 
 
 def _guards(token: str) -> list[Any]:

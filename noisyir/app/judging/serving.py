@@ -98,4 +98,5 @@ def _listen(wanted: Access) -> tuple[socket.socket, Access]:
     except OSError:
         wanted = Access(0, secrets.token_urlsafe(24))
         listening.bind((HOST, 0))
+    listening.listen()  # who is told the address at once may call before the server is up
     return listening, Access(listening.getsockname()[1], wanted.token)

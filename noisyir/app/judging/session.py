@@ -1,7 +1,7 @@
 """A session: which pair comes next, what was answered, and what is known; the page and the terminal share it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event, RLock, Thread
 from typing import Any
 
@@ -12,7 +12,7 @@ from noisyir.app.judging.journal import Answer, Draw, Journal
 from noisyir.app.judging.learning import Known, Learner, Learnt
 from noisyir.app.judging.order import random_order
 from noisyir.app.judging.pairs import PairsToJudge, Shown
-from noisyir.errors import DataError
+from noisyir.errors import DataError, NoisyirError
 from noisyir.verdicts.judgements import Judged, Pair, Verdict, given_judgements
 
 BATCH = 25  # answers after which everything is learnt anew
@@ -112,7 +112,9 @@ class JudgingSession:
         return self.pairs.shown(row)
 
     def finish(self) -> None:
-        """Learn from all answers; the session is over."""
+        """Learn from all answers; the session is over.  A second call does nothing."""
+        if self._ended:
+            return
         self._ended = True
         self._wanted.set()
         if self._thread.is_alive():
@@ -206,9 +208,11 @@ class JudgingSession:
     def _learn_on(self) -> None:
         while self._wanted.wait() and not self._ended:
             self._wanted.clear()
-            learnt = self._look()
-            self.learnt = learnt
-            self.pairs.prepare(self._coming())
+            try:
+                self.learnt = self._look()
+                self.pairs.prepare(self._coming())
+            except NoisyirError as error:
+                self.learnt = Learnt(replace(self.learnt.known, advice=f"Nothing was learnt from the last answers: {error}."))
             with self._lock:
                 self._learning = self._wanted.is_set()
 

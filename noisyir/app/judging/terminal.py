@@ -1,10 +1,10 @@
 """Judging in a terminal, also over ssh: one key an answer, or, where the input is no terminal, one line."""
 
+import re
 import sys
 from collections.abc import Iterator
 from typing import TextIO
 
-from rich.columns import Columns
 from rich.console import Console, Group
 from rich.panel import Panel
 from rich.text import Text
@@ -21,20 +21,20 @@ _HELP = (
     "n: ask me later. z: take the last answer back. 1, 2, 3: wrong, and this other document is the right one. "
     "i: what is known so far. q, Ctrl-C or the end of the input: finish. Every answer is saved at once."
 )
-_VERDICTS: dict[str, Verdict] = {"r": "clean", "w": "wrong", "u": "unclear"}
+_VERDICTS: dict[str, Verdict] = {"r": "clean", "c": "clean", "w": "wrong", "u": "unclear"}
 _OTHER_CHARS = 400
 _END = {"q", "\x03", "\x04"}
 
 
-def judge_in_terminal(session: JudgingSession, given: TextIO = sys.stdin, console: Console | None = None) -> None:
+def judge_in_terminal(session: JudgingSession, given: TextIO | None = None, console: Console | None = None) -> None:
     """Ask about one pair after the other until the input ends or the judge does."""
-    console = console or Console(highlight=False)
+    given, console = given or sys.stdin, console or Console(highlight=False)
     common = set(session.pairs.common)
     try:
         for key in _asking(session, given, console, common):
             if key in _END:
                 return
-            console.print(Text(_said(session, key)), "")
+            console.print(Text(_said(session, key)))
     except KeyboardInterrupt:
         console.print()
 
@@ -62,7 +62,7 @@ def _keys(given: TextIO) -> Iterator[str]:
             yield key.lower()
     else:
         for line in given:
-            yield from line.split()[0].lower() if line.split() else ""
+            yield from "".join(line.split()).lower()
 
 
 def _pressed(given: TextIO) -> str:
@@ -93,7 +93,7 @@ def _said(session: JudgingSession, key: str) -> str:
         return "Later."
     if key in _VERDICTS:
         session.answer(Said(pair, _VERDICTS[key]))
-        return f"Saved: {'right' if key == 'r' else 'wrong' if key == 'w' else 'unsure'}."
+        return f"Saved: {_VERDICTS[key]}."
     if key.isdecimal() and 0 < int(key) <= len(shown.others):
         other = shown.others[int(key) - 1].doc_id
         session.answer(Said(pair, "wrong", other))
@@ -110,14 +110,20 @@ def _progress(session: JudgingSession) -> str:
 
 def _drawn(pair: Shown, common: set[str]) -> Group:
     query_words = set(words(pair.query)) - common
-    query = Panel(_marked(pair.query, set(words(pair.document.text)) - common), title=f"query {pair.query_id}")
-    own = Panel(_marked(_text(pair.document), query_words), title=f"document {pair.document.doc_id}")
-    parts: list[Panel | Columns | Text] = [query, own]
+    own = pair.document
+    parts: list[Panel | Text] = [
+        _panel(f"query {pair.query_id}", _marked(pair.query, set(words(own.text)) - common)),
+        _panel(f"document {own.doc_id}", _marked(_text(own), query_words)),
+    ]
     if pair.others:
         parts.append(Text("other documents found for this query", style="bold"))
     for number, other in enumerate(pair.others, 1):
-        parts.append(Panel(_marked(_text(other, _OTHER_CHARS), query_words), title=f"{number}  {other.doc_id}"))
+        parts.append(_panel(f"{number}  {other.doc_id}", _marked(_text(other, _OTHER_CHARS), query_words)))
     return Group(*parts)
+
+
+def _panel(title: str, text: Text) -> Panel:
+    return Panel(text, title=Text(_printable(title)), title_align="left")
 
 
 def _text(document: Document, most: int | None = None) -> str:
@@ -125,10 +131,15 @@ def _text(document: Document, most: int | None = None) -> str:
     return f"{text} ..." if document.cut or len(text) < len(document.text) else text
 
 
+def _printable(text: str) -> str:
+    """The text without what would steer the terminal."""
+    return "".join(sign if sign.isprintable() or sign in "\n\t" else "\N{REPLACEMENT CHARACTER}" for sign in text)
+
+
 def _marked(text: str, shared: set[str]) -> Text:
-    """The text without what would steer the terminal, its shared words in bold."""
-    plain = "".join(character if character.isprintable() or character in "\n\t" else "\N{REPLACEMENT CHARACTER}" for character in text)
-    marked = Text(plain)
-    for word in shared:
-        marked.highlight_words([word], "bold underline", case_sensitive=False)
+    """The text with its shared words underlined."""
+    marked = Text(_printable(text))
+    for word in re.finditer(r"\w+", marked.plain):
+        if word.group().casefold() in shared:
+            marked.stylize("bold underline", *word.span())
     return marked

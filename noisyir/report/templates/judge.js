@@ -301,6 +301,7 @@ function bound() {
 
 const actions = {
   r: () => answer("clean"),
+  c: () => answer("clean"), // as on the audit's page
   w: () => answer("wrong"),
   u: () => answer("unclear"),
   n: skip,

@@ -1,0 +1,227 @@
+"""A person judges pairs: the command, its page in a real browser, and a server that is killed."""
+
+import json
+import os
+import random
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.flows import test_audit_page
+from tests.flows.test_audit_page import browser, page  # noqa: F401 - fixtures
+
+pytestmark = test_audit_page.pytestmark
+
+NOISYIR = str(Path(sys.executable).parent / "noisyir")
+PAIRS = 240
+SHOWN = "document.querySelector('#pair .id')?.textContent ?? ''"
+UNREACHABLE = "net::ERR_CONNECTION_REFUSED"
+
+
+class Owner:
+    """Someone with pairs of which every third has another's document, and who judges them without an error."""
+
+    def __init__(self, folder):
+        rng = random.Random(0)
+        self.folder, self.env = folder, os.environ | {"NOISYIR_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
+        texts = [f"Thing{i} lies in town{i % 83} by river{i * 7 % 89}. <b>It</b> is {'old ' * (i % 4)}and open." for i in range(PAIRS)]
+        self.wrong = {f"q{i}" for i in range(0, PAIRS, 3)}
+        rows = []
+        for i in range(PAIRS):
+            j = (i + rng.randrange(1, PAIRS)) % PAIRS if f"q{i}" in self.wrong else i
+            query = f"where is thing{i} of town{i % 83} at river{i * 7 % 89}?"
+            rows.append({"query_id": f"q{i}", "query": query, "doc_id": f"d{j}", "document": texts[j]})
+        (folder / "mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def run(self, *arguments, given=None):
+        done = subprocess.run(arguments, cwd=self.folder, env=self.env, input=given, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    def answers(self, out):
+        path = self.folder / out / "judgements.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def key(self, shown):
+        """What she presses when she sees a query's id."""
+        return "w" if shown in self.wrong else "r"
+
+
+class Server:
+    """The command at work; `url` is what it prints."""
+
+    def __init__(self, owner, out):
+        command = [NOISYIR, "audit", "mine.jsonl", "detect.resamples=100", "--out", out, "--judge", "--page", "--as", "ann"]
+        self.process = subprocess.Popen(
+            command, cwd=owner.folder, env=owner.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        lines = iter(self.process.stdout.readline, "")
+        self.url = next(found.group() for line in lines if (found := re.search(r"http://127\.0\.0\.1:\d+/\S+/", line)))
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+
+@pytest.fixture(scope="module")
+def owner(tmp_path_factory):
+    return Owner(tmp_path_factory.mktemp("owner"))
+
+
+def until(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "never"
+        time.sleep(0.02)
+
+
+def visit(page, url):  # noqa: F811
+    page.send("Page.navigate", url=url)
+    page.until(f"location.href === {url!r} && ({SHOWN}) !== ''")
+
+
+def judge(page, owner, count):  # noqa: F811
+    """Answer by keyboard, each time once the next pair is there."""
+    for _ in range(count):
+        shown = page(SHOWN)
+        page.press(owner.key(shown))
+        while page(SHOWN) in (shown, ""):
+            pass
+
+
+def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner):  # noqa: F811
+    with Server(owner, "hundred") as server:
+        visit(page, server.url)
+        assert page("document.querySelector('#main') !== null && document.activeElement === document.body")
+        began = time.monotonic()
+        judge(page, owner, 100)
+        until(lambda: len(owner.answers("hundred")) >= 100)
+        seconds = time.monotonic() - began
+        print(f"machine time of 100 pairs: {seconds:.2f} s")
+        assert seconds < 10
+        answers = owner.answers("hundred")
+        assert {answer["query_id"]: answer["verdict"] for answer in answers} == {
+            answer["query_id"]: "wrong" if answer["query_id"] in owner.wrong else "clean" for answer in answers
+        }
+        page.until("document.getElementById('judged').textContent === '100' && !state.learning")
+        low, high = page("state.known.rate.slice(1)")
+        assert low < 1 / 3 < high and not page("document.getElementById('guarantee').hidden")
+        page("byId('keep').value = 0; byId('keep').dispatchEvent(new Event('input'))")
+        assert re.search(r"at most [\d.]+ % of these are wrong, with 90 % confidence", page("byId('bound').textContent"))
+        page("document.getElementById('finish').click()")
+        page.until("!document.getElementById('ended').hidden")
+        summary = page("document.getElementById('summary').textContent")
+        assert server.process.wait(30) == 0
+        assert f"100 pairs judged by ann: {Path('hundred') / 'judgements.jsonl'}" in summary
+        assert not (owner.folder / "hundred" / "judging.json").exists()
+    command = shlex.split(summary.splitlines()[-1])
+    assert command[0] == "noisyir" and "--judgements" in command
+    out = owner.run(NOISYIR, *command[1:], "--apply")
+    assert "judged" in out
+    rows = pq.read_table(owner.folder / "hundred" / "audit.parquet").to_pylist()
+    assert sum(row["judged"] is not None for row in rows) == 100
+    assert all((row["judged"] == "wrong") == (row["query_id"] in owner.wrong) for row in rows if row["judged"])
+    kept = owner.run(NOISYIR, *command[1:], "--keep-wrong-below", "0.2")
+    assert re.search(r"guarantee +keep the [\d,]+ least suspect of 240 pairs: at most [\d.]+% of them", kept)
+
+
+def test_the_page_goes_on_after_the_server_was_killed(page, owner):  # noqa: F811
+    with Server(owner, "killed") as server:
+        visit(page, server.url)
+        judge(page, owner, 5)
+        until(lambda: len(owner.answers("killed")) == 5)
+        server.kill()
+        judge(page, owner, 3)
+        page.until("!document.getElementById('banner').hidden")
+        assert "Start it again with the same command" in page("document.getElementById('banner').textContent")
+    with (owner.folder / "killed" / "judgements.jsonl").open("a") as file:
+        file.write('{"query_id": "q1", "doc')  # as a kill in the middle of a line would leave it
+    with Server(owner, "killed") as server:
+        assert page("location.href") == server.url, "the same address"
+        until(lambda: len(owner.answers("killed")) == 8)
+        page.until("document.getElementById('banner').hidden")
+        judge(page, owner, 10)
+        until(lambda: len(owner.answers("killed")) == 18)
+        page.send("Page.reload")
+        page.until(f"document.readyState === 'complete' && ({SHOWN}) !== ''")
+        assert page("document.getElementById('judged').textContent") == "18"
+        last = owner.answers("killed")[-1]["query_id"]
+        page.press("z")  # also what was answered before the page was loaded
+        page.until(f"({SHOWN}) === {last!r}")
+        judge(page, owner, 1)
+        answers = owner.answers("killed")
+        until(lambda: len(owner.answers("killed")) == 20)
+        assert len({answer["query_id"] for answer in answers}) == 18
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(30) == 0
+        assert "18 pairs judged by ann" in server.process.stdout.read()
+    assert all(UNREACHABLE in error or "ERR_" in error for error in page.errors)
+    page.errors.clear()
+
+
+def test_answers_given_while_the_server_is_down_survive_a_reload(page, owner):  # noqa: F811
+    with Server(owner, "reloaded") as server:
+        visit(page, server.url)
+        judge(page, owner, 2)
+        until(lambda: len(owner.answers("reloaded")) == 2)
+        server.kill()
+        judge(page, owner, 2)
+        page.send("Page.navigate", url="about:blank")
+    with Server(owner, "reloaded") as server:
+        visit(page, server.url)
+        until(lambda: len(owner.answers("reloaded")) == 4)
+    page.errors.clear()
+
+
+def test_keys_accept_skip_help_and_what_stands_on_the_page(page, owner):  # noqa: F811
+    with Server(owner, "keys") as server:
+        visit(page, server.url)
+        first = page(SHOWN)
+        better = page("document.querySelector('.others .id').textContent")
+        page.press("1")
+        until(lambda: len(owner.answers("keys")) == 1)
+        (answer,) = owner.answers("keys")
+        assert (answer["query_id"], answer["verdict"], answer["replacement"]) == (first, "wrong", better)
+        second = page(SHOWN)
+        page.press("n")
+        assert page(SHOWN) != second
+        page.press("z")
+        page.until(f"({SHOWN}) === {first!r}")
+        page.press("?")
+        assert page("document.getElementById('help').open")
+        page.press("w")  # no answer while the help is open
+        page("document.getElementById('help').close()")
+        assert page(SHOWN) == first
+        page("document.getElementById('keys').checked = false")
+        page.press("w")
+        assert page(SHOWN) == first
+        assert page("document.querySelectorAll('#pair b, #pair img').length") == 0, "texts are no markup"
+        assert page("[...document.querySelectorAll('button')].every(button => button.textContent.trim())")
+        assert page("[...document.querySelectorAll('input')].every(input => input.labels.length)")
+        assert page("document.querySelectorAll('main').length") == 1
+        assert "score" not in page("document.querySelector('#pair').textContent")
+        page.send("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=False)
+        assert page("document.documentElement.scrollWidth") <= 390
+
+
+def test_the_terminal_takes_answers_from_a_pipe_and_tells_what_to_do_with_them(owner):
+    command = [NOISYIR, "audit", "mine.jsonl", "detect.resamples=100", "--out", "piped", "--judge", "--terminal"]
+    out = owner.run(*command, "--as", "bob", given="r\nw\n" * 15 + "q\n")
+    assert "30 pairs judged by bob: piped/judgements.jsonl" in out
+    assert {answer["judge"] for answer in owner.answers("piped")} == {"bob"}
+    using = shlex.split(out.splitlines()[-1])
+    assert "30 pairs" in owner.run(NOISYIR, *using[1:])
+    assert "30 pairs judged by bob" in owner.run(*command, "--as", "bob", given=""), "a session that goes on"
