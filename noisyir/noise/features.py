@@ -18,7 +18,8 @@ _BUILT_OF_DOCUMENT = tuple(f"document_{name}" for name in BUILT)
 _RANKED = (*_DENSE, "bm25", "bm25_share", *SHARED, *_BUILT_OF_QUERY, *_BUILT_OF_DOCUMENT)
 FEATURES = (*_RANKED, *(f"component_{number}" for number in range(1, COMPONENTS + 1)))
 _PRODUCT = 20.0  # brings products of unit vectors' coordinates to the size of the coordinates
-_SPREAD = 0.35  # of a component; a rank over n has .29
+_SPREAD = 0.5  # standard deviation of the first component; a rank over n has .29
+_ROUNDING = 1e-9  # a variance so small is none
 _BLOCK = 8192  # pairs whose vectors are joined at once
 
 
@@ -90,10 +91,11 @@ def rank_share(values: Float[Array, " pair"]) -> Float[Array, " pair"]:
 
 
 def components(pairs: PairEvidence) -> Float[Array, "pair 48"]:
-    """Principal components of (20 q*d, d), q and d the pair's vectors, each to the standard deviation .35.
+    """Principal components of (20 q*d, d), q and d the pair's vectors, the first one to a standard deviation of .5.
 
-    Zeros for those that the vectors lack.  A component's sign is that of its largest loading: it depends on the pairs
-    alone.  What q*d holds is which coordinates make the cosine: some tell of a subject, others of a true answer.
+    The others keep their proportion to it: those that vary little tell little, and a ridge keeps them small.  Zeros for
+    those that the vectors lack.  A component's sign is that of its largest loading: it depends on the pairs alone.
+    What q*d holds is which coordinates make the cosine: some tell of a subject, others of a true answer.
     """
     width = 2 * pairs.document_vectors.shape[1]
     total, square = np.zeros(width), np.zeros((width, width))
@@ -105,8 +107,8 @@ def components(pairs: PairEvidence) -> Float[Array, "pair 48"]:
     kept = np.argsort(-variance, kind="stable")[:COMPONENTS]
     variance, axes = variance[kept], axes[:, kept]
     axes = axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(kept))])
-    there = variance > 1e-9 * max(float(variance.max(initial=0.0)), 1e-9)
-    scale = np.where(there, _SPREAD / np.sqrt(np.where(there, variance, 1.0)), 0.0)
+    largest = float(variance.max(initial=0.0))
+    scale = _SPREAD / np.sqrt(largest) if largest > _ROUNDING else 0.0
     projected = [(block - mean) @ (axes * scale) for block in _joined(pairs)]
     found = np.concatenate([np.empty((0, len(kept))), *projected])
     return np.pad(found, ((0, 0), (0, COMPONENTS - len(kept))))

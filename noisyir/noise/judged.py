@@ -22,7 +22,7 @@ _ERRORS = 0.5  # standard errors by which features must lower the log loss
 _OF_LEVEL, _OF_ORDER = 0.25, 4.0  # precisions of a and b
 _OF_PLATT = 1.0  # of the level and the slope of what is set right at the end
 _LEAST_SLOPE = 0.05  # there: the order stays
-_VARIANCES = ((150, 0.3), (50, 0.1), (0, 0.03))  # of a feature's weight, from so many judgements on; a smaller one else
+_VARIANCES = (0.3, 0.1, 0.03)  # of a feature's weight, tried in turn
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def learn(
     known = len(truth) >= FEWEST and bool(truth.any()) and not truth.all()
     if features is not None and known:
         columns, plain = np.column_stack([level, order, features]), _losses(_own(odds, fold), answers)
-        for variance in (variance for fewest, variance in _VARIANCES if len(answers.rows) >= fewest):
+        for variance in _VARIANCES:
             taught = _cross_fitted(columns, fold, answers, variance)
             if _is_above_0(plain - _losses(_own(taught, fold), answers)):
                 odds, improves = taught, True

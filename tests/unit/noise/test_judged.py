@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from noisyir.errors import DataError
+from noisyir.noise import judged as judged_module
 from noisyir.noise.auroc import auroc, auroc_gain
 from noisyir.noise.judged import Answers, learn
 from noisyir.noise.logistic import Prior, most_likely_weights
@@ -110,8 +111,10 @@ def test_chances_are_calibrated_on_the_pairs_drawn_at_random():
         assert lesson.p_wrong[part].mean() == pytest.approx(wrong[part].mean(), abs=0.1)
 
 
-def test_no_verdict_touches_the_order_of_its_own_querys_fold():
-    """A pair's own query's verdicts must not say how suspect it is."""
+def test_no_verdict_touches_the_order_of_its_own_querys_fold(monkeypatch):
+    """A pair's own query's verdicts must not say how suspect it is, only, together, whether features count at all."""
+    monkeypatch.setattr(judged_module, "_VARIANCES", (0.3,))
+    monkeypatch.setattr(judged_module, "_ERRORS", -np.inf)
     scores, features, query, wrong = world(400)
     answers = drawn(wrong, 100)
     lesson = learn(scores, features, query, answers)
