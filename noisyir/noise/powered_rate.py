@@ -1,13 +1,13 @@
 """The share of wrong pairs from those that were drawn at random and judged, helped by what a model says of all."""
 
 import math
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from noisyir.errors import DataError
+from noisyir.noise.rate import wilson
 
 Array = np.ndarray
 
@@ -65,16 +65,6 @@ def half_width(rate: PoweredRate, judged: int, more: int, pairs: int, confidence
     size = rate.size * (judged + more) / judged
     low, high = wilson(rate.value, _of_a_finite_number(size, judged + more, pairs), confidence)
     return (high - low) / 2
-
-
-def wilson(share: float, size: float, confidence: float) -> tuple[float, float]:
-    """Wilson's interval of a share among `size` drawn, which need be no whole number; infinite: just the share."""
-    if math.isinf(size):
-        return share, share
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    centre = (share + z**2 / (2 * size)) / (1 + z**2 / size)
-    half = z / (1 + z**2 / size) * math.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
-    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def _of_a_finite_number(size: float, judged: int, pairs: int) -> float:

@@ -158,7 +158,7 @@ def rate_from_judgements(
 
 
 def wilson(share: float, size: float, confidence: float) -> tuple[float, float]:
-    """Wilson's interval of a share in a sample of this size, whole or not.  Source: Wilson, JASA 1927."""
+    """Wilson's interval of a share in a sample of this size, whole or not, or infinite.  Source: Wilson, JASA 1927."""
     z = _quantile(confidence)
     centre = (share + z**2 / (2 * size)) / (1 + z**2 / size)
     half = z / (1 + z**2 / size) * math.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))

@@ -9,7 +9,8 @@ from scipy.special import expit
 from noisyir.errors import DataError
 from noisyir.noise.judged import Answers
 from noisyir.noise.judging import judge_all
-from noisyir.noise.powered_rate import half_width, powered_rate, wilson
+from noisyir.noise.powered_rate import half_width, powered_rate
+from noisyir.noise.rate import wilson
 
 PAIRS = 3000
 
