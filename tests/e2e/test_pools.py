@@ -46,7 +46,7 @@ def test_audits_benches_and_single_stages_use_the_pools_too(site, parameters):
     suite = site.home / "tiny.yaml"
     suite.write_text(SUITE.format(path=site.home / "beir"))
     runs = [
-        site.start("denoise/on-demand", data="demo", overrides=given["overrides"], apply=True),
+        site.start("denoise/on-demand", data="demo", overrides=given["overrides"], apply=True, force=True),
         site.start("bench_noise/weekly", suite=str(suite), seeds=1, jobs=2, overrides=bench),
     ]
     assert [site.end(run, 600) for run in runs] == ["COMPLETED", "COMPLETED"]
