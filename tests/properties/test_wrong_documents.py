@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from noisyir.data.changed_corpus import named
 from noisyir.data.noise import Noise
 from noisyir.data.noise.absent import Absent
-from noisyir.data.noise.confusable import Confusable
+from noisyir.data.noise.confusable import Confusable, best_first
 from noisyir.data.noise.half_answer import part_of
 from noisyir.data.noise.same_source import SameSource
 from noisyir.data.noise.swapped_entities import entities, swapped
@@ -141,6 +141,17 @@ def test_a_confusable_document_is_one_that_bm25_ranks_high(tmp_path):
     assert (spoilt.documents // 4 == spoilt.rows // 4).all() and (spoilt.documents != spoilt.rows).all()
     best = Confusable(rate=1, depth=1).spoil(world)
     assert set(np.unique(best.documents - 4 * (best.rows // 4))) <= {0, 1}, "equal ones in their order"
+
+
+@given(st.lists(st.integers(0, 5), max_size=60), st.integers(1, 8))
+def test_all_that_share_a_word_come_the_best_first_and_equal_ones_in_their_order(scores, size):
+    class Scored:
+        def scores(self, question):
+            return np.array(scores, np.float32)
+
+    came = [number for block in best_first(Scored(), "", size) for number in block.tolist()]
+    sharing = [number for number, score in enumerate(scores) if score]
+    assert came == sorted(sharing, key=lambda number: (-scores[number], number))
 
 
 def test_a_query_that_shares_no_word_is_passed_over(tmp_path):

@@ -36,7 +36,7 @@ class Confusable(Noise):
         questions, mismatches, rng = given.questions(), Mismatches(given), given.rng("documents")
 
         def high_in_rank(row: int) -> int | None:
-            wrong = mismatches.first(row, _best_first(bm25, questions[row], self.depth), self.depth)
+            wrong = mismatches.first(row, best_first(bm25, questions[row], self.depth), self.depth)
             return mismatches.draw(row, wrong, self.depth, rng) if wrong else None
 
         need = "a query that shares a word with a document that is wrong for it"
@@ -57,11 +57,13 @@ def _index(texts: list[str], work: Path) -> "NumpyBm25":
         return NumpyBm25(Path(folder) / "pool", k1=params.k1, b=params.b)
 
 
-def _best_first(bm25: "NumpyBm25", question: str, size: int) -> Iterator[Int[np.ndarray, " block"]]:
+def best_first(bm25: "NumpyBm25", question: str, size: int) -> Iterator[Int[np.ndarray, " block"]]:
     """The documents that share a word with the question, the best first, in blocks; equal ones by their numbers."""
-    scores = bm25.scores(question)
-    if scores is None:
+    if (scores := bm25.scores(question)) is None:
         return
-    sharing = np.flatnonzero(scores)
-    ranked = sharing[np.argsort(-scores[sharing], kind="stable")]
-    yield from np.split(ranked, range(size, len(ranked), size))
+    left = np.flatnonzero(scores)
+    while len(left):  # sorting them all would take longer than scoring them
+        least = np.partition(scores[left], -size)[-size] if len(left) > size else 0.0
+        best = left[scores[left] >= least]
+        yield best[np.argsort(-scores[best], kind="stable")]
+        left, size = left[scores[left] < least], 4 * size

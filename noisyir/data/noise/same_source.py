@@ -7,6 +7,8 @@ import numpy as np
 from noisyir.data.noise import Mismatches, Noise, Spoilt, TrainingPairs, in_turn
 from noisyir.errors import DataError
 
+_TRIES = 30  # draws before all that the source has is listed; nearly every pair is done after two
+
 
 class SameSource(Noise):
     """Any training pairs that have a source, each with another document of that source."""
@@ -35,6 +37,9 @@ class SameSource(Noise):
             if source < 0:
                 return None
             there = shelf[starts[source] : starts[source + 1], 1]
+            for number in rng.integers(len(there), size=_TRIES):  # a source may hold the whole data
+                if wrong := mismatches.first(row, [there[number : number + 1]], 1):
+                    return mismatches.draw(row, wrong, 1, rng)
             wrong = mismatches.first(row, [there], len(there))
             return mismatches.draw(row, wrong, len(wrong), rng) if wrong else None
 
