@@ -59,7 +59,7 @@ def test_where_dev_queries_are_judged_none_is_held_out(run_stage_on):
 
 def test_too_few_queries_are_refused_with_what_to_do(run_stage_on):
     few = {name: rows.slice(0, 4) for name, rows in TABLES.items()}
-    with pytest.raises(DataError, match="0.2 of 2 training queries are too few: give the data a dev split"):
+    with pytest.raises(DataError, match=r"0\.2 of 2 training queries are too few: give the data a dev split"):
         held(run_stage_on, tables=few)
 
 
