@@ -9,15 +9,17 @@ from jaxtyping import Bool, Float, Float32
 
 from noisyir.errors import DataError
 from noisyir.noise.combine import Scores, by_null
-from noisyir.noise.mixture import fit_betas, fit_gaussians
+from noisyir.noise.mixture import Mixture, fit_betas, fit_gaussians
 from noisyir.noise.null import NULLS, Null, wrong_by_null
 from noisyir.noise.rate import RateByNull, best_fit, rate_range
 from noisyir.noise.settings import DetectParams
+from noisyir.noise.unimodal import is_unimodal
 
 Array = np.ndarray
 
 
 _SAID = [field.name for field in fields(RateByNull)]
+_ALIKE = 1 / 3  # how far on the way to made-up pairs an upper component lies that is believed without a second peak
 _MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
 
 
@@ -56,7 +58,7 @@ def detect(pairs: Scores, params: DetectParams) -> Detection:
     if params.method == "null":
         p_clean = 1 - _wrong(scores, pairs.nulls[best], rate) if best else np.ones(len(scores))
     else:
-        mixture = _MIXTURES[params.method](scores, params.clip, params.min_rate, params.components)
+        mixture = _mixture(pairs, params)
         p_clean = mixture.posterior(scores, params.posterior) if mixture else np.ones(len(scores))
         estimate |= mixture.in_score_unit() if mixture else {}
     p_clean = p_clean.astype(np.float32)
@@ -65,6 +67,18 @@ def detect(pairs: Scores, params: DetectParams) -> Detection:
     if is_clean.any():
         estimate["threshold"] = float(scores[is_clean].max())
     return Detection(p_clean, is_clean, estimate)
+
+
+def _mixture(pairs: Scores, params: DetectParams) -> Mixture | None:
+    """The mixture of the scores, where it is believed."""
+    fit, scores = _MIXTURES[params.method], pairs.observed
+    if params.components != "made_up":
+        return fit(scores, params.clip, params.min_rate, params.components)
+    found = fit(scores, params.clip, params.min_rate, "bic")
+    made_up = pairs.nulls["random"] if "random" in pairs.nulls else np.empty((0, 0))
+    made_up = made_up[np.isfinite(made_up)]
+    alike = found is not None and len(made_up) > 0 and found.likeness(made_up) >= _ALIKE
+    return found if alike or not is_unimodal(scores, params.clip) else None
 
 
 def _wrong(scores: Float[Array, " pair"], draws: Float[Array, "pair draw"], rate: float) -> Float[Array, " pair"]:

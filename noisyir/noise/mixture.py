@@ -69,6 +69,15 @@ class Mixture:
         clean, noisy = self._log_joint(scaled)
         return np.asarray(1 / (1 + np.exp(np.minimum(noisy - clean, 700))))
 
+    def likeness(self, made_up: Float[Array, " null"]) -> float:
+        """Where the noisy mean lies between the clean one, 0, and the mean score of made-up pairs, 1.
+
+        0 where made-up pairs score no higher than clean ones.  Of near-misses the model knows much, and they lie low.
+        """
+        found = self.in_score_unit()
+        reach = float(made_up.mean()) - found["clean_mean"]
+        return (found["noisy_mean"] - found["clean_mean"]) / reach if reach > 0 else 0.0
+
     def in_score_unit(self) -> dict[str, float]:
         """Weights, means and standard deviations of both components, in the unit of the scores."""
         width = self.high - self.low

@@ -17,8 +17,10 @@ class DetectParams(Params):
     threshold: Fraction = Field(0.5, description="least probability of being clean that a clean pair has")
     min_rate: Fraction = Field(0.02, description="estimated noise rate below which no pair is flagged")
     clip: Fraction = Field(0.999, description="quantile above which scores are clipped before a mixture is fitted")
-    components: Literal["dip", "bic", "two"] = Field(
-        "dip", description="two: where scores have more than one peak; where BIC says so; always (NPC, Eq. 4)"
+    components: Literal["dip", "made_up", "bic", "two"] = Field(
+        "dip",
+        description="when a mixture has two: dip: scores have more than one peak; made_up: or the upper one lies a "
+        "third of the way to made-up pairs; bic: it fits better; two: always (NPC, Eq. 4 literally)",
     )
     posterior: Literal["monotone", "bayes"] = Field(
         "monotone", description="of a mixture; bayes: a wide component may win both ends (NPC, Eq. 5 literally)"
@@ -60,4 +62,4 @@ class TrainNpcParams(TrainDprParams):
 
     npc: NpcParams = NpcParams()
     # A model scores the pairs it was trained on too well for the noise rate to be read off: no gate by it here.
-    detection: DetectParams = DetectParams(method="gmm", min_rate=0.0)
+    detection: DetectParams = DetectParams(method="gmm", min_rate=0.0, components="made_up")

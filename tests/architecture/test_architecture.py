@@ -200,9 +200,9 @@ def test_every_table_has_one_writer_and_stages_are_unique():
         "doc_vectors": {"encode", "encode_new"},
         "index": {"index", "extend_index"},
         "pairs": {"ingest", "hide"},
-        "model": {"init_model", *trainers, "train_ar2"},
+        "model": {"init_model", *trainers, "train_ar2", "choose_model"},  # the last passes on one of several
         "ranker": {"init_ranker", "warm_up_ranker", "train_ar2"},
-        "curves": {*trainers, "sieve", "warm_up_ranker", "train_ar2", "train_reader"},
+        "curves": {*trainers, "sieve", "warm_up_ranker", "train_ar2", "train_reader", "choose_model"},
         "reader": {"init_reader", "train_reader"},
         "readings": {"read", "ensemble"},
         "metrics": {"score", "score_reading"},

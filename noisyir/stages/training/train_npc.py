@@ -89,7 +89,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 TRAIN_NPC = Stage(
     name="train_npc",
     stream="npc",
-    version=3,
+    version=4,
     params=TrainNpcParams,
     reads=TRAINING_READS,
     writes={"model": MODEL, "curves": CURVES, "pair_scores": PAIR_SCORES, "noise_flags": NOISE_FLAGS},
