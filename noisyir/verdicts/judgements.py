@@ -52,10 +52,13 @@ Judgements: TypeAlias = Mapping[Pair, Judged]
 
 
 class _Said(NamedTuple):
-    """One row: a judge's word about a pair, when it was said, where that is known, and where it stands."""
+    """One row: a judge's word about a pair, when it was said, where that is known, and where it stands.
+
+    verdict: None takes back what the judge said before.
+    """
 
     judge: str
-    verdict: Verdict
+    verdict: Verdict | None
     weight: float | None
     replacement: str | None
     at: float | None
@@ -81,11 +84,12 @@ def given_judgements(paths: Sequence[str]) -> Judgements:
     """The verdicts in these files by pair, whatever pairs were audited.
 
     Each has query_id, doc_id and verdict (wrong, clean, unclear; right and unsure are read as the last two; an empty
-    one is none), and perhaps judge, weight, replacement and at.  Of several judges the majority counts, and a tie is
-    unclear.  DataError for a missing column, another word, a judge who says both of a pair where `at` does not tell
-    what she said last, and for a file without any verdict.
+    one is none), and perhaps judge, weight, replacement and at.  An empty verdict with a time takes back what the same
+    judge said before.  Of several judges the majority counts, and a tie is unclear.  DataError for a missing column,
+    another word, a judge who says both of a pair where `at` does not tell what she said last, and for a file without
+    any verdict.
     """
-    return {pair: _settled(pair, said) for pair, said in _all_said(paths).items()}
+    return _all_settled(_all_said(paths))
 
 
 def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
@@ -94,7 +98,7 @@ def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
     known = set(pair_ids(pairs))
     if unknown := {pair: rows[0].place for pair, rows in said.items() if pair not in known}:
         raise DataError(_unknown_pairs(unknown))
-    return {pair: _settled(pair, rows) for pair, rows in said.items()}
+    return _all_settled(said)
 
 
 def drawn_at_random(judgements: Judgements) -> int:
@@ -105,13 +109,21 @@ def drawn_at_random(judgements: Judgements) -> int:
 # Settling -------------------------------------------------------------------------------------------------------
 
 
-def _settled(pair: Pair, said: Sequence[_Said]) -> Judged:
-    """One verdict: of each judge the last word, of these the most frequent, unclear where two are."""
+def _all_settled(said: _ByPair) -> Judgements:
+    found = {pair: _settled(pair, rows) for pair, rows in said.items()}
+    return {pair: judged for pair, judged in found.items() if judged is not None}
+
+
+def _settled(pair: Pair, said: Sequence[_Said]) -> Judged | None:
+    """One verdict: of each judge the last word, of these the most frequent, unclear where two are; None without any."""
     by_judge: dict[str, list[_Said]] = {}
     for row in said:
         by_judge.setdefault(row.judge, []).append(row)
     words = [_last_word(pair, rows) for rows in by_judge.values()]
-    verdict = _most_frequent([word.verdict for word in words]) or "unclear"
+    verdicts = [word.verdict for word in words if word.verdict is not None]
+    if not verdicts:
+        return None
+    verdict = _most_frequent(verdicts) or "unclear"
     named = [word.replacement for word in words if word.verdict == "wrong" and word.replacement]
     weights = [row.weight for row in said if row.weight is not None]
     return Judged(verdict, max(weights, default=None), _most_frequent(named) if verdict == "wrong" else None)
@@ -165,12 +177,13 @@ def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
     for number, row in file.rows(columns):
         place = f"{file.place} {number}"
         pair = _id(row, "query_id", file, place), _id(row, "doc_id", file, place)
-        if (verdict := _verdict(row["verdict"], place)) is not None:
+        verdict, at = _verdict(row["verdict"], place), _time(row, place)
+        if verdict is not None or at is not None:
             replacement = None if row.get("replacement") in (None, "") else _id(row, "replacement", file, place)
             judge = str(row.get("judge") or "").strip()
             if judge.startswith(BY_MODEL):
                 continue
-            yield pair, _Said(judge, verdict, _weight(row.get("weight"), place), replacement, _time(row, place), place)
+            yield pair, _Said(judge, verdict, _weight(row.get("weight"), place), replacement, at, place)
 
 
 def _id(row: Mapping[str, Any], column: str, file: RowFile, place: str) -> str:

@@ -108,7 +108,11 @@ def render(params: AuditParams, audit: AuditPage) -> str:
 def _script(pages: Environment, audit: AuditPage) -> str:
     """The page's own JavaScript, with what the second table takes where there is one."""
     assert pages.loader
-    names = ["texts.js", "audit.js", *(["audit_negatives.js"] if audit.suspects and audit.suspects.rows.num_rows else [])]
+    names = [
+        "texts.js",
+        "audit.js",
+        *(["audit_negatives.js"] if audit.suspects and audit.suspects.rows.num_rows else []),
+    ]
     return "\n".join(pages.loader.get_source(pages, name)[0] for name in names)
 
 

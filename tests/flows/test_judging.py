@@ -31,7 +31,10 @@ class Owner:
     def __init__(self, folder):
         rng = random.Random(0)
         self.folder, self.env = folder, os.environ | {"NOISYIR_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
-        texts = [f"Thing{i} lies in town{i % 83} by river{i * 7 % 89}. <b>It</b> is {'old ' * (i % 4)}and open." for i in range(PAIRS)]
+        texts = [
+            f"Thing{i} lies in town{i % 83} by river{i * 7 % 89}. <b>It</b> is {'old ' * (i % 4)}and open."
+            for i in range(PAIRS)
+        ]
         self.wrong = {f"q{i}" for i in range(0, PAIRS, 3)}
         rows = []
         for i in range(PAIRS):
@@ -58,7 +61,18 @@ class Server:
     """The command at work; `url` is what it prints."""
 
     def __init__(self, owner, out):
-        command = [NOISYIR, "audit", "mine.jsonl", "detect.resamples=100", "--out", out, "--judge", "--page", "--as", "ann"]
+        command = [
+            NOISYIR,
+            "audit",
+            "mine.jsonl",
+            "detect.resamples=100",
+            "--out",
+            out,
+            "--judge",
+            "--page",
+            "--as",
+            "ann",
+        ]
         self.process = subprocess.Popen(
             command, cwd=owner.folder, env=owner.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
@@ -110,8 +124,7 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner)
         judge(page, owner, 100)
         until(lambda: len(owner.answers("hundred")) >= 100)
         seconds = time.monotonic() - began
-        print(f"machine time of 100 pairs: {seconds:.2f} s")
-        assert seconds < 10
+        assert seconds < 10, "of the machine, for a hundred pairs"
         answers = owner.answers("hundred")
         assert {answer["query_id"]: answer["verdict"] for answer in answers} == {
             answer["query_id"]: "wrong" if answer["query_id"] in owner.wrong else "clean" for answer in answers
@@ -120,7 +133,9 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner)
         low, high = page("state.known.rate.slice(1)")
         assert low < 1 / 3 < high and not page("document.getElementById('guarantee').hidden")
         page("byId('keep').value = 0; byId('keep').dispatchEvent(new Event('input'))")
-        assert re.search(r"at most [\d.]+ % of these are wrong, with 90 % confidence", page("byId('bound').textContent"))
+        assert re.search(
+            r"at most [\d.]+ % of these are wrong, with 90 % confidence", page("byId('bound').textContent")
+        )
         page("document.getElementById('finish').click()")
         page.until("!document.getElementById('ended').hidden")
         summary = page("document.getElementById('summary').textContent")

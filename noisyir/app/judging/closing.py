@@ -48,7 +48,7 @@ def told_guarantee(known: Known, wrong: float, pairs: int) -> str:
         )
     best = min(known.guarantee, key=lambda kept: kept.bound)
     return (
-        f"guarantee      no part of the pairs is known to have at most {wrong:.1%} wrong {at}; the least that is known: "
+        f"guarantee      no part of the pairs is known to have at most {wrong:.1%} wrong {at}; the least known: "
         f"at most {best.bound:.1%} of the {best.pairs:,} least suspect"
     )
 

@@ -108,5 +108,13 @@ def _answer(row: Mapping[str, Any]) -> Answer:
         raise ValueError(f"the verdict is {row['verdict']!r}")
     if datetime.fromisoformat(row["at"]).tzinfo is None:
         raise ValueError(f"at is {row['at']!r}, of no time zone")
-    known = {name: row.get(name) for name in Answer.__dataclass_fields__}
-    return Answer(**known | {name: str(row[name]) for name in ("query_id", "doc_id")})
+    return Answer(
+        query_id=str(row["query_id"]),
+        doc_id=str(row["doc_id"]),
+        verdict=row["verdict"],
+        judge=row["judge"],
+        draw="random" if row.get("weight") is not None else "teaching",
+        weight=row.get("weight"),
+        replacement=row.get("replacement"),
+        at=row["at"],
+    )

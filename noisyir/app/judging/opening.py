@@ -5,17 +5,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
+from jaxtyping import Float
+
 from noisyir.app.judging.journal import Journal
+from noisyir.app.judging.learner import PairLearner
 from noisyir.app.judging.learning import Known, Learner
 from noisyir.app.judging.pairs import PairsToJudge, pairs_to_judge
-from noisyir.app.judging.sample_learner import SampleLearner
 from noisyir.app.judging.session import JudgingSession
 from noisyir.app.label_audit import Audited
+from noisyir.engine.builds import Meta
 from noisyir.engine.locks import held_if_free
+from noisyir.engine.provenance import lineage
+from noisyir.engine.tables import pair_ids, read_parts
 from noisyir.errors import ConfigError
-from noisyir.verdicts.judgements import read_judgements
+from noisyir.verdicts.judgements import Pair, read_judgements
 
 FILE = "judgements.jsonl"
+_FEATURES = "pair_features"
 
 
 @contextmanager
@@ -31,7 +38,9 @@ def session_on(audited: Audited, folder: Path, judge: str | None) -> Iterator[Ju
         if not free:
             raise ConfigError(f"another session is writing to {path}: finish it first, or choose another --out")
         pairs = _pairs(audited)
-        session = JudgingSession(pairs, Journal(path), judge or getpass.getuser(), _learner(pairs), audited.exp.seed)
+        session = JudgingSession(
+            pairs, Journal(path), judge or getpass.getuser(), _learner(audited, pairs), audited.exp.seed
+        )
         session.start()
         try:
             yield session
@@ -45,12 +54,35 @@ def known_from(audited: Audited, files: Sequence[str]) -> Known:
     """What files of judgements tell of the audited pairs.  DataError for pairs that were not audited."""
     pairs = _pairs(audited)
     said = read_judgements(files, pairs.audit)
-    return _learner(pairs).learn({pairs.row_of[pair]: judged for pair, judged in said.items()}, 0).known
+    return _learner(audited, pairs).learn({pairs.row_of[pair]: judged for pair, judged in said.items()}, 0).known
 
 
 def _pairs(audited: Audited) -> PairsToJudge:
     return pairs_to_judge(audited.table, audited.outcome.results["audit"].meta.input_refs(), audited.store)
 
 
-def _learner(pairs: PairsToJudge) -> Learner:
-    return SampleLearner(pairs.scores)
+def _learner(audited: Audited, pairs: PairsToJudge) -> Learner:
+    _, query = np.unique([query_id for query_id, _ in pairs.ids], return_inverse=True)
+    return PairLearner(pairs.scores, _features(audited, pairs), query)
+
+
+def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair feature"] | None:
+    """What the detectors behind the audit say of each pair beside their scores; None where none of them says more."""
+    store = audited.store
+    found = [ref for meta in _behind(audited) if _FEATURES in meta.artifacts for ref in [meta.ref(_FEATURES)]]
+    tables = [read_parts(store.fs, store.parts(ref), ["query_id", "doc_id", "features"]) for ref in found]
+    columns = []
+    for table in filter(len, tables):
+        values = np.stack(table["features"].to_numpy())
+        columns.append(values[_places(pair_ids(table), pairs.ids)])
+    return np.column_stack(columns).astype(np.float64) if columns else None
+
+
+def _behind(audited: Audited) -> Iterator[Meta]:
+    """The builds from which the audit was made."""
+    return lineage(audited.store, [audited.outcome.kept["audit"]])
+
+
+def _places(listed: Sequence[Pair], wanted: Sequence[Pair]) -> list[int]:
+    place = {pair: number for number, pair in enumerate(listed)}
+    return [place[pair] for pair in wanted]

@@ -83,7 +83,7 @@ def _answer(session: JudgingSession, body: Body) -> None:
 
 def _undo(session: JudgingSession, body: Body) -> Body | None:
     shown = session.undo(_pair(body) if body else None)
-    return shown and shown.as_json()
+    return None if shown is None else shown.as_json()
 
 
 def _pair(body: Body) -> tuple[str, str]:
@@ -148,9 +148,6 @@ def _guards(token: str) -> list[Any]:
             self.app = app
 
         async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-            if scope["type"] != "http":
-                return await self.app(scope, receive, send)
-
             async def send_guarded(message: Any) -> None:
                 if message["type"] == "http.response.start":
                     MutableHeaders(scope=message).update(_HEADERS)
@@ -159,6 +156,6 @@ def _guards(token: str) -> list[Any]:
             request = Request(scope)
             refused = refusal(request.method, request.url.path, request.headers, token)
             app = JSONResponse({"error": refused[1]}, refused[0]) if refused else self.app
-            return await app(scope, receive, send_guarded)
+            await app(scope, receive, send_guarded)
 
     return [Middleware(Guard)]

@@ -103,8 +103,7 @@ class JudgingSession:
             last = next(reversed(self._own.values()), None)
             if last is None or (expected is not None and last.pair != expected):
                 return None
-            taken_back = Answer(*last.pair, None, self.judge, last.draw, last.weight, None, self.journal.time())
-            self.journal.append(taken_back)
+            self.journal.append(replace(last, verdict=None, replacement=None, at=self.journal.time()))
             del self._own[last.pair]
             row = self._row(last.pair)
             self._forget(row)
@@ -170,7 +169,9 @@ class JudgingSession:
                 if row not in self._queue:
                     return int(row)
             elif known.weight is None:
-                drawn = Answer(*pair, known.verdict, self.judge, "random", weight, known.replacement, self.journal.time())
+                drawn = Answer(
+                    *pair, known.verdict, self.judge, "random", weight, known.replacement, self.journal.time()
+                )
                 self.journal.append(drawn)
                 self._own[pair] = drawn
         return None
@@ -212,7 +213,9 @@ class JudgingSession:
                 self.learnt = self._look()
                 self.pairs.prepare(self._coming())
             except NoisyirError as error:
-                self.learnt = Learnt(replace(self.learnt.known, advice=f"Nothing was learnt from the last answers: {error}."))
+                self.learnt = Learnt(
+                    replace(self.learnt.known, advice=f"Nothing was learnt from the last answers: {error}.")
+                )
             with self._lock:
                 self._learning = self._wanted.is_set()
 
@@ -227,4 +230,3 @@ class JudgingSession:
         if not any(self.journal.latest().values()):
             return {}
         return {self.pairs.row_of[pair]: said for pair, said in given_judgements([str(self.journal.path)]).items()}
-

@@ -55,7 +55,7 @@ def _asking(session: JudgingSession, given: TextIO, console: Console, common: se
 
 
 def _keys(given: TextIO) -> Iterator[str]:
-    """An empty key to begin with, then each key that is pressed, or, of an input that is no terminal, each character."""
+    """An empty key to begin with, then each that is pressed, or, of an input that is no terminal, each character."""
     yield ""
     if given.isatty():
         while key := _pressed(given):

@@ -2,11 +2,15 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from noisyir.app.console import stdout_console
 from noisyir.app.judging.closing import summary, told_guarantee
 from noisyir.app.judging.opening import FILE, known_from, session_on
+from noisyir.app.judging.serving import has_display, serve_page
+from noisyir.app.judging.terminal import judge_in_terminal
 from noisyir.app.label_audit import Audited
 from noisyir.errors import ConfigError
 
@@ -28,40 +32,50 @@ class AuditCommand(NamedTuple):
         return shlex.join(["noisyir", "audit", self.data, *self.overrides, *given, "--judgements", str(path)])
 
 
-def judged(
-    audited: Audited,
-    folder: Path,
-    command: AuditCommand,
-    judge: str | None = None,
-    terminal: bool | None = None,
-    wrong: float | None = None,
-) -> str:
-    """Let a person judge; what came of it.
+@dataclass(frozen=True)
+class Wishes:
+    """What is wanted of an audit beside its files.
 
-    terminal: there, or else on a page; None: on a page where there is a display.  wrong: as `told_guarantee` has it.
+    judgements: files of verdicts.  judge: let a person judge: in the terminal or else on a page; None: on a page where
+    there is a display.  name: the judge's, the login name where None.  wrong: say how many pairs to keep so that at
+    most this share of them is wrong.
     """
-    from noisyir.app.judging.serving import has_display, serve_page
-    from noisyir.app.judging.terminal import judge_in_terminal
 
-    with session_on(audited, folder, judge) as session:
+    command: AuditCommand
+    judgements: Sequence[str] = ()
+    judge: bool = False
+    terminal: bool | None = None
+    name: str | None = None
+    wrong: float | None = None
 
-        def told() -> str:
-            return summary(session, command.with_judgements(folder / FILE), wrong)
+    def __post_init__(self) -> None:
+        """ConfigError for what makes no sense together."""
+        if not self.judge and (self.terminal is not None or self.name is not None):
+            raise ConfigError("--terminal, --page and --as say how to judge: give them with --judge")
+        if self.wrong is not None and not 0 < self.wrong < 1:
+            raise ConfigError(f"--keep-wrong-below is a share between 0 and 1, such as 0.05, not {self.wrong}")
 
-        if not has_display() if terminal is None else terminal:
-            judge_in_terminal(session)
-        else:
-            serve_page(session, folder, told, announce=lambda line: print(line, flush=True))
-        session.finish()
-        return told()
+    def met(self, audited: Audited, folder: Path) -> str:
+        """Do what is wished for; what came of it, empty where nothing is.  ConfigError without any judgements."""
+        if self.judge:
+            return self._judged(audited, folder)
+        if self.wrong is None:
+            return ""
+        own = folder / FILE
+        if not self.judgements and not own.exists():
+            raise ConfigError("--keep-wrong-below rests on judgements: give --judgements FILE, or --judge first")
+        known = known_from(audited, self.judgements or [str(own)])
+        return told_guarantee(known, self.wrong, audited.table.num_rows)
 
+    def _judged(self, audited: Audited, folder: Path) -> str:
+        with session_on(audited, folder, self.name) as session:
 
-def guaranteed(audited: Audited, files: Sequence[str], folder: Path, wrong: float) -> str:
-    """How many pairs to keep so that at most this share of them is wrong.
+            def told() -> str:
+                return summary(session, self.command.with_judgements(folder / FILE), self.wrong)
 
-    files: of judgements; without any, those of the folder's own session.  ConfigError where there are none.
-    """
-    own = folder / FILE
-    if not files and not own.exists():
-        raise ConfigError("--keep-wrong-below rests on judgements: give --judgements FILE, or --judge first")
-    return told_guarantee(known_from(audited, files or [str(own)]), wrong, audited.table.num_rows)
+            if not has_display() if self.terminal is None else self.terminal:
+                judge_in_terminal(session)
+            else:
+                serve_page(session, folder, told, stdout_console().print)
+            session.finish()
+            return told()

@@ -194,7 +194,7 @@ def test_judges_are_asked_about_the_same_random_pairs(tmp_path):
         one.finish()
     assert asked[0] == asked[1]
     (between,) = one.state()["agreement"]
-    assert between["judges"] == ["ann", "bob"] and between["pairs"] == 20 and between["kappa"] == 1
+    assert between["judges"] == ("ann", "bob") and between["pairs"] == 20 and between["kappa"].value == 1
 
 
 def test_answering_never_waits_for_the_learner(tmp_path):
