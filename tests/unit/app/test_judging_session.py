@@ -11,7 +11,6 @@ import pytest
 
 from noisyir.app.judging import journal as journals
 from noisyir.app.judging.journal import Answer, Journal
-from noisyir.app.judging.learning import Kept, Known
 from noisyir.app.judging.order import random_order
 from noisyir.app.judging.session import BATCH, RANDOM_FIRST, Said
 from noisyir.errors import DataError, StoreError
@@ -252,9 +251,3 @@ def test_judgements_of_other_pairs_are_refused(tmp_path):
     answer_next(session(tmp_path))
     with pytest.raises(DataError, match="not in this audit"):
         session(tmp_path, of=pairs(5), start=False)
-
-
-def test_what_could_be_kept_is_the_most_within_the_bound():
-    known = Known(guarantee=(Kept(40, 0.03), Kept(60, 0.02), Kept(80, 0.08)))
-    assert known.keeping(0.05) == Kept(60, 0.02)
-    assert known.keeping(0.01) is None

@@ -165,3 +165,18 @@ def test_the_digest_is_of_the_content_wherever_it_lies(tmp_path: Path):
 def test_the_same_judgement_twice_is_one(tmp_path: Path):
     rows = [("q1", "d1", "clean"), ("q1", "d1", "clean")]
     assert read_judgements([judged_as(tmp_path / "judgements.csv", rows)], SMALL) == {("q1", "d1"): Judged("clean")}
+
+
+def test_an_empty_verdict_with_a_time_takes_back_what_the_same_judge_said(tmp_path: Path):
+    pair = {"query_id": "q1", "doc_id": "d1", "draw": "random", "weight": 2.0, "replacement": None}
+    ann = [
+        {**pair, "verdict": "wrong", "judge": "ann", "at": "2026-01-01T09:00:00+00:00"},
+        {**pair, "verdict": None, "judge": "ann", "at": "2026-01-01T09:00:01+00:00"},
+    ]
+    bob = {**pair, "verdict": "clean", "judge": "bob", "at": "2026-01-01T08:00:00+00:00"}
+    assert given_judgements([said(tmp_path / "ann.jsonl", *ann)]) == {}
+    both = given_judgements([said(tmp_path / "both.jsonl", *ann, bob)])
+    assert both == {("q1", "d1"): Judged("clean", 2.0)}
+    again = {**ann[0], "verdict": "clean", "at": "2026-01-01T09:00:02+00:00"}
+    found = given_judgements([said(tmp_path / "again.jsonl", *ann, again)])
+    assert found == {("q1", "d1"): Judged("clean", 2.0)}

@@ -1,0 +1,80 @@
+"""What a session is told of its judgements."""
+
+import json
+
+import numpy as np
+import pytest
+
+from noisyir.app.judging.closing import told, told_guarantee
+from noisyir.app.judging.learner import PairLearner
+from noisyir.app.judging.learning import Kept, Known
+from noisyir.verdicts.judgements import Judged
+
+PAIRS = 600
+
+
+@pytest.fixture(scope="module")
+def world():
+    """(learner, is_wrong): a third is wrong; the score tells a little of it, the features the rest."""
+    rng = np.random.default_rng(0)
+    is_wrong = rng.random(PAIRS) < 1 / 3
+    scores = is_wrong + 1.5 * rng.normal(size=PAIRS)
+    features = np.column_stack([is_wrong + 0.7 * rng.normal(size=PAIRS), rng.normal(size=(PAIRS, 4))])
+    return PairLearner(scores, features - features.mean(axis=0), np.arange(PAIRS)), is_wrong
+
+
+def judged(is_wrong, count, unsure=0):
+    """The first pairs: of every three, two drawn at random and one chosen; the last ones unsure."""
+    said = {}
+    for row in range(count):
+        verdict = "unclear" if row >= count - unsure else "wrong" if is_wrong[row] else "clean"
+        said[row] = Judged(verdict, 4.0 if row % 3 else None)
+    return said
+
+
+def test_it_tells_rate_order_and_guarantee_and_what_to_ask_next(world):
+    learner, is_wrong = world
+    found = learner.learn(judged(is_wrong, 150, unsure=9), 20)
+    known = found.known
+    assert known.sampled == sum(1 for row in range(141) if row % 3), "drawn at random, and decided"
+    assert known.rate.low < is_wrong.mean() < known.rate.high
+    assert known.order.value > known.unlearnt.value and "improve the order" in known.advice
+    assert known.narrower.startswith("50 more, drawn at random, would narrow this to about ±")
+    assert len(found.teaching) == 20 and min(found.teaching) >= 150, "also those she was unsure of are not asked again"
+    assert json.loads(json.dumps(known.as_json()))["guarantee"][-1][0] == PAIRS
+    text = "\n".join(told(known))
+    assert f"by {known.sampled} pairs drawn at random" in text and "cross-validated" in text
+
+
+def test_the_bound_is_kept_by_what_it_names(world):
+    learner, is_wrong = world
+    known = learner.learn(judged(is_wrong, 300), 0).known
+    for pairs, bound in known.guarantee:
+        assert 0 <= bound <= 1 and 0 < pairs <= PAIRS
+    assert known.guarantee[-1].bound >= is_wrong.mean()
+    kept = known.keeping(0.4)
+    assert f"keep the {kept.pairs:,} least suspect of 600 pairs: at most" in told_guarantee(known, 0.4, PAIRS)
+    assert "no part of the pairs is known" in told_guarantee(known, 0.001, PAIRS)
+    assert "nothing can be said" in told_guarantee(Known(), 0.1, PAIRS)
+
+
+def test_without_features_or_answers_it_still_says_what_to_ask(world):
+    learner, is_wrong = world
+    plain = PairLearner(learner.scores, None, learner.query)
+    none = plain.learn({}, 10)
+    assert none.known == Known() and len(set(none.teaching)) == 10
+    some = plain.learn(judged(is_wrong, 90), 10)
+    assert "do not improve" in some.known.advice and some.known.rate is not None
+
+
+def test_chosen_pairs_tell_nothing_of_the_rate(world):
+    learner, is_wrong = world
+    chosen = {row: Judged("wrong" if wrong else "clean") for row, wrong in enumerate(is_wrong[:60])}
+    known = learner.learn(chosen, 0).known
+    assert known.rate is None and known.sampled == 0 and known.guarantee == ()
+
+
+def test_what_could_be_kept_is_the_most_within_the_bound():
+    known = Known(guarantee=(Kept(40, 0.03), Kept(60, 0.02), Kept(80, 0.08)))
+    assert known.keeping(0.05) == Kept(60, 0.02)
+    assert known.keeping(0.01) is None
