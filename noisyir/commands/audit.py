@@ -1,9 +1,11 @@
 """`noisyir audit`: which training pairs are wrong, and why; if asked, a cleaned copy of them."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from noisyir.commands import (
     StoreUrl,
@@ -16,6 +18,7 @@ from noisyir.commands import (
 )
 
 if TYPE_CHECKING:
+    from noisyir.app.judging.verb import Wishes
     from noisyir.app.label_audit import Audited
     from noisyir.engine.runtime import Runtime
     from noisyir.engine.store import Store
@@ -23,42 +26,42 @@ if TYPE_CHECKING:
     from noisyir.verdicts.asking.settings import AskParams
 
 
+_Data: TypeAlias = Annotated[
+    str, argument("DATASET|PAIRS", "an experiment, a data set's folder, or a file of pairs", experiment_names)
+]
+_Budget: TypeAlias = Annotated[
+    str | None, option("TIME", "how long a transformer may read, such as 5m: the most doubtful pairs first")
+]
+_Judgements: TypeAlias = Annotated[
+    list[str] | None, option("FILE", "take verdicts by hand back; a random sample sets the machine (repeatable)")
+]
+_Apply: TypeAlias = Annotated[
+    bool, flag("--apply", "write pairs with weights, the surest wrong ones relabelled, and a log")
+]
+
+
 def run(
-    data: Annotated[
-        str, argument("DATASET|PAIRS", "an experiment, a data set's folder, or a file of pairs", experiment_names)
-    ],
+    data: _Data,
     overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as detect.threshold=0.8")] = None,
     corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
     out: Annotated[str | None, option("DIR", "where the files go (default: NAME-audit)")] = None,
     model: Annotated[str | None, option("MODEL", "judge by this model, not by the packaged one")] = None,
     sample: Annotated[int | None, option("N", "write a sample of N pairs to judge by hand")] = None,
-    budget: Annotated[
-        str | None, option("TIME", "how long a transformer may read, such as 5m: doubtful ones first")
-    ] = None,
+    budget: _Budget = None,
     error: Annotated[float | None, option("E", "say how many to judge for the noise rate within E")] = None,
-    judgements: Annotated[
-        list[str] | None, option("FILE", "take verdicts by hand back; a random sample sets the machine (repeatable)")
-    ] = None,
+    judgements: _Judgements = None,
     refit: Annotated[bool, flag("--refit", "judge all pairs anew by all verdicts, also by those not drawn")] = False,
-    judge_model: Annotated[
-        str | None, option("MODEL", "ask a sequence classifier about pairs, by folder or name")
-    ] = None,
-    judge_url: Annotated[
-        str | None, option("URL", "ask an endpoint of the chat protocol: texts are sent there")
-    ] = None,
-    judge_name: Annotated[str | None, option("NAME", "the model's name at --judge-url")] = None,
-    judge_budget: Annotated[str | None, option("N", "most calls, or tokens: 200k tokens (default: 200 calls)")] = None,
-    apply: Annotated[
-        bool, flag("--apply", "write pairs with weights, the surest wrong ones relabelled, and a log")
-    ] = False,
-    drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out, and write no weights")] = False,
-    force: Annotated[bool, flag("--force", "with --apply: also without a random sample, however much changes")] = False,
-    judge: Annotated[bool, flag("--judge", "judge pairs on a local page; in the terminal without a display")] = False,
+    by_hand: Annotated[bool, flag("--judge", "judge pairs on a local page; in the terminal without a display")] = False,
     terminal: Annotated[bool | None, flag("--terminal/--page", "with --judge: there, display or not")] = None,
     judge_as: Annotated[str | None, option("NAME", "with --judge: who you are (default: login name)", "--as")] = None,
-    keep_wrong_below: Annotated[
-        float | None, option("E", "say how many to keep for a share of wrong ones below E")
-    ] = None,
+    keep_wrong_below: Annotated[float | None, option("E", "say how many to keep so that E are wrong at most")] = None,
+    judge_model: Annotated[str | None, option("MODEL", "ask a sequence classifier, by folder or name")] = None,
+    judge_url: Annotated[str | None, option("URL", "ask an endpoint of the chat protocol: texts go there")] = None,
+    judge_name: Annotated[str | None, option("NAME", "the model's name at --judge-url")] = None,
+    judge_budget: Annotated[str | None, option("N", "most calls, or tokens: 200k tokens (default: 200 calls)")] = None,
+    apply: _Apply = False,
+    drop: Annotated[bool, flag("--drop", "with --apply: leave wrong pairs out, and write no weights")] = False,
+    force: Annotated[bool, flag("--force", "with --apply: also without a random sample, however much changes")] = False,
     store: StoreUrl = None,
 ) -> int:
     """Say which training pairs are wrong, and why.
@@ -67,32 +70,41 @@ def run(
     """
     from noisyir.app.asking import whom_to_ask
     from noisyir.app.judging.verb import AuditCommand, Wishes
-    from noisyir.app.label_audit import experiment_to_audit, refuse_to_overwrite
+    from noisyir.app.label_audit import experiment_to_audit
     from noisyir.errors import ConfigError
-    from noisyir.experiments import load_runtime
 
     if drop and not apply:
         raise ConfigError("--drop says how an audit is applied: give it with --apply")
     settings, machine = split_settings(overrides)
-    settings, machine_judge = whom_to_ask(
-        settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget
+    wishes = Wishes(
+        AuditCommand(data, overrides or (), corpus, out, model, budget, store),
+        *(judgements or (), by_hand, terminal, judge_as, keep_wrong_below),
     )
-    exp = experiment_to_audit(
-        data,
-        settings,
-        corpus=corpus,
-        model=model,
-        sample=sample,
-        judgements=judgements or (),
-        refit=refit,
-        budget=budget,
-    )
+    settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
+    audited = partial(experiment_to_audit, data, settings, corpus=corpus, model=model, budget=budget)
+    exp = audited(sample=sample, judgements=judgements or (), refit=refit)
     applying = _Applying(drop=drop, force=force) if apply else None
     if applying:
         applying.check(exp)
-    command = AuditCommand(data, overrides or (), corpus, out, model, store)
-    wishes = Wishes(command, judgements or (), judge, terminal, judge_as, keep_wrong_below)
-    opened, runtime, folder = open_store(store), load_runtime(machine), Path(out or f"{exp.name}-audit")
+    folder = Path(out or f"{exp.name}-audit")
+    return _carried_out(exp, machine, store, folder, error, judge, applying, wishes)
+
+
+def _carried_out(
+    exp: "Experiment",
+    machine: Sequence[str],
+    store: str | None,
+    folder: Path,
+    error: float | None,
+    judge: "AskParams | None",
+    applying: "_Applying | None",
+    wishes: "Wishes",
+) -> int:
+    """Audit, write, ask, apply, and do what else is wished; the exit code."""
+    from noisyir.app.label_audit import refuse_to_overwrite
+    from noisyir.experiments import load_runtime
+
+    opened, runtime = open_store(store), load_runtime(machine)
     opened.check_writable()
     refuse_to_overwrite(exp, folder)
     found = _audited(exp, opened, runtime)
@@ -101,7 +113,7 @@ def run(
         applying.check_size(found)
     for name in found.write(folder):
         _say(f"{name:<23}{folder / name}")
-    stopped = machine_judge is not None and _asked(machine_judge, found, folder, runtime)
+    stopped = judge is not None and _asked(judge, found, folder, runtime)
     if applying:
         _say(applying.apply(found, folder))
     if said := wishes.met(found, folder):

@@ -65,7 +65,7 @@ class Server:
             NOISYIR,
             "audit",
             "mine.jsonl",
-            "detect.resamples=100",
+            "runtime.threads=1",
             "--out",
             out,
             "--judge",
@@ -233,7 +233,7 @@ def test_keys_accept_skip_help_and_what_stands_on_the_page(page, owner):  # noqa
 
 
 def test_the_terminal_takes_answers_from_a_pipe_and_tells_what_to_do_with_them(owner):
-    command = [NOISYIR, "audit", "mine.jsonl", "detect.resamples=100", "--out", "piped", "--judge", "--terminal"]
+    command = [NOISYIR, "audit", "mine.jsonl", "runtime.threads=1", "--out", "piped", "--judge", "--terminal"]
     out = owner.run(*command, "--as", "bob", given="r\nw\n" * 15 + "q\n")
     assert "30 pairs judged by bob: piped/judgements.jsonl" in out
     assert {answer["judge"] for answer in owner.answers("piped")} == {"bob"}

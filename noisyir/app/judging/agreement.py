@@ -22,7 +22,7 @@ def agreement(latest: Mapping[str, Mapping[Pair, Answer]]) -> list[dict[str, Any
         one, other = (_decided(latest[judge]) for judge in judges)
         both = [pair for pair in one if pair in other]
         if both:
-            kappa = cohens_kappa(*(np.array([said[pair] for pair in both]) for said in (one, other)))
+            kappa = cohens_kappa(np.array([one[pair] for pair in both]), np.array([other[pair] for pair in both]))
             found.append({"judges": judges, "pairs": len(both), "kappa": kappa})
     return found
 

@@ -14,7 +14,6 @@ from noisyir.app.judging.learning import Known, Learner
 from noisyir.app.judging.pairs import PairsToJudge, pairs_to_judge
 from noisyir.app.judging.session import JudgingSession
 from noisyir.app.label_audit import Audited
-from noisyir.engine.builds import Meta
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
 from noisyir.engine.tables import pair_ids, read_parts
@@ -69,18 +68,14 @@ def _learner(audited: Audited, pairs: PairsToJudge) -> Learner:
 def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair feature"] | None:
     """What the detectors behind the audit say of each pair beside their scores; None where none of them says more."""
     store = audited.store
-    found = [ref for meta in _behind(audited) if _FEATURES in meta.artifacts for ref in [meta.ref(_FEATURES)]]
+    behind = lineage(store, [audited.outcome.kept["audit"]])
+    found = [meta.ref(_FEATURES) for meta in behind if _FEATURES in meta.artifacts]
     tables = [read_parts(store.fs, store.parts(ref), ["query_id", "doc_id", "features"]) for ref in found]
     columns = []
     for table in filter(len, tables):
         values = np.stack(table["features"].to_numpy())
         columns.append(values[_places(pair_ids(table), pairs.ids)])
     return np.column_stack(columns).astype(np.float64) if columns else None
-
-
-def _behind(audited: Audited) -> list[Meta]:
-    """The builds from which the audit was made."""
-    return lineage(audited.store, [audited.outcome.kept["audit"]])
 
 
 def _places(listed: Sequence[Pair], wanted: Sequence[Pair]) -> list[int]:

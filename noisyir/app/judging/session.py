@@ -169,9 +169,7 @@ class JudgingSession:
                 if row not in self._queue:
                     return int(row)
             elif known.weight is None:
-                drawn = Answer(
-                    *pair, known.verdict, self.judge, "random", weight, known.replacement, self.journal.time()
-                )
+                drawn = replace(known, draw="random", weight=weight, at=self.journal.time())
                 self.journal.append(drawn)
                 self._own[pair] = drawn
         return None

@@ -13,6 +13,7 @@ from noisyir.app.judging.serving import has_display, serve_page
 from noisyir.app.judging.terminal import judge_in_terminal
 from noisyir.app.label_audit import Audited
 from noisyir.errors import ConfigError
+from noisyir.verdicts.judgements import BY_MODEL
 
 
 class AuditCommand(NamedTuple):
@@ -23,12 +24,13 @@ class AuditCommand(NamedTuple):
     corpus: str | None
     out: str | None
     model: str | None
+    budget: str | None
     store: str | None
 
     def with_judgements(self, path: Path) -> str:
         """The command that audits the same pairs by a file of judgements, as a shell takes it."""
-        options = {"--corpus": self.corpus, "--out": self.out, "--model": self.model, "--store": self.store}
-        given = [part for name, value in options.items() if value for part in (name, value)]
+        named = {name: value for name, value in self._asdict().items() if name not in ("data", "overrides")}
+        given = [part for name, value in named.items() if value for part in (f"--{name}", value)]
         return shlex.join(["noisyir", "audit", self.data, *self.overrides, *given, "--judgements", str(path)])
 
 
@@ -52,6 +54,8 @@ class Wishes:
         """ConfigError for what makes no sense together."""
         if not self.judge and (self.terminal is not None or self.name is not None):
             raise ConfigError("--terminal, --page and --as say how to judge: give them with --judge")
+        if self.name is not None and self.name.startswith(BY_MODEL):
+            raise ConfigError(f"--as names a person; names that begin with {BY_MODEL} are those of models")
         if self.wrong is not None and not 0 < self.wrong < 1:
             raise ConfigError(f"--keep-wrong-below is a share between 0 and 1, such as 0.05, not {self.wrong}")
 
