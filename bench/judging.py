@@ -30,7 +30,7 @@ from noisyir.engine.tables import read_parts
 from noisyir.noise.auroc import auroc
 from noisyir.noise.judged import Answers
 from noisyir.noise.judging import Judged, judge_all
-from noisyir.pipelines.retrievers import audit
+from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import open_tracker
 
 FIRST, BATCH = 50, 25  # as noisyir/app/judging/session.py has them
@@ -133,7 +133,7 @@ def _pairs(given: argparse.Namespace) -> Pairs:
     exp, store = experiments.from_settings(settings, []), Store(home / "store", home=home)
     tracker = open_tracker(experiment=exp, home=home, enabled=False)
     outcome = run_experiment(
-        exp, Choice(to="detect"), store=store, runtime=Runtime(), tracker=tracker, observer=Silent(), pipeline=audit
+        exp, Choice(to="detect"), store=store, runtime=Runtime(), tracker=tracker, observer=Silent(), pipeline=audit_pairs
     )
     meta = next(result.meta for result in outcome.results.values() if result.meta.stage == "score_pairs")
     scores, features = (

@@ -1,0 +1,40 @@
+"""What holds for any verdicts: intervals hold their estimates, bounds are shares, nothing is asked twice."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noisyir.noise.judged import Answers
+from noisyir.noise.judging import judge_all
+
+
+@st.composite
+def audits(draw):
+    pairs = draw(st.integers(1, 60))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    judged = draw(st.integers(0, pairs))
+    rows = rng.permutation(pairs)[:judged]
+    weights = np.where(rng.random(judged) < draw(st.floats(0, 1)), rng.integers(1, 9, judged), np.nan)
+    answers = Answers(rows, rng.random(judged) < draw(st.floats(0, 1)), weights)
+    scores = rng.integers(0, draw(st.integers(1, 100)), pairs).astype(float)
+    features = rng.normal(size=(pairs, 4)) if draw(st.booleans()) else None
+    return scores, features, rng.integers(0, pairs, pairs), answers
+
+
+@settings(max_examples=60, deadline=None)
+@given(audits())
+def test_whatever_is_judged_what_is_told_makes_sense(audit):
+    scores, features, query, answers = audit
+    told = judge_all(scores, features, query, answers, wanted=10)
+    lesson, drawn = told.lesson, answers.at_random
+    assert ((lesson.p_wrong >= 0) & (lesson.p_wrong <= 1)).all() and np.isfinite(lesson.suspicion).all()
+    order = np.argsort(lesson.suspicion, kind="stable")
+    assert (np.diff(lesson.p_wrong[order]) >= -1e-12).all()
+    assert told.sampled == drawn.sum() and (told.rate is None) == (told.guarantee is None) == (not drawn.any())
+    assert not set(told.teaching) & set(answers.rows)
+    assert len(set(query[told.teaching])) == len(told.teaching) <= 10
+    if told.rate is not None:
+        assert 0 <= told.rate.low <= told.rate.value + 1e-9 and told.rate.value <= told.rate.high + 1e-9 <= 1 + 2e-9
+        bounds = told.guarantee
+        assert bounds.kept[-1] == len(scores) and ((bounds.bound > 0) & (bounds.bound <= 1)).all()
+        assert (np.diff(bounds.kept * bounds.bound) >= -1e-9).all() or (bounds.bound == 1).any()
