@@ -59,8 +59,9 @@ def run(
     settings, machine = split_settings(overrides)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
     exp = experiment_to_audit(
-        data, settings, corpus=corpus, model=model, sample=sample, judgements=judgements or (), refit=refit, budget=budget
-    )
+        data, settings, corpus=corpus, model=model, sample=sample, judgements=judgements or (), refit=refit,
+        budget=budget,
+    )  # fmt: skip
     applying = _Applying(drop=drop, force=force) if apply else None
     if applying:
         applying.check(exp)

@@ -13,11 +13,9 @@ Array = np.ndarray
 _AT_RANDOM = 10  # one of so many of the pairs that are read is drawn at random
 
 
-def best_fitting_rate(
-    observed: Float[Array, " pair"], nulls: Mapping[Null, Float[Array, "pair draw"]], rng: np.random.Generator
-) -> float:
+def best_fitting_rate(observed: Float[Array, " pair"], nulls: Mapping[Null, Float[Array, "pair draw"]]) -> float:
     """The share of wrong pairs by the null whose upper half is most nearly flat; 1/2 where none can tell."""
-    found = [rate_by_null(rank_shares(observed, draws, rng), draws=draws.shape[1]) for draws in nulls.values()]
+    found = [rate_by_null(rank_shares(observed, draws)) for draws in nulls.values()]
     told = [one for one in found if one is not None and np.isfinite(one.tail)]
     return float(min(told, key=lambda one: abs(one.tail - 0.5)).rate) if told else 0.5
 
