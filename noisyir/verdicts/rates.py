@@ -73,15 +73,17 @@ def _statement(found: RateByNull) -> str:
     return f"{interval}; this cannot be checked with so few made-up pairs for each of yours"
 
 
+def cannot_be_known(said: Mapping[Null, RateByNull]) -> bool:
+    """Whether made-up pairs of no kind are like the wrong ones, as far as that can be checked."""
+    return not {found.reading for found in said.values()} & {"agrees", "few", "unchecked"}
+
+
 def _over_all(said: Mapping[Null, RateByNull]) -> str:
-    readings = {found.reading for found in said.values()}
-    if readings <= {"too_easy"}:
-        return "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
-    low, high = (_number(end) for end in rate_range(said))
-    doubt = (
-        "" if readings & {"agrees", "few", "unchecked"} else "; it cannot be known: none of these kinds is like yours"
-    )
-    return f"{low} to {high} %{doubt}"
+    doubt = "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
+    low, high = rate_range(said)
+    if low == 0 and high == 1:
+        return doubt
+    return f"{_number(low)} to {_number(high)} %{f'; {doubt}' if cannot_be_known(said) else ''}"
 
 
 def _number(share: float) -> str:
