@@ -109,8 +109,10 @@ def test_pairs_with_their_texts_are_audited(noisyir, owner, file, tmp_path):
     rows = table(tmp_path / "mine-audit")
     check_verdicts(owner, rows)
     assert f"120 training pairs, {len(wrong_by(rows))} flagged as wrong" in out
-    rate, low, high = map(float, re.search(r"noise rate +([\d.]+)% \[([\d.]+)%, ([\d.]+)%\] at 95%", out).groups())
-    assert 0 < low < rate < high <= 100 and low < 100 / 3 < high
+    assert "noise rate    not known without judgements: judge 50 pairs to know it\n" in out
+    assert re.search(r"\n  if wrong pairs have random documents +\S.*\n  if wrong pairs have neighbours of the", out)
+    low, high = map(float, re.search(r"\n  over all of these +([\d.]+) to ([\d.]+) %", out).groups())
+    assert low < 100 / 3 < high
     assert re.search(r"within ± 5 points at 95 %: judge \d+ pairs", out)
     for row in rows:
         if row["verdict"] == "wrong" and row["replacement"]:

@@ -1,0 +1,79 @@
+"""What is said of the noise rate: never one number that rests on an assumption without the assumption."""
+
+import math
+
+import pytest
+
+from noisyir.noise.detection import nulls_in
+from noisyir.verdicts.rates import beside, by_each_null, cannot_be_known, in_a_sentence, in_terminal
+
+FITS = {"rate": 0.24, "low": 0.221, "high": 0.259, "counted": 360, "tail": 0.5, "fit": 1.0, "auroc": 0.87}
+HARD = {"rate": 0.46, "low": 0.44, "high": 0.484, "counted": 690, "tail": 0.95, "fit": 0.0, "auroc": 0.75}
+EASY = {"rate": 0.02, "low": 0.015, "high": 0.027, "counted": 30, "tail": 0.1, "fit": 0.0, "auroc": 0.98}
+
+
+def estimate(**nulls):
+    return {f"{null}.{name}": value for null, values in nulls.items() for name, value in values.items()}
+
+
+def rates(**nulls):
+    return [said.rate for said in by_each_null(estimate(**nulls))]
+
+
+def test_each_null_has_its_line_and_the_range_comes_last():
+    told = in_terminal(estimate(random=FITS, near=HARD, lexical=EASY)).splitlines()
+    assert told == [
+        "noise rate    not known without judgements: judge 50 pairs to know it",
+        "  if wrong pairs have random documents                       24 % [22, 26]; the scores agree with that",
+        "  if wrong pairs have neighbours of the best other document  "
+        "at most 48 %; made-up pairs of this kind fit better than yours",
+        "  if wrong pairs have documents with the query's words       "
+        "says little: these made-up pairs are too easy to tell from yours",
+        "  over all of these                                          0 to 48 %",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "24 % [22, 26]; the scores agree with that"),
+        (
+            {"auroc": 0.71},
+            "at most 26 %; your detectors tell made-up pairs from yours with AUROC 0.71, too weak to count",
+        ),
+        ({"counted": 12}, "at most 26 %; too few of your pairs look like that to check it"),
+        ({"fit": math.nan}, "24 % [22, 26]; this cannot be checked with so few made-up pairs for each of yours"),
+        (
+            {"rate": 0.0, "low": 0.0, "high": 0.0013, "counted": 0},
+            "at most 0.1 %; too few of your pairs look like that",
+        ),
+    ],
+)
+def test_what_one_null_says_and_how_far_it_may_be_believed(changes, words):
+    assert rates(random={**FITS, **changes})[0].startswith(words)
+
+
+def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
+    assert rates(random=EASY, near=EASY)[-1].startswith("it cannot be known")
+    assert rates(random=EASY, near=HARD)[-1].startswith("0 to 48 %; it cannot be known")
+    assert rates()[-1].startswith("it cannot be known")
+    assert rates(random=FITS)[-1] == "22 to 26 %"
+    known = [
+        cannot_be_known(nulls_in(estimate(**nulls))) for nulls in ({"random": EASY}, {"near": HARD}, {"near": FITS})
+    ]
+    assert known == [True, True, False]
+
+
+def test_in_running_text_it_is_one_sentence():
+    assert in_a_sentence(estimate(random=FITS)) == (
+        "how many are wrong is not known without judgements: judge 50 pairs to know it "
+        "(if wrong pairs have random documents: 24 % [22, 26], the scores agree with that; "
+        "over all of these: 22 to 26 %)"
+    )
+
+
+def test_scores_beside_a_pairs_own_are_told_by_their_middle():
+    row = {"random_scores": [3.0, 1.0, 2.0], "near_scores": [0.5, math.nan], "lexical_scores": None}
+    says = ", and 2.000 with documents drawn at random, 0.500 with documents much like the best other one in its place"
+    assert beside(row) == says
+    assert beside({"random_scores": [math.nan]}) == ""
