@@ -5,21 +5,19 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from noisyir.noise.null import Null, rank_shares
-from noisyir.noise.rate import rate_by_null
+from noisyir.noise.combine import Scores, by_null
+from noisyir.noise.null import Null
+from noisyir.noise.rate import best_fit
 
 Array = np.ndarray
 
 _AT_RANDOM = 10  # one of so many of the pairs that are read is drawn at random
 
 
-def best_fitting_rate(
-    observed: Float[Array, " pair"], nulls: Mapping[Null, Float[Array, "pair draw"]], rng: np.random.Generator
-) -> float:
-    """The share of wrong pairs by the null whose upper half is most nearly flat; 1/2 where none can tell."""
-    found = [rate_by_null(rank_shares(observed, draws, rng), draws=draws.shape[1]) for draws in nulls.values()]
-    told = [one for one in found if one is not None and np.isfinite(one.tail)]
-    return float(min(told, key=lambda one: abs(one.tail - 0.5)).rate) if told else 0.5
+def best_fitting_rate(observed: Float[Array, " pair"], nulls: Mapping[Null, Float[Array, "pair draw"]]) -> float:
+    """The share of wrong pairs by the null that fits best; 1/2 where none can tell."""
+    said = by_null(Scores(observed, nulls))
+    return said[best_fit(said)].rate if said else 0.5
 
 
 def reading_order(scores: Float[Array, " pair"], rate: float, rng: np.random.Generator) -> Int[Array, " pair"]:

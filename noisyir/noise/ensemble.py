@@ -130,7 +130,7 @@ def cascaded(judging: Judging, static: Reader, transformer: Reader, tokens: int)
 def _order(judging: Judging, found: Found) -> Int[Array, " pair"]:
     """In which order pairs are read."""
     scores, nulls = -found.own, {null: -fits for null, fits in found.nulls.items()}
-    rate = best_fitting_rate(scores, nulls, judging.rng("ranks"))
+    rate = best_fitting_rate(scores, nulls)
     return reading_order(scores, rate, judging.rng("read"))
 
 

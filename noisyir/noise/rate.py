@@ -65,13 +65,15 @@ class RateByNull:
         weak: right pairs are told from made-up ones with less than 0.9, so that some are counted.
         few: no more than right pairs may be by their own spread, or than a check takes.  unchecked: too few draws.
         """
-        if self.counted < _COUNTED or self.rate < _FEW:
+        if self.counted < _COUNTED:
             return "few"
         if not math.isfinite(self.fit):
             return "unchecked"
         fits = self.fit >= _LEVEL or abs(self.tail - 1 / 2) <= _SLIGHT
         if not fits:
             return "at_most" if self.tail > 1 / 2 else "too_easy"
+        if self.rate < _FEW:
+            return "few"
         return "agrees" if self.power >= _POWER else "weak"
 
 
