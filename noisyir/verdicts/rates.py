@@ -81,6 +81,8 @@ def cannot_be_known(said: Mapping[Null, RateByNull]) -> bool:
 
 def _over_all(said: Mapping[Null, RateByNull]) -> str:
     doubt = "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
+    if {found.reading for found in said.values()} == {"few"}:
+        doubt = "hardly any is wrong in these ways; in all it cannot be known"
     low, high = rate_range(said)
     if low == 0 and high == 1:
         return doubt

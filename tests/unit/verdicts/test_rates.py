@@ -60,7 +60,9 @@ def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
     assert rates(random=EASY, near=HARD)[-2].startswith("0 to 48 %; it cannot be known")
     assert rates()[-2].startswith("it cannot be known")
     assert rates(random=FITS)[-2] == "22 to 26 %"
-    assert rates(random={**EASY, "counted": 3})[-2].startswith("0 to 2.7 %; it cannot be known")
+    assert rates(random={**EASY, "counted": 3})[-2] == (
+        "0 to 2.7 %; hardly any is wrong in these ways; in all it cannot be known"
+    )
     known = [
         cannot_be_known(nulls_in(estimate(**nulls))) for nulls in ({"random": EASY}, {"near": HARD}, {"near": FITS})
     ]
