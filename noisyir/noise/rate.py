@@ -96,7 +96,13 @@ def rate_by_null(shares: RankShares, confidence: float = 0.95) -> RateByNull | N
 
 
 def best_fit(said: Mapping[Null, RateByNull]) -> Null:
-    """The null whose check finds least against it; `random`, or the first there is, where none can be checked."""
+    """Of the nulls that agree the one of the highest rate, else the one whose check finds least against it.
+
+    An easy null that agrees counts those of the wrong pairs that are as easy.  `random`, or the first there is, where
+    none can be checked.
+    """
+    if agree := [null for null, found in said.items() if found.reading == "agrees"]:
+        return max(agree, key=lambda null: said[null].rate)
     checked = [null for null, found in said.items() if found.counted >= _COUNTED and math.isfinite(found.fit)]
     if checked:
         return min(checked, key=lambda null: abs(said[null].z))
