@@ -133,7 +133,13 @@ def _pairs(given: argparse.Namespace) -> Pairs:
     exp, store = experiments.from_settings(settings, []), Store(home / "store", home=home)
     tracker = open_tracker(experiment=exp, home=home, enabled=False)
     outcome = run_experiment(
-        exp, Choice(to="detect"), store=store, runtime=Runtime(), tracker=tracker, observer=Silent(), pipeline=audit_pairs
+        exp,
+        Choice(to="detect"),
+        store=store,
+        runtime=Runtime(),
+        tracker=tracker,
+        observer=Silent(),
+        pipeline=audit_pairs,
     )
     meta = next(result.meta for result in outcome.results.values() if result.meta.stage == "score_pairs")
     scores, features = (

@@ -34,8 +34,6 @@ from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import open_tracker
 from noisyir.verdicts.rates import cannot_be_known
 
-_DETECTORS: dict[str, dict[str, Any]] = {}  # the experiment's own
-
 
 def main() -> None:
     """Print the matrix, a row as soon as it is known, and how many rows hold."""
@@ -44,7 +42,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=3000, help="training pairs")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.05, 0.24, 0.5], help="shares made wrong")
     parser.add_argument("--kinds", nargs="+", default=sorted(Noise.variants()), help="of noise")
-    parser.add_argument("--detectors", type=json.loads, default=_DETECTORS, help="as the setting of this name, in JSON")
+    parser.add_argument("--detectors", type=json.loads, default={}, help="the setting, in JSON, if not the default")
     given = parser.parse_args()
     home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
     slice_of(given.squad, given.pairs, home / "slice")

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Float32
 from noisyir.errors import DataError
 from noisyir.noise.combine import Scores, by_null
 from noisyir.noise.mixture import Mixture, fit_betas, fit_gaussians
-from noisyir.noise.null import NULLS, Null, wrong_by_null
+from noisyir.noise.null import NULLS, Null, wrong_by_null, wrong_scores
 from noisyir.noise.rate import RateByNull, best_fit, rate_range
 from noisyir.noise.settings import DetectParams
 from noisyir.noise.unimodal import is_unimodal
@@ -83,7 +83,7 @@ def _mixture(pairs: Scores, params: DetectParams) -> Mixture | None:
 
 def _wrong(scores: Float[Array, " pair"], draws: Float[Array, "pair draw"], rate: float) -> Float[Array, " pair"]:
     """Probability of being wrong, of a rate of one pair at least: at a rate of 0 the pairs have an order still."""
-    return wrong_by_null(scores, draws[np.isfinite(draws)], max(rate, 1 / len(scores)))
+    return wrong_by_null(scores, wrong_scores(scores, draws), max(rate, 1 / len(scores)))
 
 
 def nulls_in(estimate: Mapping[str, float]) -> dict[Null, RateByNull]:

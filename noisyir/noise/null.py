@@ -17,6 +17,7 @@ Array = np.ndarray
 Null = Literal["random", "near", "lexical", "source"]
 """random: any document.  near: a neighbour of the best other document found for the query.  lexical: one with the
 query's words.  source: one of the best other document's source."""
+_ENOUGH = 20  # pairs above 1/2 whose draws tell how wrong pairs score
 NULLS: tuple[Null, ...] = get_args(Null)
 Draws = Mapping[Null, Float[Array, "pair draw"]]
 """Scores of the documents drawn for each pair; NaN where a pair has fewer of them."""
@@ -55,6 +56,22 @@ def rank_shares(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"
     below = (draws[has] < observed[has, None]).sum(axis=1)
     up_to = (draws[has] <= observed[has, None]).sum(axis=1) + 1
     return RankShares(below / (count[has] + 1), up_to / (count[has] + 1), draws.shape[1])
+
+
+def wrong_scores(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> Float[Array, " null"]:
+    """Scores that wrong pairs have: of the draws, and the own documents, of the pairs with shares above 1/2.
+
+    These pairs are a random half of the wrong ones, so that their queries are as hard as those of wrong pairs, and what
+    their own document is compared with (the best other one) is there or not as often; own document and draws together
+    are exchangeable whatever the share.  Of all pairs' draws where there are too few such pairs to tell.
+    """
+    count = np.isfinite(draws).sum(axis=1)
+    below, up_to = (draws < observed[:, None]).sum(axis=1), (draws <= observed[:, None]).sum(axis=1)
+    upper = (count > 0) & (below + up_to > count)
+    if upper.sum() < _ENOUGH:
+        return np.asarray(draws[np.isfinite(draws)])
+    both = np.column_stack([observed[upper], draws[upper]])
+    return np.asarray(both[np.isfinite(both)])
 
 
 def wrong_by_null(

@@ -18,6 +18,7 @@ Reading = Literal["agrees", "at_most", "too_easy", "weak", "few", "unchecked"]
 
 _CHECKED = 3  # draws that a check takes: of one or two, as much of each upper half lies above as below 3/4
 _COUNTED = 20  # pairs in the upper half that a check takes: of fewer, all must lie on one side to be unlikely
+_FEW = 0.05  # a rate that right pairs of a clean collection may give: near neighbours, 1 to 4 % on SQuAD
 _LEVEL = 0.05  # of the check
 _SLIGHT = 0.02  # off 1/2, which is 4 % of the rate: so much does not matter, however many pairs show it
 _POWER = 0.9  # of which no more than one right pair in a hundred or so lies in the upper half
@@ -62,7 +63,7 @@ class RateByNull:
         at_most: made-up pairs fit better than the wrong ones among yours, more than half of which are counted.
         too_easy: right pairs, or wrong ones that are harder to tell, crowd in the lower quarter.
         weak: right pairs are told from made-up ones with less than 0.9, so that some are counted.
-        few: there is nothing to check it by.  unchecked: too few draws.
+        few: no more than right pairs may be by their own spread, or than a check takes.  unchecked: too few draws.
         """
         if self.counted < _COUNTED:
             return "few"
@@ -71,6 +72,8 @@ class RateByNull:
         fits = self.fit >= _LEVEL or abs(self.tail - 1 / 2) <= _SLIGHT
         if not fits:
             return "at_most" if self.tail > 1 / 2 else "too_easy"
+        if self.rate < _FEW:
+            return "few"
         return "agrees" if self.power >= _POWER else "weak"
 
 
@@ -93,8 +96,14 @@ def rate_by_null(shares: RankShares, confidence: float = 0.95) -> RateByNull | N
 
 
 def best_fit(said: Mapping[Null, RateByNull]) -> Null:
-    """The null whose check finds least against it; `random`, or the first there is, where none can be checked."""
-    checked = [null for null, found in said.items() if found.reading not in ("few", "unchecked")]
+    """Of the nulls that agree the one of the highest rate, else the one whose check finds least against it.
+
+    An easy null that agrees counts those of the wrong pairs that are as easy.  `random`, or the first there is, where
+    none can be checked.
+    """
+    if agree := [null for null, found in said.items() if found.reading == "agrees"]:
+        return max(agree, key=lambda null: said[null].rate)
+    checked = [null for null, found in said.items() if found.counted >= _COUNTED and math.isfinite(found.fit)]
     if checked:
         return min(checked, key=lambda null: abs(said[null].z))
     return "random" if "random" in said else next(iter(said))

@@ -30,14 +30,15 @@ class Said(NamedTuple):
     rate: str
 
 
+_OTHER = "it cannot be known: half an answer, or one with a wrong name, is like a right one to all detectors"
 NOT_KNOWN = f"not known without judgements: judge {_FIRST} pairs to know it"
 
 
 def by_each_null(estimate: Mapping[str, float]) -> list[Said]:
-    """What each null says of the noise rate and how far that may be believed; last, the range over all of them."""
+    """What each null says of the noise rate and how far that may be believed; the range over all; what none can see."""
     said = nulls_in(estimate)
     lines = [Said(f"if wrong pairs have {_ASSUMED[null]}", _statement(found)) for null, found in said.items()]
-    return [*lines, Said("over all of these", _over_all(said))]
+    return [*lines, Said("over all of these", _over_all(said)), Said("if they are wrong in other ways", _OTHER)]
 
 
 def in_terminal(estimate: Mapping[str, float]) -> str:
@@ -49,7 +50,7 @@ def in_terminal(estimate: Mapping[str, float]) -> str:
 
 def in_a_sentence(estimate: Mapping[str, float]) -> str:
     """The same for running text, without a full stop."""
-    lines = "; ".join(f"{line.assumed}: {line.rate.replace('; ', ', ')}" for line in by_each_null(estimate))
+    lines = "; ".join(f"{line.assumed}: {line.rate.replace('; ', ', ')}" for line in by_each_null(estimate)[:-1])
     return (
         f"how many are wrong is {NOT_KNOWN} ({lines})" if nulls_in(estimate) else f"how many are wrong is {NOT_KNOWN}"
     )
@@ -69,17 +70,19 @@ def _statement(found: RateByNull) -> str:
             f"{at_most}; your detectors tell made-up pairs from yours with AUROC {found.auroc:.2f}, too weak to count"
         )
     if found.reading == "few":
-        return f"{at_most}; too few of your pairs look like that to check it"
+        return f"{at_most}; hardly any of your pairs looks like that"
     return f"{interval}; this cannot be checked with so few made-up pairs for each of yours"
 
 
 def cannot_be_known(said: Mapping[Null, RateByNull]) -> bool:
-    """Whether made-up pairs of no kind are like the wrong ones, as far as that can be checked."""
-    return not {found.reading for found in said.values()} & {"agrees", "few", "unchecked"}
+    """Whether made-up pairs of no kind are like wrong ones among yours, as far as that can be checked."""
+    return not {found.reading for found in said.values()} & {"agrees", "unchecked"}
 
 
 def _over_all(said: Mapping[Null, RateByNull]) -> str:
     doubt = "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
+    if {found.reading for found in said.values()} == {"few"}:
+        doubt = "hardly any is wrong in these ways; in all it cannot be known"
     low, high = rate_range(said)
     if low == 0 and high == 1:
         return doubt

@@ -41,7 +41,7 @@ def test_stages_run_on_their_pools_and_again_only_what_changed(site, parameters)
 
 def test_audits_benches_and_single_stages_use_the_pools_too(site, parameters):
     # collections of their own, as above
-    given = parameters("data.max_held_out=10", "detect.resamples=100", pools={"elsewhere": ["cpu", "gpu"]})
+    given = parameters("data.max_held_out=10", pools={"elsewhere": ["cpu", "gpu"]})
     bench = ["methods=[dpr]", "experiment.data.max_held_out=9"]
     suite = site.home / "tiny.yaml"
     suite.write_text(SUITE.format(path=site.home / "beir"))

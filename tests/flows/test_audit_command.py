@@ -13,7 +13,7 @@ from noisyir.cli import main
 from noisyir.engine.store import Store
 from tests.tiny import write_beir
 
-QUICK = ["detect.resamples=100", "runtime.threads=1"]
+QUICK = ["runtime.threads=1"]
 FILES = {"audit.html", "audit.csv", "audit.parquet"}
 
 

@@ -24,7 +24,6 @@ experiment:
   search: {{top_k: 10}}
   score: {{splits: [test], measures: [RR@10]}}
   detectors: {{bm25: {{kind: bm25_margin}}}}
-  detect: {{resamples: 100}}
 noise: [{{rate: 0.4}}]
 methods: [dpr, oracle]
 table: {{resamples: 200}}

@@ -89,7 +89,7 @@ def test_the_stages_of_an_audit_and_of_a_bench_go_to_their_pool(home: Path, tmp_
     suite = tmp_path / "tiny.yaml"
     suite.write_text(SUITE.format(path=home / "beir"))
     with worker("gpu", tmp_path / "worker.log"):
-        audited = denoise("demo", overrides=settings(home, "detect.resamples=100"), **how)
+        audited = denoise("demo", overrides=settings(home), **how)
         benched = bench_noise(str(suite), overrides=("detect=false",), seeds=1, jobs=2, **how)
     children = [child for child in stage_runs("gpu") if child.id not in before]
     built = {

@@ -11,7 +11,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 REAL = ROOT.parent / "shared" / "data" / "squad" / "train-v1.1.json"
-QUICK = ("detect.resamples=50",)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +88,7 @@ def test_too_few_paragraphs_are_an_error(bench, made_up, tmp_path):
 
 def test_a_file_can_be_audited_and_the_flags_are_measured(bench, made_up, tmp_path):
     file = bench.write_files(made_up, tmp_path / "files", pairs=200)[3]
-    found = bench.audited(file, tmp_path, QUICK)
+    found = bench.audited(file, tmp_path)
     measured = bench.quality(found, file)
     assert found.table.num_rows == 200 and measured["true_rate"] == 0.24
     assert measured["auroc"] > 0.9, "questions and their paragraphs share rare words"

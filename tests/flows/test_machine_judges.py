@@ -20,7 +20,7 @@ from tests.judge_server import Reaction, judge_server, verdict
 from tests.tiny_models import WORDS, tiny_classifier
 
 PAIRS, WRONG = 120, 40
-QUICK = ["detect.resamples=100", "runtime.threads=1", "runtime.device=cpu"]
+QUICK = ["runtime.threads=1", "runtime.device=cpu"]
 SECRET = "sk-never-to-be-seen-again"
 
 

@@ -17,7 +17,7 @@ from noisyir.pipelines.retrievers import train_retriever
 from noisyir.tracking import open_tracker
 from tests.tiny import SETTINGS, write_beir
 
-QUICK = ("methods=[dpr,oracle,reweight]", "detect.resamples=50", "detectors={bm25: bm25_margin, sim: similarity}")
+QUICK = ("methods=[dpr,oracle,reweight]", "detectors={bm25: bm25_margin, sim: similarity}")
 MINED = ("mine.per_query=2", "train.hard_negatives=1")
 
 

@@ -14,7 +14,7 @@ from tests.tiny import SETTINGS, write_beir
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
 
-QUICK = ("detect.resamples=100",)
+QUICK = ("runtime.threads=1",)
 
 
 @pytest.fixture(scope="module")

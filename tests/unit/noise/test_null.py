@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisyir.noise.null import rank_shares
+from noisyir.noise.null import rank_shares, wrong_scores
 
 
 def test_a_share_is_the_place_among_the_draws_by_hand():
@@ -25,3 +25,16 @@ def test_one_more_draw_has_a_uniform_share_whatever_the_query_and_however_many_t
     shares = rank_shares(scores[:, 0], scores[:, 1:])
     for level in (0.1, 0.25, 0.5, 0.75, 0.9):
         assert abs(shares.above(level) - 20_000 * (1 - level)) < 4 * np.sqrt(20_000 * level * (1 - level))
+
+
+def test_wrong_scores_are_those_of_the_queries_that_wrong_pairs_have():
+    """Wrong pairs are of harder queries, whose scores are higher: the draws of all pairs would be too low."""
+    rng = np.random.default_rng(0)
+    wrong = rng.random(5000) < 0.3
+    level = np.where(wrong, 5.0, 0.0)
+    observed = rng.normal(level - 6 * ~wrong)
+    draws = rng.normal(level[:, None], 1, (5000, 9))
+    found = wrong_scores(observed, draws)
+    assert found.mean() == pytest.approx(5.0, abs=0.1) and found.std() == pytest.approx(1.0, abs=0.1)
+    few = wrong_scores(observed[~wrong], draws[~wrong])
+    assert sorted(few) == sorted(draws[~wrong].ravel())
