@@ -7,6 +7,8 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 from noisyir.settings import Fraction, Params
 from noisyir.training.settings import TrainDprParams
 
+Components = Literal["dip", "made_up", "bic", "two"]
+
 
 class DetectParams(Params):
     """From scores of pairs to verdicts."""
@@ -17,7 +19,7 @@ class DetectParams(Params):
     threshold: Fraction = Field(0.5, description="least probability of being clean that a clean pair has")
     min_rate: Fraction = Field(0.02, description="estimated noise rate below which no pair is flagged")
     clip: Fraction = Field(0.999, description="quantile above which scores are clipped before a mixture is fitted")
-    components: Literal["dip", "made_up", "bic", "two"] = Field(
+    components: Components = Field(
         "dip",
         description="when a mixture has two: dip: scores have more than one peak; made_up: or the upper one lies a "
         "third of the way to made-up pairs; bic: it fits better; two: always (NPC, Eq. 4 literally)",
@@ -57,9 +59,17 @@ class NpcParams(Params):
     final: Literal["student", "teacher"] = Field("student", description="the model that is kept")
 
 
+class NpcDetectParams(DetectParams):
+    """NPC's own detections, by the losses of a model that has trained on the pairs."""
+
+    method: Literal["gmm", "beta", "null"] = Field("gmm", description="as of `detect`; gmm is the paper's")
+    # such a model scores its pairs too well for the noise rate to be read off: no gate by it here
+    min_rate: Fraction = Field(0.0, description="estimated noise rate below which no pair is flagged")
+    components: Components = Field("made_up", description="as of `detect`; two: always (NPC, Eq. 4 literally)")
+
+
 class TrainNpcParams(TrainDprParams):
     """Training by noisy pair correction: the settings of `train`, of `npc`, and of its detections."""
 
     npc: NpcParams = NpcParams()
-    # A model scores the pairs it was trained on too well for the noise rate to be read off: no gate by it here.
-    detection: DetectParams = DetectParams(method="gmm", min_rate=0.0, components="made_up")
+    detection: NpcDetectParams = NpcDetectParams()

@@ -20,7 +20,7 @@ from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
 from noisyir.noise.detectors import Detector
 from noisyir.noise.detectors.ensemble import Ensemble
-from noisyir.noise.settings import DetectParams, NpcParams, RepairParams, TrainNpcParams
+from noisyir.noise.settings import DetectParams, NpcDetectParams, NpcParams, RepairParams, TrainNpcParams
 from noisyir.pipelines.methods import Method
 from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
 from noisyir.report.settings import PublishedParams, ReportParams
@@ -77,6 +77,7 @@ class Experiment(Params):
     detect: DetectParams = DetectParams()
     repair: RepairParams = RepairParams()
     npc: NpcParams = NpcParams()
+    npc_detect: NpcDetectParams = NpcDetectParams()
     co_teaching: CoTeachingParams = CoTeachingParams()
     ranker: RankerParams = RankerParams()
     ar2: Ar2Params = Ar2Params()
@@ -96,7 +97,7 @@ class Experiment(Params):
 
     def correction(self, **npc: object) -> TrainNpcParams:
         """The settings of training by noisy pair correction, with some of `npc` changed."""
-        return TrainNpcParams(**dict(self.train), npc=self.npc.model_copy(update=npc))
+        return TrainNpcParams(**dict(self.train), npc=self.npc.model_copy(update=npc), detection=self.npc_detect)
 
     def teaching(self) -> TrainCoTeachingParams:
         """The settings of training by co-teaching."""

@@ -83,6 +83,13 @@ def test_each_method_trains_by_its_stage_on_its_pairs(plan_of, method):
     assert plan.results["model"].step == step.name
 
 
+def test_the_papers_equations_are_read_literally_where_that_is_asked_for(plan_of):
+    usual = trainer(plan_of("npc"), "npc").params.detection
+    assert (usual.method, usual.min_rate, usual.components, usual.posterior) == ("gmm", 0.0, "made_up", "monotone")
+    literal = trainer(plan_of("npc", "npc_detect.components=two", "npc_detect.posterior=bayes"), "npc").params.detection
+    assert literal == usual.model_copy(update={"components": "two", "posterior": "bayes"})
+
+
 def test_steps_that_methods_share_are_in_the_plan_once(plan_of):
     plan = plan_of(*PLAIN, "bm25_index.engine=bm25s")
     count = Counter(step.stage.name for step in plan.steps)
