@@ -18,8 +18,9 @@ class Judged:
     """What the judgements say.
 
     lesson: chances of all pairs, and whether judgements improve the order.  sampled: judged pairs that were drawn at
-    random.  rate: the share of wrong pairs, and guarantee: bounds for the pairs kept in the order `lesson.suspicion`;
-    both None without such pairs.  teaching: rows of open pairs that teach most, best first.
+    random.  rate: the share of wrong pairs, and guarantee: bounds for the pairs kept in the label-free order, which no
+    judgement has bent, so that they hold exactly; both None without such pairs.
+    teaching: rows of open pairs that teach most, best first.
     """
 
     lesson: Lesson
@@ -66,7 +67,7 @@ def judge_all(
             confidence,
         )
         even = _equally_likely(answers.weights[drawn], rows, len(scores))
-        bounds = guarantee(lesson.suspicion, rows[even], truth[even], confidence=sureness)
+        bounds = guarantee(scores, rows[even], truth[even], confidence=sureness)
     teaching = pairs_that_teach(lesson.p_wrong, features, query, answers.rows, wanted)
     return Judged(lesson, len(rows), rate, bounds, teaching, confidence)
 

@@ -126,6 +126,13 @@ class Context:
                 return self.scores(name, detector)["competitors"]
         return None
 
+    def features(self) -> Output | None:
+        """What the first of the experiment's detectors that tells more of pairs than a score says of them."""
+        for name, detector in self.exp.detectors.items():
+            if detector.describes:
+                return self.scores(name, detector)["pair_features"]
+        return None
+
     def repaired(self) -> Outputs:
         """The noisy pairs with the surest wrong ones relabelled, and flags for what is left."""
         flags = self.flags()["noise_flags"]

@@ -168,6 +168,7 @@ def _audit(context: Context) -> None:
         flags=flags["noise_flags"],
         estimate=flags["noise_estimate"],
         competitors=context.competitors(),
+        features=context.features(),
         **suspects,
         **_pick(context.data, "corpus", "queries"),
     )

@@ -1,18 +1,23 @@
 """What verdicts of people do to an audit: each stands for its own pair; a random sample sets the machine right."""
 
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from jaxtyping import Float
 
 from noisyir.engine.tables import pair_ids
 from noisyir.errors import ConfigError, DataError
-from noisyir.noise.judgement import Calibration, rate_of_sample, recalibrate
+from noisyir.noise.judged import Answers
+from noisyir.noise.judgement import rate_of_sample, recalibrate
+from noisyir.noise.judging import judge_all
 from noisyir.noise.rate import pairs_to_judge
 from noisyir.verdicts.judgements import Judged, Judgements, drawn_at_random
 
 Array = np.ndarray
+Features: TypeAlias = Float[np.ndarray, "pair feature"]
 
 LEAST_SAMPLE = 20  # pairs judged that were drawn at random: fewer tell the rate, roughly, but no border
 MOST_SUSPECT_FIRST = [
@@ -33,8 +38,8 @@ class ByHand:
     agreed: share of those judged on which the machine had said the same; sampled: those judged that were drawn at
     random.  interval: (rate, low, high), the share of wrong pairs by the sample and its interval at `confidence`; None
     without a sample.
-    threshold: the highest score of a pair called clean, where the judgements set it; flagged, flagged_before: pairs
-    called wrong.  notes: sentences on what else one must know.
+    threshold: the highest score of a pair called clean, where the judgements set it; anew: whether they gave all other
+    pairs their chances; flagged, flagged_before: pairs called wrong.  notes: sentences on what else one must know.
     """
 
     judged: int
@@ -44,6 +49,7 @@ class ByHand:
     interval: tuple[float, float, float] | None
     confidence: float
     threshold: float | None
+    anew: bool
     flagged: int
     flagged_before: int
     notes: tuple[str, ...]
@@ -67,19 +73,32 @@ class ByHand:
 
 @dataclass(frozen=True)
 class _Decided:
-    """Pairs judged wrong or clean: their rows and verdicts; how many each stands for, nan for those not drawn."""
+    """Pairs judged wrong or clean: rows and verdicts; how many each stands for, nan for those not drawn."""
 
     rows: Array
     is_wrong: Array
     weights: Array
+    teaches: Array
 
     def at_random(self) -> "_Decided":
-        drawn = ~np.isnan(self.weights)
-        return _Decided(self.rows[drawn], self.is_wrong[drawn], self.weights[drawn])
+        return self._those(~np.isnan(self.weights))
+
+    def that_teach(self) -> "_Decided":
+        """Those of which a model may learn: drawn at random, or asked for by what it sees of them."""
+        return self._those(self.teaches | ~np.isnan(self.weights))
+
+    def _those(self, kept: Array) -> "_Decided":
+        return _Decided(self.rows[kept], self.is_wrong[kept], self.weights[kept], self.teaches[kept])
 
 
 def judged_by_hand(
-    pairs: pa.Table, judgements: Judgements, *, threshold: float, confidence: float, refit: bool = False
+    pairs: pa.Table,
+    judgements: Judgements,
+    *,
+    threshold: float,
+    confidence: float,
+    refit: bool = False,
+    features: Features | None = None,
 ) -> tuple[pa.Table, ByHand]:
     """The pairs as people judged them; where they judged a random sample, the others as the sample sets the machine.
 
@@ -88,25 +107,29 @@ def judged_by_hand(
     are, unless at least LEAST_SAMPLE of those judged were drawn at random, or `refit` wants a border by all verdicts.
     Columns added: judged (the people's verdict, null where there is none), accepted (whether a person named the
     replacement), machine_verdict, machine_p_clean and machine_replacement (as if these pairs had not been judged).
-    threshold: least probability of being clean that a clean pair has.  DataError where a refit is not possible.
+    threshold: least probability of being clean that a clean pair has.  features: of each pair, where a detector gave
+    any: a model then learns from the sample and from what a session asked for, and not the border alone is set.
+    DataError where a refit is not possible.
     """
     place = {pair: row for row, pair in enumerate(pair_ids(pairs))}
     decided = _decided({place[pair]: judged for pair, judged in judgements.items()})
     sample = decided.at_random()
     before = pc.equal(pairs["verdict"], "wrong").to_numpy()
-    pairs, border, notes = _set_right(pairs, decided, threshold, confidence, refit)
+    anew = _set_right(pairs, decided, threshold, confidence, refit, features)
+    pairs = anew.pairs
     pairs = _with_hands(as_the_machine_says(pairs), {place[pair]: judged for pair, judged in judgements.items()})
     return pairs, ByHand(
         judged=len(decided.rows),
         unclear=len(judgements) - len(decided.rows),
         agreed=float((before[decided.rows] == decided.is_wrong).mean()) if len(decided.rows) else 0.0,
         sampled=drawn_at_random(judgements),
-        interval=_rate(pairs, sample, confidence),
+        interval=anew.interval or _rate(pairs, sample, confidence),
         confidence=confidence,
-        threshold=border,
+        threshold=anew.border,
+        anew=anew.by_judgements,
         flagged=int(pc.sum(pc.equal(pairs["verdict"], "wrong")).as_py() or 0),
         flagged_before=int(before.sum()),
-        notes=tuple(notes),
+        notes=tuple(anew.notes),
     )
 
 
@@ -137,7 +160,9 @@ def _decided(by_row: dict[int, Judged]) -> _Decided:
     said = {row: judged for row, judged in by_row.items() if judged.verdict != "unclear"}
     weights = [np.nan if judged.weight is None else judged.weight for judged in said.values()]
     is_wrong = [judged.verdict == "wrong" for judged in said.values()]
-    return _Decided(np.array(list(said), np.int64), np.array(is_wrong, bool), np.array(weights, np.float64))
+    teaches = [judged.teaches for judged in said.values()]
+    rows = np.array(list(said), np.int64)
+    return _Decided(rows, np.array(is_wrong, bool), np.array(weights, np.float64), np.array(teaches, bool))
 
 
 def _rate(pairs: pa.Table, sample: _Decided, confidence: float) -> tuple[float, float, float] | None:
@@ -147,15 +172,35 @@ def _rate(pairs: pa.Table, sample: _Decided, confidence: float) -> tuple[float, 
     return rate_of_sample(scores, sample.rows, sample.is_wrong, sample.weights, confidence)
 
 
+class _Anew(NamedTuple):
+    """The pairs as the judgements have the machine judge them.
+
+    border: a score, where one parts clean from wrong.  by_judgements: whether judgements changed more than own pairs.
+    interval: the rate with its interval, where the model that learnt helped to know it.
+    """
+
+    pairs: pa.Table
+    notes: list[str]
+    border: float | None = None
+    by_judgements: bool = False
+    interval: tuple[float, float, float] | None = None
+
+
 def _set_right(
-    pairs: pa.Table, decided: _Decided, threshold: float, confidence: float, refit: bool
-) -> tuple[pa.Table, float | None, list[str]]:
-    """The pairs with the chances and verdicts that the judgements give their scores, the border, and what to know."""
+    pairs: pa.Table,
+    decided: _Decided,
+    threshold: float,
+    confidence: float,
+    refit: bool,
+    features: Features | None,
+) -> _Anew:
+    """The pairs with the chances and verdicts that the judgements give them, and what to know."""
     sample, scores = decided.at_random(), pairs["score"].to_numpy().astype(np.float64)
-    chosen = len(decided.rows) - len(sample.rows)
+    chosen = len(decided.rows) - len(decided.that_teach().rows)
     if refit:
         found = recalibrate(scores, decided.rows, decided.is_wrong, _probability(threshold), confidence)
-        return _anew(pairs, found, threshold), found.threshold, [_SELECTED.format(chosen)] if chosen else []
+        notes = [_SELECTED.format(chosen)] if chosen else []
+        return _Anew(_with_chances(pairs, found.p_wrong(scores), threshold), notes, found.threshold, True)
     notes = []
     if chosen:
         notes.append(_OWN.format(chosen) if len(sample.rows) else f"{_OWN.format(chosen)} {_UNKNOWN}")
@@ -163,13 +208,28 @@ def _set_right(
     if 0 < len(sample.rows) < least:
         notes.append(_FEW.format(len(sample.rows), least))
     if len(sample.rows) < least:
-        return pairs, None, notes
+        return _Anew(pairs, notes)
+    if features is not None and sample.is_wrong.any() and not sample.is_wrong.all():
+        return _taught(pairs, decided.that_teach(), _probability(threshold), confidence, features, notes)
     try:
         weighted = sample.is_wrong, _probability(threshold), confidence, sample.weights
         found = recalibrate(scores, sample.rows, *weighted)
     except DataError as error:
-        return pairs, None, [*notes, f"The border stays as it was: {error}."]
-    return _anew(pairs, found, threshold), found.threshold, notes
+        return _Anew(pairs, [*notes, f"The border stays as it was: {error}."])
+    return _Anew(_with_chances(pairs, found.p_wrong(scores), threshold), notes, found.threshold, True)
+
+
+def _taught(
+    pairs: pa.Table, decided: _Decided, threshold: float, confidence: float, features: Features, notes: list[str]
+) -> _Anew:
+    """By a model that learns from the judgements, where they improve the order without them."""
+    scores, query = pairs["score"].to_numpy().astype(np.float64), pairs["query_id"].combine_chunks()
+    numbers = query.dictionary_encode().indices.to_numpy()
+    answers = Answers(decided.rows, decided.is_wrong, decided.weights)
+    found = judge_all(scores, features, numbers, answers, confidence=confidence)
+    interval = found.rate and found.rate[:3]
+    told = [*notes, found.lesson.advice()]
+    return _Anew(_with_chances(pairs, found.lesson.p_wrong, threshold), told, None, True, interval)
 
 
 _OWN = "{:,} of the verdicts carry no weight, so they were not drawn at random: they count for their own pairs alone."
@@ -190,9 +250,8 @@ def _probability(threshold: float) -> float:
     return threshold
 
 
-def _anew(pairs: pa.Table, found: Calibration, threshold: float) -> pa.Table:
-    scores = pairs["score"].to_numpy().astype(np.float64)
-    p_clean = np.clip((1 - found.p_wrong(scores)).astype(np.float32), _LEAST_CHANCE, _LARGEST_CHANCE)
+def _with_chances(pairs: pa.Table, p_wrong: Array, threshold: float) -> pa.Table:
+    p_clean = np.clip((1 - p_wrong).astype(np.float32), _LEAST_CHANCE, _LARGEST_CHANCE)
     verdict = pc.if_else(pa.array(p_clean < threshold), "wrong", "clean")
     return _replaced(pairs, {"p_clean": pa.array(p_clean), "verdict": verdict})
 

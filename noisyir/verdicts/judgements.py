@@ -23,7 +23,7 @@ T = TypeVar("T")
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _WORDS: Mapping[str, Verdict] = {**{word: word for word in _VERDICTS}, "right": "clean", "unsure": "unclear"}
 _COLUMNS = ("query_id", "doc_id", "verdict")
-_MORE = ("judge", "weight", "replacement", "at")
+_MORE = ("judge", "weight", "replacement", "at", "draw")
 _SETTING = "audit.judgements"
 BY_MODEL = "model:"  # how the names of judges that are not people begin
 _SHOWN = 3  # examples in a message
@@ -36,11 +36,13 @@ class Judged:
     weight: how many pairs it stands for, as one drawn at random; None where it was chosen in another way, by its rank
     on the page for one: it then tells nothing of other pairs.
     replacement: the document that the query gets instead, where a judge named one and the verdict is wrong.
+    teaches: whether it was asked for by what the machine sees of it, so that a model may learn from it.
     """
 
     verdict: Verdict
     weight: float | None = None
     replacement: str | None = None
+    teaches: bool = False
 
     @property
     def tells_of_others(self) -> bool:
@@ -62,6 +64,7 @@ class _Said(NamedTuple):
     weight: float | None
     replacement: str | None
     at: float | None
+    teaches: bool
     place: str
 
 
@@ -126,7 +129,8 @@ def _settled(pair: Pair, said: Sequence[_Said]) -> Judged | None:
     verdict = _most_frequent(verdicts) or "unclear"
     named = [word.replacement for word in words if word.verdict == "wrong" and word.replacement]
     weights = [row.weight for row in said if row.weight is not None]
-    return Judged(verdict, max(weights, default=None), _most_frequent(named) if verdict == "wrong" else None)
+    replacement = _most_frequent(named) if verdict == "wrong" else None
+    return Judged(verdict, max(weights, default=None), replacement, any(row.teaches for row in said))
 
 
 def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:
@@ -183,7 +187,8 @@ def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
             judge = str(row.get("judge") or "").strip()
             if judge.startswith(BY_MODEL):
                 continue
-            yield pair, _Said(judge, verdict, _weight(row.get("weight"), place), replacement, at, place)
+            teaches, weight = row.get("draw") == "teaching", _weight(row.get("weight"), place)
+            yield pair, _Said(judge, verdict, weight, replacement, at, teaches, place)
 
 
 def _id(row: Mapping[str, Any], column: str, file: RowFile, place: str) -> str:

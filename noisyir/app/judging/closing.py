@@ -43,13 +43,13 @@ def told_guarantee(known: Known, wrong: float, pairs: int) -> str:
         return f"guarantee      nothing can be said {at}: judge more pairs that are drawn at random (--judge)"
     if kept := known.keeping(wrong):
         return (
-            f"guarantee      keep the {kept.pairs:,} least suspect of {pairs:,} pairs: "
+            f"guarantee      keep the {kept.pairs:,} of {pairs:,} pairs with the lowest score: "
             f"at most {kept.bound:.1%} of them are wrong, {at}"
         )
     best = min(known.guarantee, key=lambda kept: kept.bound)
     return (
         f"guarantee      no part of the pairs is known to have at most {wrong:.1%} wrong {at}; the least known: "
-        f"at most {best.bound:.1%} of the {best.pairs:,} least suspect"
+        f"at most {best.bound:.1%} of the {best.pairs:,} with the lowest score"
     )
 
 

@@ -86,7 +86,7 @@ class Detector(Variant):
     """How suspect each pair is, by one detector.
 
     searches: whether it searches the whole collection, and so finds what would be paired instead.
-    lexical: whether it wants an index of BM25.
+    lexical: whether it wants an index of BM25.  describes: whether it gives features beside scores.
     draws_nulls: whether it draws the documents of all nulls itself, but for the random ones.
     draws: documents drawn at random for each pair; with fewer than three the null of the rate cannot be checked.
     """
@@ -97,6 +97,7 @@ class Detector(Variant):
     renamed: ClassVar[Mapping[str, str]] = {"detector": "kind"}
     searches: ClassVar[bool] = False
     lexical: ClassVar[bool] = False
+    describes: ClassVar[bool] = False
     draws_nulls: ClassVar[bool] = False
     draws: ClassVar[int] = 9
 

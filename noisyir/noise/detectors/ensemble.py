@@ -23,6 +23,7 @@ class Ensemble(Detector):
     kind: Literal["ensemble"] = "ensemble"
     searches: ClassVar[bool] = True
     lexical: ClassVar[bool] = True
+    describes: ClassVar[bool] = True
     draws_nulls: ClassVar[bool] = True
     draws: ClassVar[int] = 19
 

@@ -20,7 +20,15 @@ from noisyir.noise.judgement import draw_sample
 from noisyir.noise.settings import DetectParams
 from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
 from noisyir.schemas.noise import AUDIT as ROWS
-from noisyir.schemas.noise import AUDIT_FILES, AUDIT_JUDGES, AUDIT_NEGATIVES, COMPETITORS, NOISE_ESTIMATE, NOISE_FLAGS
+from noisyir.schemas.noise import (
+    AUDIT_FILES,
+    AUDIT_JUDGES,
+    AUDIT_NEGATIVES,
+    COMPETITORS,
+    NOISE_ESTIMATE,
+    NOISE_FLAGS,
+    PAIR_FEATURES,
+)
 from noisyir.verdicts.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judged_by_hand
 from noisyir.verdicts.files import write_csv, write_pairs
 from noisyir.verdicts.judgements import judgements_digest, read_judgements
@@ -87,11 +95,20 @@ def _by_hand(
     detect = making.detect or DetectParams()
     judgements = read_judgements(job.params.judgement_files, pairs)
     limits = {"threshold": detect.threshold, "confidence": detect.confidence}
-    pairs, found = judged_by_hand(pairs, judgements, **limits, refit=job.params.refit)
+    pairs, found = judged_by_hand(pairs, judgements, **limits, refit=job.params.refit, features=_features(job, pairs))
     job.note("judgements", {**asdict(found), "summary": found.summary()})
     rates = dict(zip(("rate", "rate_low", "rate_high"), found.interval or (), strict=False))
-    hands = replace(making, judged=found.judged, sampled=found.sampled, border=found.threshold is not None)
+    hands = replace(making, judged=found.judged, sampled=found.sampled, border=found.anew)
     return pairs, estimate | rates, replace(hands, detect=detect)
+
+
+def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
+    """The features of each pair in a row; None where no detector gave any."""
+    table = job.table("features") if job.has("features") else None
+    if table is None or not table.num_rows:
+        return None
+    values = table["features"].take(_places(pairs, table))
+    return np.stack(values.to_numpy(zero_copy_only=False)).astype(np.float64)
 
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
@@ -203,7 +220,7 @@ def _making(job: Job[AuditParams]) -> "Making":
 
 AUDIT = Stage(
     name="audit",
-    version=4,
+    version=5,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],
@@ -212,6 +229,7 @@ AUDIT = Stage(
         "flags": NOISE_FLAGS.all(),
         "estimate": NOISE_ESTIMATE.all(),
         "competitors": COMPETITORS.all().or_none(),
+        "features": PAIR_FEATURES.all().or_none(),
         "audit_negatives": AUDIT_NEGATIVES.all().or_none(),
         "audit_judges": AUDIT_JUDGES.all().or_none(),
     },
