@@ -98,12 +98,12 @@ def rate_by_null(shares: RankShares, confidence: float = 0.95) -> RateByNull | N
 def best_fit(said: Mapping[Null, RateByNull]) -> Null:
     """Of the nulls that agree the one of the highest rate, else the one whose check finds least against it.
 
-    An easy null that agrees counts those of the wrong pairs that are as easy.  One that only says "at most" is taken
-    where there is no other; `random`, or the first there is, where none can be checked.
+    An easy null that agrees counts those of the wrong pairs that are as easy.  One that is off is taken where there
+    is none that too few pairs keep from being checked; of these `random`, or the first.
     """
     if agree := [null for null, found in said.items() if found.reading == "agrees"]:
         return max(agree, key=lambda null: said[null].rate)
-    said = {null: found for null, found in said.items() if found.reading != "at_most"} or said
+    said = {null: found for null, found in said.items() if found.reading == "unchecked"} or said
     checked = [null for null, found in said.items() if found.counted >= _COUNTED and math.isfinite(found.fit)]
     if checked:
         return min(checked, key=lambda null: abs(said[null].z))
