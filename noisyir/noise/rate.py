@@ -63,10 +63,10 @@ class RateByNull:
         at_most: made-up pairs fit better than the wrong ones among yours, more than half of which are counted.
         too_easy: right pairs, or wrong ones that are harder to tell, crowd in the lower quarter.
         weak: right pairs are told from made-up ones with less than 0.9, so that some are counted.
-        few: no more than right pairs may be by their own spread, or than a check takes.  unchecked: too few draws.
+        few: no more than right pairs may be by their own spread.  unchecked: too few pairs or draws for a check.
         """
         if self.counted < _COUNTED:
-            return "few"
+            return "few" if self.rate < _FEW else "unchecked"
         if not math.isfinite(self.fit):
             return "unchecked"
         fits = self.fit >= _LEVEL or abs(self.tail - 1 / 2) <= _SLIGHT
@@ -98,11 +98,12 @@ def rate_by_null(shares: RankShares, confidence: float = 0.95) -> RateByNull | N
 def best_fit(said: Mapping[Null, RateByNull]) -> Null:
     """Of the nulls that agree the one of the highest rate, else the one whose check finds least against it.
 
-    An easy null that agrees counts those of the wrong pairs that are as easy.  `random`, or the first there is, where
-    none can be checked.
+    An easy null that agrees counts those of the wrong pairs that are as easy.  One that is off is taken where there
+    is none that too few pairs keep from being checked; of these `random`, or the first.
     """
     if agree := [null for null, found in said.items() if found.reading == "agrees"]:
         return max(agree, key=lambda null: said[null].rate)
+    said = {null: found for null, found in said.items() if found.reading == "unchecked"} or said
     checked = [null for null, found in said.items() if found.counted >= _COUNTED and math.isfinite(found.fit)]
     if checked:
         return min(checked, key=lambda null: abs(said[null].z))

@@ -71,7 +71,7 @@ def _statement(found: RateByNull) -> str:
         )
     if found.reading == "few":
         return f"{at_most}; hardly any of your pairs looks like that"
-    return f"{interval}; this cannot be checked with so few made-up pairs for each of yours"
+    return f"{interval}; this cannot be checked with so few pairs, or so few made up for each"
 
 
 def cannot_be_known(said: Mapping[Null, RateByNull]) -> bool:

@@ -43,8 +43,8 @@ def test_each_null_has_its_line_and_the_range_comes_last():
             {"auroc": 0.71},
             "at most 26 %; your detectors tell made-up pairs from yours with AUROC 0.71, too weak to count",
         ),
-        ({"counted": 12}, "at most 26 %; hardly any of your pairs looks like that"),
-        ({"fit": math.nan}, "24 % [22, 26]; this cannot be checked with so few made-up pairs for each of yours"),
+        ({"rate": 0.04, "high": 0.05}, "at most 5.0 %; hardly any of your pairs looks like that"),
+        ({"fit": math.nan}, "24 % [22, 26]; this cannot be checked with so few pairs, or so few made up for each"),
         (
             {"rate": 0.0, "low": 0.0, "high": 0.0013, "counted": 0},
             "at most 0.1 %; hardly any of your pairs looks like that",
