@@ -96,7 +96,7 @@ def test_steps_that_methods_share_are_in_the_plan_once(plan_of):
     assert len({step.key for step in plan.steps}) == len(plan.steps)
     once = ("ingest", "init_model", "corrupt", "bm25_index", "detect", "repair", "score_detection", "train_co_teaching")
     assert {name: count[name] for name in once} == dict.fromkeys(once, 1)
-    assert count["score_pairs"] == 2  # a detector each
+    assert count["score_pairs"] == 1  # the only detector
     assert count["train_dpr"] + count["train_npc"] + count["train_co_teaching"] == len(PLAIN)
     assert set(plan.named("report")[0].inputs["runs"]) == {"bm25", "zero_shot", *PLAIN}
 
