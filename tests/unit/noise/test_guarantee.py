@@ -72,7 +72,7 @@ def test_the_band_grows_with_the_count_and_lies_above_the_bound_of_one_place_alo
 
 def test_more_judgements_allow_to_keep_more():
     suspicion, wrong, rng = audits()
-    few, many = (guarantee(suspicion, rows, wrong[rows]) for rows in (rng.permutation(3000)[:n] for n in (100, 500)))
+    few, many = (guarantee(suspicion, rows, wrong[rows]) for rows in (rng.permutation(3000)[:n] for n in (60, 900)))
     assert many.most(0.1)[0] > few.most(0.1)[0]
     kept, bound = many.most(0.1)
     assert bound <= 0.1 and wrong[np.argsort(suspicion)[:kept]].mean() <= bound

@@ -147,7 +147,7 @@ def test_bad_input_is_named_with_its_remedy(train):
     with pytest.raises(DataError, match=r"the corpus lacks 1 of 48 documents that are read, for example 'd01'"):
         train({**TABLES, "corpus": gone})
     with pytest.raises(DataError, match=r"training diverged: the reader's loss is"):
-        train(learning_rate=1e30)
+        train(temperature=1e-45)
 
 
 def test_a_long_passage_one_that_is_all_answer_and_spans_that_fit_no_window(train):

@@ -122,6 +122,7 @@ def test_an_objective_is_told_of_epochs_steps_and_the_end(bert, tmp_path):
 
 def test_a_diverging_run_ends_with_advice(bert, tmp_path):
     encoder = tiny_encoder(bert, similarity="dot")
-    params = TrainDprParams(epochs=50, batch_size=8, learning_rate=1e20, scale=1e20, warmup_ratio=0.0)
+    params = TrainDprParams(epochs=50, batch_size=8, scale=1e20, warmup_ratio=0.0)
+    params = params.model_copy(update={"learning_rate": 1e20})  # which no one may set
     with pytest.raises(DataError, match=r"loss is \S+ at step \d+; lower train.learning_rate"):
         train(encoder, toy_pairs(encoder), None, params, Contrastive(), training_context(tmp_path))
