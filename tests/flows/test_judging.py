@@ -150,7 +150,7 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner)
     assert sum(row["judged"] is not None for row in rows) == 100
     assert all((row["judged"] == "wrong") == (row["query_id"] in owner.wrong) for row in rows if row["judged"])
     kept = owner.run(NOISYIR, *command[1:], "--keep-wrong-below", "0.2")
-    assert re.search(r"guarantee +keep the [\d,]+ least suspect of 240 pairs: at most [\d.]+% of them", kept)
+    assert re.search(r"guarantee +keep the [\d,]+ of 240 pairs with the lowest score: at most [\d.]+% of them", kept)
 
 
 def test_the_page_goes_on_after_the_server_was_killed(page, owner):  # noqa: F811

@@ -135,7 +135,7 @@ def test_nothing_is_sent_unless_an_address_is_given(noisyir, file, monkeypatch):
     monkeypatch.setenv(KEY, SECRET)
     monkeypatch.setattr(socket.socket, "connect", refuse)
     code, out, err = noisyir("audit", file)
-    assert code == 0 and "judge" not in out, err
+    assert code == 0 and "asked" not in out, err
 
 
 def test_a_key_that_is_refused_is_told_and_not_shown(noisyir, file, tmp_path, home, monkeypatch):

@@ -13,13 +13,14 @@ import pytest
 from noisyir import experiments
 from noisyir.app import runs
 from noisyir.app.runs import Outcome
+from noisyir.data.noise.group import Group
 from noisyir.engine.builds import Meta
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, StoreError
+from noisyir.errors import ConfigError, DataError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import train_retriever as plan_of
 from noisyir.schemas.results import REPORT
@@ -153,16 +154,16 @@ def test_part_of_the_pipeline_can_be_chosen(first, exp: Experiment, artifacts: S
 
 
 def test_a_users_error_arrives_as_it_is_and_is_not_retried(first, exp: Experiment, artifacts: Store, tmp_path: Path):
-    damaged = Store(tmp_path / "store", home=tmp_path)
-    flow_run(exp, damaged, Choice(to="ingest"))
-    (part,) = (tmp_path / "store").glob("ingest/*/*/pairs/part-00000.parquet")
-    part.unlink()
+    empty = Store(tmp_path / "store", home=tmp_path)
+    unsourced = exp.model_copy(update={"noise": Group(rate=0.5)})
     from flows.train_retriever import run_experiment
 
     tracker = Watched()
-    message = r"^damaged artifact pairs .*part-00000.parquet is missing.*--refresh ingest\nin step corrupt$"
-    with pytest.raises(StoreError, match=message):
-        run_experiment(exp, Choice(to="corrupt"), store=damaged, runtime=Runtime(), tracker=tracker, observer=Silent())
+    message = r"(?s)^noise.kind=group needs pairs with a source.*\nin step corrupt$"
+    with pytest.raises(DataError, match=message):
+        run_experiment(
+            unsourced, Choice(to="corrupt"), store=empty, runtime=Runtime(), tracker=tracker, observer=Silent()
+        )
     assert read_flow_run(tracker.flow_run).state_name == "Failed"
     assert [(run.name, run.state_name, run.run_count) for run in task_runs(tracker.flow_run, 2)] == [
         ("ingest", "Completed", 1),

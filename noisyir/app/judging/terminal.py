@@ -57,23 +57,18 @@ def _asking(session: JudgingSession, given: TextIO, console: Console, common: se
 def _keys(given: TextIO) -> Iterator[str]:
     """An empty key to begin with, then each that is pressed, or, of an input that is no terminal, each character."""
     yield ""
-    if given.isatty():
-        while key := _pressed(given):
-            yield key.lower()
-    else:
+    if not given.isatty():
         for line in given:
             yield from "".join(line.split()).lower()
-
-
-def _pressed(given: TextIO) -> str:
-    """One key, without waiting for the end of a line."""
+        return
     import termios
     import tty
 
     before = termios.tcgetattr(given)
     try:
-        tty.setcbreak(given)
-        return given.read(1)
+        tty.setcbreak(given, termios.TCSANOW)  # keys are read as they come, and none typed before is lost
+        while key := given.read(1):
+            yield key.lower()
     finally:
         termios.tcsetattr(given, termios.TCSADRAIN, before)
 

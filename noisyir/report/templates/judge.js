@@ -293,7 +293,7 @@ function bound() {
   const [pairs, most] = guarantee[byId("keep").value];
   const share = percent(pairs / state.pairs);
   byId("keep").setAttribute("aria-valuetext", `${count(pairs)} pairs`);
-  byId("bound").replaceChildren(`Keep the ${count(pairs)} least suspect pairs (${share}): at most `,
+  byId("bound").replaceChildren(`Keep the ${count(pairs)} pairs with the lowest score (${share}): at most `,
     element("strong", {}, percent(most)), ` of these are wrong, with ${100 * confidence} % confidence.`);
 }
 

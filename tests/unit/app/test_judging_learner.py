@@ -53,7 +53,7 @@ def test_the_bound_is_kept_by_what_it_names(world):
         assert 0 <= bound <= 1 and 0 < pairs <= PAIRS
     assert known.guarantee[-1].bound >= is_wrong.mean()
     kept = known.keeping(0.4)
-    assert f"keep the {kept.pairs:,} least suspect of 600 pairs: at most" in told_guarantee(known, 0.4, PAIRS)
+    assert f"keep the {kept.pairs:,} of 600 pairs with the lowest score: at most" in told_guarantee(known, 0.4, PAIRS)
     assert "no part of the pairs is known" in told_guarantee(known, 0.001, PAIRS)
     assert "nothing can be said" in told_guarantee(Known(), 0.1, PAIRS)
 
