@@ -13,7 +13,7 @@ from noisyir.errors import NoisyirError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.tokens import Tokens
 from noisyir.noise.npc_objective import NoisyPairCorrection
-from noisyir.noise.settings import TrainNpcParams
+from noisyir.noise.settings import NpcParams, TrainNpcParams
 from noisyir.training.ar2 import RetrieverLearner
 from noisyir.training.batches import TrainingPairs, assemble, draw_negatives
 from noisyir.training.bi_encoder import BiEncoderLearner, train
@@ -60,7 +60,7 @@ def weighted(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -
 
 def corrected(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
     """After its warm-up, with a teacher that is not the student, and with flags of its own detection."""
-    settings = TrainNpcParams(**dict(params))
+    settings = TrainNpcParams(**dict(params), npc=NpcParams(warmup_epochs=1))
     objective = NoisyPairCorrection(encoder, pairs, settings, training_context(Path(mkdtemp())).rng)
     objective.start_epoch(1)
     assert objective.teacher is not None
