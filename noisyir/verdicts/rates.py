@@ -85,8 +85,11 @@ def _over_all(said: Mapping[Null, RateByNull]) -> str:
         doubt = "hardly any is wrong in these ways; in all it cannot be known"
     low, high = rate_range(said)
     if low == 0 and high == 1:
-        return doubt
+        return doubt if cannot_be_known(said) else _ANY
     return f"{_number(low)} to {_number(high)} %{f'; {doubt}' if cannot_be_known(said) else ''}"
+
+
+_ANY = "any rate is possible: it depends on which of these your wrong pairs are like"
 
 
 def _number(share: float) -> str:

@@ -60,6 +60,7 @@ def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
     assert rates(random=EASY, near=HARD)[-2].startswith("0 to 48 %; it cannot be known")
     assert rates()[-2].startswith("it cannot be known")
     assert rates(random=FITS)[-2] == "22 to 26 %"
+    assert rates(random=FITS, near={**HARD, "high": 1.0})[-2].startswith("any rate is possible")
     assert rates(random={**EASY, "counted": 3})[-2] == (
         "0 to 2.7 %; hardly any is wrong in these ways; in all it cannot be known"
     )
