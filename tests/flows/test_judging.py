@@ -124,7 +124,7 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner)
         judge(page, owner, 100)
         until(lambda: len(owner.answers("hundred")) >= 100)
         seconds = time.monotonic() - began
-        assert seconds < 10, "of the machine, for a hundred pairs"
+        assert seconds < 20, "of the machine, for a hundred pairs: 8 on two idle cores, and others may be at work"
         answers = owner.answers("hundred")
         assert {answer["query_id"]: answer["verdict"] for answer in answers} == {
             answer["query_id"]: "wrong" if answer["query_id"] in owner.wrong else "clean" for answer in answers
