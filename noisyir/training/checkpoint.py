@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jaxtyping import UInt8
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 log = logging.getLogger("noisyir")
 
 _FILE = "checkpoint.safetensors"
+_DIGEST = "digest"
 
 Tensors = Mapping[str, Mapping[str, Tensor]]
 """Tensors by group, as a model or its optimiser, and name."""
@@ -40,7 +42,8 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     }
     arriving = folder / f"{_FILE}.arriving"
     progress = json.dumps(checkpoint.progress)
-    save_file(flat, arriving, {"progress": progress, "digest": _digest(flat, progress)})
+    # The digest is a tensor, for a second entry of metadata would stand before or after the first by chance.
+    save_file(flat | {_DIGEST: _digest(flat, progress)}, arriving, {"progress": progress})
     with arriving.open("rb") as handle:
         os.fsync(handle.fileno())
     arriving.replace(folder / _FILE)
@@ -54,9 +57,9 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
     try:
         with safe_open(path, "pt") as file:
             flat = {key: file.get_tensor(key) for key in file.keys()}
-            about = file.metadata()
-        progress = about["progress"]
-        if _digest(flat, progress) != about.get("digest", _digest(flat, progress)):  # those of before 0.3 have none
+            progress = file.metadata()["progress"]
+        digest = flat.pop(_DIGEST, None)  # those of before 0.3 have none
+        if digest is not None and not torch.equal(digest, _digest(flat, progress)):
             raise ValueError("it has other bytes than were written")
         tensors: dict[str, dict[str, Tensor]] = {}
         for key, value in flat.items():
@@ -68,14 +71,14 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
         return None
 
 
-def _digest(flat: Mapping[str, Tensor], progress: str) -> str:
+def _digest(flat: Mapping[str, Tensor], progress: str) -> UInt8[Tensor, "32"]:
     """One sha256 over the state: names, types, shapes and bytes of all tensors, and the progress."""
     total = hashlib.sha256(progress.encode())
     for name in sorted(flat):
         value = flat[name].cpu()
         total.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         total.update(value.reshape(-1).view(torch.uint8).numpy().data)
-    return total.hexdigest()
+    return torch.frombuffer(bytearray(total.digest()), dtype=torch.uint8)
 
 
 @torch.no_grad()

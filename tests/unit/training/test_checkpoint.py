@@ -20,6 +20,14 @@ def test_what_is_saved_comes_back_and_a_later_one_replaces_it(tmp_path):
     assert torch.equal(found.tensors["optimiser"]["0.step"], torch.tensor(4.0))
 
 
+def test_equal_states_are_written_in_equal_bytes(tmp_path):
+    written = set()
+    for _ in range(20):
+        save_checkpoint(tmp_path, STATE)
+        written.add((tmp_path / "checkpoint.safetensors").read_bytes())
+    assert len(written) == 1
+
+
 def test_a_half_written_successor_is_not_seen(tmp_path):
     save_checkpoint(tmp_path, STATE)
     (tmp_path / "checkpoint.safetensors.arriving").write_bytes(b"half")
