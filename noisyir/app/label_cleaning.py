@@ -9,9 +9,9 @@ import yaml
 from noisyir.app.label_audit import Audited
 from noisyir.data.formats.pairs import Pairs
 from noisyir.errors import ConfigError
+from noisyir.noise.judged import FEWEST
 from noisyir.pipelines.experiment import Experiment
 from noisyir.verdicts.apply import Applied, changed
-from noisyir.verdicts.by_hand import LEAST_SAMPLE
 from noisyir.verdicts.judgements import drawn_at_random, given_judgements
 
 _MOST = 2.0  # times the upper end of the noise rate's interval: how many pairs may be changed
@@ -34,7 +34,7 @@ def refuse_unjudged(exp: Experiment, *, force: bool) -> None:
 def refuse_too_much(found: Audited, *, drop: bool, force: bool) -> None:
     """ConfigError where the sample is too small to tell, or more would change than twice what it says is wrong."""
     pairs, sampled = found.table.num_rows, found.sampled
-    least = min(LEAST_SAMPLE, pairs)
+    least = min(FEWEST, pairs)
     if force:
         return
     if sampled < least:

@@ -8,7 +8,6 @@ functions.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -84,14 +83,6 @@ def split_settings(overrides: list[str] | None) -> tuple[list[str], list[str]]:
 
     given = overrides or []
     return [text for text in given if not is_runtime(text)], [text for text in given if is_runtime(text)]
-
-
-def seconds_of(text: str) -> float:
-    """A length of time such as 90s, 5m or 1.5h.  ConfigError for anything else, and for none at all."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])", text)
-    if not found or float(found[1]) == 0:
-        raise ConfigError(f"{text!r} is no length of time: write 90s, 5m or 1.5h")
-    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]]
 
 
 def prefect_engine(flow: str) -> Any:

@@ -22,8 +22,11 @@ def run(
 
     opened = open_store(store)
     opened.check_readable()
-    builds = [find_build(opened, build)] if build else opened.all_builds()
-    found = damaged(opened, builds)
+    with opened.alone(wait=0) if repair else opened.in_use():
+        builds = [find_build(opened, build)] if build else opened.all_builds()
+        found = damaged(opened, builds)
+        for folder in found if repair else ():
+            opened.remove_folder(folder)
     if not found:
         files = sum(len(contents.files) for meta in builds for contents in meta.artifacts.values())
         print(f"{len(builds)} builds, {files} files: all as written")
@@ -31,9 +34,6 @@ def run(
     lines = [f"{folder}: {fault}" for folder, fault in found.items()]
     if not repair:
         raise StoreError("\n".join(["damaged:", *lines, "remove them, to be built anew: noisyir verify --repair"]))
-    with opened.alone(wait=0):
-        for folder in found:
-            opened.remove_folder(folder)
     used = {run["experiment"] for run in opened.runs() if any(_is_of(step, found) for step in run["steps"].values())}
     print("\n".join(["removed:", *lines, *(f"build it anew: noisyir run {name}" for name in sorted(used))]))
     return 0

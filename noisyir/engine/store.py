@@ -145,7 +145,7 @@ class Store(Records, Scratch):
             self._integrity.forget(meta.folder)
             raise StoreError(
                 f"damaged artifact {ref.artifact} ({ref.stage}/{ref.key[:12]}): {name} {fault}. "
-                "Run the same command again: the damaged build is passed over and built anew"
+                "Run what made it again (noisyir run EXPERIMENT): the damaged build is passed over and built anew"
             )
         return self._integrity.paths(meta, ref.artifact)
 

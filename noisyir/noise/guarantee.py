@@ -72,31 +72,6 @@ def guarantee(
     return Guarantee(kept, share, confidence, len(rows))
 
 
-def guarantee_by_null(
-    suspicion: Float[Array, " pair"],
-    null_suspicion: Float[Array, " null"],
-    highest_rate: float,
-    *,
-    confidence: float = 0.9,
-    sizes: int = 100,
-) -> Guarantee:
-    """The same without judgements, which rests on wrong pairs being as the made-up ones are, and on their rate's end.
-
-    null_suspicion: of made-up pairs, one a pair.  highest_rate: the upper end of the rate's interval.  Of the wrong
-    pairs such a share is kept as of the made-up ones, give or take by how much two samples of these sizes differ.
-    Source: Jin and Candès, JMLR 2023 (selection by conformal p-values); Wei and Dudley, Statistics & Probability
-    Letters, 2012 (two samples).  DataError without a made-up pair.
-    """
-    if not len(null_suspicion):
-        raise DataError("a guarantee without judgements needs made-up pairs to compare with")
-    kept, edge = _numbers_kept(suspicion, sizes)
-    below = np.searchsorted(np.sort(null_suspicion), edge, "right") / len(null_suspicion)
-    wrong = max(highest_rate * len(suspicion), 1.0)
-    slack = math.sqrt(-math.log((1 - confidence) / 2) / 2 * (1 / wrong + 1 / len(null_suspicion)))
-    share = wrong * np.minimum(1.0, below + slack) / kept
-    return Guarantee(kept, np.minimum(share, 1.0), confidence, 0)
-
-
 def judgements_needed(wrong: float, keep: float, confidence: float = 0.9) -> int:
     """How many pairs to draw and judge, at least, to keep this share of all with at most this share of them wrong.
 

@@ -17,7 +17,7 @@ from noisyir.noise.mixture import check_finite
 Array = np.ndarray
 
 FOLDS = 10
-FEWEST = 20  # judged pairs drawn at random, before they may say which order is better
+FEWEST = 20  # judged pairs drawn at random: fewer tell the rate, roughly, and neither an order nor a border
 _ERRORS = 0.5  # standard errors by which features must lower the log loss
 _OF_LEVEL, _OF_ORDER = 0.25, 4.0  # precisions of a and b
 _OF_PLATT = 1.0  # of the level and the slope of what is set right at the end

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from noisyir.engine.tables import pair_ids
 from noisyir.errors import ConfigError, DataError
-from noisyir.noise.judged import Answers
+from noisyir.noise.judged import FEWEST, Answers
 from noisyir.noise.judgement import rate_of_sample, recalibrate
 from noisyir.noise.judging import judge_all
 from noisyir.noise.rate import pairs_to_judge
@@ -19,7 +19,6 @@ from noisyir.verdicts.judgements import Judged, Judgements, drawn_at_random
 Array = np.ndarray
 Features: TypeAlias = Float[np.ndarray, "pair feature"]
 
-LEAST_SAMPLE = 20  # pairs judged that were drawn at random: fewer tell the rate, roughly, but no border
 MOST_SUSPECT_FIRST = [
     ("p_clean", "ascending"),
     ("score", "descending"),
@@ -104,7 +103,7 @@ def judged_by_hand(
 
     pairs: query_id, doc_id, score, verdict, p_clean, replacement, by_hand, as the machine has them.  Those judged get
     their verdict, p_clean 0 or 1 and, where a judge named it, the replacement.  All other pairs stay to the bit as they
-    are, unless at least LEAST_SAMPLE of those judged were drawn at random, or `refit` wants a border by all verdicts.
+    are, unless at least FEWEST of those judged were drawn at random, or `refit` wants a border by all verdicts.
     Columns added: judged (the people's verdict, null where there is none), accepted (whether a person named the
     replacement), machine_verdict, machine_p_clean and machine_replacement (as if these pairs had not been judged).
     threshold: least probability of being clean that a clean pair has.  features: of each pair, where a detector gave
@@ -204,7 +203,7 @@ def _set_right(
     notes = []
     if chosen:
         notes.append(_OWN.format(chosen) if len(sample.rows) else f"{_OWN.format(chosen)} {_UNKNOWN}")
-    least = min(LEAST_SAMPLE, pairs.num_rows)
+    least = min(FEWEST, pairs.num_rows)
     if 0 < len(sample.rows) < least:
         notes.append(_FEW.format(len(sample.rows), least))
     if len(sample.rows) < least:

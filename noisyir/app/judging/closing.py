@@ -2,6 +2,9 @@
 
 from noisyir.app.judging.learning import Known
 from noisyir.app.judging.session import JudgingSession
+from noisyir.noise.guarantee import judgements_needed
+
+_HALF = 0.5  # of the pairs
 
 
 def summary(session: JudgingSession, command: str, wrong: float | None = None) -> str:
@@ -47,9 +50,11 @@ def told_guarantee(known: Known, wrong: float, pairs: int) -> str:
             f"at most {kept.bound:.1%} of them are wrong, {at}"
         )
     best = min(known.guarantee, key=lambda kept: kept.bound)
+    needed = judgements_needed(wrong, _HALF, known.confidence)
     return (
         f"guarantee      no part of the pairs is known to have at most {wrong:.1%} wrong {at}; the least known: "
-        f"at most {best.bound:.1%} of the {best.pairs:,} with the lowest score"
+        f"at most {best.bound:.1%} of the {best.pairs:,} with the lowest score. To keep half of all takes {needed:,} "
+        "pairs drawn at random and judged, none of those kept being wrong"
     )
 
 

@@ -68,7 +68,7 @@ def test_bits_that_rot_under_an_unchanged_time_are_found_when_the_file_is_opened
         handle.write(data)
     os.utime(part, ns=(times.st_atime_ns, times.st_mtime_ns))
     another_process(monkeypatch)
-    with pytest.raises(StoreError, match=r"damaged artifact queries.*Run the same command again"):
+    with pytest.raises(StoreError, match=r"damaged artifact queries.*Run what made it again"):
         store.parts(made.ref("queries"))
     assert cached(run(two_steps(), store)) == {"make": False, "upper": True}  # which is what was advised
     assert files_of(store) == whole

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import beta
 
 from noisyir.errors import DataError
-from noisyir.noise.guarantee import guarantee, guarantee_by_null, judgements_needed, upper_band
+from noisyir.noise.guarantee import guarantee, judgements_needed, upper_band
 from noisyir.noise.judged import Answers
 from noisyir.noise.judgement import draw_sample
 from noisyir.noise.judging import judge_all
@@ -93,16 +93,3 @@ def test_how_many_judgements_would_be_needed_is_the_least_number():
 def test_no_judgements_give_no_guarantee():
     with pytest.raises(DataError):
         guarantee(np.arange(5.0), np.empty(0, int), np.empty(0, bool))
-    with pytest.raises(DataError):
-        guarantee_by_null(np.arange(5.0), np.empty(0), 0.5)
-
-
-def test_against_made_up_pairs_the_level_holds_where_wrong_ones_are_like_them():
-    rng, broken = np.random.default_rng(0), 0
-    for _ in range(AUDITS // 2):
-        wrong = rng.random(400) < 0.25
-        suspicion = rng.normal(size=400) + 2 * wrong
-        found = guarantee_by_null(suspicion, rng.normal(size=400) + 2, wrong.mean())
-        broken += is_broken(found, suspicion, wrong)
-    assert broken / (AUDITS // 2) <= 0.1
-    assert found.judged == 0 and found.most(0.2)[0] > 100

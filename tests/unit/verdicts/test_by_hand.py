@@ -5,7 +5,8 @@ import pyarrow as pa
 import pytest
 
 from noisyir.errors import ConfigError, DataError
-from noisyir.verdicts.by_hand import LEAST_SAMPLE, how_many, judged_by_hand
+from noisyir.noise.judged import FEWEST
+from noisyir.verdicts.by_hand import how_many, judged_by_hand
 from noisyir.verdicts.judgements import Judged
 
 
@@ -134,11 +135,11 @@ def test_a_sample_that_contradicts_the_scores_leaves_the_border():
 
 def test_a_few_judgements_of_a_sample_set_no_border():
     pairs, truth = noisy_pairs(400)
-    table, found = anew(pairs, sample(truly(truth, range(LEAST_SAMPLE - 1))))
+    table, found = anew(pairs, sample(truly(truth, range(FEWEST - 1))))
     assert found.interval is not None and found.threshold is None
     assert "set no border: judge at least 20" in found.summary()
-    assert table["p_clean"][LEAST_SAMPLE:].equals(pairs["p_clean"][LEAST_SAMPLE:])
-    assert anew(pairs, sample(truly(truth, range(LEAST_SAMPLE))))[1].threshold is not None
+    assert table["p_clean"][FEWEST:].equals(pairs["p_clean"][FEWEST:])
+    assert anew(pairs, sample(truly(truth, range(FEWEST))))[1].threshold is not None
 
 
 def test_people_stand_above_the_machine_and_are_marked():
