@@ -10,11 +10,12 @@ from typing import Any
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.devices import own_device
 from noisyir.engine.observe import Silent
+from noisyir.engine.outside_errors import in_our_words, is_from_outside
 from noisyir.engine.provenance import git_commit, package_versions
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Job, Observer, Spread, Step
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, MissingPackageError, StoreError
+from noisyir.errors import DataError, MissingPackageError, NoisyirError
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,11 @@ def _build(
         raise MissingPackageError(
             f"stage {step.name} needs the package {error.name}: pip install 'noisyir[all]'"
         ) from error
-    except OSError as error:
-        raise StoreError(f"stage {step.name} could not read or write: {error}") from error
+    except Exception as error:
+        if isinstance(error, NoisyirError) or not is_from_outside(error):
+            raise
+        ours = in_our_words(error)
+        raise type(ours)(f"stage {step.name}: {ours}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     shutil.rmtree(work, ignore_errors=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from noisyir.engine.build_stage import Result, reuse, run_stage
+from noisyir.engine.locks import current_run
 from noisyir.engine.observe import Relay, Several
 from noisyir.engine.plan import Choice, Plan, execute
 from noisyir.engine.processes import Helpers, Tell
@@ -62,7 +63,7 @@ def stage_runner(runtime: Runtime) -> Iterator[RunsStage]:
         if not refresh and (result := reuse(step, inputs, store, observer)):
             return result
         bare = replace(step, inputs={})  # what is planned does not travel; what is resolved does
-        arguments = (bare, inputs, store.url, store.home, shared, refresh)
+        arguments = (bare, inputs, store.url, store.home, shared, refresh, current_run.get())
         try:
             made: Result = helpers.call(step.name, _run, arguments, hear)
         except Exception as error:
@@ -94,6 +95,9 @@ def execute_side_by_side(
         return execute(plan, choice, store, run_step, runtime.steps_at_once)
 
 
-def _run(tell: Tell, step: Step, inputs: Inputs, url: str, home: Path, runtime: Runtime, refresh: bool) -> Result:
+def _run(
+    tell: Tell, step: Step, inputs: Inputs, url: str, home: Path, runtime: Runtime, refresh: bool, run: str | None
+) -> Result:
     store = Store(url, home=home)
+    current_run.set(run)
     return run_stage(step, inputs, store=store, runtime=runtime, observer=Relay(tell), refresh=refresh)
