@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from noisyir.engine.builds import Meta, Ref
@@ -79,6 +80,7 @@ def _build(
     job = Job(step, step.params, inputs, store, runtime, observer, staging, work, spread)
     try:
         stage.run(job)
+        _share(staging)
         meta = store.publish(
             staging,
             stage=stage.name,
@@ -108,6 +110,14 @@ def _build(
         shutil.rmtree(staging, ignore_errors=True)
     shutil.rmtree(work, ignore_errors=True)
     return meta
+
+
+def _share(folder: Path) -> None:
+    """Give files the rights that the umask means: some libraries write theirs for this user alone."""
+    usual = folder.stat().st_mode & 0o666
+    for path in folder.rglob("*"):
+        if path.is_file() and path.stat().st_mode & 0o666 != usual:
+            path.chmod(usual)
 
 
 def _check_raw(step: Step, inputs: Inputs) -> None:

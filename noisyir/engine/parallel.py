@@ -3,7 +3,7 @@
 Processes, for stages share torch's generators, numbers of threads and a JVM with whatever else runs in theirs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -83,7 +83,12 @@ def at_once(runtime: Runtime, jobs: int | None) -> Runtime:
 
 
 def execute_side_by_side(
-    plan: Plan, choice: Choice, store: Store, runtime: Runtime, observer: Observer
+    plan: Plan,
+    choice: Choice,
+    store: Store,
+    runtime: Runtime,
+    observer: Observer,
+    then: Callable[[Step, Result], None] = lambda step, result: None,
 ) -> dict[str, Result]:
     """As `plan.execute` with `run_stage`, `runtime.steps_at_once` steps at a time."""
     one_at_a_time = Several([observer])
@@ -92,7 +97,7 @@ def execute_side_by_side(
         def run_step(step: Step, inputs: Inputs, refresh: bool) -> Result:
             return run(step, inputs, store=store, observer=one_at_a_time, refresh=refresh)
 
-        return execute(plan, choice, store, run_step, runtime.steps_at_once)
+        return execute(plan, choice, store, run_step, runtime.steps_at_once, then)
 
 
 def _run(

@@ -310,3 +310,19 @@ def test_a_build_of_a_checkout_tells_its_commit():
         pytest.skip("not a checkout")
     said = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
     assert (git_commit() or "").rstrip("+") == said.stdout[:12]
+
+
+def test_files_get_the_rights_that_the_umask_means(store: Store):
+    def private(job: Job[Params]) -> None:
+        path = job.new_folder("model") / "weights"
+        path.write_text("x")
+        path.chmod(0o600)
+
+    plan = Plan(seed=1)
+    plan.add(Stage("private", 1, Params, reads={}, writes={"model": MODEL}, run=private), Params())
+    before = os.umask(0o002)
+    try:
+        [result] = run(plan, store).values()
+    finally:
+        os.umask(before)
+    assert (store.folder(result.meta.ref("model")) / "weights").stat().st_mode & 0o777 == 0o664
