@@ -21,6 +21,7 @@ from noisyir.schemas.data import QUERIES
 from noisyir.schemas.retrieval import BM25_RUN
 from noisyir.schemas.training import MODEL
 from noisyir.settings import Params
+from tests.run_records import run_record
 
 
 class MakeParams(Params):
@@ -279,17 +280,18 @@ def test_refs_outlive_a_round_trip_through_json(store: Store):
 
 
 def test_a_run_record_is_never_seen_half_written_and_a_torn_one_is_left_out(store: Store, caplog):
-    store.record_run("1", {"at": "start"})
-    store.record_run("1", {"at": "end"})
-    store.record_run("2", {"at": "start"})
+    start, end = run_record(status="running"), run_record()
+    store.record_run("1", start)
+    store.record_run("1", end)
+    store.record_run("2", start)
     folder = Path(store.root) / ".runs"
     assert sorted(path.name for path in folder.iterdir()) == ["1.json", "2.json"]
     with pytest.raises(TypeError):
         store.record_run("2", {"at": object()})
     (folder / "3.json.ab12").write_text('{"at"')  # of a process that died while it wrote
-    assert store.runs() == [{"at": "start"}, {"at": "end"}] and not caplog.records
+    assert store.runs() == [start, end] and not caplog.records
     (folder / "2.json").write_text('{"at"')
-    assert store.runs() == [{"at": "end"}]
+    assert store.runs() == [end]
     (warning,) = [record for record in caplog.records if record.name == "noisyir"]
     assert "2.json cannot be read" in warning.message
 
