@@ -12,13 +12,12 @@ _GRACE = timedelta(days=1)  # what another machine is still uploading has no met
 
 def run(
     keep_runs: Annotated[int, option("N", "runs whose artifacts stay")] = 5,
-    wait: Annotated[float, option("SECONDS", "wait so long for runs that use the store; then give up")] = 0.0,
     dry_run: Annotated[bool, flag("--dry-run", "only say what would be deleted, and why")] = False,
     store: StoreUrl = None,
 ) -> int:
     """Delete what no recent run and no registered model needs.
 
-    Nothing is deleted while a run of this machine uses the store; a run that begins meanwhile waits.
+    Nothing is deleted while a run of this machine uses the store: gc gives up, or waits with --wait.
 
     example: noisyir gc --keep-runs 3
     """
@@ -28,7 +27,7 @@ def run(
     if not dry_run:
         opened.check_writable()
     verb, builds, size = "would delete" if dry_run else "deleting", 0, 0
-    with opened.in_use() if dry_run else opened.alone(wait):
+    with opened.in_use() if dry_run else opened.alone():
         for meta, why in deletable(opened, keep_runs=keep_runs, host=socket.gethostname()):
             print(f"{verb} {meta.stage} {meta.key[:12]} {human_bytes(meta.size)}: {why}")
             builds, size = builds + 1, size + meta.size

@@ -28,7 +28,7 @@ def run(
 
     opened = open_store(store)
     opened.check_readable()
-    with opened.alone(wait=0) if repair else opened.in_use():
+    with opened.alone() if repair else opened.in_use():
         builds = [find_build(opened, build)] if build else opened.all_builds()
         found, records = damaged(opened, builds), {} if build else opened.damaged_records()
         if repair:

@@ -42,8 +42,8 @@ class Records:
         records = []
         for path in self._records(_RUNS):
             try:
-                records.append(unsealed(self.fs.cat_file(path)))
-            except (ValueError, OSError) as error:
+                records.append(_run_of(unsealed(self.fs.cat_file(path))))
+            except (ValueError, OSError, RecursionError) as error:
                 log.warning("the run record %s cannot be read and is left out: %s", path, error)
         return records
 
@@ -73,10 +73,12 @@ class Records:
         found = {}
         for path in [*self._records(_RUNS), *self._records(_PROMOTIONS)]:
             try:
-                unsealed(self.fs.cat_file(path))
+                record = unsealed(self.fs.cat_file(path))
+                if f"/{_RUNS}/" in path:
+                    _run_of(record)
             except FileNotFoundError:
                 continue
-            except (ValueError, OSError) as error:
+            except (ValueError, OSError, RecursionError) as error:
                 found[path[len(self.root) + 1 :]] = str(error)
         return found
 
@@ -104,6 +106,27 @@ class Records:
             (os.replace if replace else os.link)(arriving, path)
         finally:
             arriving.unlink(missing_ok=True)
+
+
+_OF_RUN: Mapping[str, type | tuple[type, ...]] = {
+    "experiment": str, "status": str, "began": str, "seconds": (int, float), "steps": dict, "facts": dict,
+}  # fmt: skip
+_OF_STEP = ("stage", "key", "build", "cached")
+
+
+def _run_of(record: Any) -> dict[str, Any]:
+    """A run's record that has what its readers ask for.  ValueError for JSON of another shape."""
+    if not isinstance(record, dict):
+        raise ValueError(f"it is no object but {type(record).__name__}")
+    if wrong := [name for name, kind in _OF_RUN.items() if not isinstance(record.get(name), kind)]:
+        raise ValueError(f"it lacks {', '.join(wrong)}, or has something else there")
+    if datetime.fromisoformat(record["began"]).tzinfo is None:
+        raise ValueError("its time has no zone")
+    if not all(isinstance(step, dict) and {*_OF_STEP} <= step.keys() for step in record["steps"].values()):
+        raise ValueError(f"one of its steps lacks one of {', '.join(_OF_STEP)}")
+    if not all(isinstance(record.get(name, {}), dict) for name in ("kept", "tags")):
+        raise ValueError("kept and tags must be objects")
+    return record
 
 
 def stamp(now: datetime, after: str) -> str:

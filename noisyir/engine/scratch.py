@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.engine.builds import canonical_json, input_digests
-from noisyir.engine.locks import held, held_if_free, is_held
+from noisyir.engine.locks import WAIT, held, held_if_free, is_held
 
 
 class Scratch:
@@ -50,9 +51,12 @@ class Scratch:
                     raise
             yield
 
-    def alone(self, wait: float) -> AbstractContextManager[bool]:
-        """Be the only one of this machine at work on the store.  StoreError when others still are after `wait` s."""
-        return held(self._scratch / ".locks" / "store", wait=wait)
+    def alone(self) -> AbstractContextManager[bool]:
+        """Be the only one of this machine at work on the store.
+
+        StoreError when others are: at once, or when they still are after the time that $NOISYIR_WAIT sets.
+        """
+        return held(self._scratch / ".locks" / "store", wait=None if WAIT in os.environ else 0.0)
 
     def _lock_file(self, stage: str, key: str) -> Path:
         return self._scratch / ".locks" / f"{stage}-{key}"

@@ -20,6 +20,7 @@ from typing import Any
 from noisyir.engine.builds import META, Contents, Meta, Ref, canonical_json, contents_of, input_digests
 from noisyir.engine.integrity import Integrity, is_copy
 from noisyir.engine.records import Records, flush_to_disk, stamp
+from noisyir.engine.remote import check_answers, patient_options
 from noisyir.engine.removal import Removal
 from noisyir.engine.runtime import default_home
 from noisyir.engine.scratch import Scratch
@@ -233,9 +234,12 @@ class Store(Records, Scratch, Removal):
 
 
 def open_store(url: str | None) -> Store:
-    """The store at a folder or URL, or the one in noisyir's home."""
+    """The store at a folder or URL, or the one in noisyir's home.  StoreError where a remote one does not answer."""
     home = default_home()
-    return Store(url or home / "store", home=home)
+    store = Store(url or home / "store", home=home)
+    if not store.is_local:
+        check_answers(store.fs, store.root, store.url)
+    return store
 
 
 def _rename_or_keep(arriving: Path, final: Path) -> None:
@@ -258,7 +262,8 @@ def _open_root(url: str) -> tuple[Any, str]:
     try:
         fs, root = fsspec.core.url_to_fs(url, **({"auto_mkdir": False} if url.startswith(_LOCAL) else {}))
         if isinstance(fs, AsyncFileSystem):  # those of clouds, which keep listings; others publish here, too
-            fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+            patient = patient_options(url.partition("://")[0])
+            fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False, **patient)
     except (ImportError, ValueError) as error:
         raise StoreError(f"cannot open the store {url}: {error}") from error
     return fs, root

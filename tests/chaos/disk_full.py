@@ -48,9 +48,12 @@ def _disk(home: Path) -> Iterator[bool]:
     """A disk mounted at `home`; false where that may not be done."""
     home.mkdir()
     mount = shutil.which("mount")
-    is_disk = mount is not None and not subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=64m", "none", home], capture_output=True, check=False
-    ).returncode
+    is_disk = (
+        mount is not None
+        and not subprocess.run(
+            [mount, "-t", "tmpfs", "-o", "size=64m", "none", home], capture_output=True, check=False
+        ).returncode
+    )
     try:
         yield is_disk
     finally:

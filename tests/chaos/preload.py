@@ -7,8 +7,9 @@ import noisyir
 
 _INSIDE_FUNCTIONS = (
     "accelerate", "bm25s", "faiss", "ir_measures", "jinja2", "pyarrow.parquet", "pytrec_eval", "safetensors.torch",
-    "scipy.optimize", "scipy.sparse.linalg", "scipy.stats", "sklearn.isotonic", "sklearn.linear_model", "sklearn.mixture",
-    "tokenizers", "torch._dynamo", "transformers", "transformers.models.bert.modeling_bert", "transformers.modeling_utils",
+    "scipy.optimize", "scipy.sparse.linalg", "scipy.stats", "sklearn.isotonic", "sklearn.linear_model",
+    "sklearn.mixture", "tokenizers", "torch._dynamo", "transformers", "transformers.modeling_utils",
+    "transformers.models.bert.modeling_bert",
 )  # fmt: skip
 
 for _module in walk_packages(noisyir.__path__, "noisyir."):

@@ -13,7 +13,7 @@ _server.set_forkserver_preload(["tests.chaos.preload"])
 
 
 def begin(words: Sequence[str], said: Path, home: Path, before: Callable[[], None] | None = None) -> BaseProcess:
-    """Begin a command, whose words go into the file `said`; before: called first in its process, a module's function."""
+    """Begin a command, whose words go into the file `said`; before: what its process calls first."""
     process = _server.Process(target=_command, args=(list(words), said, home, before))
     process.start()
     return process

@@ -98,7 +98,7 @@ def forget_what_was_read() -> None:
 
 
 def digests(store: Store) -> Digests:
-    """Of the bytes on the disk of every artifact's files, whatever their names and metas say, the newest build first."""
+    """Of the bytes on the disk of every artifact's files, the newest build's, whatever metas say."""
     found: Digests = {}
     for path in sorted(Path(store.root).glob("[!.]*/*/*/*/**/*"), reverse=True):
         if path.is_file():

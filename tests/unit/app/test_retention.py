@@ -1,6 +1,7 @@
 from noisyir.app.retention import unneeded
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
+from tests.run_records import run_record
 from tests.unit.engine.test_store import run, two_steps
 
 
@@ -14,7 +15,7 @@ def record(store: Store, name: str, plan, results, **facts: str) -> None:
         }
         for step in plan.steps
     }
-    store.record_run(name, {"steps": steps, "facts": facts})
+    store.record_run(name, run_record(steps=steps, facts=facts))
 
 
 def doomed(store: Store, keep_runs: int) -> list[tuple[str, int]]:
@@ -40,8 +41,10 @@ def test_recent_runs_and_registered_models_keep_what_they_were_made_from(store: 
 def test_inputs_of_a_kept_build_are_kept_although_no_run_names_them(store: Store):
     plan = two_steps()
     results = run(plan, store)
-    only_last = {"upper": {"key": plan.steps[1].key, "build": results["upper"].meta.build}}
-    store.record_run("run", {"steps": only_last, "facts": {}})
+    only_last = {
+        "upper": {"stage": "upper", "key": plan.steps[1].key, "build": results["upper"].meta.build, "cached": False}
+    }
+    store.record_run("run", run_record(steps=only_last))
     assert doomed(store, 1) == []
 
 
