@@ -127,5 +127,6 @@ def _kept_by_run(store: Store, experiment: str, result: str) -> Meta | None:
             kept = run.get("kept", {"model": "warm_up"})  # the one trainer when records did not say what was kept
             step = run["steps"].get(kept.get(result))
             if step and step["build"]:
-                return next(meta for meta in store.builds(step["stage"], step["key"]) if meta.build == step["build"])
+                builds = store.builds(step["stage"], step["key"])
+                return next((meta for meta in builds if meta.build == step["build"]), None)
     return None

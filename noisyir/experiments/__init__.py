@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from noisyir.data.limits import SETTINGS
+from noisyir.engine.outside_errors import one_line
 from noisyir.engine.processes import launched
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, did_you_mean
@@ -87,9 +89,10 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
         if path.exists() and not path.is_file():
             raise ConfigError(f"{path} is no file: name the .yaml file of an experiment")
         try:
-            text = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the experiment {path}: {error}") from error
+            with path.open(encoding="utf-8") as handle:
+                text = handle.read(SETTINGS.most + 1)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot read the experiment {path}: {one_line(error)}: name a YAML file") from error
     else:
         what, known = (folder.removesuffix("s") or "experiment"), names(folder)
         hint = did_you_mean(name_or_path, known)
