@@ -9,7 +9,7 @@ from noisyir.noise.null import Null
 from noisyir.noise.rate import RateByNull, rate_range
 
 _FIRST = 50  # pairs that a person judges in a quarter of an hour or so
-_ASSUMED: dict[Null, str] = {
+ASSUMED: dict[Null, str] = {
     "random": "random documents",
     "near": "neighbours of the best other document",
     "lexical": "documents with the query's words",
@@ -37,7 +37,7 @@ NOT_KNOWN = f"not known without judgements: judge {_FIRST} pairs to know it"
 def by_each_null(estimate: Mapping[str, float]) -> list[Said]:
     """What each null says of the noise rate and how far that may be believed; the range over all; what none can see."""
     said = nulls_in(estimate)
-    lines = [Said(f"if wrong pairs have {_ASSUMED[null]}", _statement(found)) for null, found in said.items()]
+    lines = [Said(f"if wrong pairs have {ASSUMED[null]}", _statement(found)) for null, found in said.items()]
     return [*lines, Said("over all of these", _over_all(said)), Said("if they are wrong in other ways", _OTHER)]
 
 
