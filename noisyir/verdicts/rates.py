@@ -80,13 +80,12 @@ def cannot_be_known(said: Mapping[Null, RateByNull]) -> bool:
 
 
 def _over_all(said: Mapping[Null, RateByNull]) -> str:
-    doubt = "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
-    if {found.reading for found in said.values()} == {"few"}:
-        doubt = "hardly any is wrong in these ways; in all it cannot be known"
     low, high = rate_range(said)
-    if low == 0 and high == 1:
-        return doubt if cannot_be_known(said) else _ANY
-    return f"{_number(low)} to {_number(high)} %{f'; {doubt}' if cannot_be_known(said) else ''}"
+    if {found.reading for found in said.values()} == {"few"}:
+        return f"{_number(low)} to {_number(high)} %; hardly any is wrong in these ways; in all it cannot be known"
+    if cannot_be_known(said):  # a range would look as if it could
+        return "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
+    return _ANY if low == 0 and high == 1 else f"{_number(low)} to {_number(high)} %"
 
 
 _ANY = "any rate is possible: it depends on which of these your wrong pairs are like"
