@@ -1,5 +1,6 @@
 """The README.md of an exported model: what it is, what it was made from, how it was measured, and what it cannot do."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
     """The card in Markdown, with the metadata that the Hugging Face Hub reads.
 
     run: the experiment's run that kept the model; without one nothing is known of how it was measured.  folder: what
-    the example loads.  licence: an identifier of the Hub, such as apache-2.0; None: the card says that nobody chose one.
+    the example loads.  licence: an identifier of the Hub, such as apache-2.0; None: the card says that there is none.
     """
     behind = lineage(store, [model])
     exp = Experiment.model_validate(run.settings) if run else None
@@ -73,9 +74,7 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
 
 def _raised(text: str) -> str:
     """A registry's card with its sections one level higher."""
-    return "\n".join(
-        f"#{line[3:]}".replace("# ", "## ", 1) if line.startswith("### ") else line for line in text.split("\n")
-    )
+    return re.sub("^### ", "## ", text, flags=re.MULTILINE)
 
 
 def _command(exp: Experiment) -> str:

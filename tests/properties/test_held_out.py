@@ -40,7 +40,8 @@ def test_near_duplicates_are_those_of_a_comparison_of_all_with_all(texts, near):
 
 def tables(queries, docs_of):
     names = [f"q{n}" for n in range(len(queries))]
-    rows = [{"query_id": n, "doc_id": d, "split": "train", "source": None} for n, of in zip(names, docs_of) for d in of]
+    pairs = [(name, doc_id) for name, of in zip(names, docs_of, strict=True) for doc_id in of]
+    rows = [{"query_id": name, "doc_id": doc_id, "split": "train", "source": None} for name, doc_id in pairs]
     return {
         "queries": pa.table({"query_id": names, "text": queries, "split": ["train"] * len(names)}, QUERIES.schema),
         "pairs": pa.Table.from_pylist(rows, PAIRS.schema),

@@ -18,8 +18,8 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
 
 def write_model(store: Store, name: str, target: Path, licence: str | None) -> None:
     """The model's folder and its README.md."""
-    model, run = find_model(store, name), finished_run(store, name, "model")
-    if run and run.results["model"].digest != model.digest:
-        run = None  # a key that happens to be an experiment's name
+    model = find_model(store, name)
+    runs = [finished_run(store, name, result) for result in ("comparison", "model")]  # rather one that measured it
+    run = next((run for run in runs if run and run.results.get("model") == model), None)
     shutil.copytree(store.folder(model), target)
     (target / "README.md").write_text(model_card(store, model, run, target, licence), encoding="utf-8")
