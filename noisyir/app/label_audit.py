@@ -221,12 +221,19 @@ def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experimen
     path = Path(data)
     if corpus and (path.is_dir() or not _is_file_of_pairs(path)):
         raise ConfigError(f"--corpus belongs to a file of pairs ({', '.join(SUFFIXES)}), which {data} is not: drop it")
+    if not path.is_dir() and (data in experiments.names() or path.suffix in (".yaml", ".yml")):
+        return experiments.load(data, overrides)
+    given = settings_of_data(data) | ({"corpus": corpus} if corpus else {})
+    return experiments.from_settings({"name": path.name.split(".")[0], "data": given}, overrides)
+
+
+def settings_of_data(data: str) -> dict[str, Any]:
+    """The settings `data` of a data set's folder, or of a file of pairs.  ConfigError when it is neither."""
+    path = Path(data)
     if path.is_dir():
         kind = next((known for name, known in _HOLDS.items() if (path / name).exists()), None)
         if kind is None:
             raise ConfigError(f"{data} is a folder of no known format: it holds none of {', '.join(_HOLDS)}")
-    elif data in experiments.names() or path.suffix in (".yaml", ".yml"):
-        return experiments.load(data, overrides)
     elif _is_file_of_pairs(path):
         kind = "pairs"
     else:
@@ -234,8 +241,7 @@ def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experimen
             f"{data!r} is no experiment ({', '.join(experiments.names())}), no folder of a data set, and no file of "
             f"pairs ({', '.join(SUFFIXES)})"
         )
-    given = {"kind": kind, "path": data} | ({"corpus": corpus} if corpus else {})
-    return experiments.from_settings({"name": path.name.split(".")[0], "data": given}, overrides)
+    return {"kind": kind, "path": data}
 
 
 def _is_file_of_pairs(path: Path) -> bool:
