@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from noisyir.data.limits import SETTINGS
+from noisyir.engine.nodes import launched
 from noisyir.engine.outside_errors import one_line
-from noisyir.engine.processes import launched
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, did_you_mean
 from noisyir.experiments.strict_yaml import parse_yaml
@@ -72,8 +72,8 @@ def load_runtime(overrides: Sequence[str]) -> Runtime:
 
     Under torchrun as many processes train as it began, unless an override says otherwise.
     """
-    _, processes = launched() or (0, 1)
-    settings = _with({"runtime": {"processes": processes}}, overrides)["runtime"]
+    begun = launched()
+    settings = _with({"runtime": {"processes": begun.size if begun else 1}}, overrides)["runtime"]
     return _validated(Runtime, settings, "runtime")
 
 
