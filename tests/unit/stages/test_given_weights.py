@@ -7,13 +7,14 @@ import pyarrow as pa
 import pytest
 
 from noisyir import experiments
+from noisyir.data.flags import with_weights
 from noisyir.data.formats.pairs import Pairs
 from noisyir.errors import ConfigError
 from noisyir.models.settings import InitModelParams
 from noisyir.noise.settings import NpcParams, TrainNpcParams
 from noisyir.pipelines.retrievers import train_retriever
 from noisyir.schemas.data import NOISY_PAIRS
-from noisyir.schemas.noise import NOISE_FLAGS
+from noisyir.schemas.noise import GIVEN_WEIGHTS, NOISE_FLAGS
 from noisyir.stages.data.given_weights import GIVEN
 from noisyir.stages.training.init_model import INIT_MODEL
 from noisyir.stages.training.train_dpr import TRAIN_DPR
@@ -109,10 +110,27 @@ def test_weights_enter_the_loss_and_whole_ones_change_nothing(trained, stage, pa
     assert trained(stage, params, HALF, p_clean) != without
 
 
+def test_a_pair_that_was_given_another_document_counts_whole():
+    given = pa.Table.from_pylist([{"query_id": f"q{n}", "doc_id": f"d{n}", "weight": 0.25} for n in range(3)],
+                                 schema=GIVEN_WEIGHTS.schema)  # fmt: skip
+    repaired = noisy(3).set_column(1, "doc_id", pa.array(["d0", "other", "d2"]))
+    found = with_weights(repaired, given)
+    assert found["weight"].to_pylist() == [0.25, 1.0, 0.25] and found["doc_id"].equals(repaired["doc_id"])
+
+
+def test_repaired_pairs_are_weighted_by_what_the_repair_leaves_of_the_doubt(file):
+    (step,) = planned("reweight_relabel", file(["none"] * 8)).named("train_dpr")
+    assert step.params.flagged == "weight"
+    assert (step.inputs["pairs"].artifact, step.inputs["flags"].artifact) == ("repaired_pairs", "repaired_flags")
+
+
 def test_weights_and_verdicts_multiply(trained):
     quarter = [0.25] * 4 + [1.0] * 4
     assert trained(TRAIN_DPR, WEIGHTED, HALF, HALF) == trained(TRAIN_DPR, PLAIN, quarter)
     assert trained(TRAIN_DPR, WEIGHTED, None, HALF) == trained(TRAIN_DPR, PLAIN, HALF)
+
+
+METHODS = ["reweight", "relabel", "reweight_relabel", "drop", "npc", "npc_flags", "npc_relabel"]
 
 
 def planned(method, path, *more):
@@ -120,7 +138,7 @@ def planned(method, path, *more):
     return train_retriever(experiments.from_settings(given, list(more)))
 
 
-@pytest.mark.parametrize("method", ["reweight", "relabel", "drop", "npc", "npc_flags", "npc_relabel", "ance", "auto"])
+@pytest.mark.parametrize("method", [*METHODS, "ance", "auto"])
 def test_every_method_that_trains_on_pairs_reads_their_weights(file, method):
     steps = [step for step in planned(method, file(HALF)).steps if step.stage.name in ("train_dpr", "train_npc")]
     assert steps and all(step.inputs["weights"].stage == "given_weights" for step in steps)
