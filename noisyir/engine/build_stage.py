@@ -47,7 +47,7 @@ def run_stage(
     if not refresh and (result := reuse(step, inputs, store, observer)):
         return result
     at_gpu = step.stage.pool == "gpu" and not (step.stage.spreads and spread)
-    with store.lock(step.stage.name, step.key) as waited:
+    with store.in_use(), store.lock(step.stage.name, step.key) as waited:
         if (not refresh or waited) and (result := reuse(step, inputs, store, observer)):
             return result
         observer.started(step)

@@ -240,7 +240,8 @@ def resolve(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> In
 
     def ref(output: Output) -> Ref:
         if output.step not in done:
-            done[output.step] = Result(_cached(plan.named(output.step)[0], plan, store, done), cached=True)
+            maker = next(step for step in plan.steps if step.name == output.step)  # a stage may have this name, too
+            done[output.step] = Result(_cached(maker, plan, store, done), cached=True)
         return done[output.step].meta.ref(output.artifact)
 
     return {name: _map_outputs(value, ref) for name, value in step.inputs.items()}

@@ -87,6 +87,19 @@ def standing(home: Path) -> list[dict[str, Any]]:
     return found
 
 
+def digests_of_versions(home: Path) -> set[str]:
+    """Digests of the artifacts behind all registered versions, with an alias or without.  ConfigError as `connect`."""
+    client = connect(home).client
+    found: set[str] = set()
+    for kind in KINDS:
+        token: str | None = ""
+        while token is not None:
+            page = client.search_model_versions(f"name = '{kind.name}'", page_token=token or None)
+            found |= {digest for version in page if (digest := version.tags.get("artifact_digest"))}
+            token = page.token or None
+    return found
+
+
 def find_version(backend: Backend, uri: str) -> "ModelVersion":
     """The version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names.
 

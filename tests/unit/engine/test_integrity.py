@@ -9,8 +9,8 @@ import pytest
 
 from noisyir.cli import main
 from noisyir.engine import integrity
-from noisyir.engine.builds import Meta
-from noisyir.engine.store import META, Store
+from noisyir.engine.builds import META, Meta
+from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 from tests.run_records import run_record
 from tests.unit.engine.test_store import cached, run, two_steps
