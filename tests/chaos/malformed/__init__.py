@@ -12,6 +12,7 @@ from noisyir import experiments
 from tests.chaos.case import Case
 from tests.chaos.malformed import commands, data, judgements, models, settings
 from tests.chaos.malformed.trial import Trial, tried
+from tests.tiny import write_beir
 
 FAMILIES = {
     "data": data.trials,
@@ -35,6 +36,7 @@ def warm_up(folder: Path) -> None:
     torch.set_num_threads(1)
     folder.mkdir(parents=True, exist_ok=True)
     experiments.load("demo")
+    data.read_all(kind="beir", path=str(write_beir(folder / "sound")))
     models.make_sound()
 
 
