@@ -86,7 +86,8 @@ class Trained:
         """The model, to encode with, to save, to train further: a SentenceTransformer."""
         from sentence_transformers import SentenceTransformer
 
-        return SentenceTransformer(str(self.path), device=None if self._run.runtime.device == "auto" else "cpu")
+        device = self._run.runtime.device
+        return SentenceTransformer(str(self.path), device=None if device == "auto" else device)
 
     @property
     def path(self) -> Path:
