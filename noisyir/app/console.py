@@ -223,10 +223,15 @@ def _kept(store: Store, outcome: Outcome, name: str) -> pa.Table:
     return read_parts(store.fs, store.parts(outcome.kept[name]))
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Table:
-    """The first row is the heading; all columns but the first are numbers."""
-    table = plain_table(rows[0][0])
-    for heading in rows[0][1:]:
+def print_rows(console: Console, rows: Sequence[Sequence[str]], left: int = 1) -> None:
+    """Rows of text as a table, headings first; all columns but the first `left` are numbers."""
+    console.print(_table(rows, left))
+
+
+def _table(rows: Sequence[Sequence[str]], left: int = 1) -> Table:
+    """The first row is the heading; all columns but the first `left` are numbers."""
+    table = plain_table(*rows[0][:left])
+    for heading in rows[0][left:]:
         table.add_column(heading, justify="right")
     for row in rows[1:]:
         table.add_row(*row)

@@ -143,6 +143,11 @@ class Finished:
 
 def finished_run(store: Store, name: str, result: str) -> Finished | None:
     """The newest finished run with this result of the experiment that `name` means; None where there is none."""
+    return next(finished_runs(store, name, result), None)
+
+
+def finished_runs(store: Store, name: str, result: str) -> Iterator[Finished]:
+    """The finished runs with this result of the experiment that `name` means, newest first."""
     experiment = experiments.name_of(name)
     for run in store.runs():
         if run["experiment"] == experiment and run["status"] == "done":
@@ -150,8 +155,7 @@ def finished_run(store: Store, name: str, result: str) -> Finished | None:
             made = {artifact: _built(store, run["steps"].get(step)) for artifact, step in kept.items()}
             if made.get(result):
                 refs = {name: meta.ref(name) for name, meta in made.items() if meta and name in meta.artifacts}
-                return Finished(run["settings"], refs)
-    return None
+                yield Finished(run["settings"], refs)
 
 
 def finished_comparison(store: Store, name: str) -> Finished:

@@ -99,7 +99,7 @@ def _digests(behind: Sequence[Meta]) -> str:
 
 def _limits(behind: Sequence[Meta]) -> str:
     shape = next(meta.params for meta in behind if meta.stage == INIT_MODEL.name)
-    source = next((meta.notes.get("source", {}) for meta in behind if meta.stage == INGEST.name), {})
+    source: dict[str, Any] = next((meta.notes.get("source", {}) for meta in behind if meta.stage == INGEST.name), {})
     held_out = f"Dev and test: {source['held_out']}." if "held_out" in source else (
         "Dev and test queries are those of the data set."
     )  # fmt: skip

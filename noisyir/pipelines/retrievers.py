@@ -184,6 +184,7 @@ def _audit(context: Context) -> None:
         pairs=context.noisy["noisy_pairs"],
         flags=flags["noise_flags"],
         estimate=flags["noise_estimate"],
+        kept_by_null=flags["kept_by_null"],
         competitors=context.competitors(),
         features=context.features(),
         **suspects,
