@@ -140,6 +140,11 @@ def test_a_model_that_learned_nothing_is_warned_of_everywhere(noisyir, folder, m
     assert "is not better than the untrained model" in Path("slow-model/README.md").read_text()
 
 
+def test_a_misspelt_format_is_answered_with_those_that_there_are(noisyir):
+    code, _, err = noisyir("export", "docs", "--format", "latx")
+    assert code == 1 and "did you mean latex?" in err and "sentence-transformers" in err
+
+
 def test_data_in_the_place_of_an_experiment_is_answered_with_what_to_type(noisyir, folder, monkeypatch):
     monkeypatch.chdir(folder)
     code, _, err = noisyir("run", "docs.csv")
