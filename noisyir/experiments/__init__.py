@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from noisyir.engine.processes import launched
+from noisyir.data.limits import SETTINGS
+from noisyir.engine.nodes import launched
+from noisyir.engine.outside_errors import one_line
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, did_you_mean
 from noisyir.experiments.strict_yaml import parse_yaml
@@ -70,8 +72,8 @@ def load_runtime(overrides: Sequence[str]) -> Runtime:
 
     Under torchrun as many processes train as it began, unless an override says otherwise.
     """
-    _, processes = launched() or (0, 1)
-    settings = _with({"runtime": {"processes": processes}}, overrides)["runtime"]
+    begun = launched()
+    settings = _with({"runtime": {"processes": begun.size if begun else 1}}, overrides)["runtime"]
     return _validated(Runtime, settings, "runtime")
 
 
@@ -88,9 +90,10 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
         if path.exists() and not path.is_file():
             raise ConfigError(f"{path} is no file: name the .yaml file of an experiment")
         try:
-            text = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the experiment {path}: {error}") from error
+            with path.open(encoding="utf-8") as handle:
+                text = handle.read(SETTINGS.most + 1)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot read the experiment {path}: {one_line(error)}: name a YAML file") from error
     elif path.is_file() and not folder:
         raise ConfigError(f"{path} is data and no experiment: `noisyir init {path}` writes one to run")
     else:

@@ -81,6 +81,14 @@ def lines_of(
     return lines, sizes
 
 
+def disk_needed(states: Sequence[Forecast], store: Store, expected: ExpectedParams) -> float:
+    """Bytes that the steps which would run leave in the store, as far as that is known; an estimate."""
+    calls = _planned_calls(states, store, expected)
+    sizes = next((call.sizes for call in calls.values() if call.sizes), None)
+    costs = [cost_of(calls[entry.step.name], sizes) for entry in states if entry.state == "would run" and sizes]
+    return sum(cost.disk for cost in costs if cost)
+
+
 def _is_absent(step: Step, unknown: set[str]) -> bool:
     return ABSENT in step.inputs.values() or any(output.step in unknown for output in step.outputs_needed())
 

@@ -10,7 +10,17 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
-from noisyir.data.columns import NAMES, Cells, PairColumn, choose_columns, corpus_documents, found_in, need, open_corpus
+from noisyir.data.columns import (
+    NAMES,
+    Cells,
+    PairColumn,
+    choose_columns,
+    corpus_documents,
+    found_in,
+    names_that_mean,
+    need,
+    open_corpus,
+)
 from noisyir.data.formats import Format
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.data.row_files import RowFile
@@ -73,13 +83,14 @@ class Pairs(Format):
         if self.corpus is None:
             columns = choose_columns(pairs, self.columns, NAMES)
             _need_texts(pairs, columns)
-            return PairsFile(name, pairs, columns, None)
+            return PairsFile(name, pairs, columns, None, names_that_mean(self.columns, NAMES))
         if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
             raise DataError(f"data.columns maps {', '.join(texts)}, but with data.corpus the texts come from there")
         names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
         columns = choose_columns(pairs, self.columns, names)
         need(pairs, columns, ("query", "doc_id"), NAMES)
-        return PairsFile(name, pairs, columns, open_corpus(self.corpus, "data.corpus"))
+        corpus = open_corpus(self.corpus, "data.corpus")
+        return PairsFile(name, pairs, columns, corpus, names_that_mean(self.columns, names))
 
 
 class Pair(NamedTuple):
@@ -109,6 +120,8 @@ class _Asked:
 class PairsFile:
     """Ids that the file does not give are hashes of the text: equal texts are one query, or one document.
 
+    meaningful: names of columns that would be read if the file had them.
+
     The file is read twice, so that the documents' texts need not stay in memory.
     """
 
@@ -116,6 +129,7 @@ class PairsFile:
     pairs: RowFile
     columns: dict[PairColumn, str]
     corpus: RowFile | None
+    meaningful: frozenset[str] = frozenset()
 
     def digest(self) -> str:
         """A hash of the bytes and names of the pairs file and of the corpus file, wherever the two lie."""
@@ -172,7 +186,7 @@ class PairsFile:
     def pairs_in_order(self) -> Iterator[Pair]:
         """Every row with a pair in it, with its place; rows that name several documents give several."""
         number, place = 0, self.pairs.place
-        for number, row in self.pairs.rows(list(dict.fromkeys(self.columns.values()))):
+        for number, row in self.pairs.rows(list(dict.fromkeys(self.columns.values())), self.meaningful):
             values = {column: row[name] for column, name in self.columns.items()}
             for one in _documents_of(values, place, number):
                 yield self._pair(Cells(one, self.columns, place, number))
