@@ -31,7 +31,7 @@ RETRIEVER = (
     "ranker.init.max_len=32",
 )
 READER = (*tiny_squad.SETTINGS, "reader.methods=[ds_all,cds_sw]", "reader.ensemble=[]")
-SMALL = "methods=[dpr]", "mine=null"
+SMALL = "methods=[dpr]", "mine.per_query=0", "audit=null"
 ALL = Choice()
 
 Digests = dict[str, str]
