@@ -227,3 +227,43 @@ def test_names_of_builds_sort_behind_those_of_their_inputs_when_the_clock_goes_b
     made = run(two_steps(), store)
     assert [meta.stage for meta in store.all_builds()] == ["make", "upper"]
     assert made["upper"].meta.created < made["make"].meta.created
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_what_this_user_may_not_read_is_no_empty_store(store: Store, depth: int):
+    """Typed by a process of another user, for root may read all."""
+    meta = run(two_steps(), store)["make"].meta
+    closed = Path(store.root).joinpath(*Path(meta.folder).parts[:depth])
+    closed.chmod(0)
+    for words in (["verify"], ["gc", "--dry-run"], ["gc"]):
+        code, said = as_another_user([*words, "--store", store.root], open_to_all=Path(store.root))
+        assert code == 1 and "cannot read the store" in said and said.count("\n") == 1
+    closed.chmod(0o755)
+    code, said = as_another_user(["verify", "--store", store.root], open_to_all=Path(store.root))
+    assert code == 0 and "all as written" in said
+
+
+def as_another_user(words: list[str], open_to_all: Path) -> tuple[int, str]:
+    if os.geteuid() == 0:
+        for folder in [open_to_all, *open_to_all.parents]:
+            if folder.stat().st_uid == 0 and str(folder).startswith("/tmp/pytest"):
+                folder.chmod(0o755)
+    there, here = os.pipe()
+    if (child := os.fork()) == 0:
+        code = 99
+        try:
+            os.dup2(here, 1)
+            os.dup2(here, 2)
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            code = main(words)
+            sys.stdout.flush()
+            sys.stderr.flush()
+        finally:
+            os._exit(code)
+    os.close(here)
+    with os.fdopen(there) as handle:
+        said = handle.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), said
