@@ -90,13 +90,22 @@ def _print_version(asked: bool) -> None:
 
 
 def _before_each_verb(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_print_version, help="show the version")] = False,
 ) -> None:
     """Train dense retrievers on data whose labels are wrong, and say which labels are wrong."""
-    from noisyir.engine.processes import launched
+    from noisyir.engine.nodes import launched
 
-    if (begun := launched()) and begun[0] > 0:
+    if (begun := launched()) is None:
+        return
+    if begun.local_rank == 0 and begun.node > 0:
+        from noisyir.app.following import follow
+
+        follow(begun)
+    if begun.rank > 0:
         raise typer.Exit  # torchrun's first process does all, and begins those that train with it
+    if begun.several_machines:
+        context.call_on_close(begun.end)
 
 
 class _Verbs(Mapping[str, TyperCommand]):

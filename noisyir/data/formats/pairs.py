@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -25,7 +26,7 @@ from noisyir.data.records import Document, Judgement, Query
 from noisyir.data.row_files import RowFile
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
-from noisyir.settings import Location, Split
+from noisyir.settings import HELD_OUT, Location, Split
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight")
@@ -50,7 +51,28 @@ class Pairs(Format):
     @property
     def has_weights(self) -> bool:
         """Whether the file has a column of weights; a file that is not there has none."""
-        return self.path is not None and Path(self.path).is_file() and "weight" in self.open().columns
+        return self._is_there and "weight" in self.open().columns
+
+    def held_out_splits(self) -> frozenset[Split]:
+        """Those that a column of the file names; none where there is no such column, and no such file."""
+        if not self._is_there or "split" not in (source := self.open()).columns:
+            return frozenset()
+        found: set[Split] = set()
+        for pair in source.pairs_in_order():
+            found.add(pair.split)
+            if found.issuperset(HELD_OUT):
+                break
+        return frozenset(found.intersection(HELD_OUT))
+
+    def count_pairs(self, at_most: int) -> int:
+        """The rows of the file, read until there are so many."""
+        if not self._is_there:
+            return at_most
+        return sum(1 for _ in islice(self.open().pairs_in_order(), at_most))
+
+    @property
+    def _is_there(self) -> bool:
+        return self.path is not None and Path(self.path).is_file()
 
     def open(self, workers: int | None = None) -> "PairsFile":
         """DataError when a file is missing or of another format, or a column that is needed is not there."""
@@ -169,7 +191,7 @@ class PairsFile:
             for one in _documents_of(values, place, number):
                 yield self._pair(Cells(one, self.columns, place, number))
         if not number:
-            raise DataError(f"{self.pairs.path} holds no pairs")
+            raise DataError(f"{self.pairs.path} holds no pairs: give it a row for each")
 
     def _pair(self, cell: Cells) -> Pair:
         query, title, document = cell.text("query"), cell.text("title"), cell.text("document")
@@ -200,9 +222,9 @@ def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Ite
     """One pair for each document, where a row lists several (`pos: [.., ..]`)."""
     lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
     if lists.keys() == {"weight"} and len(lists["weight"]) > 1:
-        raise DataError(f"{place} {number}: weight lists {len(lists['weight'])} numbers for one document")
+        raise DataError(f"{place} {number}: weight lists {len(lists['weight'])} numbers for one document: leave one")
     if len({len(items) for items in lists.values()}) > 1:
-        raise DataError(f"{place} {number}: {' and '.join(lists)} list different numbers of documents")
+        raise DataError(f"{place} {number}: {' and '.join(lists)} list different numbers of documents: give each one")
     if not lists:
         yield values
     for items in zip(*lists.values(), strict=True):
