@@ -23,7 +23,7 @@ from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError
 from noisyir.pipelines.readers import pipeline_of
 from tests.chaos.case import Case
-from tests.chaos.world import Digests, World, differences, digests, forget_what_was_read, run
+from tests.chaos.world import TIMES, Digests, World, differences, digests, forget_what_was_read, run
 
 TASKS = ("retriever", "reader")
 RESUMING = {  # stages that leave work behind, and the task that has them
@@ -83,7 +83,7 @@ class Patient:
 
     def fault(self) -> str | None:
         """What is other than in the pristine store."""
-        return differences(digests(self.store), self.wanted)
+        return differences(digests(self.store), self.wanted, TIMES)
 
 
 def damaged_files(seed: int, count: int, folder: Path, damage: Damage) -> Iterator[Case]:
@@ -240,4 +240,4 @@ def _work_fault(patient: Patient, work: _Work, damage: Damage, draw: random.Rand
         run(patient.world.experiment(RESUMING[work.stage]), store)
     except Exception as error:
         return f"{path.name}: {type(error).__name__}: {error}"
-    return differences(digests(store), patient.wanted)
+    return differences(digests(store), patient.wanted, TIMES)
