@@ -9,8 +9,8 @@ staqc: trained on all pairs of half of the questions, tested on those of the oth
 nl2bash: trained on the judged predictions of models, tested on experts' own pairs of other descriptions.
 squad, pydocs: noise of the kind and rate asked for is put into the training pairs; tests stay right.
 People's labels are read for two rows alone: `human`, trained on the pairs that they call right, and the test pairs.
-`random` leaves out as many pairs as the detectors flag, drawn at random.  Static model; means over seeds, intervals and
-paired tests over queries, each query's value being its mean over seeds.
+`random` leaves out as many pairs as the detectors flag, drawn at random.  Static model; means, intervals and tests
+over queries and seeds; a star, from five seeds on, marks a claim about methods.
 """
 
 import argparse
@@ -35,6 +35,7 @@ from noisyir.engine.tables import read_parts
 from noisyir.eval.bench import Cell, by_cell, read_blocks, summarise
 from noisyir.pipelines.retrievers import noise_bench
 from noisyir.pipelines.suite import Suite
+from noisyir.report.bench import starred, word
 from noisyir.settings import merged
 from noisyir.tracking import open_tracker
 
@@ -218,17 +219,19 @@ def _renamed(arms: Mapping[str, Mapping[str, pa.Table]], labels: Sequence[str]) 
 
 def _print(cells: Mapping[str, pa.Table], data: str) -> None:
     """One Markdown row a method, against plain training."""
-    table = summarise(read_blocks(by_cell(cells)), np.random.default_rng(0), baseline="dpr", resamples=2000)
+    table = summarise(read_blocks(by_cell(cells)), baseline="dpr")
     print(f"\n{data}: {table['queries'][0].as_py():,} queries, {table['seeds'][0].as_py()} seeds\n")
-    print(f"| | {MEASURE} | ± over seeds | less plain, 95 % | p, Holm | seeds above plain |\n|---|--:|--:|--:|--:|--:|")
+    print(f"| | {MEASURE} | ± over seeds | less plain, 95 % | p, Holm | seeds above plain | |")
+    print("|---|--:|--:|--:|--:|--:|---|")
     for row in table.to_pylist():
         spread = "" if row["seed_std"] is None else f"{row['seed_std']:.3f}"
         line = f"| {row['method']} | {row['mean']:.3f} | {spread} |"
         if row["against"]:
             low, high = row["difference_low"], row["difference_high"]
-            line += f" {row['difference']:+.3f} [{low:+.3f}, {high:+.3f}] | {row['p_holm']:.3f} | {row['seeds_better']}"
+            said = f"{row['seeds_better']} | {starred(word(row, 0.05))}"
+            line += f" {row['difference']:+.3f} [{low:+.3f}, {high:+.3f}] | {row['p_holm']:.3f} | {said}"
         else:
-            line += " | | "
+            line += " | | | "
         print(f"{line} |", flush=True)
 
 

@@ -65,7 +65,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 
 CHOOSE_MODEL = Stage(
     name="choose_model",
-    version=1,
+    version=2,
     params=ChooseModelParams,
     reads={
         "models": MODEL.all().each(),
