@@ -22,7 +22,7 @@ from noisyir.eval.significance import crossed_t_test
 SEED_SPREAD = 0.005
 GATE = PromoteParams(min_gain=0.0)
 _RECIPROCAL_RANKS = 1 / np.array([1, 1, 1, 2, 2, 3, 4, 5, 10, np.inf, np.inf])
-_BENCH_CLAIM = "At a nominal 5 %, equal methods are called different in about 5 % of simulated comparisons, seeds counted."
+_BENCH_CLAIM = "At a nominal 5 %, equal methods are called different in about 5 % of comparisons, seeds counted."
 _GATE_CLAIM = "Of equal recipes the gate promotes 2.5 % at most, however many are tried one after another."
 Values = Float[np.ndarray, "method query seed"]
 Documents = Int[np.ndarray, " query"]
