@@ -11,7 +11,7 @@ squad, pydocs: noise of the kind and rate asked for is put into the training pai
 The truth is read for two rows alone, `human` (trained on the pairs that people call right) and `true_labels` (trained
 on the pairs that no noise was put into), and for the tests.  `random` leaves out as many pairs as the detectors flag,
 drawn at random.  Static model; each method is compared with plain training (dpr) by a t-test over queries and seeds
-(`noisyir.eval.choice.crossed_t_test`), corrected by Holm for all the table's rows.  Below the table stands what
+(`noisyir.eval.significance.crossed_t_test`), corrected by Holm for all the table's rows.  Below the table stands what
 NPC and `auto` did.
 """
 
@@ -36,8 +36,7 @@ from noisyir.engine.stage import Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import pair_ids, read_parts
 from noisyir.eval.bench import Block, Cell, by_cell, read_blocks
-from noisyir.eval.choice import crossed_t_test
-from noisyir.eval.significance import holm
+from noisyir.eval.significance import crossed_t_test, holm
 from noisyir.pipelines.retrievers import noise_bench
 from noisyir.pipelines.suite import Suite
 from noisyir.settings import merged

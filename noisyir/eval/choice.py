@@ -1,79 +1,14 @@
 """Which way of training is chosen by held-out pairs: plain training, unless another is better beyond doubt."""
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from noisyir.eval.significance import holm
+from noisyir.eval.significance import Difference, crossed_t_test, holm, nested_t_test
 
 Array = np.ndarray
-
-
-class Difference(NamedTuple):
-    """A mean difference, the ends of its interval, and the two-sided p-value that it is 0."""
-
-    mean: float
-    low: float
-    high: float
-    p_value: float
-
-
-def crossed_t_test(differences: Float[Array, "query seed"], confidence: float = 0.95) -> Difference:
-    """The mean of differences that vary with the query and with the seed of training, each seed on every query.
-
-    variance = var(query means) / Q + var(seed means) / S - var(rest) / (Q S), at least the greater of the first two:
-    the first two both hold the rest's share.  Degrees of freedom by Welch and Satterthwaite.  Of one seed, the paired
-    t-test over queries.  p is 1 where nothing differs, or of one query; 0 where all differ by the same amount.
-    Source: Cameron, Gelbach and Miller, JBES 2011 (two-way clustering); Satterthwaite, Biometrics 1946.
-    """
-    queries, seeds = differences.shape
-    mean = float(differences.mean())
-    if queries < 2 or not differences.any():
-        return Difference(mean, mean, mean, 1.0)
-    of_query, of_seed = differences.mean(axis=1), differences.mean(axis=0)
-    by_query, by_seed = float(of_query.var(ddof=1)) / queries, 0.0
-    variance, degrees = by_query, queries - 1.0
-    if seeds > 1:
-        by_seed = float(of_seed.var(ddof=1)) / seeds
-        rest = differences - of_query[:, None] - of_seed + mean
-        both = float((rest**2).sum()) / ((queries - 1) * (seeds - 1)) / (queries * seeds)
-        variance = max(by_query + by_seed - both, by_query, by_seed)
-        if variance > 0:
-            degrees = (by_query + by_seed) ** 2 / (by_query**2 / (queries - 1) + by_seed**2 / (seeds - 1))
-    return _by_t(mean, variance, degrees, confidence)
-
-
-def nested_t_test(differences: Sequence[Float[Array, " query"]], confidence: float = 0.95) -> Difference:
-    """The mean of differences of which every seed of training has its own queries, as the folds of cross-validation.
-
-    variance = var(seed means) / S, which holds what queries do, or var(all) / Q where that is greater; degrees of
-    freedom as in `crossed_t_test`, whose variance this is where no query comes twice.  p is 1 of one query.
-    """
-    every = np.concatenate(differences)
-    queries, seeds, mean = len(every), len(differences), float(every.mean())
-    if queries < 2 or not every.any():
-        return Difference(mean, mean, mean, 1.0)
-    by_query, by_seed, degrees = float(every.var(ddof=1)) / queries, 0.0, queries - 1.0
-    if seeds > 1:
-        by_seed = float(np.var([some.mean() for some in differences], ddof=1)) / seeds
-        if by_query + by_seed > 0:
-            degrees = (by_query + by_seed) ** 2 / (by_query**2 / (queries - 1) + by_seed**2 / (seeds - 1))
-    return _by_t(mean, max(by_query, by_seed), degrees, confidence)
-
-
-def _by_t(mean: float, variance: float, degrees: float, confidence: float) -> Difference:
-    """The interval and the p-value of a mean with this variance; rounding alone counts as none."""
-    from scipy import special
-
-    error = math.sqrt(variance)
-    if error <= 1e-12 * abs(mean):
-        return Difference(mean, mean, mean, 0.0)
-    reach = float(special.stdtrit(degrees, 0.5 + confidence / 2)) * error
-    p_value = 2 * float(special.stdtr(degrees, -abs(mean) / error))
-    return Difference(mean, mean - reach, mean + reach, p_value)
 
 
 def choose(
