@@ -163,6 +163,7 @@ def test_in_the_trainer_the_teacher_follows_every_step_and_pairs_are_flagged_eac
     assert not teacher & {id(weight) for group in trainer.optimizer.param_groups for weight in group["params"]}
 
 
+@pytest.mark.parametrize("folder", ["static"], indirect=True)
 def test_the_teacher_may_be_what_is_kept(folder, tmp_path):
     loss = theirs(folder, settings={"npc.warmup_epochs": 1, "npc.final": "teacher"})
     trained(loss, tmp_path)
