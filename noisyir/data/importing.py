@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir.data.collection import SCHEMAS
 from noisyir.data.leniency import Account, Tally, lenient
-from noisyir.data.records import Document, Judgement, Negative, Query, Record, Source, records_of
+from noisyir.data.records import Document, Documents, Judgement, Negative, Query, Record, Source, records_of
 from noisyir.data.text_keys import text_key
 from noisyir.data.validate import MAX_CHARACTERS
 from noisyir.settings import Split
@@ -79,6 +81,11 @@ class _Writers:
         if len(rows) == _AT_ONCE:
             self._flush(name)
 
+    def append_all(self, name: str, table: pa.Table) -> None:
+        """Rows of a table, behind those that were appended before."""
+        self._flush(name)
+        self._writers[name].write_table(table.rename_columns(SCHEMAS[name].names))
+
     def _flush(self, name: str) -> None:
         if rows := self._rows[name]:
             schema = SCHEMAS[name]
@@ -110,6 +117,7 @@ class _Taken:
         self._negatives: set[int] = set()
         self._take: Mapping[type, Callable[[Any], str | None]] = {
             Document: self._document,
+            Documents: self._many_documents,
             Query: self._query,
             Judgement: self._judgement,
             Negative: self._negative,
@@ -120,6 +128,36 @@ class _Taken:
         reason = self._take[type(record)](record)
         if reason is not None:
             self.account.refused(reason)
+
+    def _many_documents(self, record: Documents) -> None:
+        """All at once where nothing is wrong with any, else each by itself."""
+        table, place, number = record
+        ids, titles, texts = (column.to_pylist() for column in table.columns)
+        if not self._take_all(table, ids, titles, texts):
+            for place_of, row in enumerate(zip(ids, titles, texts, strict=True), number):
+                with self.account.row(place, place_of):
+                    self.take(Document(*row, place, place_of))
+            return
+        account = self.account.of(place)
+        account.read += table.num_rows
+        account.kept += table.num_rows
+
+    def _take_all(self, table: pa.Table, ids: list[str], titles: list[str], texts: list[str]) -> bool:
+        blank = _is_blank(table["text"]) & _is_blank(table["title"])
+        lengths = pc.add(pc.utf8_length(table["text"]), pc.utf8_length(table["title"])).to_numpy()
+        lost = pc.any(pc.match_substring(table["text"], "\N{REPLACEMENT CHARACTER}")).as_py()
+        if (blank | _is_blank(table["_id"])).any() or lengths.max() > MAX_CHARACTERS or lost:
+            return False
+        fresh = dict(zip(ids, range(len(self._documents), len(self._documents) + len(ids)), strict=True))
+        if len(fresh) < len(ids) or not self._documents.keys().isdisjoint(fresh):
+            return False
+        self._documents |= fresh
+        before = len(self._texts)
+        self._texts.update(map(hash, zip(titles, texts, strict=True)))
+        self.found.same_text["documents"] += before + len(ids) - len(self._texts)
+        self.found.lengths["documents"].frombytes(lengths.astype(np.uint32).tobytes())
+        self.out.append_all("documents", table)
+        return True
 
     def _document(self, record: Document) -> str | None:
         doc_id, title, text, _, number = record
@@ -231,6 +269,11 @@ class _Taken:
             for what, count in shared.items()
             if any(split in what and self.found.pairs[split] for split in ("dev", "test"))
         }
+
+
+def _is_blank(column: pa.ChunkedArray) -> np.ndarray:
+    blank: np.ndarray = pc.binary_length(pc.utf8_trim_whitespace(column)).to_numpy() == 0
+    return blank
 
 
 def _unfit(name: str, title: str, text: str, kind: str) -> str | None:

@@ -14,7 +14,7 @@ from noisyir.data.formats.tables import is_import
 from noisyir.data.formats.trec import trec_role
 from noisyir.data.leniency import lenient
 from noisyir.data.row_files import RowFile
-from noisyir.data.text_files import one_of, open_bytes, utf8_lines
+from noisyir.data.text_files import first_bytes, one_of, utf8_lines
 from noisyir.errors import DataError
 
 _IR_DATASETS = "ir_datasets:"
@@ -121,8 +121,7 @@ def _of_rows(rows: RowFile, *, with_corpus: bool = False) -> dict[str, Any] | No
 def _is_squad(path: Path) -> bool:
     if ".json" not in path.name.lower():
         return False
-    with open_bytes(path) as handle:
-        first = handle.read(1 << 16)
+    first = first_bytes(path)
     return b'"paragraphs"' in first and b'"qas"' in first and bool(_SQUAD.search(first))
 
 

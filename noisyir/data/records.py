@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import pyarrow as pa
+
 from noisyir.errors import DataError
 from noisyir.settings import Split
 
@@ -63,7 +65,15 @@ class Negative(NamedTuple):
     number: int
 
 
-Record = Document | Query | Judgement | Negative
+class Documents(NamedTuple):
+    """Many documents at once: a table of id, title and text, none of them null; `number` is that of the first."""
+
+    table: pa.Table
+    where: str
+    number: int
+
+
+Record = Document | Documents | Query | Judgement | Negative
 
 
 def relevance_of(text: str, where: str) -> int:

@@ -54,6 +54,15 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         yield handle
 
 
+def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
+    """The beginning of a file, unpacked.  DataError when it is damaged there."""
+    try:
+        with open_bytes(path) as handle:
+            return handle.read(count)
+    except DAMAGED as error:
+        raise DataError(f"{path}: damaged at its beginning: {error}") from error
+
+
 @contextmanager
 def open_to_write(path: Path) -> Iterator[IO[bytes]]:
     """A file to write bytes to, packed as its name says; equal bytes give equal files, for a .gz holds no time."""
@@ -72,19 +81,24 @@ def open_to_write(path: Path) -> Iterator[IO[bytes]]:
 _LONGEST_LINE = 2**27  # bytes: a book has a hundredth of that
 
 # What reading a packed file that is none, or is cut off, raises.
-DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error, pa.ArrowException)
+DAMAGED = (EOFError, zlib.error, OSError)
 
 
-def utf8_lines(path: Path) -> Iterator[tuple[int, str]]:
+def utf8_lines(path: Path, first: int = 1, end: int | None = None) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, perhaps packed; a byte order mark is dropped.
 
     DataError, with line and byte, where a line is not UTF-8, when a line is too long to be one, and when a packed file
-    is damaged.
+    is damaged.  first, end: read the lines from this number up to below that one only.
     """
     number = offset = 0
     try:
         with open_bytes(path) as handle:
             for number, raw in enumerate(_bounded_lines(handle, path), 1):
+                if number < first:
+                    offset += len(raw)
+                    continue
+                if number == end:
+                    return
                 try:
                     line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 except UnicodeDecodeError as error:
@@ -109,9 +123,12 @@ def _bounded_lines(handle: IO[bytes], path: Path) -> Iterator[bytes]:
         yield raw
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of a JSON-lines file; blank lines are passed over.  DataError for any other line."""
-    for number, line in utf8_lines(path):
+def json_lines(path: Path, first: int = 1, end: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of a JSON-lines file; blank lines are passed over.  DataError for any other line.
+
+    first, end: read the lines from this number up to below that one only.
+    """
+    for number, line in utf8_lines(path, first, end):
         if not line.strip():
             continue
         try:

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from noisyir.data.text_files import PACKED, open_bytes
+from noisyir.data.text_files import PACKED, first_bytes
 from noisyir.errors import DataError
 
 Row = tuple[int, dict[str, Any]]
@@ -87,11 +87,7 @@ def write_rows(path: Path, rows: Iterator[Mapping[str, Any]], *, nested: bool = 
 
 
 def _by_first_bytes(path: Path) -> str | None:
-    try:
-        with open_bytes(path) as handle:
-            first = handle.read(1 << 16)
-    except (OSError, EOFError, ValueError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+    first = first_bytes(path)
     for magic, suffix in ((b"PAR1", ".parquet"), (b"ARROW1", ".arrow"), (b"\xff\xff\xff\xff", ".arrow")):
         if first.startswith(magic):
             return suffix

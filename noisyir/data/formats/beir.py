@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -10,8 +11,9 @@ from pydantic import Field
 from noisyir.data import leniency
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
+from noisyir.data.document_batches import documents_in_batches
 from noisyir.data.formats import Format
-from noisyir.data.records import Document, Judgement, Query, relevance_of
+from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
 from noisyir.data.text_files import folder_with, json_lines, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
@@ -60,9 +62,17 @@ class BeirFolder:
 
     def documents(self) -> Iterator[Document]:
         """The lines of corpus.jsonl; a missing title is empty.  What they say of their source is kept for the pairs."""
+        return self._documents(1, None)
+
+    def records(self) -> Iterator[Record]:
+        """All, the documents many at a time."""
+        yield from documents_in_batches(self.root / "corpus.jsonl", self._documents)
+        yield from chain(self.queries(), self.judgements())
+
+    def _documents(self, first: int, end: int | None) -> Iterator[Document]:
         path = self.root / "corpus.jsonl"
         place = f"{path} line"
-        for number, row in json_lines(path):
+        for number, row in json_lines(path, first, end):
             with leniency.row(place, number):
                 where = f"{place} {number}"
                 title = text_of(row, "title", where) if row.get("title") is not None else ""
