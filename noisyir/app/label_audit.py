@@ -30,9 +30,12 @@ from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.settings import HELD_OUT
 from noisyir.verdicts.apply import Applied, apply_audit
 from noisyir.verdicts.by_hand import how_many
+from noisyir.verdicts.keeping import Keeping, kept_by_nulls
 from noisyir.verdicts.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.verdicts.rates import in_a_sentence, in_terminal
 from noisyir.verdicts.settings import AuditParams
+
+KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
 
 
 class Noise(NamedTuple):
@@ -91,6 +94,12 @@ class Audited:
         """What detect estimated, without a judgement."""
         ref = self.outcome.results["detect"].meta.ref("noise_estimate")
         return last_estimate(read_parts(self.store.fs, self.store.parts(ref)))
+
+    @property
+    def keeping(self) -> Keeping:
+        """How many pairs may be kept without a judgement."""
+        bounds = self.outcome.results["detect"].meta.ref("kept_by_null")
+        return kept_by_nulls(read_parts(self.store.fs, self.store.parts(bounds)), self.estimate, self.table.num_rows)
 
     @property
     def noise_in_words(self) -> str:
@@ -205,7 +214,7 @@ def _within(budget: str, detectors: Mapping[str, Detector]) -> dict[str, Detecto
 def files_of(exp: Experiment) -> list[str]:
     """Names of the files that an audit may write."""
     sample = ["sample.csv"] if exp.audit and exp.audit.sample else []
-    return ["audit.html", "audit.csv", "audit.parquet", *sample, "negatives.csv", "extra_positives.jsonl"]
+    return ["audit.html", "audit.csv", "audit.parquet", *sample, "negatives.csv", "extra_positives.jsonl", KEPT]
 
 
 def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
@@ -218,7 +227,7 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
 
 def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experiment:
     path = Path(data)
-    if data in experiments.names() or path.suffix in (".yaml", ".yml"):
+    if not path.is_dir() and (data in experiments.names() or path.suffix in (".yaml", ".yml")):
         if corpus:
             raise ConfigError(f"--corpus belongs to a file of pairs, which {data} is not: drop it")
         return experiments.load(data, overrides)

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from noisyir.data import leniency
 from noisyir.data.records import Document
-from noisyir.data.row_files import RowFile
+from noisyir.data.row_files import RowFile, plain_name
 from noisyir.errors import DataError
 
 PairColumn = Literal[
@@ -53,6 +53,11 @@ _CORPUS_NAMES: Names = {
 }
 
 
+def names_that_mean(mapping: Mapping[PairColumn, str | None], names: Names) -> frozenset[str]:
+    """What `choose_columns` would take for something if a column were called so."""
+    return frozenset(name for column, usual in names.items() if column not in mapping for name in usual)
+
+
 def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], names: Names) -> dict[PairColumn, str]:
     """The file's column for each thing of a pair: as mapped (None: no column), else the first of its usual names.
 
@@ -62,7 +67,7 @@ def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], name
     if unknown := {column: name for column, name in chosen.items() if name not in file.columns}:
         column, name = next(iter(unknown.items()))
         raise DataError(f"{file.path} has no column {name!r}, which data.columns maps to {column}; {found_in(file)}")
-    free = {name.lower().replace("-", "_"): name for name in file.columns if name not in chosen.values()}
+    free = {plain_name(name): name for name in file.columns if name not in chosen.values()}
     for column, usual in names.items():
         if column not in mapping and (fits := [name for name in usual if name in free]):
             chosen[column] = free.pop(fits[0])
@@ -99,7 +104,7 @@ def open_corpus(path: str, setting: str) -> RowFile:
 def corpus_documents(file: RowFile) -> Iterator[Document]:
     """The documents of such a file, in its order."""
     columns = choose_columns(file, {}, _CORPUS_NAMES)
-    for number, row in file.rows(list(columns.values())):
+    for number, row in file.rows(list(columns.values()), names_that_mean({}, _CORPUS_NAMES)):
         with leniency.row(file.place, number):
             values = {column: row[name] for column, name in columns.items()}
             cell = Cells(values, columns, file.place, number)

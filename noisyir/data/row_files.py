@@ -1,10 +1,10 @@
 """Files of rows with named columns, whatever container they lie in; faults are named by their place."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
-from noisyir.data.containers import FOLDER, PLAIN, SUFFIXES, Row, container, suffix_of
+from noisyir.data.containers import FIRST_ROWS, FOLDER, PLAIN, SUFFIXES, Row, container, suffix_of
 from noisyir.data.containers.split_folder import is_split_folder, parts_of
 from noisyir.data.leniency import glance
 from noisyir.errors import DataError
@@ -56,6 +56,28 @@ class RowFile:
         """What a row's number counts: lines of the file, from 1, or rows or items where there are no lines."""
         return f"{self.path} {container(self.suffix).unit}"
 
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """(number, {column: value}) of every row; values are what the format holds, None where it holds nothing."""
-        return container(self.suffix).rows(self.path, columns)
+    def rows(self, columns: Sequence[str], meaningful: Collection[str] = ()) -> Iterator[Row]:
+        """(number, {column: value}) of every row; values are what the format holds, None where it holds nothing.
+
+        meaningful: names, as `plain_name` has them, of columns that would be read if they were there.  DataError where
+        one of these comes up in a file of JSON only behind the rows that tell its columns.
+        """
+        known = frozenset(self.columns)
+
+        def check(number: int, names: Set[str]) -> None:
+            if not names <= known:
+                self._refuse_late(number, names - known, meaningful)
+
+        return container(self.suffix).rows(self.path, columns, check)
+
+    def _refuse_late(self, number: int, late: Collection[str], meaningful: Collection[str]) -> None:
+        if found := sorted(name for name in late if plain_name(name) in meaningful):
+            raise DataError(
+                f"{self.place} {number}: the first {FIRST_ROWS} rows, which tell the columns, have no {found[0]!r}: "
+                f'give the first row "{found[0]}": null, if this column is to be read, or rename it, if not'
+            )
+
+
+def plain_name(column: str) -> str:
+    """A column's name as those are compared that mean the same."""
+    return column.lower().replace("-", "_")

@@ -12,6 +12,7 @@ from typing import IO, Any, cast
 import pyarrow as pa
 
 from noisyir.data.leniency import bad_row
+from noisyir.data.limits import DOCUMENT, LINE, refuse_special
 from noisyir.errors import DataError
 
 PACKED = (".gz", ".zst")
@@ -44,7 +45,8 @@ def one_of(root: Path, names: Iterable[str]) -> Path | None:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file; those of a .gz or .zst file as they were before compression."""
+    """The bytes of a file; those of a .gz or .zst file as before compression.  DataError for what is no file."""
+    refuse_special(path)
     name = path.name.lower()
     if name.endswith(".zst"):
         with path.open("rb") as packed, io.BufferedReader(pa.CompressedInputStream(packed, "zstd")) as handle:
@@ -78,7 +80,7 @@ def open_to_write(path: Path) -> Iterator[IO[bytes]]:
             yield plain
 
 
-_LONGEST_LINE = 2**27  # bytes: a book has a hundredth of that
+_CONVERT = "convert it, for example with iconv -t UTF-8"
 
 # What reading a packed file that is none, or is cut off, raises.
 DAMAGED = (EOFError, zlib.error, OSError)
@@ -102,10 +104,7 @@ def utf8_lines(path: Path, first: int = 1, end: int | None = None) -> Iterator[t
                 try:
                     line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 except UnicodeDecodeError as error:
-                    said = (
-                        f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file); convert it, "
-                        "for example with iconv -t UTF-8"
-                    )
+                    said = f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file): {_CONVERT}"
                     bad_row(f"{path} line", number, DataError(said))
                 else:
                     yield number, line
@@ -115,11 +114,12 @@ def utf8_lines(path: Path, first: int = 1, end: int | None = None) -> Iterator[t
 
 
 def _bounded_lines(handle: IO[bytes], path: Path) -> Iterator[bytes]:
-    number = 0
-    while raw := handle.readline(_LONGEST_LINE + 1):
+    number, longest = 0, LINE.most
+    while raw := handle.readline(longest + 1):
         number += 1
-        if len(raw) > _LONGEST_LINE:
-            raise DataError(f"{path} line {number}: longer than {_LONGEST_LINE:,} bytes: is it a file of lines?")
+        if len(raw) > longest:
+            said = f"{path} line {number}: longer than {longest:,} bytes: is it a file of lines?"
+            raise DataError(f"{said} If so, {LINE.remedy}")
         yield raw
 
 
@@ -142,7 +142,7 @@ def json_lines(path: Path, first: int = 1, end: int | None = None) -> Iterator[t
 def parse_object(text: str, where: str) -> dict[str, Any]:
     """The JSON object in `text`.  DataError, starting with `where`, when it is not one."""
     try:
-        value = json.loads(text, object_pairs_hook=_each_key_once)
+        value = json.loads(text, object_pairs_hook=each_key_once)
         if "\\ud" in text or "\\uD" in text:
             refuse_half_surrogates(value, where)
     except json.JSONDecodeError as error:
@@ -156,7 +156,8 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
     return value
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """What JSON decoders make an object of.  ValueError for a key that stands twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -173,8 +174,16 @@ def refuse_half_surrogates(value: Any, where: str) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON file that holds one object, read whole.  DataError when it is not UTF-8 or not JSON."""
-    return parse_object("\n".join(line for _, line in utf8_lines(path)), str(path))
+    """A JSON file that holds one object, read whole.  DataError when it is not UTF-8, not JSON or too large."""
+    most = DOCUMENT.most
+    with open_bytes(path) as handle:
+        raw = handle.read(most + 1)
+    if len(raw) > most:
+        raise DataError(f"{path}: more than {most:,} bytes, and it is read whole: {DOCUMENT.remedy}")
+    try:
+        return parse_object(raw.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 (byte {error.start} of the file): {_CONVERT}") from error
 
 
 def text_of(value: dict[str, Any], name: str, where: str) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from noisyir.data.limits import SETTINGS
 from noisyir.errors import ConfigError
 
 _MOST_NODES = 100_000  # of a file, aliases written out: a few lines can stand for billions
@@ -18,6 +19,10 @@ def parse_yaml(text: str, source: str) -> Any:
 
     What an alias names is a copy, so that to change one of two places changes that one alone.
     """
+    if len(text) > (most := SETTINGS.most):
+        raise ConfigError(
+            f"{source}: more than {most:,} characters: is it a file of settings? If so, {SETTINGS.remedy}"
+        )
     try:
         loader = yaml.SafeLoader(text)
         try:

@@ -130,12 +130,13 @@ class NoisyPairCorrection(Objective):
         npc = self.params.npc
         trust = self._trust[torch.from_numpy(batch.rows)].to(scores.device)
         return npc_loss(
-            scores, self._teacher_scores(batch), positive, ignored, trust,
+            scores, self.teacher_scores(batch), positive, ignored, trust,
             weight=npc.consistency, direction=npc.kl,
         ).mean()  # fmt: skip
 
     @torch.no_grad()
-    def _teacher_scores(self, batch: Batch) -> Float[Tensor, "query passage"]:
+    def teacher_scores(self, batch: Batch) -> Float[Tensor, "query passage"]:
+        """The teacher's scaled scores of the batch's queries and columns."""
         assert self.teacher is not None
         if self.params.chunk_size is None and world().alone:
             queries, passages = self.teacher.embed_both(batch.queries, batch.passages)

@@ -69,6 +69,9 @@ class Experiment(Params):
         min_length=1,
         description="trained side by side; the last one is on trial, unless `keep` names another",
     )
+    chosen: dict[str, str] = Field(
+        {}, description="what was left out and is chosen by rule, in words, by setting; noisyir writes it"
+    )
     keep: str | None = Field(None, description="the method whose model is kept and registered; null: the last one")
     detectors: dict[str, Detector] = Field(
         {"ensemble": Ensemble()},

@@ -39,6 +39,9 @@ NOISE_FLAGS = Artifact(
 # each null NULL.rate, .low, .high, .fit, .tail, .auroc (noise.rate.RateByNull); flagged, threshold, and the mixture's
 # clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, where there is one.
 NOISE_ESTIMATE = Artifact("noise_estimate", 1, {"epoch": I32, "name": STRING, "value": F64}, ("epoch", "name"))
+# Without judgements: of the `kept` least suspect pairs at most the share `bound` is wrong, all bounds together with
+# 90 % confidence, if wrong pairs are like made-up ones of the nulls that agree; no rows where none does.
+KEPT_BY_NULL = Artifact("kept_by_null", 1, {"epoch": I32, "kept": I32, "bound": F64}, ("epoch", "kept"))
 _MEASURED = {"system": STRING, "epoch": I32, "measure": STRING}
 DETECTION = Artifact("detection", 1, {**_MEASURED, "value": F64}, tuple(_MEASURED))
 REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**PAIR, "split": STRING, "action": STRING}, PAIR_KEY)

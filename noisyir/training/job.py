@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.data.flags import with_flags
-from noisyir.engine.stage import Job
+from noisyir.engine.stage import Job, SplitCounts
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import NOISE_FLAGS
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from noisyir.training.validation import Held
 
 M = TypeVar("M", "BiEncoder", "Ranker", "Reader")
+
+
+def pairs_are_there(params: Any, data: SplitCounts) -> None:
+    """DataError for data without training pairs."""
+    if not data.training_pairs:
+        raise DataError(
+            "there are no training pairs: every pair belongs to another split than train; give the data some, or stop "
+            "before training with --to"
+        )
+
 
 RANKING_READS = {
     "ranker": RANKER.all(),

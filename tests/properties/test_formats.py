@@ -1,4 +1,4 @@
-"""Every format that is read is written and says the same pairs; of whatever is in a file, every row is accounted for."""
+"""Every format that is read is written, and says the same pairs; whatever is in a file, all rows are accounted for."""
 
 import random
 import tempfile

@@ -3,7 +3,7 @@
 A container is told by the end of the file's name, and where that says nothing (.json, .txt, none), by its first bytes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -29,9 +29,17 @@ SUFFIXES: Mapping[str, str] = {
 }
 FOLDER = "/"  # stands for the suffix of a folder of such files
 FLAT = (".csv", ".tsv", ".xlsx")  # their cells hold one value
+FIRST_ROWS = 100  # of a file of JSON: their fields are its columns
 PLAIN = (".jsonl", ".csv", ".tsv", ".json")  # perhaps packed
 _MODULES = {**SUFFIXES, FOLDER: "split_folder"}
 _SPACE = b" \t\r\n\xef\xbb\xbf"
+
+
+Check = Callable[[int, Set[str]], None]
+
+
+def accept(number: int, names: Set[str]) -> None:
+    """Any row will do."""
 
 
 class Container(Protocol):
@@ -42,8 +50,11 @@ class Container(Protocol):
     def columns(self, path: Path) -> tuple[str, ...]:
         """The names of the columns; none where the file is empty.  DataError when it is damaged, or another kind."""
 
-    def rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
-        """(number, {column: value}) of every row, None where it holds nothing."""
+    def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
+        """(number, {column: value}) of every row, None where it holds nothing.
+
+        check: told the names in every row, where rows may differ; raises DataError for a row that cannot be read.
+        """
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """A new file of these rows, which all have the same columns."""

@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.data.containers import Row
+from noisyir.data.containers import Check, Row, accept
 from noisyir.data.containers.arrow_rows import as_table, numbered
+from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 
 _FILE = b"ARROW1"
@@ -26,7 +27,7 @@ class ArrowFile:
         with _opened(path) as (schema, _):
             return tuple(schema.names)
 
-    def rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The rows, numbered from 1."""
         with _opened(path) as (_, batches):
             yield from numbered(path, (batch.select(list(columns)) for batch in batches))
@@ -54,5 +55,5 @@ def _opened(path: Path) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
                 source.seek(0)
                 stream = pa.ipc.open_stream(source)
                 yield stream.schema, iter(stream)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} is not Arrow, or damaged: {error}") from error
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is not Arrow, or damaged: {one_line(error)}") from error

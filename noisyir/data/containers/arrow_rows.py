@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from noisyir.data.containers import Row
 from noisyir.data.leniency import bad_row
+from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 
 _WRITTEN_AT_ONCE = 10_000
@@ -21,8 +22,8 @@ def numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
         for batch in batches:
             yield from _decoded(batch, path, number + 1)
             number += batch.num_rows
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: damaged after row {number}: {error}") from error
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: damaged after row {number}: {one_line(error)}") from error
 
 
 def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:

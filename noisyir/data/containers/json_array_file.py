@@ -7,11 +7,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from noisyir.data.containers import Row
+from noisyir.data.containers import FIRST_ROWS, Check, Row, accept
 from noisyir.data.json_arrays import json_array
+from noisyir.data.leniency import bad_row
 from noisyir.data.text_files import open_to_write
-
-_FIRST_ROWS = 100  # their fields are the columns
+from noisyir.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,17 @@ class JsonArray:
 
     def columns(self, path: Path) -> tuple[str, ...]:
         """The fields of the first items, in their order."""
-        return tuple(dict.fromkeys(chain.from_iterable(row for _, row in islice(json_array(path), _FIRST_ROWS))))
+        return tuple(dict.fromkeys(chain.from_iterable(row for _, row in islice(json_array(path), FIRST_ROWS))))
 
-    def rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The items, numbered from 1."""
-        return ((number, {name: row.get(name) for name in columns}) for number, row in json_array(path))
+        for number, row in json_array(path):
+            try:
+                check(number, row.keys())
+            except DataError as error:
+                bad_row(f"{path} item", number, error)
+            else:
+                yield number, {name: row.get(name) for name in columns}
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """An item a line, between brackets."""

@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.data.containers import Row
+from noisyir.data.containers import Check, Row, accept
 from noisyir.data.containers.arrow_rows import as_table, numbered
+from noisyir.data.limits import LINE
+from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 
 _BATCH_ROWS = 4096
@@ -25,7 +27,7 @@ class Parquet:
         """The names in the schema."""
         return tuple(_opened(path).schema_arrow.names)
 
-    def rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The rows, numbered from 1."""
         return numbered(path, _opened(path).iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)))
 
@@ -41,6 +43,12 @@ def container(suffix: str) -> Parquet:
 
 def _opened(path: Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} is not Parquet, or damaged: {error}") from error
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is not Parquet, or damaged: {one_line(error)}") from error
+    for number in range(file.num_row_groups):
+        group = file.metadata.row_group(number)
+        largest = max((group.column(place).total_uncompressed_size for place in range(group.num_columns)), default=0)
+        if largest > LINE.most * max(1, group.num_rows):
+            raise DataError(f"{path}: values of more than {LINE.most:,} bytes; {LINE.remedy}")
+    return file

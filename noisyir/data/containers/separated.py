@@ -9,12 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from noisyir.data.containers import Row
+from noisyir.data.containers import Check, Row, accept
 from noisyir.data.leniency import bad_row, glance
+from noisyir.data.limits import LINE
 from noisyir.data.text_files import open_to_write, utf8_lines
 from noisyir.errors import DataError
 
-_LARGEST_FIELD = 2**31 - 1  # csv's own limit of 131,072 characters is less than a long document
 _DELIMITERS = ",;\t|"
 _SAMPLE = 50  # records by which a delimiter is chosen
 
@@ -30,7 +30,7 @@ class Separated:
         """The cells of the first record."""
         return tuple(next(self._cells(path), (1, []))[1])
 
-    def rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The records after the header; a record has as many cells as the header."""
         header: list[str] = []
         for number, cells in self._cells(path):
@@ -93,7 +93,7 @@ def _agreement(path: Path, delimiter: str) -> tuple[float, int]:
 
 def records(path: Path, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     """(first line, cells) of every record; blank lines are passed over."""
-    csv.field_size_limit(_LARGEST_FIELD)
+    csv.field_size_limit(LINE.most)  # csv's own limit of 131,072 characters is less than a long document
     lines = (f"{line}\n" for _, line in utf8_lines(path))
     if quoted:
         reader = csv.reader(lines, delimiter=delimiter, strict=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
 
-from noisyir.data.containers import Row
+from noisyir.data.containers import Check, Row, accept
 from noisyir.errors import DataError, MissingPackageError
 
 _LONGEST_CELL = 32_767  # characters; Excel's own limit
@@ -26,7 +26,7 @@ class Sheet:
         """The header's cells, without empty ones at its end."""
         return tuple(name for name in next(self._cells(path), (1, ()))[1])
 
-    def rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+    def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The rows below the header that hold something, numbered as in Excel."""
         cells = self._cells(path)
         header = next(cells, (1, ()))[1]

@@ -38,7 +38,9 @@ class SplitFolder:
         names = [name for part in parts for name in containers.container(part.suffix).columns(part.path)]
         return tuple(dict.fromkeys([*names, *([SPLIT] if any(part.split for part in parts) else [])]))
 
-    def rows(self, path: Path, columns: Sequence[str]) -> Iterator[containers.Row]:
+    def rows(
+        self, path: Path, columns: Sequence[str], check: containers.Check = containers.accept
+    ) -> Iterator[containers.Row]:
         """The rows, numbered through from 1."""
         number = 0
         for part in parts_of(path):

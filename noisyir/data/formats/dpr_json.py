@@ -9,7 +9,7 @@ from pydantic import Field
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
-from noisyir.data.formats import Format
+from noisyir.data.formats_of_rows import FormatOfRows
 from noisyir.data.shapes import beyond, identity, number, objects, open_rows, text, texts
 from noisyir.settings import Location
 
@@ -17,7 +17,7 @@ _NEGATIVES = ("hard_negative_ctxs", "negative_ctxs")
 _COLUMNS = ("query_id", "question", "answers", "positive_ctxs", *_NEGATIVES)
 
 
-class DprJson(Format):
+class DprJson(FormatOfRows):
     """DPR's biencoder-*.json."""
 
     kind: Literal["dpr_json"] = "dpr_json"

@@ -10,8 +10,8 @@ from noisyir.data.collection import Collection
 from noisyir.data.columns import PairColumn
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Passage
-from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs, PairsFile
+from noisyir.data.formats_of_rows import FormatOfRows
 from noisyir.data.shapes import beyond, columns_there, joined, open_rows
 from noisyir.settings import Location
 
@@ -21,7 +21,7 @@ _COLUMNS: dict[PairColumn, str] = {
 }  # fmt: skip
 
 
-class FlagEmbedding(Format):
+class FlagEmbedding(FormatOfRows):
     """FlagEmbedding's training rows."""
 
     kind: Literal["flagembedding"] = "flagembedding"

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from noisyir.data.collection import Collection
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
-from noisyir.data.formats import Format
+from noisyir.data.formats_of_rows import FormatOfRows
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 from noisyir.data.text_files import open_to_write, utf8_lines
@@ -20,7 +20,7 @@ from noisyir.settings import Location
 _SUFFIXES = ((".nl", ".cm"), (".src", ".tgt"))  # of queries and documents
 
 
-class LinePairs(Format):
+class LinePairs(FormatOfRows):
     """Two files whose lines belong together."""
 
     kind: Literal["line_pairs"] = "line_pairs"

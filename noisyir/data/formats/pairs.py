@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,6 +15,7 @@ from noisyir.data.columns import (
     PairColumn,
     choose_columns,
     found_in,
+    names_that_mean,
     need,
     numbered_negatives,
     open_corpus,
@@ -24,7 +26,7 @@ from noisyir.data.formats import Format
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 from noisyir.errors import DataError
-from noisyir.settings import Location, Split
+from noisyir.settings import HELD_OUT, Location, Split
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score")
@@ -43,7 +45,28 @@ class Pairs(Format):
     @property
     def has_weights(self) -> bool:
         """Whether the file has a column of weights; a file that is not there has none."""
-        return self.path is not None and Path(self.path).is_file() and "weight" in self.open().columns
+        return self._is_there and "weight" in self.open().columns
+
+    def held_out_splits(self) -> frozenset[Split]:
+        """Those that a column of the file names; none where there is no such column, and no such file."""
+        if not self._is_there or "split" not in (source := self.open()).columns:
+            return frozenset()
+        found: set[Split] = set()
+        for pair in source.pairs_in_order():
+            found.add(pair.split)
+            if found.issuperset(HELD_OUT):
+                break
+        return frozenset(found.intersection(HELD_OUT))
+
+    def count_pairs(self, at_most: int) -> int:
+        """The rows of the file, read until there are so many."""
+        if not self._is_there:
+            return at_most
+        return sum(1 for _ in islice(self.open().pairs_in_order(), at_most))
+
+    @property
+    def _is_there(self) -> bool:
+        return self.path is not None and Path(self.path).is_file()
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
@@ -68,13 +91,14 @@ class Pairs(Format):
             _need_texts(pairs, columns)
             wanted = "negative" not in self.columns or self.columns["negative"] is not None
             numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
-            return PairsFile(name, pairs, columns, None, numbered)
+            return PairsFile(name, pairs, columns, None, names_that_mean(self.columns, NAMES), numbered)
         if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
             raise DataError(f"data.columns maps {', '.join(texts)}, but with data.corpus the texts come from there")
         names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
         columns = choose_columns(pairs, self.columns, names)
         need(pairs, columns, ("query", "doc_id"), NAMES)
-        return PairsFile(name, pairs, columns, open_corpus(self.corpus, "data.corpus"))
+        corpus = open_corpus(self.corpus, "data.corpus")
+        return PairsFile(name, pairs, columns, corpus, names_that_mean(self.columns, names))
 
 
 class Pair(NamedTuple):
@@ -96,12 +120,14 @@ class PairsFile(ExampleSource):
     """A row is a query with a document, or with a list of them, and perhaps with documents that are wrong for it.
 
     numbered: columns that hold a negative each, beside the one that may hold several.
+    meaningful: names of columns that would be read if the file had them.
     """
 
     name: str
     pairs: RowFile
     columns: dict[PairColumn, str]
     corpus: RowFile | None
+    meaningful: frozenset[str] = frozenset()
     numbered: tuple[str, ...] = ()
 
     def files(self) -> Sequence[RowFile]:
@@ -135,7 +161,8 @@ class PairsFile(ExampleSource):
     def rows(self) -> Iterator[Placed]:
         """The rows of the file.  DataError when there are none."""
         number, place = 0, self.pairs.place
-        for number, values in self.pairs.rows(list(dict.fromkeys([*self.columns.values(), *self.numbered]))):
+        wanted = list(dict.fromkeys([*self.columns.values(), *self.numbered]))
+        for number, values in self.pairs.rows(wanted, self.meaningful):
             yield Placed(place, number, values)
         if not number:
             raise DataError(f"{self.pairs.path} holds no pairs")

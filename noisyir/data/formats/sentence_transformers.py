@@ -9,8 +9,8 @@ from pydantic import Field
 from noisyir.data.collection import Collection
 from noisyir.data.columns import PairColumn
 from noisyir.data.containers import write_rows
-from noisyir.data.formats import Format
 from noisyir.data.formats.pairs import Pairs, PairsFile
+from noisyir.data.formats_of_rows import FormatOfRows
 from noisyir.data.shapes import columns_there, joined, open_rows
 from noisyir.errors import DataError
 from noisyir.settings import Location
@@ -23,7 +23,7 @@ _LABELLED: dict[PairColumn, str] = {
 }  # fmt: skip
 
 
-class SentenceTransformers(Format):
+class SentenceTransformers(FormatOfRows):
     """The columns that sentence-transformers trains on; a label of 0 is a judgement that a pair is wrong."""
 
     kind: Literal["sentence_transformers"] = "sentence_transformers"

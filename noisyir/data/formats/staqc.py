@@ -9,7 +9,7 @@ from pydantic import Field
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows, split_of
-from noisyir.data.formats import Format
+from noisyir.data.formats_of_rows import FormatOfRows
 from noisyir.data.shapes import identity, joined, number, open_rows, text
 from noisyir.errors import DataError
 from noisyir.settings import Location
@@ -17,7 +17,7 @@ from noisyir.settings import Location
 _COLUMNS = ("qid", "title", "id", "code", "label", "split")
 
 
-class Staqc(Format):
+class Staqc(FormatOfRows):
     """StaQC's annotated rows (Yao et al., WWW 2018): a label of 0 is a judgement that a pair is wrong."""
 
     kind: Literal["staqc"] = "staqc"

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from noisyir.data.collection import SCHEMAS, Collection
-from noisyir.data.formats import Format
+from noisyir.data.formats_of_rows import FormatOfRows
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query
 from noisyir.engine.provenance import files_digest
@@ -21,7 +21,7 @@ from noisyir.settings import Location, Split
 _BATCH_ROWS = 4096
 
 
-class Tables(Format):
+class Tables(FormatOfRows):
     """A folder that `noisyir import` wrote."""
 
     kind: Literal["tables"] = "tables"

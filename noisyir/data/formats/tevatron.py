@@ -9,7 +9,7 @@ from pydantic import Field
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.examples import Example, Passage, ShapedRows
-from noisyir.data.formats import Format
+from noisyir.data.formats_of_rows import FormatOfRows
 from noisyir.data.shapes import beyond, corpus_of, identities, identity, number, objects, open_rows, text, texts
 from noisyir.errors import DataError
 from noisyir.settings import Location
@@ -18,7 +18,7 @@ _TEXTS = ("query_id", "query", "positive_passages", "negative_passages", "answer
 _IDS = ("query_id", "query_text", "query", "positive_document_ids", "negative_document_ids", "answers", "source")
 
 
-class Tevatron(Format):
+class Tevatron(FormatOfRows):
     """Tevatron's training rows, of either version."""
 
     kind: Literal["tevatron"] = "tevatron"

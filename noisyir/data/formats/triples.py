@@ -10,7 +10,7 @@ from pydantic import Field
 
 from noisyir.data.collection import Collection
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
-from noisyir.data.formats import Format
+from noisyir.data.formats_of_rows import FormatOfRows
 from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import bad_row
 from noisyir.data.records import Document
@@ -23,7 +23,7 @@ from noisyir.settings import Location
 _COLUMNS = 3
 
 
-class Triples(Format):
+class Triples(FormatOfRows):
     """MS MARCO's triples: `query<TAB>positive<TAB>negative`, or `qid<TAB>pid<TAB>pid` with the files of the texts."""
 
     kind: Literal["triples"] = "triples"

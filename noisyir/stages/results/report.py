@@ -98,7 +98,7 @@ def _cost(of: Workload) -> Cost:
 
 REPORT = Stage(
     name="report",
-    version=5,
+    version=6,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),

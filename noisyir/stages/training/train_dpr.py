@@ -5,7 +5,14 @@ from functools import partial
 from noisyir.costs.training import bi_encoder_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.training import CURVES, MODEL
-from noisyir.training.job import TRAINING_READS, read_examples, start_model, train_and_write, training_pairs
+from noisyir.training.job import (
+    TRAINING_READS,
+    pairs_are_there,
+    read_examples,
+    start_model,
+    train_and_write,
+    training_pairs,
+)
 from noisyir.training.launch import in_processes
 from noisyir.training.settings import TrainDprParams
 
@@ -37,5 +44,6 @@ TRAIN_DPR = Stage(
     run=train_dpr,
     seeded=True,
     pool="gpu",
+    fits=pairs_are_there,
     cost=partial(bi_encoder_training, rate=9e-6),
 )

@@ -17,7 +17,14 @@ from noisyir.errors import ConfigError
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.schemas.noise import NOISE_FLAGS, NULL_SCORES, PAIR_SCORES
 from noisyir.schemas.training import CURVES, MODEL
-from noisyir.training.job import TRAINING_READS, read_examples, start_model, train_and_write, training_pairs
+from noisyir.training.job import (
+    TRAINING_READS,
+    pairs_are_there,
+    read_examples,
+    start_model,
+    train_and_write,
+    training_pairs,
+)
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
@@ -96,6 +103,7 @@ TRAIN_NPC = Stage(
     run=train_npc,
     seeded=True,
     pool="gpu",
+    fits=pairs_are_there,
     cost=partial(bi_encoder_training, factor=5 / 3, rate=1.1e-5),  # the teacher reads each batch, detection all pairs
     story=_story,
 )

@@ -9,9 +9,10 @@ import pytest
 
 from noisyir.cli import main
 from noisyir.engine import integrity
-from noisyir.engine.builds import Meta
-from noisyir.engine.store import META, Store
+from noisyir.engine.builds import META, Meta
+from noisyir.engine.store import Store
 from noisyir.errors import StoreError
+from tests.run_records import run_record
 from tests.unit.engine.test_store import cached, run, two_steps
 
 
@@ -139,8 +140,8 @@ def test_a_root_of_any_name_is_cached(tmp_path: Path, name: str):
     store = Store(tmp_path / name, home=tmp_path / "home")
     run(two_steps(), store)
     assert all(cached(run(two_steps(), Store(tmp_path / name, home=tmp_path / "home"))).values())
-    store.record_run("r", {"facts": {}})
-    assert store.runs() == [{"facts": {}}]
+    store.record_run("r", run_record())
+    assert store.runs() == [run_record()]
 
 
 def test_names_go_on_when_the_clock_goes_back(store: Store, monkeypatch):
@@ -151,7 +152,7 @@ def test_names_go_on_when_the_clock_goes_back(store: Store, monkeypatch):
     now = datetime(2026, 5, 1, tzinfo=UTC)
     later = stamp(now, "")
     assert stamp(datetime(2026, 4, 29, tzinfo=UTC), later) > later
-    store.record_run(f"{later}-demo", {"facts": {}})
+    store.record_run(f"{later}-demo", run_record())
     assert store.run_id("demo", datetime(2026, 4, 29, tzinfo=UTC)) > f"{later}-demo"
 
 
