@@ -15,6 +15,7 @@ from noisyir.data.formats import Format
 from noisyir.data.formats.tables import is_import
 from noisyir.data.import_report import as_json, in_words, left_out
 from noisyir.data.importing import take_in
+from noisyir.data.leniency import lenient
 from noisyir.data.recognise import recognise
 from noisyir.errors import ConfigError, DataError, StoreError
 
@@ -76,7 +77,8 @@ def import_data(
 def _read_into(
     folder: Path, settings: Mapping[str, Any], *, strict: bool, progress: Callable[[int], None]
 ) -> dict[str, Any]:
-    opened = _format(settings).open()
+    with lenient():  # what opening meets is met again, and counted, when the rows are read
+        opened = _format(settings).open()
     found = take_in(opened, folder, progress)
     report = as_json(found, settings, getattr(opened, "columns", {}) if settings["kind"] == "pairs" else {})
     lost = left_out(found.account.files)

@@ -25,7 +25,7 @@ class IrDatasets(Format):
         try:
             import ir_datasets
         except ImportError as error:
-            raise MissingPackageError("ir_datasets ids need the package: pip install 'noisyir[formats]'") from error
+            raise MissingPackageError("ir_datasets ids need the package: pip install 'noisyir[irds]'") from error
         try:
             found = ir_datasets.load(self.id)
         except (KeyError, AttributeError) as error:

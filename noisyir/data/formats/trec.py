@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from noisyir.errors import DataError
 from noisyir.settings import Location, Split
 
 _TAG = "noisyir"
+_FIRST_LINES = 20  # tell what a file is
 
 
 class Trec(Format):
@@ -74,11 +75,25 @@ class Trec(Format):
 
 
 def trec_role(path: Path) -> Literal["qrels", "run"] | None:
-    """What a file is, by its first line; None where it is neither."""
-    fields = next((line.split() for _, line in utf8_lines(path) if line.strip()), [])
+    """What a file is, by its first lines; None where it is neither."""
+    first = list(islice((line.split() for _, line in utf8_lines(path) if line.strip()), _FIRST_LINES))
+    fields = first[0] if first else []
+    if len(fields) == 3:
+        return "run" if _are_ranks(first) else None
     if len(fields) == 4 and fields[3].lstrip("-").isdecimal() and fields[1].upper() in ("0", "Q0", "ITER"):
         return "qrels"
     return "run" if _layout(fields) else None
+
+
+def _are_ranks(lines: list[list[str]]) -> bool:
+    """Whether the last of three columns counts each query's hits from 1: triples of ids have three columns, too."""
+    query, rank = "", 0
+    for fields in lines:
+        rank = rank + 1 if fields[0] == query else 1
+        query = fields[0]
+        if fields[2:] != [str(rank)]:
+            return False
+    return True
 
 
 def _layout(fields: list[str]) -> Callable[[list[str]], tuple[str, str, str, str | None]] | None:
