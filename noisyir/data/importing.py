@@ -153,7 +153,7 @@ class _Taken:
             return False
         self._documents |= fresh
         before = len(self._texts)
-        self._texts.update(map(hash, zip(titles, texts, strict=True)))
+        self._texts.update(map(_text_hash, titles, texts) if any(titles) else map(hash, texts))
         self.found.same_text["documents"] += before + len(ids) - len(self._texts)
         self.found.lengths["documents"].frombytes(lengths.astype(np.uint32).tobytes())
         self.out.append_all("documents", table)
@@ -166,7 +166,7 @@ class _Taken:
         if reason := _unfit(doc_id, title, text, "document"):
             return reason
         self._documents[doc_id] = len(self._documents)
-        key = hash((title, text))
+        key = _text_hash(title, text)
         if key in self._texts:
             self.found.same_text["documents"] += 1
         self._texts.add(key)
@@ -272,8 +272,13 @@ class _Taken:
 
 
 def _is_blank(column: pa.ChunkedArray) -> np.ndarray:
-    blank: np.ndarray = pc.binary_length(pc.utf8_trim_whitespace(column)).to_numpy() == 0
+    blank: np.ndarray = (pc.binary_length(column).to_numpy() == 0) | pc.utf8_is_space(column).to_numpy()
     return blank
+
+
+def _text_hash(title: str, text: str) -> int:
+    """What stands for a document's text in memory; that of the text alone where there is no title, whose hash is 0."""
+    return hash(text) ^ hash(title) * 3
 
 
 def _unfit(name: str, title: str, text: str, kind: str) -> str | None:
