@@ -41,6 +41,8 @@ def documents_in_batches(
 
 def _is_usual(block: np.ndarray) -> bool:
     """Whether each line begins with { and ends with }, and no escape may be half of a pair.  block: bytes."""
+    if not block.all():  # zero bytes are no text
+        return False
     ends = np.flatnonzero(block == _NEWLINE)
     escapes = np.flatnonzero(block[:-2] == _BACKSLASH)
     halves = (block[escapes + 1] == ord("u")) & ((block[escapes + 2] | 0x20) == ord("d"))

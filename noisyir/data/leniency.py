@@ -12,7 +12,9 @@ from noisyir.errors import DataError
 
 _SHOWN = 10  # numbers of rows that are kept for each reason
 _REASONS = 50  # told apart in one file; what comes after is "for other reasons"
-_DETAIL = re.compile(r"(, found |; | \(byte | at column | at line | at its character |, first at ).*", re.DOTALL)
+_DETAIL = re.compile(
+    r"(, found |, mend it|; | \(byte | at column | at line | at its character |, first at ).*", re.DOTALL
+)
 
 
 @dataclass

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from noisyir.data.leniency import bad_row
 from noisyir.data.limits import DOCUMENT, LINE, refuse_special
+from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 
 PACKED = (".gz", ".zst")
@@ -89,8 +90,8 @@ DAMAGED = (EOFError, zlib.error, OSError)
 def utf8_lines(path: Path, first: int = 1, end: int | None = None) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, perhaps packed; a byte order mark is dropped.
 
-    DataError, with line and byte, where a line is not UTF-8, when a line is too long to be one, and when a packed file
-    is damaged.  first, end: read the lines from this number up to below that one only.
+    DataError, with line and byte, where a line is not UTF-8 or holds zero bytes, when a line is too long to be one, and
+    when a packed file is damaged.  first, end: read the lines from this number up to below that one only.
     """
     number = offset = 0
     try:
@@ -102,15 +103,25 @@ def utf8_lines(path: Path, first: int = 1, end: int | None = None) -> Iterator[t
                 if number == end:
                     return
                 try:
-                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                except UnicodeDecodeError as error:
-                    said = f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file): {_CONVERT}"
-                    bad_row(f"{path} line", number, DataError(said))
+                    line = _decoded(raw, f"{path} line", number, offset)
+                except DataError as error:
+                    bad_row(f"{path} line", number, error)
                 else:
                     yield number, line
                 offset += len(raw)
     except DAMAGED as error:
-        raise DataError(f"{path}: damaged after line {number}: {error}") from error
+        raise DataError(f"{path}: damaged after line {number}, get it anew: {one_line(error)}") from error
+
+
+def _decoded(raw: bytes, place: str, number: int, offset: int) -> str:
+    """A line's text, without its end; of the first one without a byte order mark."""
+    if b"\0" in raw:
+        raise DataError(f"{place} {number}: holds zero bytes, as UTF-16 and damaged files do: {_CONVERT}")
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        said = f"{place} {number}: not UTF-8 (byte {offset + error.start} of the file): {_CONVERT}"
+        raise DataError(said) from error
 
 
 def _bounded_lines(handle: IO[bytes], path: Path) -> Iterator[bytes]:
@@ -146,11 +157,11 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
         if "\\ud" in text or "\\uD" in text:
             refuse_half_surrogates(value, where)
     except json.JSONDecodeError as error:
-        raise DataError(f"{where}: invalid JSON: {error.msg} at {_position(error)}") from error
+        raise DataError(f"{where}: invalid JSON, mend it: {error.msg} at {_position(error)}") from error
     except RecursionError as error:
-        raise DataError(f"{where}: invalid JSON: nested too deeply") from error
+        raise DataError(f"{where}: invalid JSON, mend it: nested too deeply") from error
     except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
-        raise DataError(f"{where}: invalid JSON: {error}") from error
+        raise DataError(f"{where}: invalid JSON, mend it: {error}") from error
     if not isinstance(value, dict):
         raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
     return value
@@ -170,7 +181,9 @@ def refuse_half_surrogates(value: Any, where: str) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"{where}: a \\ud... escape without its other half is not valid Unicode") from error
+        raise DataError(
+            f"{where}: a \\ud... escape without its other half is not valid Unicode: leave it out"
+        ) from error
 
 
 def read_object(path: Path) -> dict[str, Any]:

@@ -23,15 +23,15 @@ def numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
             yield from _decoded(batch, path, number + 1)
             number += batch.num_rows
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: damaged after row {number}: {one_line(error)}") from error
+        raise DataError(f"{path}: damaged after row {number}, get it anew: {one_line(error)}") from error
 
 
 def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
     try:
         rows = batch.to_pylist()
-    except UnicodeDecodeError as error:
+    except UnicodeDecodeError:
         if batch.num_rows == 1:
-            bad_row(f"{path} row", first, DataError(f"{path} row {first}: not UTF-8: {error.reason}"))
+            bad_row(f"{path} row", first, DataError(f"{path} row {first}: not UTF-8: convert it"))
             return
         for row in range(batch.num_rows):  # which of them it is
             yield from _decoded(batch.slice(row, 1), path, first + row)

@@ -107,7 +107,7 @@ def records(path: Path, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, 
             return
         except csv.Error as error:
             kind = "csv" if quoted else "tsv"
-            bad_row(f"{path} line", line + 1, DataError(f"{path} line {line + 1}: not {kind}: {error}"))
+            bad_row(f"{path} line", line + 1, DataError(f"{path} line {line + 1}: not {kind}, mend it: {error}"))
         else:
             if cells:
                 yield line + 1, cells
