@@ -103,7 +103,9 @@ class TopicsFile:
             found = RowFile.open(str(self.path), "data.path")
         except DataError:
             return None
-        return found if "query" in choose_columns(found, {}, _NAMES) else None
+        chosen = choose_columns(found, {}, _NAMES)
+        is_header = len(chosen) > 1 or found.suffix != ".tsv"  # the first question of a tsv may be the word "text"
+        return found if "query" in chosen and is_header else None
 
     def _named(self, rows: RowFile) -> Iterator[Query]:
         columns = choose_columns(rows, {}, _NAMES)
