@@ -1,6 +1,7 @@
 """Text and JSON files whose faults are reported with file and line."""
 
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Iterable, Iterator
@@ -8,9 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
+import pyarrow as pa
+
+from noisyir.data.leniency import bad_row
 from noisyir.data.limits import DOCUMENT, LINE, refuse_special
 from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
+
+PACKED = (".gz", ".zst")
 
 
 def folder_with(path: str | None, kind: str, files: tuple[str, ...], *, holds: str = "") -> Path:
@@ -30,8 +36,8 @@ def folder_with(path: str | None, kind: str, files: tuple[str, ...], *, holds: s
 
 
 def one_of(root: Path, names: Iterable[str]) -> Path | None:
-    """The file of one of these names under `root`, perhaps gzipped.  DataError when there are several."""
-    found = [path for name in names for zipped in ("", ".gz") if (path := root / f"{name}{zipped}").is_file()]
+    """The file of one of these names under `root`, perhaps packed.  DataError when there are several."""
+    found = [path for name in names for packed in ("", *PACKED) if (path := root / f"{name}{packed}").is_file()]
     if len(found) > 1:
         both = " and ".join(path.relative_to(root).as_posix() for path in found[:2])
         raise DataError(f"{root} has {both}: keep the one that is to be read")
@@ -40,40 +46,82 @@ def one_of(root: Path, names: Iterable[str]) -> Path | None:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file; those of a .gz file as they were before compression.  DataError for what is no file."""
+    """The bytes of a file; those of a .gz or .zst file as before compression.  DataError for what is no file."""
     refuse_special(path)
-    zipped = path.name.lower().endswith(".gz")
-    with cast(IO[bytes], gzip.open(path)) if zipped else path.open("rb") as handle:
+    name = path.name.lower()
+    if name.endswith(".zst"):
+        with path.open("rb") as packed, io.BufferedReader(pa.CompressedInputStream(packed, "zstd")) as handle:
+            yield cast(IO[bytes], handle)
+        return
+    with cast(IO[bytes], gzip.open(path)) if name.endswith(".gz") else path.open("rb") as handle:
         yield handle
+
+
+def first_bytes(path: Path, count: int = 1 << 16) -> bytes:
+    """The beginning of a file, unpacked.  DataError when it is damaged there."""
+    try:
+        with open_bytes(path) as handle:
+            return handle.read(count)
+    except DAMAGED as error:
+        raise DataError(f"{path}: damaged at its beginning: {error}") from error
+
+
+@contextmanager
+def open_to_write(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write bytes to, packed as its name says; equal bytes give equal files, for a .gz holds no time."""
+    name = path.name.lower()
+    with path.open("wb") as plain:
+        if name.endswith(".gz"):
+            with gzip.GzipFile("", "wb", fileobj=plain, mtime=0) as packed:
+                yield cast(IO[bytes], packed)
+        elif name.endswith(".zst"):
+            with io.BufferedWriter(pa.CompressedOutputStream(plain, "zstd")) as packed:
+                yield cast(IO[bytes], packed)
+        else:
+            yield plain
 
 
 _CONVERT = "convert it, for example with iconv -t UTF-8"
 
-DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)  # what reading a .gz file that is none, or is cut off, raises
+# What reading a packed file that is none, or is cut off, raises.
+DAMAGED = (EOFError, zlib.error, OSError)
 
 
-def utf8_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number from 1, line without its end) of a text file, perhaps gzipped; a byte order mark is dropped.
+def utf8_lines(path: Path, first: int = 1, end: int | None = None) -> Iterator[tuple[int, str]]:
+    """(line number from 1, line without its end) of a text file, perhaps packed; a byte order mark is dropped.
 
-    DataError, with line and byte, when the file is not UTF-8 or holds zero bytes, when a line is too long to be one,
-    and when a .gz file is damaged.
+    DataError, with line and byte, where a line is not UTF-8 or holds zero bytes, when a line is too long to be one, and
+    when a packed file is damaged.  first, end: read the lines from this number up to below that one only.
     """
     number = offset = 0
     try:
         with open_bytes(path) as handle:
             for number, raw in enumerate(_bounded_lines(handle, path), 1):
-                if b"\0" in raw:
-                    raise DataError(
-                        f"{path} line {number}: holds zero bytes, as UTF-16 and damaged files do: {_CONVERT}"
-                    )
-                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                if number < first:
+                    offset += len(raw)
+                    continue
+                if number == end:
+                    return
+                try:
+                    line = _decoded(raw, f"{path} line", number, offset)
+                except DataError as error:
+                    bad_row(f"{path} line", number, error)
+                else:
+                    yield number, line
                 offset += len(raw)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file): {_CONVERT}"
-        ) from error
     except DAMAGED as error:
         raise DataError(f"{path}: damaged after line {number}, get it anew: {one_line(error)}") from error
+
+
+def _decoded(raw: bytes, place: str, number: int, offset: int) -> str:
+    """A line's text, without its end; of the first one without a byte order mark."""
+    if b"\0" in raw:
+        raise DataError(f"{place} {number}: holds zero bytes, as UTF-16 and damaged files do: {_CONVERT}")
+    try:
+        return raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        said = f"{place} {number}: not UTF-8 (byte {offset + error.start} of the file): {_CONVERT}"
+        raise DataError(said) from error
 
 
 def _bounded_lines(handle: IO[bytes], path: Path) -> Iterator[bytes]:
@@ -86,12 +134,20 @@ def _bounded_lines(handle: IO[bytes], path: Path) -> Iterator[bytes]:
         yield raw
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of a JSON-lines file; blank lines are passed over.  DataError for any other line."""
-    for number, line in utf8_lines(path):
+def json_lines(path: Path, first: int = 1, end: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of a JSON-lines file; blank lines are passed over.  DataError for any other line.
+
+    first, end: read the lines from this number up to below that one only.
+    """
+    for number, line in utf8_lines(path, first, end):
         if not line.strip():
             continue
-        yield number, parse_object(line, f"{path} line {number}")
+        try:
+            value = parse_object(line, f"{path} line {number}")
+        except DataError as error:
+            bad_row(f"{path} line", number, error)
+        else:
+            yield number, value
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:

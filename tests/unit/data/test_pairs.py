@@ -138,7 +138,7 @@ def test_columns_that_are_not_mapped_are_not_read(ingest):
         ({"title": "t", "text": "x"}, "t", "x", ""),
         ({"text": "x", "code": "c"}, "x", "c", ""),
         ({"Query": "q", "TEXT": "x", "Title": "t"}, "q", "x", "t"),
-        ({"anchor": "a", "positive": "p", "negative": "n"}, "a", "p", ""),
+        ({"anchor": "a", "positive": "p", "note": "n"}, "a", "p", ""),
         ({"sentence1": "a", "sentence2": "b", "score": 0.5}, "a", "b", ""),
     ],
 )
@@ -225,8 +225,8 @@ JSON = '{"query": "q", "document": "d"}\n'
     [
         (None, "", {}, r"needs a file: data\.path=FILE"),
         (None, "", {"path": "/no/such.csv"}, r"/no/such.csv is not a file: set data.path"),
-        (b"[]", "pairs.json", {}, r"pairs.json: data.path reads .jsonl, .csv, .tsv, .parquet.*jq -c"),
-        (b"x", "pairs.parquet.gz", {}, r"all but parquet also as .gz"),
+        (b"[]", "pairs.json", {}, r"pairs.json is empty: data.path must name a file with at least one row"),
+        (b"x", "pairs.parquet.gz", {}, r"data.path reads .jsonl, .*; .jsonl, .csv, .tsv, .json also as .gz or .zst"),
         (b"", "pairs.jsonl", {}, r"pairs.jsonl is empty"),
         (b"", "pairs.csv", {}, r"pairs.csv is empty"),
         (b"query,document\n", "pairs.csv", {}, r"pairs.csv holds no pairs"),
@@ -237,7 +237,7 @@ JSON = '{"query": "q", "document": "d"}\n'
         (b"query,document\na,b\n", "p.csv", {"columns": {"source": "src"}}, r"no column 'src', which data.columns maps "
          r"to source; it has query, document"),
         (b"query,document\na,b,c\n", "pairs.csv", {}, r"pairs.csv line 2: expected 2 columns .*found 3"),
-        (b'query,document\na,"b\n', "pairs.csv", {}, r"pairs.csv line 2: not csv: unexpected end of data"),
+        (b'query,document\na,"b\n', "pairs.csv", {}, r"pairs.csv line 2: not csv.*: unexpected end of data"),
         (b'query,document\n"a\nb",c\nd,\n', "pairs.csv", {}, r"pairs.csv line 4: document 'row 4' has no text"),
         (LATIN, "pairs.csv", {}, r"pairs.csv line 2: not UTF-8 .byte 20 of the file"),
         (gzip.compress(LATIN, mtime=0), "pairs.csv.gz", {}, r"pairs.csv.gz line 2: not UTF-8"),

@@ -1,0 +1,215 @@
+"""`noisyir import`: what was kept and what was left out is told by row; formats are told by what is in them."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from noisyir.app.data_import import import_data
+from noisyir.app.label_audit import settings_of_data
+from noisyir.cli import main
+from noisyir.data.collection import Collection
+from noisyir.data.formats import Format
+from noisyir.data.recognise import recognise
+from noisyir.errors import ConfigError, DataError, NoisyirError
+from noisyir.stages.data.ingest import INGEST
+
+
+def write(path: Path, *rows: object) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return str(path)
+
+
+def test_every_row_is_kept_repeated_or_left_out_with_its_line(tmp_path: Path):
+    source = write(tmp_path / "x.csv", "q;d", "who?;a cat", "who?;a cat", "what?;", "why?;a;b", "how?;a dog")
+    report = import_data(source, tmp_path / "out", columns="query=q,positive=d").report
+    [of] = report["files"].values()
+    assert (of["read"], of["kept"]) == (5, 2)
+    assert of["repeated"] == {"count": 1, "first": [3]}
+    assert of["left_out"] == {
+        "document without text": {"count": 1, "first": [4]},
+        "expected 2 columns as in the header": {"count": 1, "first": [5]},
+    }
+    assert json.loads((tmp_path / "out/import.json").read_text()) == report
+    back = Collection.load(tmp_path / "out")
+    assert [(e.query, p.text) for e, p in back.pairs()] == [("who?", "a cat"), ("how?", "a dog")]
+
+
+def test_strict_refuses_what_would_be_left_out_and_writes_nothing(tmp_path: Path):
+    source = write(tmp_path / "x.jsonl", {"query": "q", "document": "d"}, "no json")
+    with pytest.raises(DataError, match=r"--strict: 1 rows"):
+        import_data(source, tmp_path / "out", strict=True)
+    assert not (tmp_path / "out").exists()
+    whole = write(tmp_path / "y.jsonl", {"query": "q", "document": "d"})
+    assert import_data(whole, tmp_path / "out", strict=True).report["tables"]["judgements"] == 1
+
+
+def test_a_leak_and_an_overlap_are_told(tmp_path: Path):
+    rows = [("Who sat?", "a cat", "train"), ("who ran?", "a dog", "train"), ("who  sat?", "a dog", "test")]
+    made = [dict(zip(("query", "document", "split"), (q.replace("Who", "who"), d, s), strict=True)) for q, d, s in rows]
+    shared = import_data(write(tmp_path / "x.jsonl", *made), tmp_path / "out").report["shared_by_splits"]
+    assert shared == {
+        "test queries whose words are a training query's": 1,
+        "test queries with a document that training pairs have": 1,
+    }
+
+
+def test_scores_and_negatives_are_kept(tmp_path: Path):
+    row = {"query": "q", "pos": ["a"], "neg": ["b", "c"], "pos_scores": [0.9], "neg_scores": [0.5, -1]}
+    imported = import_data(write(tmp_path / "x.jsonl", row), tmp_path / "out")
+    assert imported.report["format"] == "flagembedding"
+    back = Collection.load(tmp_path / "out")
+    assert back.judgements["score"].to_pylist() == [0.9]
+    assert back.negatives["score"].to_pylist() == [0.5, -1.0]
+
+
+def test_what_was_imported_is_ingested(tmp_path: Path, run_stage_on):
+    rows = [{"anchor": f"q{n}", "positive": f"d{n}", "negative_1": f"n{n}"} for n in range(3)]
+    import_data(write(tmp_path / "x.jsonl", *rows), tmp_path / "out")
+    settings = settings_of_data(str(tmp_path / "out"))
+    assert settings["kind"] == "tables"
+    tables = run_stage_on(INGEST, Format.parse(settings), {})
+    assert tables["pairs"].num_rows == 3
+    assert tables["corpus"].num_rows == 6
+
+
+def test_an_import_gives_way_to_a_new_one_and_nothing_else_does(tmp_path: Path):
+    source = write(tmp_path / "x.jsonl", {"query": "q", "document": "d"})
+    for _ in range(2):
+        import_data(source, tmp_path / "out")
+    write(tmp_path / "mine/notes.txt", "dear to me")
+    with pytest.raises(ConfigError, match="holds something else: choose another --out"):
+        import_data(source, tmp_path / "mine")
+
+
+def test_the_example_of_the_docs_prints_what_they_say(tmp_path: Path, monkeypatch, capsys):
+    page = (Path(__file__).parents[3] / "docs/data.md").read_text()
+    shown = page.partition("$ cat clicks.csv\n")[2].partition("```")[0]
+    rows, _, rest = shown.partition("$ noisyir ")
+    command, _, printed = rest.partition("\n")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "clicks.csv").write_text(rows)
+    assert main(command.split()) == 0
+    assert capsys.readouterr().out == printed
+
+
+def saved(folder: Path) -> str:
+    """A folder as `datasets` saves a DatasetDict."""
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    parts = {
+        name: datasets.Dataset.from_list([{"question": f"{name}?", "answer": name}]) for name in ("train", "validation")
+    }
+    datasets.DatasetDict(parts).save_to_disk(folder)
+    return str(folder)
+
+
+def test_a_folder_that_datasets_saved_is_read_without_it(tmp_path: Path):
+    report = import_data(saved(tmp_path / "hf"), tmp_path / "out").report
+    assert report["pairs"] == {"train": 1, "dev": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "kind"),
+    [
+        ("x.json", ['[{"question": "q", "positive_ctxs": [], "answers": []}]'], "dpr_json"),
+        ("x.jsonl", [{"query_id": 1, "query": "q", "positive_passages": [], "negative_passages": []}], "tevatron"),
+        ("x.jsonl", [{"query": "q", "pos": ["a"], "neg": ["b"]}], "flagembedding"),
+        ("x.csv", ["sentence1,sentence2,label", "a,b,1"], "sentence_transformers"),
+        ("x.csv", ["question|answer", "a|b"], "pairs"),
+        ("x.tsv", ["a query\ta passage\tanother"], "triples"),
+        ("x.tsv", ["12\t3\t4"], "triples"),
+        ("x.txt", ["1 0 7 2"], "trec"),
+        ("x.txt", ["1 Q0 7 1 3.5 bm25"], "trec"),
+        ("x.txt", ["<top>", "<num> Number: 1", "<title> cats", "</top>"], "topics"),
+        ("x.txt", ["who sat\t['a cat']"], "topics"),
+        ("x.jsonl", [{"question": "q", "answer": ["a"]}], "topics"),
+        ("x.jsonl", [{"question": "q", "answer": "a"}], "pairs"),
+        ("x.jsonl", [{"qid": 1, "title": "t", "code": "c", "label": 0}], "staqc"),
+    ],
+)
+def test_a_format_is_recognised_by_its_content(tmp_path: Path, name, rows, kind):
+    assert recognise(write(tmp_path / name, *rows))["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "given", "advice"),
+    [
+        ("x.csv", ["a,b", "1,2"], {}, r"it has a, b; say it with --map query=NAME,positive=NAME"),
+        ("x.txt", ["1 0 7 2"], {}, r"give the texts with --queries FILE --corpus FILE"),
+        ("x.tsv", ["1\t2\t3"], {}, r"give the texts with --queries FILE --corpus FILE"),
+        ("x.tsv", ["1\ttext"], {}, r"--format topics takes them for queries"),
+        (
+            "x.jsonl",
+            [{"query_text": "q", "positive_document_ids": ["1"]}],
+            {},
+            r"give data.corpus=FILE \(--corpus FILE\)",
+        ),
+        ("x.jsonl", [{"query": "q", "document": "d"}], {"kind": "tevatron"}, r"is not of format tevatron"),
+        ("x.jsonl", [{"query": "q", "document": "d"}], {"kind": "tevatrn"}, r"did you mean tevatron\?"),
+        ("x.jsonl", [{"query": "q", "document": "d"}], {"columns": "query"}, r"--map wants WHAT=COLUMN"),
+    ],
+)
+def test_a_wrong_guess_is_one_line_with_what_to_type(tmp_path: Path, name, rows, given, advice):
+    with pytest.raises(NoisyirError, match=advice) as caught:
+        import_data(write(tmp_path / name, *rows), tmp_path / "out", **given)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_advice_for_triples_of_ids_works(tmp_path: Path, capsys):
+    source = write(tmp_path / "triples.tsv", "1\t10\t11")
+    queries, corpus = write(tmp_path / "q.tsv", "1\twho sat"), write(tmp_path / "c.tsv", "10\ta cat", "11\ta dog")
+    folder = tmp_path / "out"
+    assert main(["import", source, "--queries", queries, "--corpus", corpus, "--out", str(folder)]) == 0
+    assert "1 pairs (1 train), 1 negatives" in capsys.readouterr().out
+    assert pq.read_table(folder / "negatives.parquet")["doc_id"].to_pylist() == ["11"]
+
+
+def test_a_run_beside_qrels_gives_negatives(tmp_path: Path):
+    files = {
+        "queries": write(tmp_path / "q.tsv", "1\twho sat"),
+        "corpus": write(tmp_path / "c.tsv", "10\ta cat", "11\ta dog"),
+        "run": write(tmp_path / "run.txt", "1 Q0 10 1 2.5 x", "1 Q0 11 2 1.5 x"),
+    }
+    import_data(write(tmp_path / "qrels.txt", "1 0 10 1"), tmp_path / "out", beside=files)
+    assert Collection.load(tmp_path / "out").negatives.to_pylist() == [{"query_id": "1", "doc_id": "11", "score": 1.5}]
+
+
+def test_many_documents_at_once_are_as_one_by_one(tmp_path: Path):
+    rows = [{"_id": str(n), "title": "t" if n % 2 else None, "text": f"text {n % 40}"} for n in range(50)]
+    beir = [
+        write(tmp_path / name / "corpus.jsonl", *some) for name, some in (("a", rows), ("b", [*rows, {"_id": "7"}]))
+    ]
+    for path in beir:
+        write(Path(path).parent / "queries.jsonl", {"_id": "q", "text": "who?"})
+        write(Path(path).parent / "qrels/test.tsv", "query-id\tcorpus-id\tscore", "q\t1\t1")
+    fast, slow = (import_data(str(Path(path).parent), Path(path).parent / "out") for path in beir)
+    assert Collection.load(fast.folder).documents.equals(Collection.load(slow.folder).documents)
+    assert fast.report["same_text"] == slow.report["same_text"] == {"documents": 10}
+    assert fast.report["lengths"] == slow.report["lengths"]
+    [lost] = [of for place, of in slow.report["files"].items() if "corpus" in place]
+    assert (lost["read"], lost["kept"], lost["left_out"]) == (51, 50, {"lacks 'text'": {"count": 1, "first": [51]}})
+
+
+def test_ids_of_ir_datasets_are_read_by_the_package(tmp_path: Path):
+    ir_datasets = pytest.importorskip("ir_datasets", reason="ir_datasets is not installed")
+    data = ir_datasets.create_dataset(
+        docs_tsv=write(tmp_path / "d.tsv", "10\ta cat", "11\ta dog"),
+        queries_tsv=write(tmp_path / "q.tsv", "1\twho sat"),
+        qrels_trec=write(tmp_path / "r.txt", "1 0 10 1"),
+    )
+    if "ours/test" not in ir_datasets.registry:
+        ir_datasets.registry.register("ours/test", data)
+    report = import_data("ir_datasets:ours/test", tmp_path / "out").report
+    assert report["pairs"] == {"test": 1}
+    with pytest.raises(DataError, match="knows no data set 'nowhere'"):
+        import_data("ir_datasets:nowhere", tmp_path / "other")
+
+
+def test_tables_of_other_columns_are_refused(tmp_path: Path):
+    import_data(write(tmp_path / "x.jsonl", {"query": "q", "document": "d"}), tmp_path / "out")
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "out/queries.parquet")
+    with pytest.raises(DataError, match="import the data again"):
+        Format.parse(recognise(str(tmp_path / "out"))).open()
