@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from itertools import chain
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from noisyir.errors import DataError
 from noisyir.settings import Split
@@ -37,7 +38,8 @@ class Query(NamedTuple):
 class Judgement(NamedTuple):
     """How relevant a document is to a query: above 0 is relevant, None is a pair that nobody judged.
 
-    `source` is where the pair came from (an article, a package), None where the data does not say.
+    `source` is where the pair came from (an article, a package), None where the data does not say.  weight: what the
+    pair counts in training; score: what a model gave it; None where the data does not say.
     """
 
     query_id: str
@@ -47,6 +49,21 @@ class Judgement(NamedTuple):
     source: str | None
     where: str
     number: int
+    weight: float | None = None
+    score: float | None = None
+
+
+class Negative(NamedTuple):
+    """A document that the data gives as a wrong one for a query; score: what a model gave the two, None: not said."""
+
+    query_id: str
+    doc_id: str
+    score: float | None
+    where: str
+    number: int
+
+
+Record = Document | Query | Judgement | Negative
 
 
 def relevance_of(text: str, where: str) -> int:
@@ -77,3 +94,31 @@ class Source(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """What is worth keeping about how the data was made (JSON); known once the records were read."""
+
+
+@runtime_checkable
+class GivesNegatives(Protocol):
+    """A source that knows wrong documents, too."""
+
+    def negatives(self) -> Iterator[Negative]:
+        """Every document that the data gives as a wrong one for a query, once."""
+
+
+@runtime_checkable
+class OnePass(Protocol):
+    """A source whose files are best read once."""
+
+    def records(self) -> Iterator[Record]:
+        """All that there is: a judgement or negative comes after its document and its query."""
+
+
+def negatives_of(source: Source) -> Iterator[Negative]:
+    """The wrong documents that a source gives; none of one that knows of none."""
+    return source.negatives() if isinstance(source, GivesNegatives) else iter(())
+
+
+def records_of(source: Source) -> Iterator[Record]:
+    """All records of a source, documents and queries before what names them."""
+    if isinstance(source, OnePass):
+        return source.records()
+    return chain(source.documents(), source.queries(), source.judgements(), negatives_of(source))

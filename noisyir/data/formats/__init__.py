@@ -25,6 +25,11 @@ class Format(Variant, RecordParams):
         1, description="least judgement that makes a training pair; TREC DL's relevant is 2"
     )
 
+    @property
+    def has_negatives(self) -> bool:
+        """Whether the data gives wrong documents for queries; it is known before anything is read."""
+        return False
+
     def open(self, workers: int | None = None) -> Source:
         """The raw data that the settings name; nothing is read yet.  DataError when a folder or file is missing.
 

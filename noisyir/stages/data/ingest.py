@@ -5,10 +5,11 @@ import pyarrow.compute as pc
 
 from noisyir.costs.workload import ID, Workload
 from noisyir.data.formats import Format
+from noisyir.data.records import negatives_of
 from noisyir.data.validate import Validator
 from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.engine.tables import semi_join
-from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
+from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
 from noisyir.settings import HELD_OUT
 
 
@@ -22,6 +23,7 @@ def ingest(job: Job[Format]) -> None:
             job.progress(out.rows, None, "documents")
     checked.queries(source.queries())
     checked.judgements(source.judgements())
+    checked.negatives(negatives_of(source))
     tables = checked.tables()
     tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
     for name, table in tables.items():
@@ -49,7 +51,7 @@ def _cost(of: Workload) -> Cost:
 
 INGEST = Stage(
     name="ingest",
-    version=3,
+    version=4,
     params=Format,
     reads={},
     writes={
@@ -58,6 +60,7 @@ INGEST = Stage(
         "answers": ANSWERS,
         "pairs": PAIRS,
         "qrels": QRELS,
+        "given_negatives": GIVEN_NEGATIVES,
         "excluded": EXCLUDED,
     },
     run=ingest,
