@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from noisyir import experiments
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.data.flags import last_estimate
-from noisyir.data.formats.pairs import Pairs
-from noisyir.data.row_files import SUFFIXES
+from noisyir.data.formats.pairs import PairsFile
+from noisyir.data.recognise import recognise
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
@@ -36,7 +36,6 @@ from noisyir.verdicts.rates import in_a_sentence, in_terminal
 from noisyir.verdicts.settings import AuditParams
 
 KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
-_HOLDS = {"corpus.jsonl": "beir", "train-v1.1.json": "squad"}  # a file that tells a folder's format
 
 
 class Noise(NamedTuple):
@@ -153,8 +152,9 @@ class Audited:
     def _source(self) -> PairsToClean:
         """The user's file, or the data set's training pairs with the noise put in."""
         exp, store, results = self.exp, self.store, self.outcome.results
-        if isinstance(exp.data, Pairs):
-            return FileOfPairs(exp.data.open())
+        opened = exp.data.open()
+        if isinstance(opened, PairsFile) and opened.pairs.is_rewritten:
+            return FileOfPairs(opened)
         noisy = results["corrupt"].meta
         corpus = (noisy if "corpus" in noisy.artifacts else results["ingest"].meta).ref("corpus")
         pairs = read_parts(store.fs, store.parts(noisy.ref("noisy_pairs")))
@@ -227,27 +227,28 @@ def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
 
 def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experiment:
     path = Path(data)
-    if corpus and (path.is_dir() or not _is_file_of_pairs(path)):
-        raise ConfigError(f"--corpus belongs to a file of pairs ({', '.join(SUFFIXES)}), which {data} is not: drop it")
-    if path.is_dir():
-        kind = next((known for name, known in _HOLDS.items() if (path / name).exists()), None)
-        if kind is None:
-            raise ConfigError(f"{data} is a folder of no known format: it holds none of {', '.join(_HOLDS)}")
-    elif data in experiments.names() or path.suffix in (".yaml", ".yml"):
+    if data in experiments.names() or path.suffix in (".yaml", ".yml"):
+        if corpus:
+            raise ConfigError(f"--corpus belongs to a file of pairs, which {data} is not: drop it")
         return experiments.load(data, overrides)
-    elif _is_file_of_pairs(path):
-        kind = "pairs"
-    else:
+    settings = settings_of_data(data, corpus, overrides)
+    return experiments.from_settings({"name": path.name.split(".")[0], "data": settings}, overrides)
+
+
+def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[str] = ()) -> dict[str, Any]:
+    """The settings of `data` that read a file or folder, by what is in it or by the data.kind among the overrides.
+
+    ConfigError where there is no such file; DataError where nothing tells its format.
+    """
+    beside = {"corpus": corpus} if corpus else {}
+    if any(override.startswith(("data.kind=", "data.columns")) for override in overrides):
+        said = any(override.startswith("data.kind=") for override in overrides)
+        return {"path": data, **beside} | ({} if said else {"kind": "pairs"})
+    if not Path(data).exists() and not data.startswith("ir_datasets:"):
         raise ConfigError(
-            f"{data!r} is no experiment ({', '.join(experiments.names())}), no folder of a data set, and no file of "
-            f"pairs ({', '.join(SUFFIXES)})"
+            f"{data!r} is no experiment ({', '.join(experiments.names())}), and no file or folder of a data set"
         )
-    given = {"kind": kind, "path": data} | ({"corpus": corpus} if corpus else {})
-    return experiments.from_settings({"name": path.name.split(".")[0], "data": given}, overrides)
-
-
-def _is_file_of_pairs(path: Path) -> bool:
-    return path.name.removesuffix(".gz").endswith(SUFFIXES)
+    return recognise(data, **beside)
 
 
 def _suspects(counts: dict[str, Any]) -> str:

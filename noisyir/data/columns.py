@@ -1,29 +1,56 @@
 """Which column of a file of rows is what: as people map them, or by the usual names; and files of documents."""
 
+import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
+from noisyir.data import leniency
 from noisyir.data.records import Document
 from noisyir.data.row_files import RowFile
 from noisyir.errors import DataError
 
-PairColumn = Literal["query", "document", "query_id", "doc_id", "title", "source", "split", "weight"]
+PairColumn = Literal[
+    "query", "document", "query_id", "doc_id", "title", "source", "split", "weight", "score",
+    "negative", "negative_id", "negative_score", "label", "answers",
+]  # fmt: skip
 Names = Mapping[PairColumn, tuple[str, ...]]
 
 # In this order, each takes the first of its names that no other has taken: {title, text} are query and document.
+# `label` and `answers` are read only where they are mapped.
 NAMES: Names = {
     "query_id": ("query_id", "qid", "_id", "id"),
     "doc_id": ("doc_id", "docid", "pid", "corpus_id"),
-    "document": ("document", "positive", "passage", "answer", "code", "context", "sentence2", "pos", "text"),
-    "query": ("query", "question", "anchor", "text", "sentence1", "title"),
+    "document": (
+        "document",
+        "positive",
+        "passage",
+        "answer",
+        "code",
+        "snippet",
+        "context",
+        "sentence2",
+        "pos",
+        "text",
+    ),
+    "query": ("query", "question", "anchor", "text", "sentence1", "intent", "docstring", "title"),
     "title": ("title",),
     "source": ("source", "topic", "domain"),
     "split": ("split",),
     "weight": ("weight",),
+    "score": ("pos_scores", "positive_scores", "positive_score"),
+    "negative": ("negative", "negatives", "neg", "hard_negative", "hard_negatives"),
+    "negative_id": ("negative_id", "negative_ids", "neg_id", "neg_ids"),
+    "negative_score": ("neg_scores", "negative_scores", "negative_score"),
 }
-_CORPUS_NAMES: Names = {"doc_id": ("_id", "doc_id", "id"), "title": ("title",), "document": ("text",)}
+_NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+", re.IGNORECASE)
+_YES, _NO = {"y", "yes", "true", "1"}, {"n", "no", "false", "0"}
+_CORPUS_NAMES: Names = {
+    "doc_id": ("_id", "doc_id", "docid", "pid", "passage_id", "id"),
+    "title": ("title",),
+    "document": ("text", "document", "passage", "contents", "code"),
+}
 
 
 def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], names: Names) -> dict[PairColumn, str]:
@@ -40,6 +67,11 @@ def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], name
         if column not in mapping and (fits := [name for name in usual if name in free]):
             chosen[column] = free.pop(fits[0])
     return chosen
+
+
+def numbered_negatives(file: RowFile, taken: Sequence[str]) -> tuple[str, ...]:
+    """Columns such as negative_1 and negative_2, which hold a negative each."""
+    return tuple(name for name in file.columns if name not in taken and _NUMBERED.fullmatch(name.replace("-", "_")))
 
 
 def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[PairColumn], names: Names) -> None:
@@ -68,9 +100,10 @@ def corpus_documents(file: RowFile) -> Iterator[Document]:
     """The documents of such a file, in its order."""
     columns = choose_columns(file, {}, _CORPUS_NAMES)
     for number, row in file.rows(list(columns.values())):
-        values = {column: row[name] for column, name in columns.items()}
-        cell = Cells(values, columns, file.place, number)
-        yield Document(cell.name("doc_id"), cell.text("title"), cell.text("document"), file.place, number)
+        with leniency.row(file.place, number):
+            values = {column: row[name] for column, name in columns.items()}
+            cell = Cells(values, columns, file.place, number)
+            yield Document(cell.name("doc_id"), cell.text("title"), cell.text("document"), file.place, number)
 
 
 class Cells(NamedTuple):
@@ -118,8 +151,50 @@ class Cells(NamedTuple):
             return str(value)
         return self.text(column)
 
-    def content_id(self, *texts: str) -> str:
-        """16 hex digits that depend on the texts alone; the row's number where they are empty."""
-        if not "".join(texts).strip():
-            return f"row {self.number}"
-        return sha256("\0".join(texts).encode()).hexdigest()[:16]
+    def several(self, column: PairColumn) -> list[Any]:
+        """The values of a list, perhaps written as JSON in a cell; one value is a list of one, nothing an empty one."""
+        value = self.values.get(column)
+        if isinstance(value, str) and value.startswith("["):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                pass  # a text in brackets
+        if value is None or value == "":
+            return []
+        return list(value) if isinstance(value, list | tuple) else [value]
+
+    def texts(self, column: PairColumn) -> list[str]:
+        """The texts of a list.  DataError where something else is in it."""
+        return [self._replace(values={column: value}).text(column) for value in self.several(column)]
+
+    def names(self, column: PairColumn) -> list[str]:
+        """The ids of a list."""
+        return [self._replace(values={column: value}).name(column) for value in self.several(column)]
+
+    def numbers(self, column: PairColumn) -> list[float]:
+        """The numbers of a list.  DataError for what is none."""
+        try:
+            numbers = [math.nan if isinstance(value, bool) else float(value) for value in self.several(column)]
+        except (TypeError, ValueError):
+            numbers = [math.nan]
+        if not all(map(math.isfinite, numbers)):
+            raise DataError(
+                f"{self.where}: {self.columns[column]!r} must hold numbers, found {self.values[column]!r:.60}; "
+                f"data.columns={{{column}: null}} leaves the column unread"
+            )
+        return numbers
+
+    def label(self) -> int | None:
+        """What a person judged: a grade, or yes (1) and no (0); None where the cell is empty."""
+        value = self.values.get("label")
+        said = "" if value is None else str(value).strip().lower()
+        if not said:
+            return None
+        if said in _YES or said in _NO:
+            return int(said in _YES)
+        try:
+            return int(said)
+        except ValueError:
+            raise DataError(
+                f"{self.where}: {self.columns['label']!r} must be yes, no or a whole number, found {value!r:.60}"
+            ) from None

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from noisyir.data.leniency import bad_row
 from noisyir.data.text_files import DAMAGED, open_bytes, refuse_half_surrogates
 from noisyir.errors import DataError
 
@@ -16,7 +17,7 @@ _SPACE = " \t\r\n"
 
 
 def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(number from 1, object) of a file that holds an array of objects, perhaps gzipped.
+    """(number from 1, object) of a file that holds an array of objects, perhaps packed.
 
     DataError, with the item and where its fault is, for anything else, and for what is cut off or damaged.
     """
@@ -27,7 +28,7 @@ def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     number = 0
     while text.peek() != "]":
         number += 1
-        yield number, text.item(f"{path} item {number}")
+        yield from _objects(text, path, number)
         match text.peek():
             case ",":
                 text.skip(1)
@@ -40,6 +41,21 @@ def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     text.skip(1)
     if found := text.peek():
         raise DataError(f"{path}: expected nothing after the closing ], found {found!r}")
+
+
+def _objects(text: "_Buffer", path: Path, number: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The next item, where it is an object of valid text.  DataError where it does not end."""
+    where = f"{path} item {number}"
+    value, may_be_cut = text.item(where)
+    try:
+        if may_be_cut:
+            refuse_half_surrogates(value, where)
+        if not isinstance(value, dict):
+            raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
+    except DataError as error:
+        bad_row(f"{path} item", number, error)
+    else:
+        yield number, value
 
 
 class _Buffer:
@@ -65,8 +81,11 @@ class _Buffer:
         """Pass over so many characters."""
         self._at += count
 
-    def item(self, where: str) -> dict[str, Any]:
-        """The object that starts at the next character.  DataError, starting with `where`, when there is none."""
+    def item(self, where: str) -> tuple[Any, bool]:
+        """The value that starts at the next character, and whether it has escapes that may be half of a pair.
+
+        DataError, starting with `where`, when there is none.
+        """
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._text, self._at)
@@ -79,12 +98,9 @@ class _Buffer:
             if end == len(self._text) and not self._ended and not isinstance(value, dict | list | str):
                 self._grow()  # a number may go on
                 continue
-            if max(self._text.find(half, self._at, end) for half in ("\\ud", "\\uD")) >= 0:
-                refuse_half_surrogates(value, where)
+            may_be_cut = max(self._text.find(half, self._at, end) for half in ("\\ud", "\\uD")) >= 0
             self._at = end
-            if not isinstance(value, dict):
-                raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
-            return value
+            return value, may_be_cut
 
     def _refuse_unless_cut(self, error: json.JSONDecodeError, where: str) -> None:
         """Raise DataError unless more text could mend the fault: the buffer may end within the item."""

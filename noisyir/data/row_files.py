@@ -1,24 +1,17 @@
-"""Files of rows with named columns (jsonl, csv, tsv, parquet), read as a stream; faults are named by their place."""
+"""Files of rows with named columns, whatever container they lie in; faults are named by their place."""
 
-import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from noisyir.data.text_files import json_lines, utf8_lines
+from noisyir.data.containers import FOLDER, PLAIN, SUFFIXES, Row, container, suffix_of
+from noisyir.data.containers.split_folder import is_split_folder, parts_of
+from noisyir.data.leniency import glance
 from noisyir.errors import DataError
 
-SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
-_FIRST_ROWS = 100  # of a jsonl file: their fields are its columns
-_BATCH_ROWS = 4096
-_LARGEST_FIELD = 2**31 - 1  # csv's own limit of 131,072 characters is less than a long document
+__all__ = ["SUFFIXES", "Row", "RowFile"]
 
-Row = tuple[int, dict[str, Any]]
+REWRITTEN = (".jsonl", ".csv", ".tsv", ".parquet")  # those whose rows can be edited in place
 
 
 @dataclass(frozen=True)
@@ -33,10 +26,15 @@ class RowFile:
     def open(cls, path: str, setting: str) -> "RowFile":
         """Read the names of the columns.  DataError, naming `setting`, when there is no such file or it has no rows."""
         file = Path(path)
-        if not file.is_file():
+        if not file.is_file() and not is_split_folder(file):
             raise DataError(f"{file} is not a file: set {setting} to a {', '.join(SUFFIXES)} file")
-        suffix = _suffix(file, setting)
-        columns = _columns(file, suffix)
+        suffix = suffix_of(file) if file.is_file() else FOLDER
+        if suffix is None:
+            raise DataError(
+                f"{file}: {setting} reads {', '.join(SUFFIXES)}; {', '.join(PLAIN)} also as .gz or .zst: rename it"
+            )
+        with glance():
+            columns = container(suffix).columns(file)
         if repeated := [name for name in columns if columns.count(name) > 1]:
             raise DataError(f"two columns of {file} are called {repeated[0]!r}: rename one")
         if not columns:
@@ -44,92 +42,20 @@ class RowFile:
         return cls(file, suffix, columns)
 
     @property
+    def files(self) -> list[Path]:
+        """The file, or the files of a folder."""
+        return [part.path for part in parts_of(self.path)] if self.suffix == FOLDER else [self.path]
+
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether single rows can be edited, the others staying byte by byte."""
+        return self.suffix in REWRITTEN and not self.path.name.lower().endswith(".zst")
+
+    @property
     def place(self) -> str:
-        """What a row's number counts: lines of the file, from 1, or rows where there are no lines."""
-        return f"{self.path} {'row' if self.suffix == '.parquet' else 'line'}"
+        """What a row's number counts: lines of the file, from 1, or rows or items where there are no lines."""
+        return f"{self.path} {container(self.suffix).unit}"
 
     def rows(self, columns: Sequence[str]) -> Iterator[Row]:
         """(number, {column: value}) of every row; values are what the format holds, None where it holds nothing."""
-        if self.suffix == ".parquet":
-            yield from _parquet_rows(self.path, columns)
-        elif self.suffix == ".jsonl":
-            yield from ((number, {name: row.get(name) for name in columns}) for number, row in json_lines(self.path))
-        else:
-            yield from self._separated(columns)
-
-    def _separated(self, columns: Sequence[str]) -> Iterator[Row]:
-        wanted = [(name, self.columns.index(name)) for name in columns]
-        for number, cells in islice(_cells(self.path, self.suffix), 1, None):
-            if len(cells) != len(self.columns):
-                raise DataError(
-                    f"{self.place} {number}: expected {len(self.columns)} columns as in the header, found {len(cells)}"
-                )
-            yield number, {name: cells[position] for name, position in wanted}
-
-
-def _suffix(path: Path, setting: str) -> str:
-    name = path.name.lower()
-    zipped = name.endswith(".gz")
-    suffix = Path(name.removesuffix(".gz")).suffix
-    if suffix not in SUFFIXES or (zipped and suffix == ".parquet"):
-        array = "; a JSON array becomes jsonl with jq -c '.[]'" if suffix == ".json" else ""
-        raise DataError(
-            f"{path}: {setting} reads {', '.join(SUFFIXES)}, all but parquet also as .gz, and tells them by the "
-            f"suffix{array}"
-        )
-    return suffix
-
-
-def _columns(path: Path, suffix: str) -> tuple[str, ...]:
-    if suffix == ".parquet":
-        return tuple(_parquet(path).schema_arrow.names)
-    if suffix == ".jsonl":
-        return tuple(dict.fromkeys(chain.from_iterable(row for _, row in islice(json_lines(path), _FIRST_ROWS))))
-    return tuple(next(_cells(path, suffix), (1, []))[1])
-
-
-def _cells(path: Path, suffix: str) -> Iterator[tuple[int, list[str]]]:
-    """(first line, cells) of every record, the header too.  A tsv has no quotes: its cells are as they stand."""
-    csv.field_size_limit(_LARGEST_FIELD)
-    lines = (f"{line}\n" for _, line in utf8_lines(path))
-    if suffix == ".csv":
-        records = csv.reader(lines, strict=True)
-    else:
-        records = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
-    line = 0
-    try:
-        for cells in records:
-            if cells:
-                yield line + 1, cells
-            line = records.line_num
-    except csv.Error as error:
-        raise DataError(f"{path} line {line + 1}: not {suffix[1:]}: {error}") from error
-
-
-def _parquet(path: Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} is not Parquet, or damaged: {error}") from error
-
-
-def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    number = 0
-    batches = _parquet(path).iter_batches(batch_size=_BATCH_ROWS, columns=list(columns))
-    try:
-        for batch in batches:
-            for row in _decoded(batch, path, number + 1):
-                number += 1
-                yield number, row
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: damaged after row {number}: {error}") from error
-
-
-def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[dict[str, Any]]:
-    try:
-        yield from batch.to_pylist()
-    except UnicodeDecodeError as error:
-        if batch.num_rows == 1:
-            raise DataError(f"{path} row {first}: not UTF-8") from error
-        for row in range(batch.num_rows):  # which of them it is
-            yield from _decoded(batch.slice(row, 1), path, first + row)
+        return container(self.suffix).rows(self.path, columns)

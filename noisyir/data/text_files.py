@@ -1,6 +1,7 @@
 """Text and JSON files whose faults are reported with file and line."""
 
 import gzip
+import io
 import json
 import zlib
 from collections.abc import Iterable, Iterator
@@ -8,7 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
+import pyarrow as pa
+
+from noisyir.data.leniency import bad_row
 from noisyir.errors import DataError
+
+PACKED = (".gz", ".zst")
 
 
 def folder_with(path: str | None, kind: str, files: tuple[str, ...], *, holds: str = "") -> Path:
@@ -28,8 +34,8 @@ def folder_with(path: str | None, kind: str, files: tuple[str, ...], *, holds: s
 
 
 def one_of(root: Path, names: Iterable[str]) -> Path | None:
-    """The file of one of these names under `root`, perhaps gzipped.  DataError when there are several."""
-    found = [path for name in names for zipped in ("", ".gz") if (path := root / f"{name}{zipped}").is_file()]
+    """The file of one of these names under `root`, perhaps packed.  DataError when there are several."""
+    found = [path for name in names for packed in ("", *PACKED) if (path := root / f"{name}{packed}").is_file()]
     if len(found) > 1:
         both = " and ".join(path.relative_to(root).as_posix() for path in found[:2])
         raise DataError(f"{root} has {both}: keep the one that is to be read")
@@ -38,34 +44,58 @@ def one_of(root: Path, names: Iterable[str]) -> Path | None:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file; those of a .gz file as they were before compression."""
-    zipped = path.name.lower().endswith(".gz")
-    with cast(IO[bytes], gzip.open(path)) if zipped else path.open("rb") as handle:
+    """The bytes of a file; those of a .gz or .zst file as they were before compression."""
+    name = path.name.lower()
+    if name.endswith(".zst"):
+        with path.open("rb") as packed, io.BufferedReader(pa.CompressedInputStream(packed, "zstd")) as handle:
+            yield cast(IO[bytes], handle)
+        return
+    with cast(IO[bytes], gzip.open(path)) if name.endswith(".gz") else path.open("rb") as handle:
         yield handle
+
+
+@contextmanager
+def open_to_write(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write bytes to, packed as its name says; equal bytes give equal files, for a .gz holds no time."""
+    name = path.name.lower()
+    with path.open("wb") as plain:
+        if name.endswith(".gz"):
+            with gzip.GzipFile("", "wb", fileobj=plain, mtime=0) as packed:
+                yield cast(IO[bytes], packed)
+        elif name.endswith(".zst"):
+            with io.BufferedWriter(pa.CompressedOutputStream(plain, "zstd")) as packed:
+                yield cast(IO[bytes], packed)
+        else:
+            yield plain
 
 
 _LONGEST_LINE = 2**27  # bytes: a book has a hundredth of that
 
-DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)  # what reading a .gz file that is none, or is cut off, raises
+# What reading a packed file that is none, or is cut off, raises.
+DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error, pa.ArrowException)
 
 
 def utf8_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number from 1, line without its end) of a text file, perhaps gzipped; a byte order mark is dropped.
+    """(line number from 1, line without its end) of a text file, perhaps packed; a byte order mark is dropped.
 
-    DataError, with line and byte, when the file is not UTF-8, when a line is too long to be one, and when a .gz file
+    DataError, with line and byte, where a line is not UTF-8, when a line is too long to be one, and when a packed file
     is damaged.
     """
     number = offset = 0
     try:
         with open_bytes(path) as handle:
             for number, raw in enumerate(_bounded_lines(handle, path), 1):
-                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                try:
+                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                except UnicodeDecodeError as error:
+                    said = (
+                        f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file); convert it, "
+                        "for example with iconv -t UTF-8"
+                    )
+                    bad_row(f"{path} line", number, DataError(said))
+                else:
+                    yield number, line
                 offset += len(raw)
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file); convert it, "
-            "for example with iconv -t UTF-8"
-        ) from error
     except DAMAGED as error:
         raise DataError(f"{path}: damaged after line {number}: {error}") from error
 
@@ -84,7 +114,12 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in utf8_lines(path):
         if not line.strip():
             continue
-        yield number, parse_object(line, f"{path} line {number}")
+        try:
+            value = parse_object(line, f"{path} line {number}")
+        except DataError as error:
+            bad_row(f"{path} line", number, error)
+        else:
+            yield number, value
 
 
 def parse_object(text: str, where: str) -> dict[str, Any]:

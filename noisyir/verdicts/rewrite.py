@@ -12,6 +12,7 @@ from typing import IO, Any, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from noisyir.data.containers.separated import delimiter_of
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import parse_object
 
@@ -134,9 +135,11 @@ def _separated_records(file: RowFile) -> Iterator[_Separated]:
             yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n") + "\n"
 
     if file.suffix == ".csv":
-        records, joined, separator = csv.reader(lines(), strict=True), _as_csv, ","
+        separator = delimiter_of(file.path)
+        records, joined = csv.reader(lines(), delimiter=separator, strict=True), _as_csv(separator)
     else:
-        records, joined, separator = csv.reader(lines(), delimiter="\t", quoting=csv.QUOTE_NONE), _as_tsv, "\t"
+        separator, joined = "\t", _as_tsv
+        records = csv.reader(lines(), delimiter=separator, quoting=csv.QUOTE_NONE)
     line, header = 1, True
     for cells in records:
         yield _Separated(line, b"".join(seen), file.columns, cells, joined, separator, header and bool(cells))
@@ -145,10 +148,13 @@ def _separated_records(file: RowFile) -> Iterator[_Separated]:
         seen.clear()
 
 
-def _as_csv(cells: Iterable[str]) -> str:
-    out = StringIO()
-    csv.writer(out, lineterminator="").writerow(cells)
-    return out.getvalue()
+def _as_csv(separator: str) -> Callable[[Iterable[str]], str]:
+    def joined(cells: Iterable[str]) -> str:
+        out = StringIO()
+        csv.writer(out, delimiter=separator, lineterminator="").writerow(cells)
+        return out.getvalue()
+
+    return joined
 
 
 def _as_tsv(cells: Iterable[str]) -> str:

@@ -4,13 +4,17 @@ No checks of records: those, whatever the format, are in `data/validate.py`.
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 from pydantic import Field, PositiveInt
 
+from noisyir.data.collection import Collection
+from noisyir.data.examples import ExampleSource
 from noisyir.data.records import Source
 from noisyir.data.settings import RecordParams
 from noisyir.engine.provenance import may_be_absent
+from noisyir.errors import DataError, NoisyirError
 from noisyir.variants import Variant
 
 
@@ -27,8 +31,22 @@ class Format(Variant, RecordParams):
 
     @property
     def has_negatives(self) -> bool:
-        """Whether the data gives wrong documents for queries; it is known before anything is read."""
+        """Whether the first rows give wrong documents for their queries; data that is not there gives none."""
+        try:
+            source = self.open()
+        except NoisyirError:
+            return False
+        return isinstance(source, ExampleSource) and source.gives_negatives
+
+    @classmethod
+    def fits(cls, row: Mapping[str, Any]) -> bool:
+        """Whether a row like this first one is of this format, and could hardly be of another."""
         return False
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """A file or folder of this format that says what the collection says.  DataError where that cannot be."""
+        raise DataError(f"format {cls.model_fields['kind'].default} is read, and not written")
 
     def open(self, workers: int | None = None) -> Source:
         """The raw data that the settings name; nothing is read yet.  DataError when a folder or file is missing.

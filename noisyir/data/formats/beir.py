@@ -7,9 +7,12 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
+from noisyir.data import leniency
+from noisyir.data.collection import Collection
+from noisyir.data.containers import write_rows
 from noisyir.data.formats import Format
 from noisyir.data.records import Document, Judgement, Query, relevance_of
-from noisyir.data.text_files import folder_with, json_lines, text_of, utf8_lines
+from noisyir.data.text_files import folder_with, json_lines, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
 from noisyir.settings import Location, Split
@@ -22,6 +25,16 @@ class Beir(Format):
 
     kind: Literal["beir"] = "beir"
     path: Location = Field(None, description="folder of its files")
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """A folder.  Pairs that nobody judged count as relevance 1; negatives as 0; weights and scores are not kept."""
+        (target / "qrels").mkdir(parents=True, exist_ok=True)
+        write_rows(target / "corpus.jsonl", map(dict, _documents(collection)))
+        write_rows(target / "queries.jsonl", map(dict, _queries(collection)))
+        for split in collection.splits or ["train"]:
+            with open_to_write(target / f"qrels/{split}.tsv") as out:
+                out.writelines(line.encode() for line in ["\t".join(_HEADER) + "\n", *_qrels(collection, split)])
 
     def open(self, workers: int | None = None) -> "BeirFolder":
         """DataError when the folder, one of its files, or every qrels file is missing."""
@@ -48,21 +61,25 @@ class BeirFolder:
     def documents(self) -> Iterator[Document]:
         """The lines of corpus.jsonl; a missing title is empty.  What they say of their source is kept for the pairs."""
         path = self.root / "corpus.jsonl"
+        place = f"{path} line"
         for number, row in json_lines(path):
-            where = f"{path} line {number}"
-            title = text_of(row, "title", where) if row.get("title") is not None else ""
-            doc_id = text_of(row, "_id", where)
-            if source := _source(row.get("metadata")):
-                self.sources[doc_id] = source
-            yield Document(doc_id, title, text_of(row, "text", where), f"{path} line", number)
+            with leniency.row(place, number):
+                where = f"{place} {number}"
+                title = text_of(row, "title", where) if row.get("title") is not None else ""
+                doc_id = text_of(row, "_id", where)
+                if source := _source(row.get("metadata")):
+                    self.sources[doc_id] = source
+                yield Document(doc_id, title, text_of(row, "text", where), place, number)
 
     def queries(self) -> Iterator[Query]:
         """The lines of queries.jsonl; those of questions may list `answers`."""
         path = self.root / "queries.jsonl"
+        place = f"{path} line"
         for number, row in json_lines(path):
-            where = f"{path} line {number}"
-            name, text = text_of(row, "_id", where), text_of(row, "text", where)
-            yield Query(name, text, _answers(row.get("answers"), where), f"{path} line", number)
+            with leniency.row(place, number):
+                where = f"{place} {number}"
+                name, text = text_of(row, "_id", where), text_of(row, "text", where)
+                yield Query(name, text, _answers(row.get("answers"), where), place, number)
 
     def judgements(self) -> Iterator[Judgement]:
         """The lines of every qrels file; read `documents` first, which know the sources.
@@ -70,11 +87,37 @@ class BeirFolder:
         DataError for a wrong header, column count or relevance.
         """
         for split, path in self.qrels.items():
-            yield from (record._replace(source=self.sources.get(record.doc_id)) for record in _judgements(path, split))
+            yield from _judgements(path, split, self.sources)
 
     def facts(self) -> dict[str, Any]:
         """Which splits the folder has."""
         return {"splits": list(self.qrels)}
+
+
+def _documents(collection: Collection) -> Iterator[dict[str, Any]]:
+    names = ("query_id", "doc_id", "source")
+    known = zip(*(collection.judgements[name].to_pylist() for name in names), strict=True)
+    sources = {doc_id: source for _, doc_id, source in known if source}
+    for name, title, text in zip(*(column.to_pylist() for column in collection.documents.columns), strict=True):
+        metadata = {"metadata": {"source": sources[name]}} if name in sources else {}
+        yield {"_id": name, "title": title, "text": text, **metadata}
+
+
+def _queries(collection: Collection) -> Iterator[dict[str, Any]]:
+    columns = (collection.queries[name].to_pylist() for name in ("query_id", "text", "answers"))
+    for name, text, answers in zip(*columns, strict=True):
+        yield {"_id": name, "text": text, **({"answers": answers} if answers else {})}
+
+
+def _qrels(collection: Collection, split: Split) -> Iterator[str]:
+    for example in collection.examples(labels=True):
+        if example.split == split:
+            judged = {passage.doc_id: passage.relevance for passage in example.positives}
+            for doc_id, relevance in judged.items():
+                yield f"{example.query_id}\t{doc_id}\t{1 if relevance is None else relevance}\n"
+            for passage in example.negatives:
+                if passage.doc_id not in judged:
+                    yield f"{example.query_id}\t{passage.doc_id}\t0\n"
 
 
 def _source(metadata: object) -> str | None:
@@ -91,16 +134,17 @@ def _answers(given: object, where: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in given if one.strip()))
 
 
-def _judgements(path: Path, split: Split) -> Iterator[Judgement]:
-    lines = utf8_lines(path)
+def _judgements(path: Path, split: Split, sources: Mapping[str, str]) -> Iterator[Judgement]:
+    lines, place = utf8_lines(path), f"{path} line"
     header = next(lines, (1, ""))[1].split("\t")
     if header != _HEADER:
         raise DataError(f"{path} line 1: the header must be {'<TAB>'.join(_HEADER)}, found {'<TAB>'.join(header)!r}")
     for number, line in lines:
         if not line:
             continue
-        fields = line.split("\t")
-        if len(fields) != 3:
-            raise DataError(f"{path} line {number}: expected 3 tab-separated columns, found {len(fields)}")
-        relevance = relevance_of(fields[2], f"{path} line {number}")
-        yield Judgement(fields[0], fields[1], relevance, split, None, f"{path} line", number)
+        with leniency.row(place, number):
+            fields = line.split("\t")
+            if len(fields) != 3:
+                raise DataError(f"{place} {number}: expected 3 tab-separated columns, found {len(fields)}")
+            relevance = relevance_of(fields[2], f"{place} {number}")
+            yield Judgement(fields[0], fields[1], relevance, split, sources.get(fields[1]), place, number)

@@ -2,18 +2,22 @@
 
 import ast
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
+from noisyir.data.formats.dpr_json import DprJson
 from noisyir.data.json_arrays import json_array
-from noisyir.data.records import Document, Judgement, Query
-from noisyir.data.text_files import folder_with, list_of, one_of, text_of, utf8_lines
+from noisyir.data.leniency import bad_row, row
+from noisyir.data.records import Document, Judgement, Query, Record
+from noisyir.data.text_files import folder_with, list_of, one_of, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
 from noisyir.settings import Location, Split
@@ -37,6 +41,26 @@ class Dpr(Format):
     positives: Literal["first", "all"] = Field(
         "first", description="which of a question's positive_ctxs make pairs; DPR trains on the first"
     )
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """A folder: passages, contexts of train and dev with all positives, answers of dev and test.
+
+        Tabs and line ends become spaces.  Of test the answers alone are kept; negatives are in the contexts, unread.
+        """
+        target.mkdir(parents=True, exist_ok=True)
+        documents = (collection.documents[name].to_pylist() for name in ("doc_id", "text", "title"))
+        with open_to_write(target / _COLLECTION[0]) as out:
+            out.write(_line(_HEADER))
+            out.writelines(_line(cells) for cells in zip(*documents, strict=True))
+        for split in collection.splits:
+            if split == "test":
+                columns = (collection.queries[name].to_pylist() for name in ("text", "split", "answers"))
+                asked = [(text, repr(answers)) for text, of, answers in zip(*columns, strict=True) if of == split]
+                with open_to_write(target / "nq-test.qa.csv") as out:
+                    out.writelines(_line(cells) for cells in asked)
+            else:
+                DprJson.write(collection.of_split(split), target / f"biencoder-nq-{split}.json")
 
     def open(self, workers: int | None = None) -> "DprFolder":
         """DataError when the folder, the passages, or all questions are missing, or a file is there twice."""
@@ -93,8 +117,10 @@ class DprFolder:
             raise DataError(
                 f"{self.collection} line 1: the header must be {'<TAB>'.join(_HEADER)}, found {'<TAB>'.join(header)!r}"
             )
+        place = f"{self.collection} line"
         for number, (doc_id, text, title) in rows:
-            yield Document(doc_id, title, text, f"{self.collection} line", number)
+            with row(place, number):
+                yield Document(doc_id, title, text, place, number)
 
     def queries(self) -> Iterator[Query]:
         """Dev and test questions with their answers, then those of the contexts that are not among them."""
@@ -104,10 +130,21 @@ class DprFolder:
 
     def judgements(self) -> Iterator[Judgement]:
         """Contexts of training questions are pairs that nobody judged; those of dev questions count as relevant."""
-        for query, doc_ids, split in self._asked:
-            for doc_id in doc_ids:
-                relevance = None if split == "train" else 1
-                yield Judgement(query.query_id, doc_id, relevance, split, None, query.where, query.number)
+        for asked in self._asked:
+            yield from _pairs(asked)
+
+    def records(self) -> Iterator[Record]:
+        """The passages, the questions with answers, and those with contexts, each with its pairs."""
+        yield from self.documents()
+        for query in self._held_out:
+            with row(query.where, query.number):
+                yield query
+        known = {query.query_id for query in self._held_out}
+        for asked in self._asked:
+            with row(asked.query.where, asked.query.number):
+                if asked.query.query_id not in known:
+                    yield asked.query
+                yield from _pairs(asked)
 
     def facts(self) -> dict[str, Any]:
         """Which files were read."""
@@ -128,12 +165,28 @@ class DprFolder:
         unlisted = f"{split}-contexts" if split in self.questions else split
         for number, item in json_array(path):
             where = f"{path} item {number}"
-            text = _plain(text_of(item, "question", where))
+            try:
+                text = _plain(text_of(item, "question", where))
+                answers = _answers(item.get("answers"), where)
+                found = [_passage_id(context, where) for context in list_of(item, "positive_ctxs", where)]
+            except DataError as error:
+                bad_row(f"{path} item", number, error)
+                continue
             query_id = ids.pop(text, None) if split == "dev" else None
-            answers = _answers(item.get("answers"), where)
             query = Query(query_id or f"{unlisted}-{number}", text, answers, f"{path} item", number)
-            found = [_passage_id(context, where) for context in list_of(item, "positive_ctxs", where)]
             yield _Asked(query, tuple(dict.fromkeys(found[:1] if self.positives == "first" else found)), split)
+
+
+def _pairs(asked: _Asked) -> Iterator[Judgement]:
+    query, doc_ids, split = asked
+    for doc_id in doc_ids:
+        yield Judgement(query.query_id, doc_id, None if split == "train" else 1, split, None, query.where, query.number)
+
+
+def _line(cells: Sequence[str]) -> bytes:
+    text = StringIO()
+    csv.writer(text, delimiter="\t", lineterminator="\n").writerow(" ".join(cell.split()) for cell in cells)
+    return text.getvalue().encode()
 
 
 def _found(root: Path, names: Iterable[str]) -> Path | None:
@@ -149,21 +202,28 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
         try:
             cells = next(csv.reader([line], delimiter="\t"))
         except csv.Error as error:
-            raise DataError(f"{path} line {number}: {error}") from error
-        if len(cells) != columns:
-            raise DataError(f"{path} line {number}: expected {expected}, found {len(cells)} tab-separated columns")
-        yield number, cells
+            bad_row(f"{path} line", number, DataError(f"{path} line {number}: {error}"))
+            continue
+        if len(cells) == columns:
+            yield number, cells
+        else:
+            said = f"{path} line {number}: expected {expected}, found {len(cells)} tab-separated columns"
+            bad_row(f"{path} line", number, DataError(said))
 
 
 def _questions(path: Path, split: Split) -> Iterator[Query]:
-    for row, (number, (text, literal)) in enumerate(_rows(path, 2, _EXAMPLE), 1):
+    for count, (number, (text, literal)) in enumerate(_rows(path, 2, _EXAMPLE), 1):
         where = f"{path} line {number}"
         try:
             answers = _answers(ast.literal_eval(literal), where)  # a Python literal; nothing is executed
-        except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
             said = f"{where}: the answers must be a list such as ['one', 'two'], found {literal!r:.60}"
-            raise DataError(said) from error
-        yield Query(f"{split}-{row}", _plain(text), answers, f"{path} line", number, split)
+            bad_row(f"{path} line", number, DataError(said))
+            continue
+        except DataError as error:
+            bad_row(f"{path} line", number, error)
+            continue
+        yield Query(f"{split}-{count}", _plain(text), answers, f"{path} line", number, split)
 
 
 def _answers(value: object, where: str) -> tuple[str, ...]:

@@ -7,9 +7,11 @@ from typing import Any, Literal, get_args
 
 from pydantic import Field
 
+from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
+from noisyir.data.leniency import bad_row, not_kept, row
 from noisyir.data.records import Document, Judgement, Query, relevance_of
-from noisyir.data.text_files import folder_with, one_of, utf8_lines
+from noisyir.data.text_files import folder_with, one_of, open_to_write, utf8_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
 from noisyir.settings import Location, Split
@@ -22,6 +24,30 @@ class Msmarco(Format):
 
     kind: Literal["msmarco"] = "msmarco"
     path: Location = Field(None, description="folder of its files")
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """A folder in the passages' layout.  Tabs and line ends become spaces, titles are put before the texts.
+
+        Pairs that nobody judged count as relevance 1, negatives as 0; sources, weights and scores are not kept.
+        """
+        target.mkdir(parents=True, exist_ok=True)
+        documents = (collection.documents[name].to_pylist() for name in ("doc_id", "title", "text"))
+        with open_to_write(target / "collection.tsv") as out:
+            for name, title, text in zip(*documents, strict=True):
+                out.write(f"{name}\t{' '.join(f'{title} {text}'.split())}\n".encode())
+        for split in collection.splits:
+            examples = (example for example in collection.examples(labels=True) if example.split == split)
+            with (
+                open_to_write(target / f"queries.{split}.tsv") as queries,
+                open_to_write(target / f"qrels.{split}.tsv") as qrels,
+            ):
+                for example in examples:
+                    queries.write(f"{example.query_id}\t{' '.join(example.query.split())}\n".encode())
+                    judged = {passage.doc_id: passage.relevance for passage in example.positives}
+                    wrong = {passage.doc_id: 0 for passage in example.negatives if passage.doc_id not in judged}
+                    for doc_id, grade in {**judged, **wrong}.items():
+                        qrels.write(f"{example.query_id} 0 {doc_id} {1 if grade is None else grade}\n".encode())
 
     def open(self, workers: int | None = None) -> "MsmarcoFolder":
         """DataError when the folder, its collection, every qrels file, or a split's queries are missing."""
@@ -81,7 +107,8 @@ class MsmarcoFolder:
         """The lines of every queries file whose split has qrels."""
         for split, path in self.queries_of.items():
             for number, (qid, text) in _columns(path, 2, "id<TAB>text"):
-                yield Query(qid, text, (), f"{path} line", number, split)
+                with row(f"{path} line", number):
+                    yield Query(qid, text, (), f"{path} line", number, split)
 
     def judgements(self) -> Iterator[Judgement]:
         """The lines of every qrels file, 0 and all grades.  DataError for a wrong column count or relevance."""
@@ -92,11 +119,15 @@ class MsmarcoFolder:
                 pair = fields[0], fields[-1] if len(fields) == 2 else fields[2]
                 if self.addition and split == "train":
                     judged.add(pair)
-                yield Judgement(*pair, relevance_of(grade, f"{where} {number}"), split, None, where, number)
+                with row(where, number):
+                    yield Judgement(*pair, relevance_of(grade, f"{where} {number}"), split, None, where, number)
         if self.addition:
             for number, (qid, pid) in self._fields(self.addition):
-                if (qid, pid) not in judged:
-                    yield Judgement(qid, pid, None, "train", None, f"{self.addition} line", number)
+                with row(f"{self.addition} line", number):
+                    if (qid, pid) in judged:
+                        not_kept("a pair that is judged, too")
+                    else:
+                        yield Judgement(qid, pid, None, "train", None, f"{self.addition} line", number)
 
     def facts(self) -> dict[str, Any]:
         """Which splits the folder has, and which queries and qrels in it are not read."""
@@ -112,11 +143,11 @@ class MsmarcoFolder:
         for number, line in utf8_lines(path):
             if not (fields := line.split()):
                 continue
-            if len(fields) != count:
-                raise DataError(
-                    f"{path} line {number}: expected {count} columns, {expected}, found {len(fields)}: {line!r:.60}"
-                )
-            yield number, fields
+            if len(fields) == count:
+                yield number, fields
+            else:
+                said = f"{path} line {number}: expected {count} columns, {expected}, found {len(fields)}: {line!r:.60}"
+                bad_row(f"{path} line", number, DataError(said))
 
     def _files(self) -> list[Path]:
         files = self.collection, self.titles, *self.queries_of.values(), *self.qrels.values(), self.addition
@@ -142,9 +173,11 @@ def _columns(path: Path, count: int, expected: str) -> Iterator[tuple[int, list[
         if not line:
             continue
         fields = line.split("\t")
-        if len(fields) != count:
-            raise DataError(f"{path} line {number}: expected {expected}, found {len(fields)} tab-separated columns")
-        yield number, fields
+        if len(fields) == count:
+            yield number, fields
+        else:
+            said = f"{path} line {number}: expected {expected}, found {len(fields)} tab-separated columns"
+            bad_row(f"{path} line", number, DataError(said))
 
 
 def _passages(path: Path, titles: Path | None) -> Iterator[Document]:
@@ -153,13 +186,15 @@ def _passages(path: Path, titles: Path | None) -> Iterator[Document]:
     if titles is not None:
         title_of = {pid: title for _, (pid, title) in _columns(titles, 2, "id<TAB>title") if title.strip() != "-"}
     for number, (pid, text) in _columns(path, 2, "id<TAB>text"):
-        yield Document(pid, title_of.get(pid, ""), text, f"{path} line", number)
+        with row(f"{path} line", number):
+            yield Document(pid, title_of.get(pid, ""), text, f"{path} line", number)
 
 
 def _documents(path: Path, _: Path | None) -> Iterator[Document]:
     """Columns docid, url, title and body; the url is not read."""
     for number, (docid, _url, title, body) in _columns(path, 4, "docid<TAB>url<TAB>title<TAB>body"):
-        yield Document(docid, title, body, f"{path} line", number)
+        with row(f"{path} line", number):
+            yield Document(docid, title, body, f"{path} line", number)
 
 
 _LAYOUTS = (

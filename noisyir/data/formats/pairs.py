@@ -1,30 +1,33 @@
 """A file of (query, document) pairs as people have them, with the documents' texts in it or in a corpus file."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from noisyir.data.columns import NAMES, Cells, PairColumn, choose_columns, corpus_documents, found_in, need, open_corpus
+from noisyir.data.collection import Collection
+from noisyir.data.columns import (
+    NAMES,
+    Cells,
+    PairColumn,
+    choose_columns,
+    found_in,
+    need,
+    numbered_negatives,
+    open_corpus,
+)
+from noisyir.data.containers import write_rows
+from noisyir.data.examples import SPLITS, Example, ExampleSource, Passage, Placed, content_id
 from noisyir.data.formats import Format
-from noisyir.data.records import Document, Judgement, Query
 from noisyir.data.row_files import RowFile
-from noisyir.engine.provenance import files_digest
+from noisyir.data.shapes import joined
 from noisyir.errors import DataError
 from noisyir.settings import Location, Split
 
-_OF_CORPUS: tuple[PairColumn, ...] = ("document", "title")
-_OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight")
-_SPLITS: Mapping[str, Split] = {
-    "": "train",
-    **{split: split for split in get_args(Split)},
-    "valid": "dev",
-    "validation": "dev",
-}
+_OF_CORPUS: tuple[PairColumn, ...] = ("document", "title", "negative")
+_OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight", "score")
 
 
 class Pairs(Format):
@@ -42,6 +45,18 @@ class Pairs(Format):
         """Whether the file has a column of weights; a file that is not there has none."""
         return self.path is not None and Path(self.path).is_file() and "weight" in self.open().columns
 
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """A row a pair, in the container that the name says; a query's negatives stand in its first row.
+
+        Columns that would be empty are left out; a negative's title is put before its text.
+        """
+        rows = (row for example in collection.examples(labels=True) for row in _written(example))
+        used = {name for row in (row for example in collection.examples(labels=True) for row in _written(example))
+                for name, value in row.items() if value not in (None, "", [])}  # fmt: skip
+        names = [name for name in _WRITTEN if name in {"query", "document"} | used]
+        write_rows(target, ({name: row[name] for name in names} for row in rows))
+
     def open(self, workers: int | None = None) -> "PairsFile":
         """DataError when a file is missing or of another format, or a column that is needed is not there."""
         if self.path is None:
@@ -51,7 +66,9 @@ class Pairs(Format):
         if self.corpus is None:
             columns = choose_columns(pairs, self.columns, NAMES)
             _need_texts(pairs, columns)
-            return PairsFile(name, pairs, columns, None)
+            wanted = "negative" not in self.columns or self.columns["negative"] is not None
+            numbered = numbered_negatives(pairs, list(columns.values())) if wanted else ()
+            return PairsFile(name, pairs, columns, None, numbered)
         if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
             raise DataError(f"data.columns maps {', '.join(texts)}, but with data.corpus the texts come from there")
         names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
@@ -74,49 +91,22 @@ class Pair(NamedTuple):
     number: int
 
 
-@dataclass
-class _Asked:
-    """Distinct queries and pairs, and how many rows repeat a pair."""
-
-    queries: list[Query]
-    judgements: list[Judgement]
-    repeated: int
-
-
 @dataclass(frozen=True)
-class PairsFile:
-    """Ids that the file does not give are hashes of the text: equal texts are one query, or one document.
+class PairsFile(ExampleSource):
+    """A row is a query with a document, or with a list of them, and perhaps with documents that are wrong for it.
 
-    The file is read twice, so that the documents' texts need not stay in memory.
+    numbered: columns that hold a negative each, beside the one that may hold several.
     """
 
     name: str
     pairs: RowFile
     columns: dict[PairColumn, str]
     corpus: RowFile | None
+    numbered: tuple[str, ...] = ()
 
-    def digest(self) -> str:
-        """A hash of the bytes and names of the pairs file and of the corpus file, wherever the two lie."""
-        files = [file.path for file in (self.pairs, self.corpus) if file]
-        return sha256("\n".join(files_digest(path.parent, [path]) for path in files).encode()).hexdigest()
-
-    def documents(self) -> Iterator[Document]:
-        """The corpus file's documents, or the distinct ones that the pairs hold, in the order of the file."""
-        if self.corpus:
-            yield from corpus_documents(self.corpus)
-            return
-        met = _Met("doc_id", self.pairs.place)
-        for pair in self.pairs_in_order():
-            if met.is_new(pair.doc_id, (pair.title, pair.document), pair.number):
-                yield Document(pair.doc_id, pair.title, pair.document, self.pairs.place, pair.number)
-
-    def queries(self) -> Iterator[Query]:
-        """The distinct queries, in the order of the file."""
-        return iter(self._asked.queries)
-
-    def judgements(self) -> Iterator[Judgement]:
-        """The distinct pairs: those of dev and test as relevant, those of train as judged by nobody."""
-        return iter(self._asked.judgements)
+    def files(self) -> Sequence[RowFile]:
+        """The file."""
+        return (self.pairs,)
 
     def weights(self) -> Iterator[tuple[str, str, float]]:
         """(query_id, doc_id, weight) of the distinct training pairs to which the file gives one."""
@@ -130,46 +120,95 @@ class PairsFile:
 
     def facts(self) -> dict[str, Any]:
         """Which column was taken for what, and how many rows repeat an earlier pair."""
-        return {"columns": self.columns, "repeated_pairs": self._asked.repeated}
-
-    @cached_property
-    def _asked(self) -> _Asked:
-        asked, met, place = _Asked([], [], 0), _Met("query_id", self.pairs.place), self.pairs.place
-        splits: dict[tuple[str, str], Split] = {}
-        for query_id, query, doc_id, _, _, source, split, _, number in self.pairs_in_order():
-            if met.is_new(query_id, query, number):
-                asked.queries.append(Query(query_id, query, (), place, number))
-            if splits.get((query_id, doc_id)) == split:
-                asked.repeated += 1
-                continue
-            splits[query_id, doc_id] = split
-            relevance = None if split == "train" else 1
-            asked.judgements.append(Judgement(query_id, doc_id, relevance, split, source, place, number))
-        return asked
+        numbered = {"numbered_negatives": list(self.numbered)} if self.numbered else {}
+        return {"columns": self.columns, **numbered, **super().facts()}
 
     def pairs_in_order(self) -> Iterator[Pair]:
         """Every row with a pair in it, with its place; rows that name several documents give several."""
+        for found in self.rows():
+            given, number = self.example(found), found.number
+            query_id = given.query_id if given.query_id is not None else content_id(number, given.query)
+            for title, text, named, _, weight, _ in given.positives:
+                doc_id = named if named is not None else content_id(number, title, text)
+                yield Pair(query_id, given.query, doc_id, title, text, given.source, given.split, weight, number)
+
+    def rows(self) -> Iterator[Placed]:
+        """The rows of the file.  DataError when there are none."""
         number, place = 0, self.pairs.place
-        for number, row in self.pairs.rows(list(dict.fromkeys(self.columns.values()))):
-            values = {column: row[name] for column, name in self.columns.items()}
-            for one in _documents_of(values, place, number):
-                yield self._pair(Cells(one, self.columns, place, number))
+        for number, values in self.pairs.rows(list(dict.fromkeys([*self.columns.values(), *self.numbered]))):
+            yield Placed(place, number, values)
         if not number:
             raise DataError(f"{self.pairs.path} holds no pairs")
 
-    def _pair(self, cell: Cells) -> Pair:
-        query, title, document = cell.text("query"), cell.text("title"), cell.text("document")
+    def example(self, found: Placed) -> Example:
+        """The columns as what they were taken for."""
+        place, number, row = found
+        values = {column: row[name] for column, name in self.columns.items()}
+        cell = Cells(values, self.columns, place, number)
         named = cell.text("split")
-        split = _SPLITS.get(named)
+        split = SPLITS.get(named)
         if split is None:
             raise DataError(
                 f"{cell.where}: {self.columns['split']!r} must be train, dev or test, found {named!r:.60}; "
                 "data.columns={split: null} makes all pairs training pairs"
             )
-        query_id = cell.name("query_id") if "query_id" in self.columns else cell.content_id(query)
-        doc_id = cell.name("doc_id") if "doc_id" in self.columns else cell.content_id(title, document)
-        source = cell.name("source") if "source" in self.columns else ""
-        return Pair(query_id, query, doc_id, title, document, source or None, split, cell.weight(), cell.number)
+        rows_of = (Cells(one, self.columns, place, number) for one in _documents_of(values, place, number))
+        return Example(
+            cell.text("query"),
+            [self._positive(one) for one in rows_of],
+            self._negatives(cell, row),
+            cell.name("query_id") if "query_id" in self.columns else None,
+            tuple(dict.fromkeys(text for text in cell.texts("answers") if text.strip())),
+            split,
+            (cell.name("source") if "source" in self.columns else "") or None,
+        )
+
+    def _positive(self, cell: Cells) -> Passage:
+        doc_id = cell.name("doc_id") if "doc_id" in self.columns else None
+        score = next(iter(cell.numbers("score")), None)
+        return Passage(cell.text("title"), cell.text("document"), doc_id, score, cell.weight(), cell.label())
+
+    def _negatives(self, cell: Cells, row: Mapping[str, Any]) -> list[Passage]:
+        if self.corpus:
+            given = [Passage("", "", name) for name in cell.names("negative_id")]
+        else:
+            ids = cell.names("negative_id") if "negative_id" in self.columns else []
+            given = [Passage("", text) for text in cell.texts("negative")]
+            if ids and len(ids) != len(given):
+                raise DataError(f"{cell.where}: negative_id and negative list different numbers of documents")
+            given = [one._replace(doc_id=name) for one, name in zip(given, ids, strict=True)] if ids else given
+            for name in self.numbered:
+                one = Cells({"negative": row[name]}, {"negative": name}, cell.place, cell.number)
+                given += [Passage("", text) for text in one.texts("negative")]
+        scores = cell.numbers("negative_score")
+        if scores and len(scores) != len(given):
+            raise DataError(f"{cell.where}: negative and negative_score list different numbers of documents")
+        return [one._replace(score=score) for one, score in zip(given, scores, strict=True)] if scores else given
+
+
+_WRITTEN = (
+    "query_id", "query", "doc_id", "title", "document", "split", "source", "weight", "pos_scores", "label", "answers",
+    "negative", "neg_scores",
+)  # fmt: skip
+
+
+def _written(example: Example) -> Iterator[dict[str, Any]]:
+    """The rows of a query; one without a document where it has negatives alone is left out."""
+    negatives = example.negatives
+    scores = [passage.score for passage in negatives]
+    rest: dict[str, Any] = {
+        "answers": list(example.answers),
+        "negative": [joined(passage) for passage in negatives],
+        "neg_scores": scores if None not in scores else [],
+    }
+    split = "" if example.split == "train" else example.split
+    for passage in example.positives:
+        title, text, doc_id, score, weight, relevance = passage
+        label = relevance if example.split == "train" or relevance != 1 else None  # 1 is what held-out pairs count as
+        of_pair = {"doc_id": doc_id, "title": title, "document": text, "weight": weight, "pos_scores": score}
+        of_query = {"query_id": example.query_id, "query": example.query, "split": split, "source": example.source}
+        yield {**of_query, **of_pair, "label": label, **rest}
+        rest = {name: [] for name in rest}
 
 
 def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
@@ -193,24 +232,3 @@ def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Ite
         yield values
     for items in zip(*lists.values(), strict=True):
         yield {**values, **dict(zip(lists, items, strict=True))}
-
-
-class _Met:
-    """Which ids were met, and with what text: a hash of it, for the texts themselves may not fit in memory."""
-
-    def __init__(self, column: PairColumn, place: str) -> None:
-        self.column, self.place = column, place
-        self._first: dict[str, tuple[int, int]] = {}
-
-    def is_new(self, name: str, content: object, number: int) -> bool:
-        """Whether this id was not met before.  DataError when it was, with another text."""
-        if name not in self._first:
-            self._first[name] = hash(content), number
-            return True
-        first, at = self._first[name]
-        if first != hash(content):
-            raise DataError(
-                f"{self.place} {number}: {self.column} {name!r} has another text than at {at}; mend it, "
-                f"or let ids follow from the texts with data.columns={{{self.column}: null}}"
-            )
-        return False

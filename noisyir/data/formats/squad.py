@@ -1,18 +1,23 @@
 """SQuAD v1.1 json as open-domain retrieval: every paragraph of both files is a document (Rajpurkar et al., 2016)."""
 
+import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
+from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
-from noisyir.data.records import Document, Judgement, Query
-from noisyir.data.text_files import folder_with, list_of, read_object, text_of
+from noisyir.data.leniency import not_kept, row
+from noisyir.data.records import Document, Judgement, Query, Record
+from noisyir.data.text_files import folder_with, list_of, open_to_write, read_object, text_of
 from noisyir.engine.provenance import files_digest
+from noisyir.errors import DataError
 from noisyir.settings import Location, Split
 
 # dev first: a limit on the number of documents then keeps the held-out questions' own
@@ -20,14 +25,39 @@ _FILES: dict[Split, str] = {"dev": "dev-v1.1.json", "train": "train-v1.1.json"}
 
 
 class Squad(Format):
-    """Both files of SQuAD v1.1."""
+    """Both files of SQuAD v1.1, or one file of its layout."""
 
     kind: Literal["squad"] = "squad"
-    path: Location = Field(None, description="folder of its files")
+    path: Location = Field(None, description="folder of its files, or one file: of dev where its name says so")
 
     def open(self, workers: int | None = None) -> "SquadFolder":
         """DataError when the folder or one of its files is missing."""
-        return SquadFolder("squad", folder_with(self.path, "squad", tuple(_FILES.values())))
+        if self.path is not None and Path(self.path).is_file():
+            file = Path(self.path)
+            split: Split = "dev" if "dev" in file.name.lower() else "train"
+            return SquadFolder(file.stem, file.parent, {split: file.name})
+        return SquadFolder("squad", folder_with(self.path, "squad", tuple(_FILES.values())), _FILES)
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """A file of one split's pairs: an article for each title; a query's answers stand without their places.
+
+        DataError where there are several splits.  Ids of documents, negatives, weights and grades are not kept.
+        """
+        if len(collection.splits) > 1:
+            raise DataError(f"{target}: a SQuAD file holds one split, and these are {', '.join(collection.splits)}")
+        articles: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        for example in collection.examples():
+            answers = [{"text": answer, "answer_start": -1} for answer in example.answers]
+            for passage in example.positives:
+                asked = {"id": example.query_id, "question": example.query, "answers": answers}
+                articles.setdefault(passage.title, {}).setdefault(passage.text, []).append(asked)
+        data = [
+            {"title": title, "paragraphs": [{"context": text, "qas": asked} for text, asked in paragraphs.items()]}
+            for title, paragraphs in articles.items()
+        ]
+        with open_to_write(target) as out:
+            out.write(json.dumps({"version": "1.1", "data": data}, ensure_ascii=False).encode())
 
 
 @dataclass(frozen=True)
@@ -47,38 +77,52 @@ class SquadFolder:
 
     name: str
     root: Path
+    files: Mapping[Split, str]
 
     def digest(self) -> str:
-        """A hash of both files' bytes."""
-        return files_digest(self.root, [self.root / name for name in _FILES.values()])
+        """A hash of the files' bytes."""
+        return files_digest(self.root, [self.root / name for name in self.files.values()])
 
     def documents(self) -> Iterator[Document]:
         """Every paragraph, with its article's title."""
-        return (paragraph.document for paragraph in self._paragraphs)
+        for paragraph in self._paragraphs:
+            with row(*paragraph.document[3:]):
+                yield paragraph.document
 
     def queries(self) -> Iterator[Query]:
         """Every question with its distinct answers."""
-        for split in _FILES:
-            mine = [paragraph for paragraph in self._paragraphs if paragraph.split == split]
-            asked = ((paragraph, question) for paragraph in mine for question in paragraph.questions)
-            for number, (paragraph, question) in enumerate(asked, 1):
-                where = paragraph.where
-                answers = [text_of(item, "text", where) for item in list_of(question, "answers", where)]
-                yield Query(
-                    text_of(question, "id", where),
-                    text_of(question, "question", where),
-                    tuple(dict.fromkeys(answer for answer in answers if answer.strip())),
-                    f"{self.root / _FILES[split]} question",
-                    number,
-                )
+        return (record for record in self._asked() if isinstance(record, Query))
 
     def judgements(self) -> Iterator[Judgement]:
         """Each question with its own paragraph, and with any other of the same text; the source is its article."""
-        for paragraph in self._paragraphs:
-            _, title, text, where, number = paragraph.document
-            for question in paragraph.questions:
-                for doc_id in self._ids_by_text[text]:
-                    yield Judgement(question["id"], doc_id, 1, paragraph.split, title, where, number)
+        return (record for record in self._asked() if isinstance(record, Judgement))
+
+    def records(self) -> Iterator[Record]:
+        """The paragraphs, then every question with its judgements."""
+        return chain(self.documents(), self._asked())
+
+    def _asked(self) -> Iterator[Query | Judgement]:
+        for split, name in self.files.items():
+            mine = [paragraph for paragraph in self._paragraphs if paragraph.split == split]
+            asked = ((paragraph, question) for paragraph in mine for question in paragraph.questions)
+            for number, (paragraph, question) in enumerate(asked, 1):
+                place = f"{self.root / name} question"
+                with row(place, number):
+                    yield from self._of_question(paragraph, question, place, number)
+
+    def _of_question(
+        self, paragraph: _Paragraph, question: dict[str, Any], place: str, number: int
+    ) -> Iterator[Query | Judgement]:
+        where, (_, title, text, paragraphs, at) = paragraph.where, paragraph.document
+        answers = [text_of(item, "text", where) for item in list_of(question, "answers", where)]
+        distinct = tuple(dict.fromkeys(answer for answer in answers if answer.strip()))
+        query_id = text_of(question, "id", where)
+        yield Query(query_id, text_of(question, "question", where), distinct, place, number)
+        if question.get("is_impossible") is True:  # SQuAD 2: the paragraph does not answer it
+            not_kept("a question that its paragraph does not answer (is_impossible)")
+            return
+        for doc_id in self._ids_by_text[text]:
+            yield Judgement(query_id, doc_id, 1, paragraph.split, title, paragraphs, at)
 
     def facts(self) -> dict[str, Any]:
         """How many paragraphs have a text that another one has too."""
@@ -86,7 +130,7 @@ class SquadFolder:
 
     @cached_property
     def _paragraphs(self) -> list[_Paragraph]:
-        return [found for split, name in _FILES.items() for found in _paragraphs(self.root / name, split)]
+        return [found for split, name in self.files.items() for found in _paragraphs(self.root / name, split)]
 
     @cached_property
     def _ids_by_text(self) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from noisyir.costs.workload import ID, Workload
 from noisyir.data.columns import corpus_documents, open_corpus
-from noisyir.data.row_files import SUFFIXES, RowFile
+from noisyir.data.row_files import REWRITTEN, RowFile
 from noisyir.data.settings import JoinCorpusParams, RecordParams
 from noisyir.data.text_files import one_of, utf8_lines
 from noisyir.data.validate import PART_DOCUMENTS, Validator
@@ -23,7 +23,7 @@ from noisyir.schemas.data import CORPUS
 from noisyir.schemas.retrieval import ROW_ORIGINS
 
 _NONE = pa.scalar(None, pa.int32())
-_IN_FOLDER = tuple(f"corpus{suffix}" for suffix in SUFFIXES)
+_IN_FOLDER = tuple(f"corpus{suffix}" for suffix in REWRITTEN)
 _TEXTS = ["doc_id", "title", "text"]
 _REVISED = pa.schema([*(CORPUS.schema.field(name) for name in _TEXTS), ROW_ORIGINS.schema.field("earlier_row")])
 

@@ -138,7 +138,7 @@ def test_columns_that_are_not_mapped_are_not_read(ingest):
         ({"title": "t", "text": "x"}, "t", "x", ""),
         ({"text": "x", "code": "c"}, "x", "c", ""),
         ({"Query": "q", "TEXT": "x", "Title": "t"}, "q", "x", "t"),
-        ({"anchor": "a", "positive": "p", "negative": "n"}, "a", "p", ""),
+        ({"anchor": "a", "positive": "p", "note": "n"}, "a", "p", ""),
         ({"sentence1": "a", "sentence2": "b", "score": 0.5}, "a", "b", ""),
     ],
 )
@@ -225,8 +225,8 @@ JSON = '{"query": "q", "document": "d"}\n'
     [
         (None, "", {}, r"needs a file: data\.path=FILE"),
         (None, "", {"path": "/no/such.csv"}, r"/no/such.csv is not a file: set data.path"),
-        (b"[]", "pairs.json", {}, r"pairs.json: data.path reads .jsonl, .csv, .tsv, .parquet.*jq -c"),
-        (b"x", "pairs.parquet.gz", {}, r"all but parquet also as .gz"),
+        (b"[]", "pairs.json", {}, r"pairs.json is empty: data.path must name a file with at least one row"),
+        (b"x", "pairs.parquet.gz", {}, r"data.path reads .jsonl, .*; .jsonl, .csv, .tsv, .json also as .gz or .zst"),
         (b"", "pairs.jsonl", {}, r"pairs.jsonl is empty"),
         (b"", "pairs.csv", {}, r"pairs.csv is empty"),
         (b"query,document\n", "pairs.csv", {}, r"pairs.csv holds no pairs"),

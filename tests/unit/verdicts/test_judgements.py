@@ -149,8 +149,8 @@ def test_bad_judgements_are_refused_with_their_place(tmp_path: Path, fault: str)
 def test_a_missing_file_or_column_is_refused(tmp_path: Path, read):
     with pytest.raises(DataError, match=r"none\.csv is not a file: set audit.judgements to a"):
         read(str(tmp_path / "none.csv"))
-    (tmp_path / "other.csv").write_text("query_id;doc_id;verdict\nq1;d1;clean\n")
-    with pytest.raises(DataError, match="lacks the column query_id, doc_id, verdict; it has query_id;doc_id;verdict"):
+    (tmp_path / "other.csv").write_text("query_id#doc_id#verdict\nq1#d1#clean\n")
+    with pytest.raises(DataError, match="lacks the column query_id, doc_id, verdict; it has query_id#doc_id#verdict"):
         read(str(tmp_path / "other.csv"))
 
 

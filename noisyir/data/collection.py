@@ -1,0 +1,134 @@
+"""A data set as four tables, which formats are read into and written from; what they hold is checked elsewhere."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from noisyir.data.examples import Example, Passage
+from noisyir.errors import DataError
+from noisyir.settings import Split
+
+SCHEMAS = {
+    "documents": pa.schema([("doc_id", pa.string()), ("title", pa.string()), ("text", pa.string())]),
+    "queries": pa.schema(
+        [("query_id", pa.string()), ("text", pa.string()), ("split", pa.string()), ("answers", pa.list_(pa.string()))]
+    ),
+    "judgements": pa.schema(
+        [
+            ("query_id", pa.string()),
+            ("doc_id", pa.string()),
+            ("split", pa.string()),
+            ("relevance", pa.int32()),
+            ("source", pa.string()),
+            ("weight", pa.float64()),
+            ("score", pa.float64()),
+        ]
+    ),
+    "negatives": pa.schema([("query_id", pa.string()), ("doc_id", pa.string()), ("score", pa.float64())]),
+}
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Documents, queries, how relevant the ones are to the others, and documents that are given as wrong.
+
+    Columns: SCHEMAS.  A judgement's relevance is null where nobody judged; a query's split, where it has no judgement
+    and the data does not say.
+    """
+
+    documents: pa.Table
+    queries: pa.Table
+    judgements: pa.Table
+    negatives: pa.Table
+
+    @classmethod
+    def load(cls, folder: Path) -> "Collection":
+        """What `noisyir import` wrote.  DataError where a table is missing or damaged."""
+        try:
+            tables = {name: pq.read_table(folder / f"{name}.parquet", memory_map=True) for name in SCHEMAS}
+        except (OSError, pa.ArrowInvalid) as error:
+            raise DataError(f"{folder} holds no import, or a damaged one: {error}") from error
+        return cls(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
+
+    @property
+    def splits(self) -> list[Split]:
+        """The splits that judgements are of, in the order train, dev, test."""
+        there = set(self.judgements["split"].unique().to_pylist())
+        return [split for split in ("train", "dev", "test") if split in there]
+
+    def of_split(self, split: Split) -> "Collection":
+        """What belongs to the queries of one split; all documents."""
+        queries = self.queries.filter(pc.equal(self.queries["split"], split))
+        mine = queries["query_id"].combine_chunks()
+        judgements, negatives = (
+            table.filter(pc.is_in(table["query_id"], value_set=mine)) for table in (self.judgements, self.negatives)
+        )
+        return Collection(self.documents, queries, judgements, negatives)
+
+    def examples(self, *, labels: bool = False) -> Iterator[Example]:
+        """Each query that has a judgement or a negative, with its documents; all ids are given.
+
+        A document that a person judged irrelevant (relevance 0) is among the negatives, or with `labels` among the
+        positives, with its relevance.
+        """
+        positives, negatives = self._positives, self._negatives
+        for query_id, text, split, answers in zip(*_lists(self.queries), strict=True):
+            if query_id not in positives and query_id not in negatives:
+                continue
+            wrong = [self._passage(doc_id, score) for doc_id, score in negatives[query_id]]
+            right: list[Passage] = []
+            source = None
+            for doc_id, split, relevance, source, weight, score in positives[query_id]:  # noqa: B007
+                passage = self._passage(doc_id, score)._replace(weight=weight, relevance=relevance)
+                (wrong if relevance is not None and relevance <= 0 and not labels else right).append(passage)
+            yield Example(text, right, wrong, query_id, tuple(answers or ()), split or "train", source)
+
+    def pairs(self) -> Iterator[tuple[Example, Passage]]:
+        """Every judgement, as its query and its document, in the order of the queries."""
+        for example in self.examples(labels=True):
+            for passage in example.positives:
+                yield example, passage
+
+    def _passage(self, doc_id: str, score: float | None) -> Passage:
+        row = self._row_of.get(doc_id)
+        if row is None:
+            return Passage("", "", doc_id, score)
+        return Passage(self._titles[row].as_py(), self._texts[row].as_py(), doc_id, score)
+
+    @cached_property
+    def _row_of(self) -> dict[str, int]:
+        return {doc_id: row for row, doc_id in enumerate(self.documents["doc_id"].to_pylist())}
+
+    @cached_property
+    def _titles(self) -> pa.Array:
+        return self.documents["title"].combine_chunks()
+
+    @cached_property
+    def _texts(self) -> pa.ChunkedArray:
+        return self.documents["text"]
+
+    @cached_property
+    def _positives(
+        self,
+    ) -> defaultdict[str, list[tuple[str, Split, int | None, str | None, float | None, float | None]]]:
+        found = defaultdict(list)
+        for query_id, *rest in zip(*_lists(self.judgements), strict=True):
+            found[query_id].append(tuple(rest))
+        return found
+
+    @cached_property
+    def _negatives(self) -> defaultdict[str, list[tuple[str, float | None]]]:
+        found = defaultdict(list)
+        for query_id, *rest in zip(*_lists(self.negatives), strict=True):
+            found[query_id].append(tuple(rest))
+        return found
+
+
+def _lists(table: pa.Table) -> list[list[object]]:
+    return [column.to_pylist() for column in table.columns]

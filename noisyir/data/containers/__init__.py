@@ -1,0 +1,103 @@
+"""Files that hold rows with named columns, a file each kind; what the columns mean is said elsewhere (data/formats).
+
+A container is told by the end of the file's name, and where that says nothing (.json, .txt, none), by its first bytes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+from noisyir.data.text_files import PACKED, open_bytes
+from noisyir.errors import DataError
+
+Row = tuple[int, dict[str, Any]]
+
+# What a name ends with, and the container's module.
+SUFFIXES: Mapping[str, str] = {
+    ".jsonl": "json_lines_file",
+    ".ndjson": "json_lines_file",
+    ".jsonlines": "json_lines_file",
+    ".json": "json_array_file",
+    ".csv": "separated",
+    ".tsv": "separated",
+    ".parquet": "parquet",
+    ".arrow": "arrow_file",
+    ".feather": "arrow_file",
+    ".xlsx": "sheet",
+}
+FOLDER = "/"  # stands for the suffix of a folder of such files
+FLAT = (".csv", ".tsv", ".xlsx")  # their cells hold one value
+PLAIN = (".jsonl", ".csv", ".tsv", ".json")  # perhaps packed
+_MODULES = {**SUFFIXES, FOLDER: "split_folder"}
+_SPACE = b" \t\r\n\xef\xbb\xbf"
+
+
+class Container(Protocol):
+    """How rows lie in one kind of file."""
+
+    unit: str  # what a row's number counts: line, row, item
+
+    def columns(self, path: Path) -> tuple[str, ...]:
+        """The names of the columns; none where the file is empty.  DataError when it is damaged, or another kind."""
+
+    def rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+        """(number, {column: value}) of every row, None where it holds nothing."""
+
+    def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
+        """A new file of these rows, which all have the same columns."""
+
+
+@cache
+def container(suffix: str) -> Container:
+    """The container that files of this suffix are."""
+    found: Container = import_module(f"{__name__}.{_MODULES[suffix]}").container(suffix)
+    return found
+
+
+def suffix_of(path: Path) -> str | None:
+    """The suffix that says what `path` is, by its name or else its first bytes; None where neither tells."""
+    name = path.name.lower()
+    packed = name.endswith(PACKED)
+    suffix = Path(name).with_suffix("").suffix if packed else Path(name).suffix
+    if suffix == ".json":
+        return _by_first_bytes(path)
+    if suffix in SUFFIXES:
+        known = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}.get(suffix, suffix)
+        return None if packed and known not in PLAIN else known
+    return _by_first_bytes(path)
+
+
+def write_rows(path: Path, rows: Iterator[Mapping[str, Any]], *, nested: bool = False) -> None:
+    """A new file of rows, in the container that its name says; all rows have the same columns.
+
+    nested: values are lists of objects.  DataError where the name says none, or one that cannot hold such values.
+    """
+    name = path.name.lower()
+    suffix = Path(name).with_suffix("").suffix if name.endswith(PACKED) else Path(name).suffix
+    suffix = {".ndjson": ".jsonl", ".jsonlines": ".jsonl", ".feather": ".arrow"}.get(suffix, suffix)
+    fits = [known for known in SUFFIXES if not (nested and known in FLAT)]
+    if suffix not in fits or (name.endswith(PACKED) and suffix not in PLAIN):
+        raise DataError(f"{path}: end the name with one of {', '.join(fits)}, which says how rows are written")
+    try:
+        container(suffix).write(path, rows)
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error}") from error
+
+
+def _by_first_bytes(path: Path) -> str | None:
+    try:
+        with open_bytes(path) as handle:
+            first = handle.read(1 << 16)
+    except (OSError, EOFError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    for magic, suffix in ((b"PAR1", ".parquet"), (b"ARROW1", ".arrow"), (b"\xff\xff\xff\xff", ".arrow")):
+        if first.startswith(magic):
+            return suffix
+    match first.lstrip(_SPACE)[:1]:
+        case b"[":
+            return ".json"
+        case b"{":
+            return ".jsonl"
+    return None

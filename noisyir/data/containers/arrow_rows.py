@@ -1,0 +1,46 @@
+"""Rows out of Arrow's batches, and batches out of rows.  Reads and writes no file itself."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from noisyir.data.containers import Row
+from noisyir.data.leniency import bad_row
+from noisyir.errors import DataError
+
+_WRITTEN_AT_ONCE = 10_000
+
+
+def numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """(number from 1, {column: value}) of every row.  DataError when the file is damaged."""
+    number = 0
+    try:
+        for batch in batches:
+            yield from _decoded(batch, path, number + 1)
+            number += batch.num_rows
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: damaged after row {number}: {error}") from error
+
+
+def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
+    try:
+        rows = batch.to_pylist()
+    except UnicodeDecodeError as error:
+        if batch.num_rows == 1:
+            bad_row(f"{path} row", first, DataError(f"{path} row {first}: not UTF-8: {error.reason}"))
+            return
+        for row in range(batch.num_rows):  # which of them it is
+            yield from _decoded(batch.slice(row, 1), path, first + row)
+    else:
+        yield from enumerate(rows, first)
+
+
+def as_table(rows: Iterator[Mapping[str, Any]]) -> pa.Table:
+    """The rows as one table, of types that fit all of them."""
+    parts = []
+    while some := list(islice(rows, _WRITTEN_AT_ONCE)):
+        parts.append(pa.Table.from_pylist(some))
+    return pa.concat_tables(parts, promote_options="permissive") if parts else pa.table({})

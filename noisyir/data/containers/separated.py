@@ -1,0 +1,120 @@
+"""Text with a separator between cells: csv with the delimiter that fits, tsv; nothing without a header is read here."""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from noisyir.data.containers import Row
+from noisyir.data.leniency import bad_row, glance
+from noisyir.data.text_files import open_to_write, utf8_lines
+from noisyir.errors import DataError
+
+_LARGEST_FIELD = 2**31 - 1  # csv's own limit of 131,072 characters is less than a long document
+_DELIMITERS = ",;\t|"
+_SAMPLE = 50  # records by which a delimiter is chosen
+
+
+@dataclass(frozen=True)
+class Separated:
+    """quoted: cells may be quoted and hold line ends, as in csv; those of a tsv are taken as they stand."""
+
+    quoted: bool
+    unit: str = "line"
+
+    def columns(self, path: Path) -> tuple[str, ...]:
+        """The cells of the first record."""
+        return tuple(next(self._cells(path), (1, []))[1])
+
+    def rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+        """The records after the header; a record has as many cells as the header."""
+        header: list[str] = []
+        for number, cells in self._cells(path):
+            if not header:
+                header = cells
+                wanted = [(name, header.index(name)) for name in columns]
+            elif len(cells) != len(header):
+                said = f"expected {len(header)} columns as in the header, found {len(cells)}"
+                bad_row(f"{path} line", number, DataError(f"{path} line {number}: {said}"))
+            else:
+                yield number, {name: cells[position] for name, position in wanted}
+
+    def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
+        """A header and a record a row; a list is written as JSON, and in a tsv a tab or line end becomes a space."""
+        header: list[str] = []
+        with open_to_write(path) as out:
+            for row in rows:
+                if not header:
+                    header = list(row)
+                    out.write(self._record(header))
+                out.write(self._record([_cell(row[name]) for name in header]))
+
+    def _record(self, cells: Sequence[str]) -> bytes:
+        if not self.quoted:
+            plain = (" ".join(cell.replace("\t", "\n").splitlines()) for cell in cells)
+            return ("\t".join(plain) + "\n").encode()
+        text = StringIO()
+        csv.writer(text, lineterminator="\n").writerow(cells)
+        return text.getvalue().encode()
+
+    def _cells(self, path: Path) -> Iterator[tuple[int, list[str]]]:
+        """(first line, cells) of every record, the header too."""
+        return records(path, delimiter_of(path) if self.quoted else "\t", quoted=self.quoted)
+
+
+def container(suffix: str) -> Separated:
+    """By the name, csv or tsv."""
+    return Separated(suffix == ".csv")
+
+
+def delimiter_of(path: Path) -> str:
+    """What separates the cells of a csv file: that which gives most records as many cells as the header has."""
+    with glance():
+        found = {delimiter: _agreement(path, delimiter) for delimiter in _DELIMITERS}
+    return max(found, key=lambda delimiter: found[delimiter])
+
+
+def _agreement(path: Path, delimiter: str) -> tuple[float, int]:
+    """The share of the first records that have as many cells as the header, 0 for one cell; and how many that are."""
+    counts: list[int] = []
+    try:
+        for _, cells in islice(records(path, delimiter, quoted=True), _SAMPLE):
+            counts.append(len(cells))
+    except DataError:
+        pass  # a fault further on is told when the rows are read
+    if not counts or counts[0] < 2:
+        return 0.0, 0
+    return counts.count(counts[0]) / len(counts), counts[0]
+
+
+def records(path: Path, delimiter: str, *, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """(first line, cells) of every record; blank lines are passed over."""
+    csv.field_size_limit(_LARGEST_FIELD)
+    lines = (f"{line}\n" for _, line in utf8_lines(path))
+    if quoted:
+        reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    else:
+        reader = csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    line = 0
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            kind = "csv" if quoted else "tsv"
+            bad_row(f"{path} line", line + 1, DataError(f"{path} line {line + 1}: not {kind}: {error}"))
+        else:
+            if cells:
+                yield line + 1, cells
+        line = reader.line_num
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else str(value)

@@ -1,0 +1,106 @@
+"""The first sheet of an Excel workbook, .xlsx; formulas are not computed, their stored values are read."""
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import ParseError
+
+from noisyir.data.containers import Row
+from noisyir.errors import DataError, MissingPackageError
+
+_LONGEST_CELL = 32_767  # characters; Excel's own limit
+_DAMAGED = (zipfile.BadZipFile, KeyError, ValueError, OSError, ParseError, EOFError)
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The first row with a value in it is the header."""
+
+    unit: str = "row"
+
+    def columns(self, path: Path) -> tuple[str, ...]:
+        """The header's cells, without empty ones at its end."""
+        return tuple(name for name in next(self._cells(path), (1, ()))[1])
+
+    def rows(self, path: Path, columns: Sequence[str]) -> Iterator[Row]:
+        """The rows below the header that hold something, numbered as in Excel."""
+        cells = self._cells(path)
+        header = next(cells, (1, ()))[1]
+        for number, values in cells:
+            found = dict(zip(header, values, strict=False))
+            yield number, {name: found.get(name) for name in columns}
+
+    def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
+        """DataError for a text that is longer than a cell may be, or that Excel cannot hold."""
+        book = _openpyxl().Workbook(write_only=True)
+        sheet = book.create_sheet("pairs")
+        first = next(rows, None)
+        if first is not None:
+            sheet.append(list(first))
+            for number, row in enumerate(chain([first], rows), 2):
+                sheet.append([_writable(sheet, value, f"{path} row {number}") for value in row.values()])
+        book.save(path)
+
+    def _cells(self, path: Path) -> Iterator[tuple[int, tuple[Any, ...]]]:
+        """(number, values) of every row that is not empty; those of the header as texts."""
+        openpyxl = _openpyxl()
+        try:
+            book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        except (*_DAMAGED, openpyxl.utils.exceptions.InvalidFileException) as error:
+            raise DataError(f"{path} is not .xlsx, or damaged: {error}") from error
+        try:
+            width = 0
+            for number, values in enumerate(book.worksheets[0].iter_rows(values_only=True), 1):
+                if all(value is None for value in values):
+                    continue
+                if not width:
+                    names = ["" if value is None else str(value) for value in values]
+                    width = len(" ".join(names).split()) and max(n for n, name in enumerate(names, 1) if name)
+                    yield number, tuple(names[:width])
+                else:
+                    yield number, tuple(map(_plain, values[:width]))
+        except _DAMAGED as error:
+            raise DataError(f"{path}: damaged: {error}") from error
+        finally:
+            book.close()
+
+
+def container(suffix: str) -> Sheet:
+    """A workbook."""
+    return Sheet()
+
+
+def _plain(value: Any) -> Any:
+    """A cell as the other containers have it: a whole number is one, dates and others are their text."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else value
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def _writable(sheet: Any, value: Any, where: str) -> Any:
+    """The value as a cell: a list as JSON, a text that looks like a formula as the text."""
+    if isinstance(value, list | dict):
+        value = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str):
+        return value
+    cells = _openpyxl().cell.cell
+    if len(value) > _LONGEST_CELL or cells.ILLEGAL_CHARACTERS_RE.search(value) or {"\ufffe", "\uffff"} & {*value}:
+        raise DataError(
+            f"{where}: a text is longer than {_LONGEST_CELL:,} characters or has control characters, which no cell of "
+            ".xlsx can hold: write .jsonl or .csv"
+        )
+    cell = cells.WriteOnlyCell(sheet, value=value)
+    cell.data_type = "s"
+    return cell
+
+
+def _openpyxl() -> Any:
+    try:
+        import openpyxl
+    except ImportError as error:
+        raise MissingPackageError(".xlsx needs openpyxl: pip install 'noisyir[formats]'") from error
+    return openpyxl

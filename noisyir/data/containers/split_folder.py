@@ -1,0 +1,108 @@
+"""A folder whose files hold the rows of one data set by their splits: Hugging Face's, or train.jsonl and dev.jsonl.
+
+What `datasets` saves to disk is read without it; nothing is downloaded.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from noisyir.data import containers
+from noisyir.errors import DataError
+
+_STATE, _DICT = "state.json", "dataset_dict.json"  # of a Dataset and of a DatasetDict, as save_to_disk writes them
+_SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
+SPLIT = "split"
+
+
+class Part(NamedTuple):
+    """One file of the folder, and whose rows it has; None where nothing says it."""
+
+    path: Path
+    suffix: str
+    split: str | None
+
+
+@dataclass(frozen=True)
+class SplitFolder:
+    """The rows of all files, one after the other, with a column `split` where the files are told apart by it."""
+
+    unit: str = "row"
+
+    def columns(self, path: Path) -> tuple[str, ...]:
+        """The columns of all files, and `split`."""
+        parts = parts_of(path)
+        names = [name for part in parts for name in containers.container(part.suffix).columns(part.path)]
+        return tuple(dict.fromkeys([*names, *([SPLIT] if any(part.split for part in parts) else [])]))
+
+    def rows(self, path: Path, columns: Sequence[str]) -> Iterator[containers.Row]:
+        """The rows, numbered through from 1."""
+        number = 0
+        for part in parts_of(path):
+            box = containers.container(part.suffix)
+            there = set(box.columns(part.path))
+            for _, row in box.rows(part.path, [name for name in columns if name in there]):
+                number += 1
+                split = {SPLIT: part.split} if part.split and SPLIT not in there else {}
+                yield number, {name: None for name in columns} | row | split
+
+    def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
+        """DataError: a folder is written file by file."""
+        raise DataError(f"{path}: rows are written to a file, not to a folder")
+
+
+def parts_of(folder: Path) -> list[Part]:
+    """The files with rows.  DataError when the folder is none of rows."""
+    if (folder / _DICT).is_file():
+        splits = _json(folder / _DICT).get("splits")
+        if not isinstance(splits, list) or not all(isinstance(name, str) for name in splits):
+            raise DataError(f"{folder / _DICT} must list splits, found {splits!r:.60}")
+        return [part for name in splits for part in _saved(folder / name, _SPLITS.get(name.lower(), name))]
+    if (folder / _STATE).is_file():
+        return _saved(folder, None)
+    return _by_name(folder) or _by_name(folder / "data")
+
+
+def is_split_folder(folder: Path) -> bool:
+    """Whether a folder holds rows, by the names of its files."""
+    saved = (folder / _DICT).is_file() or (folder / _STATE).is_file()
+    return saved or bool(_by_name(folder) or _by_name(folder / "data"))
+
+
+def _saved(folder: Path, split: str | None) -> list[Part]:
+    files = _json(folder / _STATE).get("_data_files")
+    named = [file.get("filename") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+    names = [name for name in named if isinstance(name, str) and Path(name).name == name]
+    if not names or len(names) < len(named):
+        raise DataError(f"{folder / _STATE} must list _data_files with their filename; save the data set again")
+    return [Part(folder / name, ".arrow", split) for name in names]
+
+
+def _by_name(folder: Path) -> list[Part]:
+    """Files such as train.jsonl, nq-dev.json and validation-00000-of-00002.parquet, in the order of their names."""
+    found = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        words = re.split(r"[^a-z]+", path.name.lower())
+        named = {_SPLITS[word] for word in words if word in _SPLITS}
+        if len(named) == 1 and path.is_file() and any(f".{word}" in containers.SUFFIXES for word in words):
+            if suffix := containers.suffix_of(path):
+                found.append(Part(path, suffix, named.pop()))
+    return found
+
+
+def _json(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise DataError(f"{path} must hold a JSON object, found {type(value).__name__}")
+    return value
+
+
+def container(suffix: str) -> SplitFolder:
+    """A folder."""
+    return SplitFolder()

@@ -1,0 +1,254 @@
+"""Rows that hold a query with its documents: what each says, and how many of them make up a data set."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, get_args
+
+from noisyir.data.columns import corpus_documents
+from noisyir.data.leniency import row
+from noisyir.data.records import Document, Judgement, Negative, Query, Record
+from noisyir.data.row_files import RowFile
+from noisyir.engine.provenance import files_digest
+from noisyir.errors import DataError
+from noisyir.settings import Split
+
+_FIRST = 100  # rows that tell whether there are negatives
+SPLITS: Mapping[str, Split] = {
+    "": "train",
+    **{split: split for split in get_args(Split)},
+    "valid": "dev",
+    "validation": "dev",
+}
+
+
+class Passage(NamedTuple):
+    """A document as a row has it; with a corpus file, title and text are empty.
+
+    doc_id: None where it follows from the text.  score: a model's.  relevance: what a person judged; None: nobody did.
+    """
+
+    title: str
+    text: str
+    doc_id: str | None = None
+    score: float | None = None
+    weight: float | None = None
+    relevance: int | None = None
+
+
+class Example(NamedTuple):
+    """A row: a query, its documents, and wrong ones.  query_id: None where it follows from the text."""
+
+    query: str
+    positives: Sequence[Passage] = ()
+    negatives: Sequence[Passage] = ()
+    query_id: str | None = None
+    answers: tuple[str, ...] = ()
+    split: Split = "train"
+    source: str | None = None
+
+
+class Placed(NamedTuple):
+    """What a row holds, before it is understood, and where it stands."""
+
+    place: str
+    number: int
+    value: Any
+
+    @property
+    def where(self) -> str:
+        """The row's place in messages."""
+        return f"{self.place} {self.number}"
+
+
+@dataclass
+class _Asked:
+    """What is left of a data set when its documents' texts are taken away, and how many rows repeat a pair."""
+
+    queries: list[Query]
+    judgements: list[Judgement]
+    negatives: list[Negative]
+
+
+class ExampleSource(ABC):
+    """A data set of examples.  Ids that it does not give are hashes of the text: equal texts are one query or document.
+
+    The files are read twice, for documents and for all else, so that the documents' texts need not stay in memory.
+    """
+
+    name: str
+    corpus: RowFile | None = None
+
+    @abstractmethod
+    def files(self) -> Sequence[RowFile]:
+        """The files with the rows."""
+
+    @abstractmethod
+    def rows(self) -> Iterator[Placed]:
+        """Every row of every file."""
+
+    @abstractmethod
+    def example(self, found: Placed) -> Example:
+        """What a row says.  DataError when it says nothing that can be understood."""
+
+    @property
+    def gives_negatives(self) -> bool:
+        """Whether any of the first rows gives a wrong document."""
+        return any(self.example(found).negatives for found in islice(self.rows(), _FIRST))
+
+    def paths(self) -> Sequence[Path]:
+        """All files that are read."""
+        return [path for file in (*self.files(), self.corpus) if file for path in file.files]
+
+    def given_documents(self) -> Iterator[Document] | None:
+        """The documents of a file of their own; None where the rows hold their texts."""
+        return corpus_documents(self.corpus) if self.corpus else None
+
+    def digest(self) -> str:
+        """A hash of the bytes and names of all files, wherever they lie."""
+        return sha256("\n".join(files_digest(path.parent, [path]) for path in self.paths()).encode()).hexdigest()
+
+    def records(self) -> Iterator[Record]:
+        """The corpus file's documents, then of every row the query and documents that are new, and what it says."""
+        given = self.given_documents()
+        yield from given or ()
+        queries, documents = _Met("query_id"), None if given else _Met("doc_id")
+        for found in self.rows():
+            with row(found.place, found.number):
+                yield from self._records(found, self.example(found), queries, documents)
+
+    def _records(self, found: Placed, given: Example, queries: "_Met", documents: "_Met | None") -> Iterator[Record]:
+        place, number = found.place, found.number
+        query_id = given.query_id if given.query_id is not None else content_id(number, given.query)
+        if queries.is_new(query_id, given.query, found):
+            split = given.split if given.answers else None
+            yield Query(query_id, given.query, given.answers, place, number, split)
+        for passages, wrong in ((given.positives, False), (given.negatives, True)):
+            for title, text, named, score, weight, judged in passages:
+                doc_id = named if named is not None else content_id(number, title, text)
+                if documents and documents.is_new(doc_id, (title, text), found):
+                    yield Document(doc_id, title, text, place, number)
+                if wrong:
+                    yield Negative(query_id, doc_id, score, place, number)
+                else:
+                    relevance = 1 if judged is None and given.split != "train" else judged
+                    yield Judgement(
+                        query_id, doc_id, relevance, given.split, given.source, place, number, weight, score
+                    )
+
+    def documents(self) -> Iterator[Document]:
+        """The corpus file's documents, or the distinct ones that the rows hold, in the order of the file."""
+        given = self.given_documents()
+        if given is not None:
+            return given
+        return (record for record in self.records() if isinstance(record, Document))
+
+    def queries(self) -> Iterator[Query]:
+        """The distinct queries, in the order of the files."""
+        return iter(self._asked.queries)
+
+    def judgements(self) -> Iterator[Judgement]:
+        """The distinct pairs: those of dev and test as relevant, those of train as judged by nobody."""
+        repeated: set[tuple[str, str, Split]] = set()
+        for record in self._asked.judgements:
+            if (pair := (record.query_id, record.doc_id, record.split)) not in repeated:
+                repeated.add(pair)
+                yield record
+
+    def negatives(self) -> Iterator[Negative]:
+        """The distinct documents that are given as wrong, each with the score that came first."""
+        first: dict[tuple[str, str], Negative] = {}
+        for record in self._asked.negatives:
+            first.setdefault((record.query_id, record.doc_id), record)
+        return iter(first.values())
+
+    def facts(self) -> dict[str, Any]:
+        """How many pairs repeat an earlier one."""
+        pairs = self._asked.judgements
+        return {"repeated_pairs": len(pairs) - len({(pair.query_id, pair.doc_id, pair.split) for pair in pairs})}
+
+    @cached_property
+    def _asked(self) -> _Asked:
+        asked = _Asked([], [], [])
+        for record in self.records():
+            match record:
+                case Query():
+                    asked.queries.append(record)
+                case Judgement():
+                    asked.judgements.append(record)
+                case Negative():
+                    asked.negatives.append(record)
+        return asked
+
+
+@dataclass(frozen=True)
+class ShapedRows(ExampleSource):
+    """Rows of one shape in any container.
+
+    shape: what a row's values say, and at what place for messages; its `split` is that of the row's own column.
+    columns: those that it reads.
+    """
+
+    name: str
+    file: RowFile
+    columns: Sequence[str]
+    shape: Callable[[Mapping[str, Any], str], Example]
+    corpus: RowFile | None = None
+
+    def files(self) -> Sequence[RowFile]:
+        """The file."""
+        return (self.file,)
+
+    def rows(self) -> Iterator[Placed]:
+        """The rows of the file.  DataError when there are none."""
+        number, place = 0, self.file.place
+        names = [name for name in dict.fromkeys([*self.columns, "split"]) if name in self.file.columns]
+        for number, values in self.file.rows(names):
+            yield Placed(place, number, values)
+        if not number:
+            raise DataError(f"{self.file.path} holds no rows")
+
+    def example(self, found: Placed) -> Example:
+        """What the shape makes of it, of the split that the row says."""
+        given = self.shape(found.value, found.where)
+        return given._replace(split=split_of(found.value.get("split"), found.where))
+
+
+def split_of(value: Any, where: str) -> Split:
+    """The split that a cell names; train where it is empty.  DataError for what is none."""
+    split = SPLITS.get(value or "") if isinstance(value or "", str) else None
+    if split is None:
+        raise DataError(f"{where}: 'split' must be train, dev or test, found {value!r:.60}")
+    return split
+
+
+def content_id(number: int, *texts: str) -> str:
+    """16 hex digits that depend on the texts alone; the row's number where they are empty."""
+    if not "".join(texts).strip():
+        return f"row {number}"
+    return sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+class _Met:
+    """Which ids were met, and with what text: a hash of it, for the texts themselves may not fit in memory."""
+
+    def __init__(self, column: str) -> None:
+        self.column = column
+        self._first: dict[str, tuple[int, int]] = {}
+
+    def is_new(self, name: str, content: object, found: Placed) -> bool:
+        """Whether this id was not met before.  DataError when it was, with another text."""
+        if name not in self._first:
+            self._first[name] = hash(content), found.number
+            return True
+        first, at = self._first[name]
+        if first != hash(content):
+            raise DataError(
+                f"{found.where}: {self.column} {name!r} has another text than at {at}; mend it, "
+                f"or let ids follow from the texts with data.columns={{{self.column}: null}}"
+            )
+        return False

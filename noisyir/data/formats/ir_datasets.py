@@ -1,0 +1,80 @@
+"""Data sets by the ids of the package ir_datasets.  It downloads what it does not have: only where it is asked for."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pydantic import Field
+
+from noisyir.data.formats import Format
+from noisyir.data.leniency import row
+from noisyir.data.records import Document, Judgement, Query
+from noisyir.errors import DataError, MissingPackageError
+from noisyir.settings import Split
+
+
+class IrDatasets(Format):
+    """A data set of the package ir_datasets, which it may download from its publishers."""
+
+    kind: Literal["ir_datasets"] = "ir_datasets"
+    id: str = Field("", description="the data set's id there, such as beir/nfcorpus/test")
+    split: Split | None = Field(None, description="whose queries they are; null: the id's last word says it, else test")
+
+    def open(self, workers: int | None = None) -> "IrDataset":
+        """DataError when there is no such id; MissingPackageError without the package.  Nothing is downloaded yet."""
+        try:
+            import ir_datasets
+        except ImportError as error:
+            raise MissingPackageError("ir_datasets ids need the package: pip install 'noisyir[formats]'") from error
+        try:
+            found = ir_datasets.load(self.id)
+        except (KeyError, AttributeError) as error:
+            raise DataError(f"ir_datasets knows no data set {self.id!r}: see ir_datasets list") from error
+        if not found.has_docs() or not found.has_queries():
+            raise DataError(f"{self.id} of ir_datasets has no documents or no queries: name a data set with both")
+        last = {"train": "train", "dev": "dev", "test": "test", "validation": "dev", "valid": "dev"}.get(
+            self.id.split("/")[-1]
+        )
+        return IrDataset(f"ir_datasets:{self.id}", found, self.split or last or "test")  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class IrDataset:
+    """What the package gives, record by record."""
+
+    name: str
+    given: Any
+    split: Split
+
+    def digest(self) -> str:
+        """The id: what lies behind one does not change."""
+        return self.name
+
+    def documents(self) -> Iterator[Document]:
+        """Title and text, or all that the package takes for a document's text."""
+        for number, document in enumerate(self.given.docs_iter(), 1):
+            place = f"{self.name} document"
+            with row(place, number):
+                title = getattr(document, "title", "") or ""
+                text = getattr(document, "text", None) or document.default_text()
+                yield Document(document.doc_id, title, text, place, number)
+
+    def queries(self) -> Iterator[Query]:
+        """Every query's text."""
+        for number, query in enumerate(self.given.queries_iter(), 1):
+            place = f"{self.name} query"
+            with row(place, number):
+                yield Query(query.query_id, query.default_text(), (), place, number)
+
+    def judgements(self) -> Iterator[Judgement]:
+        """The qrels, all grades."""
+        for number, qrel in enumerate(self.given.qrels_iter() if self.given.has_qrels() else (), 1):
+            place = f"{self.name} judgement"
+            with row(place, number):
+                yield Judgement(qrel.query_id, qrel.doc_id, int(qrel.relevance), self.split, None, place, number)
+
+    def facts(self) -> dict[str, Any]:
+        """Which version of the package read it."""
+        from importlib.metadata import version
+
+        return {"ir_datasets": version("ir_datasets")}

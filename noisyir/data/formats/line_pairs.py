@@ -1,0 +1,95 @@
+"""Two files whose lines belong together: queries in one, documents in the other, as nl2bash has them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from noisyir.data.collection import Collection
+from noisyir.data.examples import Example, ExampleSource, Passage, Placed
+from noisyir.data.formats import Format
+from noisyir.data.row_files import RowFile
+from noisyir.data.shapes import joined
+from noisyir.data.text_files import open_to_write, utf8_lines
+from noisyir.errors import DataError
+from noisyir.settings import Location
+
+_SUFFIXES = ((".nl", ".cm"), (".src", ".tgt"))  # of queries and documents
+
+
+class LinePairs(Format):
+    """Two files whose lines belong together."""
+
+    kind: Literal["line_pairs"] = "line_pairs"
+    path: Location = Field(None, description="the queries' file, a query a line")
+    corpus: Location = Field(None, description="the documents' file, whose n-th line belongs to the n-th query")
+
+    def open(self, workers: int | None = None) -> "LinePairsFiles":
+        """DataError when a file is missing."""
+        for setting, path in (("data.path", self.path), ("data.corpus (--corpus)", self.corpus)):
+            if path is None or not Path(path).is_file():
+                raise DataError(
+                    f"format line_pairs needs two files of as many lines: {setting} is {path or 'not given'}"
+                )
+        assert self.path and self.corpus
+        return LinePairsFiles(Path(self.path).name.split(".")[0], Path(self.path), Path(self.corpus))
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """`target` and, beside it, the documents' file with .cm; what spaces lines becomes a space.
+
+        Texts alone are kept.
+        """
+        other = partner_to_write(target)
+        with open_to_write(target) as queries, open_to_write(other) as documents:
+            for example, passage in collection.pairs():
+                queries.write((" ".join(example.query.split()) + "\n").encode())
+                documents.write((" ".join(joined(passage).split()) + "\n").encode())
+
+
+def partner(path: Path) -> Path | None:
+    """The documents' file that lies beside a queries' file, by their names."""
+    return next(
+        (path.with_suffix(two) for one, two in _SUFFIXES if path.suffix == one and path.with_suffix(two).is_file()),
+        None,
+    )
+
+
+def partner_to_write(path: Path) -> Path:
+    """Where the documents of these queries go.  DataError for a name that does not say it."""
+    suffixes = dict(_SUFFIXES)
+    if path.suffix not in suffixes:
+        raise DataError(f"{path}: end the name of the queries' file with {' or '.join(suffixes)}")
+    return path.with_suffix(suffixes[path.suffix])
+
+
+@dataclass(frozen=True)
+class LinePairsFiles(ExampleSource):
+    """A pair of lines is a pair."""
+
+    name: str
+    path: Path
+    documents_path: Path
+
+    def paths(self) -> Sequence[Path]:
+        """Both files."""
+        return [self.path, self.documents_path]
+
+    def files(self) -> Sequence[RowFile]:
+        """None of named columns."""
+        return ()
+
+    def rows(self) -> Iterator[Placed]:
+        """The pairs of lines.  DataError when one file is longer."""
+        for one, two in zip_longest(utf8_lines(self.path), utf8_lines(self.documents_path)):
+            if one is None or two is None:
+                raise DataError(f"{self.path} and {self.documents_path} have different numbers of lines")
+            yield Placed(f"{self.path} line", one[0], (one[1], two[1]))
+
+    def example(self, found: Placed) -> Example:
+        """The two lines."""
+        query, document = found.value
+        return Example(query, [Passage("", document)])

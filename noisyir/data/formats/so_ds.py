@@ -1,0 +1,149 @@
+"""SO-DS's layout: snippets with their descriptions, and queries with the ids of the snippets that answer them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from noisyir.data.collection import Collection
+from noisyir.data.containers import write_rows
+from noisyir.data.examples import content_id
+from noisyir.data.formats import Format
+from noisyir.data.leniency import row
+from noisyir.data.records import Document, Judgement, Query, Record
+from noisyir.data.shapes import identities, identity, text
+from noisyir.data.text_files import json_lines
+from noisyir.engine.provenance import files_digest
+from noisyir.errors import DataError
+from noisyir.settings import Location, Split
+
+_SPLITS: Mapping[str, Split] = {"train": "train", "valid": "dev", "dev": "dev", "test": "test"}
+
+
+class SoDs(Format):
+    """SO-DS and the data sets that were published with it (Heyman and Van Cutsem, 2020)."""
+
+    kind: Literal["so_ds"] = "so_ds"
+    path: Location = Field(
+        None, description="folder with the snippets' jsonl and, called -valid or -test, the queries'"
+    )
+
+    def open(self, workers: int | None = None) -> "SoDsFolder":
+        """DataError when the folder or its snippets are missing."""
+        root = Path(self.path or "")
+        if self.path is None or not root.is_dir() or not (files := so_ds_files(root)):
+            raise DataError(
+                f"format so_ds needs a folder with one file of id, code and description (jsonl): {self.path}"
+            )
+        return SoDsFolder(root.name, root, *files)
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """A folder.  A training pair is a description with its code; each document can be in one of them alone.
+
+        DataError where one is in several.  Grades are not kept, and negatives neither; titles precede texts.
+        """
+        target.mkdir(parents=True, exist_ok=True)
+        asked: dict[str, str] = {}
+        held: dict[str, dict[str, list[str]]] = {}
+        for example, passage in collection.pairs():
+            if example.split == "train" and asked.setdefault(str(passage.doc_id), example.query) != example.query:
+                raise DataError(
+                    f"document {passage.doc_id!r} answers two queries, and so_ds holds one description of each"
+                )
+            if example.split != "train":
+                held.setdefault(example.split, {}).setdefault(example.query, []).append(str(passage.doc_id))
+        rows = zip(*(collection.documents[name].to_pylist() for name in ("doc_id", "title", "text")), strict=True)
+        snippets = (
+            {"id": name, "code": f"{title}\n{code}" if title else code, "description": asked.get(name, "")}
+            for name, title, code in rows
+        )
+        write_rows(target / "snippets.jsonl", snippets)
+        for split, queries in held.items():
+            found = ({"query": query, "relevant_ids": ids} for query, ids in queries.items())
+            write_rows(target / f"snippets-{'valid' if split == 'dev' else split}.jsonl", found)
+
+
+def so_ds_files(folder: Path) -> tuple[Path, dict[Split, Path]] | None:
+    """The snippets' file and those of queries by their split; None where the folder is of another format."""
+    snippets, queries = [], {}
+    for path in sorted(chain(folder.glob("*.jsonl"), folder.glob("*.jsonl.gz"))):
+        first = next((set(values) for _, values in json_lines(path)), set())
+        if {"query", "relevant_ids"} <= first:
+            words = path.name.lower().replace(".", "-").split("-")
+            queries.update({_SPLITS[word]: path for word in words if word in _SPLITS})
+        elif {"id", "code", "description"} <= first:
+            snippets.append(path)
+    return (snippets[0], queries) if len(snippets) == 1 else None
+
+
+@dataclass(frozen=True)
+class SoDsFolder:
+    """Snippets are documents; a description is a training query, where it is there."""
+
+    name: str
+    root: Path
+    snippets: Path
+    asked: Mapping[Split, Path]
+
+    def digest(self) -> str:
+        """A hash of all files' bytes."""
+        return files_digest(self.root, [self.snippets, *self.asked.values()])
+
+    def records(self) -> Iterator[Record]:
+        """The snippets with their descriptions, then the queries."""
+        met: set[str] = set()
+        for number, values in json_lines(self.snippets):
+            place = f"{self.snippets} line"
+            with row(place, number):
+                yield from self._snippet(values, place, number, met)
+        for split, path in self.asked.items():
+            for number, values in json_lines(path):
+                place = f"{path} line"
+                with row(place, number):
+                    yield from self._query(values, split, place, number, met)
+
+    def _snippet(self, values: Mapping[str, Any], place: str, number: int, met: set[str]) -> Iterator[Record]:
+        where = f"{place} {number}"
+        doc_id, query = identity(values, "id", where), text(values, "description", where)
+        if doc_id is None:
+            raise DataError(f"{where}: lacks an id")
+        yield Document(doc_id, "", text(values, "code", where), place, number)
+        if query.strip():
+            query_id = content_id(number, query)
+            if query_id not in met:
+                met.add(query_id)
+                yield Query(query_id, query, (), place, number)
+            yield Judgement(query_id, doc_id, None, "train", None, place, number)
+
+    def _query(
+        self, values: Mapping[str, Any], split: Split, place: str, number: int, met: set[str]
+    ) -> Iterator[Record]:
+        where = f"{place} {number}"
+        query = text(values, "query", where)
+        query_id = f"{split}-{content_id(number, query)}"  # the same words may describe a snippet for training
+        if query_id not in met:
+            met.add(query_id)
+            yield Query(query_id, query, (), place, number)
+        for doc_id in identities(values, "relevant_ids", where):
+            yield Judgement(query_id, doc_id, 1, split, None, place, number)
+
+    def documents(self) -> Iterator[Document]:
+        """The snippets."""
+        return (record for record in self.records() if isinstance(record, Document))
+
+    def queries(self) -> Iterator[Query]:
+        """The descriptions and the queries."""
+        return (record for record in self.records() if isinstance(record, Query))
+
+    def judgements(self) -> Iterator[Judgement]:
+        """A description with its snippet is judged by nobody, a query's snippets by people; each once."""
+        found = (record for record in self.records() if isinstance(record, Judgement))
+        return iter({record[:2]: record for record in found}.values())
+
+    def facts(self) -> dict[str, Any]:
+        """Which files were read."""
+        return {"files": [path.name for path in (self.snippets, *self.asked.values())]}

@@ -1,0 +1,115 @@
+"""The tables that `noisyir import` writes: documents, queries, judgements, negatives.  Other tables are not read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import Field
+
+from noisyir.data.collection import SCHEMAS, Collection
+from noisyir.data.formats import Format
+from noisyir.data.leniency import row
+from noisyir.data.records import Document, Judgement, Negative, Query
+from noisyir.engine.provenance import files_digest
+from noisyir.errors import DataError
+from noisyir.settings import Location, Split
+
+_BATCH_ROWS = 4096
+
+
+class Tables(Format):
+    """A folder that `noisyir import` wrote."""
+
+    kind: Literal["tables"] = "tables"
+    path: Location = Field(None, description="the folder")
+
+    def open(self, workers: int | None = None) -> "TablesFolder":
+        """DataError when the folder or a table is missing, or has other columns."""
+        root = Path(self.path or "")
+        if self.path is None or not is_import(root):
+            raise DataError(
+                f"format tables needs a folder that noisyir import wrote: data.path=FOLDER, found {self.path}"
+            )
+        for name, schema in SCHEMAS.items():
+            found = pq.read_schema(root / f"{name}.parquet")
+            if found.names != schema.names:
+                raise DataError(f"{root / name}.parquet has columns {', '.join(found.names)}: import the data again")
+        return TablesFolder(root.name, root)
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """The four tables; nothing is lost."""
+        target.mkdir(parents=True, exist_ok=True)
+        for name in SCHEMAS:
+            pq.write_table(getattr(collection, name), target / f"{name}.parquet")
+
+
+def is_import(folder: Path) -> bool:
+    """Whether all tables are there."""
+    return all((folder / f"{name}.parquet").is_file() for name in SCHEMAS)
+
+
+@dataclass(frozen=True)
+class TablesFolder:
+    """The rows of the tables, batch by batch."""
+
+    name: str
+    root: Path
+
+    def digest(self) -> str:
+        """A hash of the tables' bytes."""
+        return files_digest(self.root, [self.root / f"{name}.parquet" for name in SCHEMAS])
+
+    def documents(self) -> Iterator[Document]:
+        """The table of documents."""
+        for place, number, values in self._rows("documents"):
+            with row(place, number):
+                yield Document(values["doc_id"], values["title"], values["text"], place, number)
+
+    def queries(self) -> Iterator[Query]:
+        """The table of queries; the split of one that has judgements is theirs."""
+        for place, number, values in self._rows("queries"):
+            with row(place, number):
+                split = None if values["query_id"] in self._judged else values["split"]
+                answers = tuple(values["answers"] or ())
+                yield Query(values["query_id"], values["text"], answers, place, number, split)
+
+    def judgements(self) -> Iterator[Judgement]:
+        """The table of judgements."""
+        for place, number, values in self._rows("judgements"):
+            with row(place, number):
+                query_id, doc_id, split, relevance, source, weight, score = values.values()
+                yield Judgement(query_id, doc_id, relevance, _split(split), source, place, number, weight, score)
+
+    def negatives(self) -> Iterator[Negative]:
+        """The table of negatives."""
+        for place, number, values in self._rows("negatives"):
+            with row(place, number):
+                yield Negative(values["query_id"], values["doc_id"], values["score"], place, number)
+
+    def facts(self) -> dict[str, Any]:
+        """How many rows each table has."""
+        return {name: pq.read_metadata(self.root / f"{name}.parquet").num_rows for name in SCHEMAS}
+
+    @cached_property
+    def _judged(self) -> set[str]:
+        return set(pq.read_table(self.root / "judgements.parquet", columns=["query_id"])["query_id"].to_pylist())
+
+    def _rows(self, name: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
+        path, number = self.root / f"{name}.parquet", 0
+        try:
+            for batch in pq.ParquetFile(path).iter_batches(batch_size=_BATCH_ROWS):
+                for values in batch.to_pylist():
+                    number += 1
+                    yield f"{path} row", number, values
+        except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as error:
+            raise DataError(f"{path} is damaged after row {number}: import the data again: {error}") from error
+
+
+def _split(name: str) -> Split:
+    splits: dict[str, Split] = {"train": "train", "dev": "dev", "test": "test"}
+    return splits[name]

@@ -1,0 +1,193 @@
+"""TREC's files: judgements (qrels), perhaps a run, with the files of the topics and of the documents beside them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from noisyir.data.collection import Collection
+from noisyir.data.formats import Format
+from noisyir.data.formats.topics import TopicsFile
+from noisyir.data.id_texts import IdTexts
+from noisyir.data.leniency import not_kept, row
+from noisyir.data.records import Document, Judgement, Negative, Query, Record, relevance_of
+from noisyir.data.text_files import open_to_write, utf8_lines
+from noisyir.engine.provenance import files_digest
+from noisyir.errors import DataError
+from noisyir.settings import Location, Split
+
+_TAG = "noisyir"
+
+
+class Trec(Format):
+    """Judgements, topics, documents, and a run, whose hits that nobody calls relevant are negatives."""
+
+    kind: Literal["trec"] = "trec"
+    path: Location = Field(None, description="the qrels: qid 0 docid grade; or the run, where there are no qrels")
+    queries: Location = Field(None, description="the topics: qid<TAB>text, <top>s, or rows with columns")
+    corpus: Location = Field(None, description="the documents: docid<TAB>text, or rows with columns")
+    run: Location = Field(None, description="a run: qid Q0 docid rank score tag, or qid docid rank")
+    split: Split = Field("test", description="whose judgements they are")
+
+    def open(self, workers: int | None = None) -> "TrecFiles":
+        """DataError when a file is missing."""
+        given = {"data.path": self.path, "data.queries": self.queries, "data.corpus": self.corpus, "data.run": self.run}
+        if self.path is None or self.queries is None or self.corpus is None:
+            raise DataError(
+                f"{self.path or 'format trec'}: qrels and runs hold ids alone: give the texts with --queries FILE "
+                "--corpus FILE (data.queries, data.corpus), and a run with --run FILE (data.run)"
+            )
+        for setting, path in given.items():
+            if path is not None and not Path(path).is_file():
+                raise DataError(f"{path} is not a file: {setting} must name one")
+        qrels, run = Path(self.path), Path(self.run) if self.run else None
+        if trec_role(qrels) == "run":
+            qrels, run = None, qrels  # type: ignore[assignment]
+        texts = IdTexts.open(self.corpus, "data.corpus")
+        return TrecFiles(Path(self.path).name, qrels, Path(self.queries), texts, run, self.split, self.min_relevance)
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """A folder: qrels.txt, topics.tsv, corpus.tsv, and run.txt with the negatives, best score first.
+
+        Tabs and line ends become spaces; pairs that nobody judged count as relevance 1; splits, weights are not kept.
+        """
+        target.mkdir(parents=True, exist_ok=True)
+        _write(
+            target / "corpus.tsv",
+            ((name, said, title) if title else (name, said) for name, title, said in _rows(collection.documents)),
+        )
+        _write(target / "topics.tsv", ((name, said) for name, said, *_ in _rows(collection.queries)))
+        with open_to_write(target / "qrels.txt") as out:
+            for query_id, doc_id, _, relevance, *_ in _rows(collection.judgements):
+                out.write(f"{query_id} 0 {doc_id} {1 if relevance is None else relevance}\n".encode())
+        with open_to_write(target / "run.txt") as out:
+            hits: dict[str, list[tuple[float, str]]] = {}
+            for query_id, doc_id, score in _rows(collection.negatives):
+                hits.setdefault(query_id, []).append((-(score or 0.0), doc_id))
+            for query_id, found in hits.items():
+                for rank, (score, doc_id) in enumerate(sorted(found), 1):
+                    out.write(f"{query_id} Q0 {doc_id} {rank} {-score!r} {_TAG}\n".encode())
+
+
+def trec_role(path: Path) -> Literal["qrels", "run"] | None:
+    """What a file is, by its first line; None where it is neither."""
+    fields = next((line.split() for _, line in utf8_lines(path) if line.strip()), [])
+    if len(fields) == 4 and fields[3].lstrip("-").isdecimal() and fields[1].upper() in ("0", "Q0", "ITER"):
+        return "qrels"
+    return "run" if _layout(fields) else None
+
+
+def _layout(fields: list[str]) -> Callable[[list[str]], tuple[str, str, str, str | None]] | None:
+    """How qid, docid, score and grade are found in the lines of a run, by its first one."""
+    if len(fields) == 6 and fields[1].upper() == "Q0" and fields[3].isdecimal():
+        return lambda f: (f[0], f[2], f[4], None)
+    if len(fields) == 6 and fields[2].isdecimal() and _is_number(fields[4]):  # qid method rank docid score grade
+        return lambda f: (f[0], f[3], f[4], f[5])
+    if len(fields) == 3 and fields[2].isdecimal():
+        return lambda f: (f[0], f[1], str(-int(f[2])), None)
+    return None
+
+
+@dataclass(frozen=True)
+class TrecFiles:
+    """The documents, then the topics, then the judgements, then the run."""
+
+    name: str
+    qrels: Path | None
+    topics: Path
+    texts: IdTexts
+    run: Path | None
+    split: Split
+    min_relevance: int = 1
+
+    def digest(self) -> str:
+        """A hash of all files' bytes and names."""
+        paths = [path for path in (self.qrels, self.topics, self.texts.path, self.run) if path]
+        return "-".join(files_digest(path.parent, [path]) for path in paths)
+
+    def documents(self) -> Iterator[Document]:
+        """The documents' file."""
+        return self.texts.documents()
+
+    def queries(self) -> Iterator[Query]:
+        """The topics."""
+        return TopicsFile(self.topics.name, self.topics, self.split).queries()
+
+    def judgements(self) -> Iterator[Judgement]:
+        """The lines of the qrels, all grades."""
+        for number, line in utf8_lines(self.qrels) if self.qrels else ():
+            place = f"{self.qrels} line"
+            if not (fields := line.split()):
+                continue
+            with row(place, number):
+                if len(fields) != 4:
+                    raise DataError(f"{place} {number}: expected qid 0 docid grade, found {len(fields)} columns")
+                grade = relevance_of(fields[3], f"{place} {number}")
+                yield Judgement(fields[0], fields[2], grade, self.split, None, place, number)
+
+    def negatives(self) -> Iterator[Negative]:
+        """The hits of the run, each once with the score that came first, but those that a judgement calls relevant."""
+        if not self.run:
+            return
+        relevant = {(one.query_id, one.doc_id) for one in self.judgements() if self._is_relevant(one)}
+        met: set[tuple[str, str]] = set()
+        for record in self._hits(relevant):
+            if (pair := (record.query_id, record.doc_id)) not in met:
+                met.add(pair)
+                yield record
+
+    def records(self) -> Iterator[Record]:
+        """All, each file once."""
+        relevant: set[tuple[str, str]] = set()
+        yield from chain(self.documents(), self.queries())
+        for record in self.judgements():
+            if self._is_relevant(record):
+                relevant.add((record.query_id, record.doc_id))
+            yield record
+        yield from self._hits(relevant)
+
+    def _is_relevant(self, record: Judgement) -> bool:
+        return record.relevance is not None and record.relevance >= self.min_relevance
+
+    def facts(self) -> dict[str, Any]:
+        """Whether there was a run."""
+        return {"run": self.run is not None}
+
+    def _hits(self, relevant: set[tuple[str, str]]) -> Iterator[Negative]:
+        layout = None
+        for number, line in utf8_lines(self.run) if self.run else ():
+            place = f"{self.run} line"
+            if not (fields := line.split()):
+                continue
+            with row(place, number):
+                layout = layout or _layout(fields)
+                if layout is None or len(fields) not in (3, 6):
+                    raise DataError(f"{place} {number}: expected qid Q0 docid rank score tag, found {line!r:.60}")
+                query_id, doc_id, score, grade = layout(fields)
+                if not _is_number(score):
+                    raise DataError(f"{place} {number}: the score must be a number, found {score!r}")
+                graded = grade is not None and grade.isdecimal() and int(grade) >= self.min_relevance
+                if graded or (query_id, doc_id) in relevant:
+                    not_kept("a hit that is judged relevant, and so no negative")
+                else:
+                    yield Negative(query_id, doc_id, float(score), place, number)
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return abs(float(value)) < float("inf")
+    except ValueError:
+        return False
+
+
+def _rows(table: Any) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+
+def _write(path: Path, rows: Iterator[tuple[str, ...]]) -> None:
+    with open_to_write(path) as out:
+        out.writelines(("\t".join(" ".join(cell.split()) for cell in cells) + "\n").encode() for cells in rows)

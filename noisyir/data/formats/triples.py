@@ -1,0 +1,131 @@
+"""Triples as MS MARCO has them: query, relevant and irrelevant passage between tabs, as texts or as ids; no header."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from noisyir.data.collection import Collection
+from noisyir.data.examples import Example, ExampleSource, Passage, Placed
+from noisyir.data.formats import Format
+from noisyir.data.id_texts import IdTexts
+from noisyir.data.leniency import bad_row
+from noisyir.data.records import Document
+from noisyir.data.row_files import RowFile
+from noisyir.data.shapes import joined
+from noisyir.data.text_files import open_to_write, utf8_lines
+from noisyir.errors import DataError
+from noisyir.settings import Location
+
+_COLUMNS = 3
+
+
+class Triples(Format):
+    """MS MARCO's triples: `query<TAB>positive<TAB>negative`, or `qid<TAB>pid<TAB>pid` with the files of the texts."""
+
+    kind: Literal["triples"] = "triples"
+    path: Location = Field(None, description="the file, perhaps as .gz or .zst")
+    queries: Location = Field(None, description="of triples of ids: the queries' file, id<TAB>text or jsonl")
+    corpus: Location = Field(None, description="of triples of ids: the documents' file, id<TAB>text or jsonl")
+
+    def open(self, workers: int | None = None) -> "TriplesFile":
+        """DataError when a file is missing."""
+        if self.path is None or not Path(self.path).is_file():
+            raise DataError(f"format triples needs a file: data.path=FILE{_not_there(self.path)}")
+        file = Path(self.path)
+        if (self.queries is None) != (self.corpus is None):
+            raise DataError(
+                f"{file}: triples of ids need both --queries FILE and --corpus FILE (data.queries, data.corpus)"
+            )
+        if self.queries is None or self.corpus is None:
+            if _are_ids(file):
+                raise DataError(
+                    f"{file} holds triples of ids: give the texts with --queries FILE --corpus FILE "
+                    "(data.queries, data.corpus)"
+                )
+            return TriplesFile(file.name.split(".")[0], file, None, None)
+        return TriplesFile(
+            file.name.split(".")[0],
+            file,
+            IdTexts.open(self.queries, "data.queries"),
+            IdTexts.open(self.corpus, "data.corpus"),
+        )
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """Triples of texts; a query's documents and negatives are each written at least once.
+
+        Tabs and line ends become spaces, titles are put before the texts; a query without negatives cannot be written.
+        """
+        with open_to_write(target) as out:
+            for example in collection.examples():
+                if not example.negatives or not example.positives:
+                    lacks = "negative" if example.positives else "document"
+                    raise DataError(
+                        f"{target}: query {example.query_id!r} has no {lacks}, and a triple needs one: "
+                        "write another format"
+                    )
+                for number in range(max(len(example.positives), len(example.negatives))):
+                    right = example.positives[number % len(example.positives)]
+                    wrong = example.negatives[number % len(example.negatives)]
+                    cells = (example.query, joined(right), joined(wrong))
+                    out.write(("\t".join(" ".join(cell.split()) for cell in cells) + "\n").encode())
+
+
+@dataclass(frozen=True)
+class TriplesFile(ExampleSource):
+    """A line is a query with one right and one wrong document."""
+
+    name: str
+    path: Path
+    queries_file: IdTexts | None
+    texts: IdTexts | None
+
+    def given_documents(self) -> Iterator[Document] | None:
+        """The documents' file, of triples of ids."""
+        return self.texts.documents() if self.texts else None
+
+    def paths(self) -> Sequence[Path]:
+        """All files."""
+        return [self.path, *(file.path for file in (self.queries_file, self.texts) if file)]
+
+    def files(self) -> Sequence[RowFile]:
+        """None of named columns."""
+        return ()
+
+    def rows(self) -> Iterator[Placed]:
+        """The lines that are not blank."""
+        place = f"{self.path} line"
+        for number, line in utf8_lines(self.path):
+            if not line.strip():
+                continue
+            if len(cells := line.split("\t")) == _COLUMNS:
+                yield Placed(place, number, cells)
+            else:
+                said = f"{place} {number}: expected query<TAB>positive<TAB>negative, found {len(cells)} columns"
+                bad_row(place, number, DataError(said))
+
+    def example(self, found: Placed) -> Example:
+        """The three cells."""
+        query, right, wrong = found.value
+        if self.texts is None:
+            return Example(query, [Passage("", right)], [Passage("", wrong)])
+        if query not in self._asked_by_id:
+            raise DataError(f"{found.where}: its query is not in the queries' file, found {query!r}")
+        return Example(self._asked_by_id[query], [Passage("", "", right)], [Passage("", "", wrong)], query)
+
+    @cached_property
+    def _asked_by_id(self) -> Mapping[str, str]:
+        return {name: text for _, name, text in self.queries_file.texts()} if self.queries_file else {}
+
+
+def _are_ids(file: Path) -> bool:
+    first = next((line for _, line in utf8_lines(file) if line.strip()), "")
+    return all(cell.strip().isdecimal() for cell in first.split("\t"))
+
+
+def _not_there(path: str | None) -> str:
+    return f"; {path} is none" if path else ""

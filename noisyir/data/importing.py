@@ -1,0 +1,241 @@
+"""Take all records of a data set into tables, whatever is wrong with single rows, and keep account of every row."""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from noisyir.data.collection import SCHEMAS
+from noisyir.data.leniency import Account, Tally, lenient
+from noisyir.data.records import Document, Judgement, Negative, Query, Record, Source, records_of
+from noisyir.data.text_keys import text_key
+from noisyir.data.validate import MAX_CHARACTERS
+from noisyir.settings import Split
+
+_AT_ONCE = 10_000  # rows of a table that are written together
+
+
+@dataclass
+class Found:
+    """What the tables hold, counted while they were written.
+
+    lengths: characters of each text.  same_text: documents and queries whose text an earlier one of another id has.
+    odd: what is unusual and was kept, by what it is.
+    """
+
+    account: Account
+    rows: Counter[str] = field(default_factory=Counter)
+    lengths: "dict[str, array[int]]" = field(default_factory=lambda: {"documents": array("I"), "queries": array("I")})
+    same_text: Counter[str] = field(default_factory=Counter)
+    pairs: Counter[str] = field(default_factory=Counter)
+    judged: Counter[int | None] = field(default_factory=Counter)
+    scored: Counter[str] = field(default_factory=Counter)
+    odd: dict[str, Tally] = field(default_factory=dict)
+    shared: dict[str, int] = field(default_factory=dict)
+
+    def is_odd(self, what: str, number: int) -> None:
+        """Count something unusual."""
+        self.odd.setdefault(what, Tally()).add(number)
+
+
+def take_in(source: Source, folder: Path, progress: Callable[[int], None] = lambda _: None) -> Found:
+    """Write the tables of SCHEMAS to an existing folder.  DataError for what no reading goes on after.
+
+    progress: told now and then how many records were taken.
+    """
+    with lenient() as account, _Writers(folder) as out:
+        taken = _Taken(account, out)
+        for count, record in enumerate(records_of(source)):
+            taken.take(record)
+            if not count % _AT_ONCE:
+                progress(count)
+        return taken.finished()
+
+
+class _Writers:
+    """The four tables, written in parts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._writers = {name: pq.ParquetWriter(folder / f"{name}.parquet", schema) for name, schema in SCHEMAS.items()}
+        self._rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
+
+    def __enter__(self) -> "_Writers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in SCHEMAS:
+            self._flush(name)
+            self._writers[name].close()
+
+    def append(self, name: str, row: tuple[Any, ...]) -> None:
+        """A row of a table."""
+        rows = self._rows[name]
+        rows.append(row)
+        if len(rows) == _AT_ONCE:
+            self._flush(name)
+
+    def _flush(self, name: str) -> None:
+        if rows := self._rows[name]:
+            schema = SCHEMAS[name]
+            columns = [pa.array(column, of.type) for column, of in zip(zip(*rows, strict=True), schema, strict=True)]
+            self._writers[name].write_batch(pa.record_batch(columns, schema))
+            rows.clear()
+
+
+@dataclass
+class _Asked:
+    """A query that was kept; split: of its judgements, else as the data says."""
+
+    record: Query
+    row: int
+    key: int
+    split: Split | None
+
+
+class _Taken:
+    """Ids and queries stay in memory, of documents' texts a hash."""
+
+    def __init__(self, account: Account, out: _Writers) -> None:
+        self.found, self.account, self.out = Found(account), account, out
+        self._documents: dict[str, int] = {}
+        self._texts: set[int] = set()
+        self._queries: dict[str, _Asked] = {}
+        self._judged: dict[int, Split] = {}
+        self._right: set[int] = set()
+        self._negatives: set[int] = set()
+        self._take: Mapping[type, Callable[[Any], str | None]] = {
+            Document: self._document,
+            Query: self._query,
+            Judgement: self._judgement,
+            Negative: self._negative,
+        }
+
+    def take(self, record: Record) -> None:
+        """Keep a record, or say why not."""
+        reason = self._take[type(record)](record)
+        if reason is not None:
+            self.account.refused(reason)
+
+    def _document(self, record: Document) -> str | None:
+        doc_id, title, text, _, number = record
+        if doc_id in self._documents:
+            return "document id that occurs again"
+        if reason := _unfit(doc_id, title, text, "document"):
+            return reason
+        self._documents[doc_id] = len(self._documents)
+        key = hash((title, text))
+        if key in self._texts:
+            self.found.same_text["documents"] += 1
+        self._texts.add(key)
+        self.found.lengths["documents"].append(len(title) + len(text))
+        if "\N{REPLACEMENT CHARACTER}" in text:
+            self.found.is_odd("documents with the mark of a lost character (U+FFFD)", number)
+        self.out.append("documents", (doc_id, title, text))
+        self.account.kept(pair=False)
+        return None
+
+    def _query(self, record: Query) -> str | None:
+        if record.query_id in self._queries:
+            return "query id that occurs again"
+        if reason := _unfit(record.query_id, "", record.text, "query"):
+            return reason
+        key = text_key(record.text)
+        self._queries[record.query_id] = _Asked(record, len(self._queries), key, record.split)
+        self.found.lengths["queries"].append(len(record.text))
+        self.account.kept(pair=False)
+        return None
+
+    def _judgement(self, record: Judgement) -> str | None:
+        asked, document = self._queries.get(record.query_id), self._documents.get(record.doc_id)
+        if asked is None or document is None:
+            return "a query that is not there" if asked is None else "a document that is not there"
+        pair = asked.row << 32 | document
+        if pair in self._judged:
+            if self._judged[pair] != record.split:
+                return "a pair that is in another split, too"
+            self.account.repeated()
+            return None
+        if asked.split is not None and asked.split != record.split:
+            return f"a query that is in split {asked.split}, too"
+        self._judged[pair] = asked.split = record.split
+        if record.relevance is None or record.relevance > 0:
+            self._right.add(pair)
+        self._count(record)
+        self.out.append("judgements", (*record[:2], record.split, record.relevance, record.source, *record[7:]))
+        self.account.kept()
+        return None
+
+    def _count(self, record: Judgement) -> None:
+        self.found.pairs[record.split] += 1
+        self.found.judged[record.relevance] += 1
+        if record.score is not None:
+            self.found.scored["judgements"] += 1
+
+    def _negative(self, record: Negative) -> str | None:
+        asked, document = self._queries.get(record.query_id), self._documents.get(record.doc_id)
+        if asked is None or document is None:
+            return "a query that is not there" if asked is None else "a document that is not there"
+        pair = asked.row << 32 | document
+        if pair in self._negatives:
+            self.account.repeated()
+            return None
+        if pair in self._right:
+            self.found.is_odd("pairs that are given as right and as wrong", record.number)
+        self._negatives.add(pair)
+        if record.score is not None:
+            self.found.scored["negatives"] += 1
+        self.out.append("negatives", (record.query_id, record.doc_id, record.score))
+        self.account.kept()
+        return None
+
+    def finished(self) -> Found:
+        """Write the queries, whose splits are known by now, and count what splits share."""
+        met: set[int] = set()
+        for asked in self._queries.values():
+            query = asked.record
+            self.found.same_text["queries"] += asked.key in met
+            met.add(asked.key)
+            if asked.split is None:
+                self.found.is_odd("queries that nothing judges", query.number)
+            self.out.append("queries", (query.query_id, query.text, asked.split, list(query.answers)))
+        self.found.rows.update(
+            documents=len(self._documents), queries=len(self._queries), judgements=len(self._judged),
+            negatives=len(self._negatives),
+        )  # fmt: skip
+        self.found.shared = self._shared()
+        return self.found
+
+    def _shared(self) -> dict[str, int]:
+        """How many held-out queries have a training query's text, or a relevant document that training pairs have."""
+        rows = list(self._queries.values())
+        trained = {asked.key for asked in rows if asked.split == "train"}
+        in_training = {pair & 0xFFFFFFFF for pair, split in self._judged.items() if split == "train"}
+        shared = {
+            f"{split} queries whose words are a training query's": sum(
+                asked.key in trained for asked in rows if asked.split == split
+            )
+            for split in ("dev", "test")
+        }
+        for split in ("dev", "test"):
+            leaked = {
+                pair >> 32 for pair, of in self._judged.items() if of == split and pair & 0xFFFFFFFF in in_training
+            }
+            shared[f"{split} queries with a document that training pairs have"] = len(leaked)
+        return {
+            what: count
+            for what, count in shared.items()
+            if any(split in what and self.found.pairs[split] for split in ("dev", "test"))
+        }
+
+
+def _unfit(name: str, title: str, text: str, kind: str) -> str | None:
+    if not name.strip():
+        return f"{kind} without an id"
+    if (not text or text.isspace()) and (not title or title.isspace()):
+        return f"{kind} without text"
+    return f"{kind} longer than {MAX_CHARACTERS:,} characters" if len(title) + len(text) > MAX_CHARACTERS else None

@@ -1,0 +1,171 @@
+"""What becomes of a faulty row: the first one ends the reading, or, within `lenient`, each is left out and counted."""
+
+import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from types import TracebackType
+from typing import Any
+
+from noisyir.errors import DataError
+
+_SHOWN = 10  # numbers of rows that are kept for each reason
+_REASONS = 50  # told apart in one file; what comes after is "for other reasons"
+_DETAIL = re.compile(r"(, found |; | \(byte | at column | at line | at its character |, first at ).*", re.DOTALL)
+
+
+@dataclass
+class Tally:
+    """How many, and the places of the first ones."""
+
+    count: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def add(self, number: int) -> None:
+        """Count one at this place."""
+        self.count += 1
+        if len(self.first) < _SHOWN:
+            self.first.append(number)
+
+
+@dataclass
+class FileAccount:
+    """What became of the rows of one file: read = kept + repeated + excluded.
+
+    parts: what was left out of rows that were kept: one document of several, say.
+    """
+
+    read: int = 0
+    kept: int = 0
+    repeated: Tally = field(default_factory=Tally)
+    excluded: dict[str, Tally] = field(default_factory=dict)
+    parts: dict[str, Tally] = field(default_factory=dict)
+
+    @property
+    def left_out(self) -> int:
+        """Rows of which nothing was kept, for a fault of theirs."""
+        return sum(tally.count for tally in self.excluded.values())
+
+
+class Account:
+    """What became of every row, by the place that its number counts in ("pairs.csv line")."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, FileAccount] = {}
+        self._row: _Row | None = None
+
+    def of(self, place: str) -> FileAccount:
+        """The account of one file."""
+        return self.files.setdefault(place, FileAccount())
+
+    def kept(self, *, pair: bool = True) -> None:
+        """Something of the present row was kept: a pair, or a text, which alone does not make up for a fault."""
+        if self._row:
+            self._row.has_pair |= pair
+            self._row.has_text |= not pair
+
+    def repeated(self) -> None:
+        """Something of the present row was there before."""
+        if self._row:
+            self._row.is_repeated = True
+
+    def refused(self, reason: str) -> None:
+        """Something of the present row is left out."""
+        if self._row:
+            self._row.reasons.append(reason)
+
+    def row(self, place: str, number: int) -> "_Row":
+        """The row whose reading begins."""
+        return _Row(self, place, number)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for a report that a machine reads."""
+        return {place: asdict(account) for place, account in self.files.items()}
+
+
+class _Row:
+    """One row while it is read: a DataError within leaves it out, and what was marked says what became of it."""
+
+    __slots__ = ("_account", "_before", "_number", "_place", "has_pair", "has_text", "is_repeated", "reasons")
+
+    def __init__(self, account: Account, place: str, number: int) -> None:
+        self._account, self._place, self._number = account, place, number
+        self.has_pair = self.has_text = self.is_repeated = False
+        self.reasons: list[str] = []
+
+    def __enter__(self) -> None:
+        self._before, self._account._row = self._account._row, self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        self._account._row = self._before
+        if kind is not None and not isinstance(error, DataError):
+            return False
+        if error is not None:
+            self.reasons.append(reason_of(error, self._place, self._number))
+        self._close(self._account.of(self._place))
+        return True
+
+    def _close(self, account: FileAccount) -> None:
+        account.read += 1
+        is_kept = self.has_pair or (self.has_text and not self.reasons)
+        if is_kept:
+            account.kept += 1
+        elif self.is_repeated and not self.reasons:
+            account.repeated.add(self._number)
+        else:
+            self.reasons = self.reasons[:1] or ["nothing in it to keep"]
+        tallies = account.parts if is_kept else account.excluded
+        for reason in dict.fromkeys(self.reasons):
+            known = reason if reason in tallies or len(tallies) < _REASONS else "other reasons"
+            tallies.setdefault(known, Tally()).add(self._number)
+
+
+_account: ContextVar[Account | None] = ContextVar("account", default=None)
+_STRICT = nullcontext()
+
+
+@contextmanager
+def lenient() -> Iterator[Account]:
+    """Rows that are read within are counted, and faulty ones left out."""
+    account = Account()
+    token = _account.set(account)
+    try:
+        yield account
+    finally:
+        _account.reset(token)
+
+
+@contextmanager
+def glance() -> Iterator[None]:
+    """Around a first look at rows that are read again later: within `lenient`, what is met here is not counted."""
+    if _account.get() is None:
+        yield
+    else:
+        with lenient():
+            yield
+
+
+def row(place: str, number: int) -> AbstractContextManager[None]:
+    """Around all that is made of one row: a DataError in it ends the reading, or, within `lenient`, the row."""
+    account = _account.get()
+    return _STRICT if account is None else account.row(place, number)
+
+
+def not_kept(reason: str) -> None:
+    """Something of the present row is left out on purpose: said within `lenient`, and no fault elsewhere."""
+    account = _account.get()
+    if account is not None:
+        account.refused(reason)
+
+
+def bad_row(place: str, number: int, error: DataError) -> None:
+    """A row that cannot even be read.  DataError outside `lenient`."""
+    with row(place, number):
+        raise error
+
+
+def reason_of(error: BaseException, place: str, number: int) -> str:
+    """What is wrong, without where and with what values, so that equal faults have equal reasons."""
+    said = str(error).removeprefix(f"{place} {number}").lstrip(": ,")
+    return _DETAIL.sub("", said).strip() or "it cannot be read"

@@ -1,0 +1,148 @@
+"""What format a file or folder is of, by what is in it.  Nothing is read but its first rows."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from noisyir.data.columns import NAMES, choose_columns
+from noisyir.data.containers.split_folder import is_split_folder
+from noisyir.data.formats import Format
+from noisyir.data.formats.line_pairs import partner
+from noisyir.data.formats.so_ds import so_ds_files
+from noisyir.data.formats.tables import is_import
+from noisyir.data.formats.trec import trec_role
+from noisyir.data.leniency import lenient
+from noisyir.data.row_files import RowFile
+from noisyir.data.text_files import one_of, open_bytes, utf8_lines
+from noisyir.errors import DataError
+
+_IR_DATASETS = "ir_datasets:"
+# Files that tell a folder's format: one of each group must be there.
+_FOLDERS = {
+    "beir": ("corpus.jsonl",),
+    "squad": ("train-v1.1.json", "dev-v1.1.json"),
+    "msmarco": ("collection.tsv", "msmarco-docs.tsv", "para.txt"),
+    "dpr": tuple(f"{folder}psgs_w100.tsv" for folder in ("", "wikipedia_split/", "downloads/data/wikipedia_split/")),
+}
+_TREC = ("qrels.txt", "topics.tsv", "corpus.tsv")
+_SQUAD = re.compile(rb'"(paragraphs|data)"\s*:\s*\[')
+_LITERAL = re.compile(r"^\[.*\]$")
+
+
+def recognise(source: str, **given: str | None) -> dict[str, Any]:
+    """Settings of `data` that read `source`: kind, path and, where the format takes them, the files given beside it.
+
+    source: a file, a folder, or ir_datasets:ID.  given: by the names of settings: corpus, queries, run.
+    DataError, with what to type, where nothing tells the format.
+    """
+    if source.startswith(_IR_DATASETS):
+        return {"kind": "ir_datasets", "id": source.removeprefix(_IR_DATASETS)}
+    path = Path(source)
+    if not path.exists():
+        raise DataError(f"{source} is no file and no folder")
+    files = {name: file for name, file in given.items() if file is not None}
+    with lenient():  # a faulty row among the first says nothing of the format
+        found = _folder(path) if path.is_dir() else _file(path, files)
+    settings = {**found, **files}
+    known = Format.of_kind(settings["kind"]).model_fields
+    if unread := [name for name in files if name not in known]:
+        raise DataError(
+            f"{source} is of format {settings['kind']}, which takes no {unread[0]}: drop --{unread[0]}, or name "
+            "another format with --format"
+        )
+    return settings
+
+
+def _folder(path: Path) -> dict[str, Any]:
+    if is_import(path):
+        return {"kind": "tables", "path": str(path)}
+    for kind, names in _FOLDERS.items():
+        if one_of_any(path, names):
+            return {"kind": kind, "path": str(path)}
+    if all((path / name).is_file() for name in _TREC):
+        run = {"run": str(path / "run.txt")} if (path / "run.txt").is_file() else {}
+        qrels, queries, corpus = (str(path / name) for name in _TREC)
+        return {"kind": "trec", "path": qrels, "queries": queries, "corpus": corpus, **run}
+    if is_split_folder(path) and (found := _of_rows(RowFile.open(str(path), "data.path"))):
+        return found
+    if so_ds_files(path):
+        return {"kind": "so_ds", "path": str(path)}
+    if len(pairs := [(file, other) for file in path.iterdir() if (other := partner(file))]) == 1:
+        return {"kind": "line_pairs", "path": str(pairs[0][0]), "corpus": str(pairs[0][1])}
+    raise DataError(
+        f"{path} is a folder of no known format: it holds none of corpus.jsonl (beir), collection.tsv (msmarco), "
+        "train-v1.1.json (squad), psgs_w100.tsv (dpr), state.json (datasets' save_to_disk), train.jsonl; "
+        "name one of its files, or its format with --format (data.kind)"
+    )
+
+
+def one_of_any(root: Path, names: tuple[str, ...]) -> Path | None:
+    """The first of these files that is there, perhaps packed."""
+    return next((found for name in names if (found := one_of(root, [name]))), None)
+
+
+def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
+    if other := partner(path):
+        return {"kind": "line_pairs", "path": str(path), "corpus": str(other)}
+    if _is_squad(path):
+        return {"kind": "squad", "path": str(path)}
+    rows, why = None, ""
+    try:
+        rows = RowFile.open(str(path), "data.path")
+    except DataError as error:
+        why = f" ({error})"
+    if rows is not None and (found := _of_rows(rows, with_corpus="corpus" in files)):
+        return found
+    if kind := _headerless(path):
+        return {"kind": kind, "path": str(path)}
+    if rows is not None:
+        raise DataError(
+            f"{path}: its columns do not tell which is query and which is document; it has {', '.join(rows.columns)}; "
+            "say it with --map query=NAME,positive=NAME (data.columns), or name its format with --format (data.kind)"
+        )
+    raise DataError(
+        f"{path} is of no known format{why}: name it with --format ({', '.join(Format.variants())}), or data.kind"
+    )
+
+
+def _of_rows(rows: RowFile, *, with_corpus: bool = False) -> dict[str, Any] | None:
+    """The format of rows with named columns, by the first of them; pairs where the names of the columns do."""
+    first = next((row for _, row in rows.rows(rows.columns)), {})
+    path = str(rows.path)
+    for kind, variant in Format.variants().items():
+        if variant.fits(first):
+            return {"kind": kind, "path": path}
+    chosen = choose_columns(rows, {}, NAMES)
+    named = "document" in chosen or (with_corpus and "doc_id" in chosen)
+    return {"kind": "pairs", "path": path} if "query" in chosen and named else None
+
+
+def _is_squad(path: Path) -> bool:
+    if ".json" not in path.name.lower():
+        return False
+    with open_bytes(path) as handle:
+        first = handle.read(1 << 16)
+    return b'"paragraphs"' in first and b'"qas"' in first and bool(_SQUAD.search(first))
+
+
+def _headerless(path: Path) -> str | None:
+    """The format of lines without named columns."""
+    lines = [line for _, line in zip(range(20), (text for _, text in utf8_lines(path) if text.strip()), strict=False)]
+    if not lines:
+        return None
+    if lines[0].lstrip().lower().startswith("<top"):
+        return "topics"
+    if trec_role(path):
+        return "trec"
+    cells = [line.split("\t") for line in lines]
+    if all(len(row) == 3 for row in cells):
+        return "triples"
+    if all(len(row) == 2 and _LITERAL.match(row[1]) for row in cells):
+        return "topics"
+    if all(len(row) == 2 and row[0].isdecimal() for row in cells):
+        raise DataError(
+            f"{path} has ids and texts, which may be queries or documents: --format topics takes them for queries; or "
+            "import the qrels and give this with --queries FILE or --corpus FILE"
+        )
+    return None

@@ -1,0 +1,109 @@
+"""Parts that several formats' rows are made of: passages as objects, and lists of them.  No format is decided here."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noisyir.data.columns import NAMES, PairColumn, open_corpus
+from noisyir.data.examples import Example, Passage
+from noisyir.data.row_files import RowFile
+from noisyir.errors import DataError
+
+
+def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
+    """The rows of a format.  DataError when there is no file, or it lacks a column that the format needs."""
+    if path is None:
+        raise DataError(f"format {kind} needs a file: data.path=FILE")
+    rows = RowFile.open(path, "data.path")
+    if missing := [name for name in needed if name not in rows.columns]:
+        raise DataError(
+            f"{path} is not of format {kind}: it lacks {', '.join(missing)}; it has {', '.join(rows.columns)}; "
+            "leave data.kind (--format) out, or name another"
+        )
+    return rows
+
+
+def corpus_of(kind: str, path: str | None) -> RowFile:
+    """The documents' file, which these rows name by id.  DataError where none is given."""
+    if path is None:
+        raise DataError(
+            f"format {kind} names documents by id and holds no text of theirs: give data.corpus=FILE (--corpus FILE), "
+            "with columns docid and text"
+        )
+    return open_corpus(path, "data.corpus")
+
+
+def text(row: Mapping[str, Any], name: str, where: str) -> str:
+    """A text; nothing is the empty text.  DataError for anything else."""
+    value = row.get(name)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise DataError(f"{where}: {name!r} must be text, found {value!r:.60}")
+    return value
+
+
+def identity(row: Mapping[str, Any], name: str, where: str) -> str | None:
+    """An id: a text or a whole number; None where there is none."""
+    value = row.get(name)
+    if value is None or value == "":
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise DataError(f"{where}: {name!r} must be an id, found {value!r:.60}")
+    return str(value)
+
+
+def number(row: Mapping[str, Any], name: str, where: str) -> float | None:
+    """A score, also where it is written as text; None where there is none.  DataError for what is no number."""
+    value = row.get(name)
+    if value is None or value == "":
+        return None
+    try:
+        found = float("nan") if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        found = float("nan")
+    if not abs(found) < float("inf"):
+        raise DataError(f"{where}: {name!r} must be a number, found {value!r:.60}")
+    return found
+
+
+def texts(row: Mapping[str, Any], name: str, where: str) -> tuple[str, ...]:
+    """The distinct texts of a list, without blank ones."""
+    return tuple(dict.fromkeys(one for one in _list(row, name, where, str) if one.strip()))
+
+
+def identities(row: Mapping[str, Any], name: str, where: str) -> list[str]:
+    """The ids of a list."""
+    return [found for one in _list(row, name, where, str | int) if (found := identity({name: one}, name, where))]
+
+
+def objects(row: Mapping[str, Any], name: str, where: str) -> list[Mapping[str, Any]]:
+    """The objects of a list; none where it is not there."""
+    found: list[Mapping[str, Any]] = _list(row, name, where, dict)
+    return found
+
+
+def _list(row: Mapping[str, Any], name: str, where: str, of: Any) -> list[Any]:
+    value = row.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, of) for one in value):
+        raise DataError(
+            f"{where}: {name!r} must be a list of {'objects' if of is dict else 'texts'}, found {value!r:.60}"
+        )
+    return value
+
+
+def beyond(example: Example) -> dict[str, Any]:
+    """What a written row says beside its format's own fields: its split where that is not train, and its answers."""
+    split = {"split": example.split} if example.split != "train" else {}
+    return {**split, **({"answers": list(example.answers)} if example.answers else {})}
+
+
+def joined(passage: Passage) -> str:
+    """Title and text as one, for formats that have no titles."""
+    return f"{passage.title}\n{passage.text}" if passage.title else passage.text
+
+
+def columns_there(rows: RowFile, names: Mapping[PairColumn, str]) -> dict[PairColumn, str | None]:
+    """A mapping that takes these columns, where they are there, and no others."""
+    return {**dict.fromkeys(NAMES), **{column: name for column, name in names.items() if name in rows.columns}}

@@ -1,0 +1,141 @@
+"""Every format that is read can be written, and says the same pairs; whatever is in a file, every row is accounted for."""
+
+import random
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noisyir.data.collection import SCHEMAS, Collection
+from noisyir.data.formats import Format
+from noisyir.data.importing import take_in
+from noisyir.data.recognise import recognise
+from noisyir.errors import NoisyirError
+
+# kind, and what is written; "/" at the end is a folder.
+WRITTEN = [
+    *[("pairs", f"x{suffix}") for suffix in (".csv", ".tsv", ".jsonl", ".json", ".parquet", ".arrow", ".xlsx",
+                                              ".jsonl.gz", ".csv.zst", ".json.zst")],
+    *[("dpr_json", name) for name in ("x.json", "x.jsonl.zst", "x.parquet")],
+    *[("tevatron", name) for name in ("x.jsonl", "x.arrow")],
+    *[("flagembedding", name) for name in ("x.jsonl", "x.parquet")],
+    *[("sentence_transformers", name) for name in ("x.csv", "x.parquet")],
+    ("triples", "x.tsv"), ("staqc", "x.jsonl"), ("squad", "x.json"), ("line_pairs", "x.nl"),
+    *[(kind, "x/") for kind in ("beir", "msmarco", "dpr", "trec", "so_ds", "tables")],
+]  # fmt: skip
+WITHOUT_NEGATIVES = {"staqc", "squad", "line_pairs", "so_ds", "dpr"}
+
+words = st.text(st.characters(exclude_categories=("C", "Z"), exclude_characters="_"), min_size=1, max_size=8)
+texts = st.lists(words, max_size=3).map(lambda found: " ".join(["text", *found]))  # three numbers would be ids
+
+
+@st.composite
+def collections(draw) -> Collection:
+    """Queries with a right and a wrong document or more; no text occurs twice."""
+    found = draw(st.lists(texts, min_size=3, max_size=12, unique_by=lambda text: text.lower()))
+    titled, scored = draw(st.booleans()), draw(st.booleans())
+    documents, queries, judgements, negatives = [], [], [], []
+    for number, start in enumerate(range(0, len(found) - 2, 3)):
+        query, right, wrong = found[start : start + 3]
+        queries.append((f"q{number}", query, "train", []))
+        documents += [(f"r{number}", f"Title {number}" if titled else "", right), (f"w{number}", "", wrong)]
+        judgements.append((f"q{number}", f"r{number}", "train", None, None, None, 0.5 if scored else None))
+        negatives.append((f"q{number}", f"w{number}", -1.25 if scored else None))
+    rows = {"documents": documents, "queries": queries, "judgements": judgements, "negatives": negatives}
+    return Collection(**{
+        name: pa.table([pa.array(column, of.type) for column, of in zip(zip(*rows[name], strict=True), schema, strict=True)],
+                       schema)
+        for name, schema in SCHEMAS.items()
+    })  # fmt: skip
+
+
+def said(collection: Collection, *, wrong: bool) -> set[tuple[str, str, bool]]:
+    """(query, title and text, whether right) of every pair, spaces apart."""
+    return {
+        (" ".join(example.query.split()), " ".join(f"{passage.title} {passage.text}".split()), is_right)
+        for example in collection.examples()
+        for passages, is_right in ((example.positives, True), (example.negatives, False))
+        for passage in passages
+        if is_right or wrong
+    }
+
+
+def read(source: Path, folder: Path, **given: str) -> Collection:
+    folder.mkdir()
+    found = take_in(Format.parse(recognise(str(source)) | given).open(), folder)
+    for place, of in found.account.files.items():
+        assert of.read == of.kept + of.repeated.count + of.left_out, place
+    return Collection.load(folder)
+
+
+@pytest.mark.parametrize(("kind", "name"), WRITTEN)
+@settings(max_examples=4, deadline=None)
+@given(collections())
+def test_what_is_written_is_recognised_and_says_the_same(kind, name, collection):
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / name
+        Format.of_kind(kind).write(collection, target)
+        assert recognise(str(target))["kind"] == kind
+        back = read(target, Path(folder) / "first")
+        keeps = kind not in WITHOUT_NEGATIVES
+        assert said(back, wrong=keeps) == said(collection, wrong=keeps)
+        if kind in ("pairs", "dpr_json", "tevatron", "flagembedding", "trec", "tables"):  # those that hold scores
+            assert sorted(map(str, back.negatives["score"].to_pylist())) == sorted(
+                str(score or (0.0 if kind == "trec" else None)) for score in collection.negatives["score"].to_pylist()
+            )
+        again = target.with_name(f"again-{target.name}")
+        Format.of_kind(kind).write(back, again)
+        assert said(read(again, Path(folder) / "second"), wrong=keeps) == said(back, wrong=keeps)
+
+
+LINES = [(kind, name) for kind, name in WRITTEN if name.endswith((".jsonl", ".tsv")) and "/" not in name]
+
+
+@pytest.mark.parametrize(("kind", "name"), LINES)
+@settings(max_examples=12, deadline=None)
+@given(collections(), st.randoms(use_true_random=False), st.binary(max_size=30))
+def test_every_line_of_a_damaged_file_is_kept_or_reported(kind, name, collection, chance: random.Random, junk: bytes):
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / name
+        Format.of_kind(kind).write(collection, target)
+        lines = damaged(target.read_bytes().splitlines(keepends=True), chance, junk, header=kind == "pairs")
+        target.write_bytes(b"".join(lines))
+        (Path(folder) / "tables").mkdir()
+        try:
+            source = Format.parse({"kind": kind, "path": str(target)}).open()
+            found = take_in(source, Path(folder) / "tables")
+        except NoisyirError as error:
+            assert str(target) in str(error)
+            return
+        [of] = found.account.files.values() if found.account.files else [None]
+        rows = target.read_bytes().split(b"\n")[name.endswith(".tsv") and kind == "pairs" :]
+        full = sum(bool(row.decode("utf-8", "replace").strip()) for row in rows)
+        assert (of.read if of else 0) == full
+        if of:
+            assert of.read == of.kept + of.repeated.count + of.left_out
+
+
+def damaged(lines: list[bytes], chance: random.Random, junk: bytes, *, header: bool) -> list[bytes]:
+    """Some lines doubled, cut, or with bytes in them that do not belong there; a header stays."""
+    junk = junk.replace(b"\r", b"")
+    made = lines[:1] if header else []
+    for line in lines[1:] if header else lines:
+        at = chance.randrange(len(line))
+        made += [chance.choice([line, line * 2, line[:at] + b"\n", line[:at] + junk + line[at:], junk + b"\n"])]
+    return made
+
+
+@pytest.mark.parametrize("name", sorted({name.rstrip("/") for _, name in WRITTEN if not name.endswith("/")}))
+@settings(max_examples=8, deadline=None)
+@given(st.one_of(st.binary(max_size=200), st.text(max_size=100).map(str.encode)))
+def test_any_bytes_are_read_or_refused_in_a_line(name, content):
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / name
+        target.write_bytes(content)
+        try:
+            read(target, Path(folder) / "tables")
+        except NoisyirError as error:
+            assert "\n" not in str(error)[:-1].rstrip() or str(target) in str(error)
