@@ -27,7 +27,7 @@ def join_negatives(job: Job[Params]) -> None:
     others = negatives.filter(pc.and_(of_training, pa.array(~semi_join(negatives, training)))).select(_PAIR)
     others = others.append_column("split", pa.repeat("train", others.num_rows))
     others = others.append_column("source", pa.nulls(others.num_rows, pa.string()))
-    job.write("noisy_pairs", pa.concat_tables([training, others]))
+    job.write("noisy_pairs", pa.concat_tables([training, others.cast(training.schema)]))
 
 
 def judge_negatives(job: Job[Params]) -> None:
