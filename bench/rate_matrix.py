@@ -6,7 +6,8 @@ Of SQuAD's first questions so many are kept, a share of them is made wrong by ea
 experiment's detectors judge them as the audit does.  A cell is what a null says: the rate, and how far it may be
 believed (`noisyir.noise.rate.RateByNull.reading`).  Then: the range over all nulls as it is printed, and
 whether it holds the truth (`yes`), or the text says that it cannot be known (`said`), or neither (`NO`).  Last: the
-share that may be kept with 5 % wrong at most by the nulls that agree, and the share of these that is wrong in truth.
+share that may be kept with 5 % wrong at most by the nulls that agree, the share of these that is wrong in truth, and
+AUROC.
 A kind of noise in a file of its own is taken up by itself.  Texts that many cells have are encoded once.
 """
 
@@ -33,6 +34,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError
+from noisyir.eval.detection import detection_quality
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.tokens import Side, Tokens
 from noisyir.noise import reading
@@ -59,7 +61,7 @@ def main() -> None:
     reading.read_texts = Remembered(reading.read_texts)
     home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
     slice_of(given.squad, given.pairs, home / "slice")
-    names = ["noise", "truth", *NULLS, "range", "holds", "kept, wrong of these"]
+    names = ["noise", "truth", *NULLS, "range", "holds", "kept, wrong of these", "AUROC"]
     print(f"| {' | '.join(names)} |\n|---|--:|{'---|' * (len(names) - 2)}", flush=True)
     held = [row(home, kind, rate, given.detectors) for kind, rate in cells(given.kinds, given.rates)]
     known = [value for value in held if value is not None]
@@ -108,7 +110,7 @@ def row(home: Path, kind: str, rate: float, detectors: dict[str, Any]) -> bool |
     verdict = "yes" if holds else "said" if cannot_be_known(said) else "NO"
     cells = [_cell(said, null) for null in NULLS]
     printed = f"{low:.1%} to {high:.1%}{' (cannot be known)' if cannot_be_known(said) else ''}"
-    shown = [kind if rate else "none", f"{truth:.1%}", *cells, printed, verdict, found.kept()]
+    shown = [kind if rate else "none", f"{truth:.1%}", *cells, printed, verdict, found.kept(), found.auroc]
     print(f"| {' | '.join(shown)} |", flush=True)
     return verdict != "NO"
 
@@ -118,12 +120,14 @@ class Found:
     """estimate: what detect estimates.  truth: the share of the training pairs that were made wrong.
 
     is_wrong: of the pairs, the least suspect first.  keeping: how many of them may be kept.
+    auroc: how often a wrong pair is more suspect than a right one, in digits; a dash where none is wrong.
     """
 
     estimate: dict[str, float]
     truth: float
     is_wrong: list[bool]
     keeping: Keeping
+    auroc: str
 
     def kept(self) -> str:
         """The share kept, and the share of these that is wrong."""
@@ -154,7 +158,9 @@ def judged(home: Path, kind: str, rate: float, detectors: dict[str, Any]) -> Fou
     flags = table("detect", "noise_flags").join(truth, ["query_id", "doc_id"]).sort_by("score")
     keeping = kept_by_nulls(table("detect", "kept_by_null"), estimate, flags.num_rows)
     is_wrong = flags["is_noisy"].to_pylist()
-    return Found(estimate, sum(is_wrong) / len(is_wrong), is_wrong, keeping)
+    quality = detection_quality(*(flags[name].to_numpy() for name in ("score", "is_clean", "is_noisy")))
+    auroc = f"{quality['auroc']:.3f}" if any(is_wrong) else "-"
+    return Found(estimate, sum(is_wrong) / len(is_wrong), is_wrong, keeping, auroc)
 
 
 class Remembered:

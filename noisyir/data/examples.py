@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -16,6 +17,7 @@ from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
 from noisyir.settings import Split
 
+_FIRST = 100  # rows that tell whether there are negatives
 SPLITS: Mapping[str, Split] = {
     "": "train",
     **{split: split for split in get_args(Split)},
@@ -92,6 +94,11 @@ class ExampleSource(ABC):
     @abstractmethod
     def example(self, found: Placed) -> Example:
         """What a row says.  DataError when it says nothing that can be understood."""
+
+    @property
+    def gives_negatives(self) -> bool:
+        """Whether any of the first rows gives a wrong document."""
+        return any(self.example(found).negatives for found in islice(self.rows(), _FIRST))
 
     def paths(self) -> Sequence[Path]:
         """All files that are read."""

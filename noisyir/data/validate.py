@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.data.records import Document, Judgement, Query
+from noisyir.data.records import Document, Judgement, Negative, Query
 from noisyir.data.settings import RecordParams
 from noisyir.errors import DataError
 from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
+from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
 from noisyir.settings import PROMOTION, Split
 
 MAX_CHARACTERS = 1_000_000
@@ -20,7 +20,7 @@ TRAINING: tuple[Split, ...] = ("train", "dev")  # dev pairs serve early stopping
 
 
 class Validator:
-    """Takes a source's documents, then its queries, then its judgements; `tables` is what they amount to.
+    """Takes a source's documents, then its queries, judgements and negatives; `tables` is what they amount to.
 
     Memory: ids, queries and judgements stay; document texts pass through.
     """
@@ -31,6 +31,7 @@ class Validator:
         self._documents: dict[str, int] = {}  # every doc_id -> its number in the file
         self._queries: dict[str, Query] = {}
         self._judged: dict[tuple[str, str], Judgement] = {}  # every judgement of a kept query and document
+        self._negatives: dict[tuple[str, str], Negative] = {}
         self._split_from: dict[str, Judgement] = {}  # query_id -> the first judgement, which says the split
         self._left_out: dict[tuple[str, str], str] = {}  # (kind, id) -> reason
 
@@ -83,6 +84,17 @@ class Validator:
                 "or the pairs, or raise data.max_documents"
             )
 
+    def negatives(self, records: Iterable[Negative]) -> None:
+        """Take in the documents that are given as wrong ones.  DataError: an unknown query or document."""
+        for record in records:
+            pair = record.query_id, record.doc_id
+            if record.query_id not in self._queries:
+                raise DataError(f"{_place(record)}: unknown query {record.query_id!r} of a negative")
+            if record.doc_id not in self._documents:
+                raise DataError(f"{_place(record)}: unknown document {record.doc_id!r} of a negative")
+            if ("query", pair[0]) not in self._left_out and ("document", pair[1]) not in self._left_out:
+                self._negatives.setdefault(pair, record)
+
     def tables(self) -> dict[str, pa.Table]:
         """Every artifact but the corpus, by name."""
         splits = self._splits()
@@ -95,6 +107,7 @@ class Validator:
             (ANSWERS, [(query.query_id, query.answers) for query in kept if query.answers]),
             (PAIRS, [(record.query_id, record.doc_id, record.split, record.source) for record in training]),
             (QRELS, [record[:3] for record in judged if record.relevance is not None]),
+            (GIVEN_NEGATIVES, [record[:3] for record in self._negatives.values() if record.query_id in splits]),
             (EXCLUDED, [(reason, kind, name) for (kind, name), reason in self._left_out.items()]),
         ]
         return {artifact.name: _table(artifact, found) for artifact, found in rows}
@@ -210,5 +223,5 @@ def _hashed(name: str) -> float:
     return int.from_bytes(sha256(name.encode()).digest()[:6]) / 2**48
 
 
-def _place(record: Document | Query | Judgement) -> str:
+def _place(record: Document | Query | Judgement | Negative) -> str:
     return f"{record.where} {record.number}"

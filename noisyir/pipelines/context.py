@@ -8,11 +8,13 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.errors import ConfigError
 from noisyir.noise.detectors import Detector
+from noisyir.noise.detectors.ensemble import Ensemble
 from noisyir.pipelines.mining import Mined, TrainedJudge, mine
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.settings import Params
 from noisyir.stages.data.given_weights import GIVEN
 from noisyir.stages.noise.detect import DETECT
+from noisyir.stages.noise.given_negatives import JOIN_NEGATIVES, JUDGE_NEGATIVES
 from noisyir.stages.noise.repair import REPAIR
 from noisyir.stages.noise.score_pairs import SCORE_PAIRS
 from noisyir.stages.retrieval.bm25 import BM25_INDEX
@@ -90,8 +92,8 @@ class Context:
         found = self.mines[label] = mine(self.plan, exp, self.data, model, pairs, name, trained)
         return found.negatives
 
-    def scores(self, name: str, detector: Detector) -> Outputs:
-        """The noisy pairs scored by one detector, starting from the untrained model."""
+    def scores(self, name: str, detector: Detector, pairs: Output | None = None) -> Outputs:
+        """The noisy pairs, unless others are given, scored by one detector, starting from the untrained model."""
         index = None
         detector = detector.resolved(self.exp.model)
         if detector.lexical:
@@ -104,7 +106,7 @@ class Context:
             detector,
             self.name(name),
             model=self.start,
-            pairs=self.noisy["noisy_pairs"],
+            pairs=pairs or self.noisy["noisy_pairs"],
             lexical_index=index,
             negatives=self.mined(self.start) if detector.negatives_needed else None,
             queries=self.data["queries"],
@@ -134,6 +136,16 @@ class Context:
         if not self._weighs:
             return None
         return self.plan.add(GIVEN, self.exp.data, self.label, pairs=self.noisy["noisy_pairs"])["given_weights"]
+
+    def given_negatives(self) -> Outputs | None:
+        """The negatives that the data itself gives, as candidates, and the ensemble's verdicts; None without any."""
+        if not self.exp.data.has_negatives:
+            return None
+        pairs, given = self.noisy["noisy_pairs"], self.data["given_negatives"]
+        joined = self.plan.add(JOIN_NEGATIVES, Params(), self.label, pairs=pairs, given_negatives=given)
+        detector = next((found for found in self.exp.detectors.values() if isinstance(found, Ensemble)), Ensemble())
+        scores = self.scores("with_negatives", detector, joined["noisy_pairs"])["pair_scores"]
+        return self.plan.add(JUDGE_NEGATIVES, Params(), self.label, pairs=pairs, given_negatives=given, scores=scores)
 
     def competitors(self) -> Output | None:
         """What the first of the experiment's detectors that searches would pair instead; None where none searches."""

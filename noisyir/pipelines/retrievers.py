@@ -178,6 +178,15 @@ def _audit(context: Context) -> None:
             negatives=mined.negatives,
             **_pick(context.data, "corpus", "queries"),
         )
+    elif (given := context.given_negatives()) is not None:
+        suspects = context.plan.add(
+            AUDIT_NEGATIVES,
+            params.suspects(),
+            pairs=context.noisy["noisy_pairs"],
+            candidates=given["candidates"],
+            verdicts={"ensemble": given["verdicts"]},
+            **_pick(context.data, "corpus", "queries"),
+        )
     written = context.plan.add(
         AUDIT,
         params,

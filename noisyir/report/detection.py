@@ -46,7 +46,7 @@ def flag_warnings(detection: pa.Table) -> list[str]:
         flagged = each.means.get("flagged")
         if flagged is None or low / 2 - _POINTS <= flagged <= max(2 * high, high + _POINTS):
             continue
-        rate = f"{rated.detector} estimate {_estimate(rated.means)} wrong" if rated else "nobody estimated the rate"
+        rate = f"{rated.detector} estimate {_of(rated.means)}" if rated else "nobody estimated the rate"
         said.append(
             f"{each.detector} flagged {percent(flagged, 1)} of the pairs in the end, and {rate}: do not rely on these "
             "flags; judge a sample (noisyir audit --sample), and compare with plain training (methods=[auto])."
@@ -70,8 +70,14 @@ def _epochs(quality: Quality) -> str:
     return epoch if quality.when == "only" else f"{epoch} ({quality.when})"
 
 
+def _of(means: Mapping[str, float]) -> str:
+    low, high = (percent(means[name], 1) for name in ("rate_low", "rate_high"))
+    return f"{percent(means['rate'], 1)} wrong (by all nulls {low} to {high})"
+
+
 def _estimate(means: Mapping[str, float]) -> str:
-    """By the null that fits best, with the range over all nulls."""
+    """By the null that fits best, and what all nulls allow, in words: brackets would look like an interval."""
     if "rate" not in means or "rate_low" not in means:
         return percent(means.get("rate"), 1)
-    return f"{100 * means['rate']:.1f} % [{100 * means['rate_low']:.1f}, {100 * means['rate_high']:.1f}]"
+    best, low, high = (percent(means[name], 1) for name in ("rate", "rate_low", "rate_high"))
+    return f"{best}; all nulls {low} to {high}"

@@ -9,6 +9,8 @@ ANSWERS = Artifact("answers", 1, {"query_id": STRING, "aliases": STRINGS}, ("que
 # `source`: where a pair came from (a package, an article, a log), for rates by source; null where the data does not say
 PAIRS = Artifact("pairs", 2, {**PAIR, "split": STRING, "source": STRING}, PAIR_KEY, nullable=("source",))
 QRELS = Artifact("qrels", 1, {**PAIR, "relevance": I32}, PAIR_KEY)
+# Documents that the data gives as wrong ones for a query; `score`: what a model gave the two, null: not said.
+GIVEN_NEGATIVES = Artifact("given_negatives", 1, {**PAIR, "score": F32}, PAIR_KEY, nullable=("score",))
 EXCLUDED = Artifact("excluded", 1, {"reason": STRING, "kind": STRING, "id": STRING}, ())
 NOISY_PAIRS = Artifact("noisy_pairs", 2, PAIRS.columns, PAIR_KEY, nullable=("source",))
 CLEAN_PAIRS = Artifact("clean_pairs", 1, PAIRS.columns, PAIR_KEY, nullable=("source",))  # the oracle's

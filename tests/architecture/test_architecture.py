@@ -217,7 +217,9 @@ def test_every_table_has_one_writer_and_stages_are_unique():
         "reader": {"init_reader", "train_reader"},
         "readings": {"read", "ensemble"},
         "metrics": {"score", "score_reading"},
-        "verdicts": {"sieve", "cross_judge", "ranker_judge"},
+        "verdicts": {"sieve", "cross_judge", "ranker_judge", "judge_negatives"},
+        "candidates": {"candidates", "judge_negatives"},  # found, or given by the data
+        "noisy_pairs": {"corrupt", "join_negatives"},  # with the negatives that the data gives, for detectors alone
         "pair_scores": {"score_pairs", "train_npc"},
         "noise_flags": {"detect", "train_npc"},
     }

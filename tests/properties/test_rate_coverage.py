@@ -22,7 +22,7 @@ def simulated(count, rate, rng, draws):
 @pytest.mark.parametrize("rate", [0.05, 0.3, 0.6])
 @pytest.mark.parametrize("draws", [1, 9])
 def test_coverage_of_the_rate_and_level_of_the_check(pairs, rate, draws):
-    """Of 500 runs with the seed below; `python bench/rate_coverage.py` takes more."""
+    """Of 500 runs with the seed below."""
     rng = np.random.default_rng([pairs, round(100 * rate), draws])
     covered = refused = 0
     for _ in range(RUNS):

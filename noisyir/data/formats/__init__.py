@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 from pydantic import Field, PositiveInt
 
 from noisyir.data.collection import Collection
+from noisyir.data.examples import ExampleSource
 from noisyir.data.records import Source
 from noisyir.data.settings import RecordParams
 from noisyir.engine.provenance import may_be_absent
-from noisyir.errors import DataError
+from noisyir.errors import DataError, NoisyirError
 from noisyir.settings import HELD_OUT, Split
 from noisyir.variants import Variant
 
@@ -28,6 +29,15 @@ class Format(Variant, RecordParams):
     min_relevance: PositiveInt = Field(
         1, description="least judgement that makes a training pair; TREC DL's relevant is 2"
     )
+
+    @property
+    def has_negatives(self) -> bool:
+        """Whether the first rows give wrong documents for their queries; data that is not there gives none."""
+        try:
+            source = self.open()
+        except NoisyirError:
+            return False
+        return isinstance(source, ExampleSource) and source.gives_negatives
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:

@@ -8,11 +8,12 @@ import pyarrow.compute as pc
 from noisyir.costs.workload import ID, Workload
 from noisyir.data.formats import Format
 from noisyir.data.held_out import hold_out
+from noisyir.data.records import negatives_of
 from noisyir.data.text_keys import text_key
 from noisyir.data.validate import Validator
 from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.engine.tables import semi_join
-from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
+from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
 from noisyir.settings import HELD_OUT
 
 
@@ -28,6 +29,7 @@ def ingest(job: Job[Format]) -> None:
             texts |= _texts_by_id(part) if job.params.hold_out else {}
     checked.queries(source.queries())
     checked.judgements(source.judgements())
+    checked.negatives(negatives_of(source))
     tables = checked.tables()
     tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
     held_out: dict[str, Any] = {}
@@ -64,7 +66,7 @@ def _cost(of: Workload) -> Cost:
 
 INGEST = Stage(
     name="ingest",
-    version=3,
+    version=4,
     params=Format,
     reads={},
     writes={
@@ -73,6 +75,7 @@ INGEST = Stage(
         "answers": ANSWERS,
         "pairs": PAIRS,
         "qrels": QRELS,
+        "given_negatives": GIVEN_NEGATIVES,
         "excluded": EXCLUDED,
     },
     run=ingest,

@@ -1,0 +1,50 @@
+"""How many pairs may be kept, in words, and on what that rests."""
+
+import numpy as np
+import pyarrow as pa
+
+from noisyir.noise.guarantee import Guarantee
+from noisyir.schemas.noise import KEPT_BY_NULL
+from noisyir.verdicts.judgements import Judged
+from noisyir.verdicts.keeping import Keeping, kept_by_judgements, kept_by_nulls
+
+BOUNDS = Guarantee(np.array([40, 60, 80, 100]), np.array([0.03, 0.02, 0.08, 0.3]), 0.9, 0)
+FITS = {"rate": 0.24, "low": 0.22, "high": 0.26, "counted": 360, "tail": 0.5, "fit": 1.0, "below": 90, "auroc": 0.87}
+TOO_EASY = {**FITS, "tail": 0.1, "fit": 0.0}
+
+
+def estimate(**nulls):
+    return {f"{null}.{name}": value for null, values in nulls.items() for name, value in values.items()}
+
+
+def test_without_judgements_the_condition_is_named():
+    table = pa.table({"epoch": [0, 1, 1], "kept": [9, 60, 100], "bound": [0.5, 0.02, 0.3]}).cast(KEPT_BY_NULL.schema)
+    keeping = kept_by_nulls(table, estimate(random=FITS, near=TOO_EASY), 100)
+    assert keeping.most(0.05) == 60 and keeping.most(0.01) == 0
+    assert keeping.told(0.05) == (
+        "keep the 60 of 100 pairs with the lowest score: at most 2.0% of them are wrong, with 90% confidence, "
+        "if wrong pairs have random documents, with which the scores agree; judgements need no such condition (--judge)"
+    )
+    assert keeping.told(0.01).startswith(
+        "no part of the pairs is known to have at most 1.0% wrong with 90% confidence, if"
+    )
+    assert "judged, none" not in keeping.told(0.01)
+
+
+def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
+    keeping = kept_by_nulls(KEPT_BY_NULL.schema.empty_table(), estimate(random=TOO_EASY), 100)
+    assert keeping.most(1.0) == 0 and "cannot be known without judgements" in keeping.told(0.05)
+
+
+def test_by_judgements_there_is_no_condition():
+    pairs = pa.table({"query_id": [f"q{n}" for n in range(200)], "doc_id": ["d"] * 200, "score": np.arange(200.0)})
+    said = {(f"q{n}", "d"): Judged("wrong" if n > 150 else "clean", 2.0) for n in range(0, 200, 2)}
+    keeping = kept_by_judgements(pairs, said)
+    assert 100 < keeping.most(0.05) <= 152 and keeping.condition == ""
+    assert keeping.told(0.05).endswith("of them are wrong, with 90% confidence")
+    chosen = {pair: Judged(judged.verdict) for pair, judged in said.items()}
+    assert "nothing can be said" in kept_by_judgements(pairs, chosen).told(0.05)
+
+
+def test_the_most_is_the_last_within_the_bound():
+    assert Keeping(BOUNDS, 100).most(0.05) == 60
