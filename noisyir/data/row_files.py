@@ -96,7 +96,7 @@ def _suffix(path: Path, setting: str) -> str:
         array = "; a JSON array becomes jsonl with jq -c '.[]'" if suffix == ".json" else ""
         raise DataError(
             f"{path}: {setting} reads {', '.join(SUFFIXES)}, all but parquet also as .gz, and tells them by the "
-            f"suffix{array}"
+            f"suffix: rename or convert it{array}"
         )
     return suffix
 
