@@ -156,6 +156,7 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
 
 
 def _questions(path: Path, split: Split) -> Iterator[Query]:
+    row = 0
     for row, (number, (text, literal)) in enumerate(_rows(path, 2, _EXAMPLE), 1):
         where = f"{path} line {number}"
         try:
@@ -164,6 +165,8 @@ def _questions(path: Path, split: Split) -> Iterator[Query]:
             said = f"{where}: the answers must be a list such as ['one', 'two'], found {literal!r:.60}"
             raise DataError(said) from error
         yield Query(f"{split}-{row}", _plain(text), answers, f"{path} line", number, split)
+    if not row:
+        raise DataError(f"{path} is empty: remove it, or get it anew")
 
 
 def _answers(value: object, where: str) -> tuple[str, ...]:
