@@ -54,8 +54,8 @@ def refuse_broken(folder: Path, model: torch.nn.Module, rows: int, tokenizer_jso
 def refuse_missing(folder: Path, fails: str, missing: list[str]) -> None:
     """DataError for weights that the file lacks: transformers would make them up."""
     if missing:
-        more = ", ..." if len(missing) > 3 else ""
-        raise DataError(f"{folder} {fails}: its file has no {', '.join(missing[:3])}{more}: {ANEW}")
+        more = ", ..." if len(missing) > 6 else ""
+        raise DataError(f"{folder} {fails}: its file has no {', '.join(missing[:6])}{more}: {ANEW}")
 
 
 def _numbers_of_words(tokenizer_json: str) -> Any:
