@@ -1,6 +1,6 @@
 """What all settings share: frozen, strict about names, and in a key only where they say something."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -9,8 +9,16 @@ from pydantic.fields import FieldInfo
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 LearningRate = Annotated[float, Field(gt=0.0, le=10.0)]  # what is larger has been misspelt
-Split = Literal["train", "dev", "test"]
-HELD_OUT: tuple[Split, ...] = ("dev", "test")
+Split = Literal["train", "dev", "promotion", "test"]
+PROMOTION: Split = "promotion"
+"""Queries that the gate of promotion alone looks at: searched for and scored wherever dev or test are, told nowhere."""
+HELD_OUT: tuple[Split, ...] = ("dev", PROMOTION, "test")
+
+
+def with_promotion(splits: Sequence[Split]) -> tuple[Split, ...]:
+    """These splits, and that of promotion where one of them is held out."""
+    return tuple(dict.fromkeys((*splits, PROMOTION))) if {*HELD_OUT} & {*splits} else tuple(splits)
+
 
 _TOO_LARGE = 10**18  # what is counted here fits into 64 bits
 _LOCATION = "location"

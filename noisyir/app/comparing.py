@@ -14,8 +14,7 @@ from noisyir.engine.builds import Ref
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, DataError, did_you_mean
-from noisyir.eval.choice import crossed_t_test
-from noisyir.eval.significance import holm
+from noisyir.eval.significance import crossed_t_test, holm
 from noisyir.pipelines.experiment import Experiment
 from noisyir.report.dataset import snippet
 from noisyir.report.duel import Document, Duel, Measured, Shift

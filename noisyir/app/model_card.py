@@ -80,6 +80,8 @@ def _raised(text: str) -> str:
 def _command(exp: Experiment) -> str:
     """How the measures are made again."""
     settings = exp.model_dump(mode="json", exclude_defaults=True, exclude={"chosen"})
+    places = {name: Path(settings["data"][name]).name for name in exp.data.locations() if settings["data"].get(name)}
+    settings["data"] |= places  # whose machine it was is nobody's business
     written = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=100).strip()
     return f"Made and measured by `noisyir run {exp.name}.yaml` (noisyir {__version__}) with\n\n```yaml\n{written}\n```"
 

@@ -12,7 +12,7 @@ from noisyir.data.settings import RecordParams
 from noisyir.errors import DataError
 from noisyir.schemas.artifact import Artifact
 from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
-from noisyir.settings import Split
+from noisyir.settings import PROMOTION, Split
 
 MAX_CHARACTERS = 1_000_000
 PART_DOCUMENTS = 50_000
@@ -89,7 +89,7 @@ class Validator:
         judged = [record for record in self._judged.values() if record.query_id in splits]
         kept = [query for query in self._queries.values() if query.query_id in splits]
         positive = (record for record in judged if record.relevance is None or record.relevance > 0)
-        training = [record for record in positive if record.split in TRAINING]
+        training = [record for record in positive if splits[record.query_id] in TRAINING]
         rows: list[tuple[Artifact, Sequence[Sequence[Any]]]] = [
             (QUERIES, [(query.query_id, query.text, splits[query.query_id]) for query in kept]),
             (ANSWERS, [(query.query_id, query.answers) for query in kept if query.answers]),
@@ -111,6 +111,9 @@ class Validator:
                 splits[query_id] = "train"
             else:
                 self._left_out.setdefault(("query", query_id), "no judgement of a kept document")
+        for query_id, split in splits.items():
+            if split == "dev" and _hashed(f"{PROMOTION}/{query_id}") < self.params.promotion_share:
+                splits[query_id] = PROMOTION
         for query_id in self._beyond(splits):
             self._left_out["query", query_id] = "beyond max_held_out"
             del splits[query_id]

@@ -69,6 +69,10 @@ class BiEncoder(nn.Module):
         """Token ids with prefix, special tokens and truncation applied."""
         return self._tokenizers[side](texts)
 
+    def ids(self, texts: Sequence[str], side: Side) -> Tokens:
+        """As `tokenize`, each token where it stands, as other runtimes read a text, also of a static model."""
+        return replace(self._tokenizers[side], as_shares=False)(texts)
+
     def embed(self, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
         """Vectors of texts, float32, differentiable; under cosine a text without tokens has the zero vector."""
         tower = self.query_tower if side == "query" else self.passage_tower
