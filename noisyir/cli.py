@@ -69,7 +69,9 @@ def _refuse(error: typer.TyperException) -> NoReturn:
     """Say how the command is used and what is wrong with its arguments."""
     if context := getattr(error, "ctx", None):
         print(context.get_usage(), file=sys.stderr)
-    print(f"noisyir: {error.format_message().replace('Value error, ', '')}", file=sys.stderr)
+    said = error.format_message().replace("Value error, ", "")
+    where = " There are those that noisyir --help names." if said.startswith("No such command") else ""
+    print(f"noisyir: {said}{where}", file=sys.stderr)
     raise SystemExit(error.exit_code)
 
 

@@ -31,10 +31,9 @@ class Readiness:
     elsewhere: Collection[Pool] = ()
 
     def before(self, tracker: Tracker) -> None:
-        """Ask tracker, stages, device and disk, and the data where it was read before.  NoisyirError for what lacks."""
+        """Ask stages, device, tracker and disk, and the data where it was read before.  NoisyirError for what lacks."""
         states = forecast(self.plan, self.choice, self.store)
         would_run = [entry.step for entry in states if entry.state == "would run"]
-        tracker.ready(bool(would_run))
         here = [step for step in would_run if step.stage.pool not in self.elsewhere]
         for step in here:
             if step.stage.ready:
@@ -43,6 +42,7 @@ class Readiness:
             from noisyir.models.bi_encoder import choose_device
 
             choose_device(self.runtime.device)
+        tracker.ready(bool(would_run))
         for entry in states:
             if entry.meta and entry.step.stage.name == INGEST.name:
                 self._check_data(entry.step, entry.meta, would_run)

@@ -37,7 +37,9 @@ def folder_with(path: str | None, kind: str, files: tuple[str, ...], *, holds: s
 
 def one_of(root: Path, names: Iterable[str]) -> Path | None:
     """The file of one of these names under `root`, perhaps packed.  DataError when there are several."""
-    found = [path for name in names for packed in ("", *PACKED) if (path := root / f"{name}{packed}").is_file()]
+    found = [path for name in names for packed in ("", *PACKED) if (path := root / f"{name}{packed}").exists()]
+    for path in found:
+        refuse_special(path)
     if len(found) > 1:
         both = " and ".join(path.relative_to(root).as_posix() for path in found[:2])
         raise DataError(f"{root} has {both}: keep the one that is to be read")
@@ -215,7 +217,7 @@ def list_of(value: dict[str, Any], name: str, where: str) -> list[dict[str, Any]
 
 def _typed(value: dict[str, Any], name: str, kind: type, called: str, where: str) -> Any:
     if name not in value:
-        raise DataError(f"{where}: lacks {name!r}; it has {', '.join(value) or 'no fields'}")
+        raise DataError(f"{where}: lacks {name!r}; it has {', '.join(value) or 'no fields'}: give it")
     if not isinstance(value[name], kind):
         raise DataError(f"{where}: {name!r} must be {called}, found {value[name]!r:.60}")
     return value[name]

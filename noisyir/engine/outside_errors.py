@@ -67,7 +67,7 @@ _BY_CLASS: Mapping[str, _Advice] = {
     **dict.fromkeys(("botocore.", "aiobotocore.", "aiohttp.", "s3fs.", "gcsfs.", "adlfs.", "fsspec."), _REMOTE),
     **dict.fromkeys(("urllib3.", "requests.", "httpx.", "builtins.ConnectionError", "builtins.TimeoutError"), _REMOTE),
 }
-_OTHER_OS = _Advice(StoreError, "a file could not be read or written", "look at what stands there")
+_OTHER_OS = _Advice(StoreError, "a file could not be read or written", "check what stands there")
 _UNEXPECTED = _Advice(
     NoisyirError, "noisyir did not expect this", "its traceback, which --debug shows, helps whoever mends it"
 )

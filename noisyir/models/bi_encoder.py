@@ -188,7 +188,7 @@ def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTowe
     encoder = read_encoder(source)
     longest = max(params.query_max_len, params.passage_max_len)
     if longest > (limit := getattr(encoder.config, "max_position_embeddings", longest)):
-        raise DataError(f"{folder} reads at most {limit} tokens; model.*_max_len asks for {longest}")
+        raise DataError(f"{folder} reads at most {limit} tokens; model.*_max_len asks for {longest}: lower them")
     if params.layers is not None:
         _cut_layers(encoder, params.layers, folder)
     set_dropout(encoder, params.dropout, folder)

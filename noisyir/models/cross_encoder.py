@@ -93,7 +93,9 @@ def load_cross_encoder(folder: Path, max_len: int, device: str = "auto") -> Cros
 
     device = choose_device(device)
     if not (folder / "tokenizer.json").exists():  # from other files transformers would make one, or need a package
-        raise DataError(f"{folder} has no tokenizer.json: AutoTokenizer.from_pretrained(...).save_pretrained writes it")
+        raise DataError(
+            f"{folder} has no tokenizer.json: make it with AutoTokenizer.from_pretrained(...).save_pretrained"
+        )
     with opening(folder, "is not a sequence classifier"):
         with quietly():
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
@@ -112,4 +114,4 @@ def _refuse_unfit(folder: Path, config: Any, tokenizer: Any, max_len: int) -> No
         raise DataError(f"{folder} has a tokenizer without a padding token: set pad_token in tokenizer_config.json")
     limit = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", max_len))
     if max_len > limit:
-        raise DataError(f"{folder} reads at most {limit} tokens; max_len asks for {max_len}")
+        raise DataError(f"{folder} reads at most {limit} tokens; max_len asks for {max_len}: lower it")

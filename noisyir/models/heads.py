@@ -73,6 +73,8 @@ def _refuse_small(source: Path, config: Any, params: InitRankerParams | InitRead
     """DataError where the weights have too few layers or positions."""
     limit = getattr(config, "max_position_embeddings", params.max_len)
     if params.max_len > limit:
-        raise DataError(f"{source} reads at most {limit} tokens; {kind}.init.max_len asks for {params.max_len}")
+        raise DataError(
+            f"{source} reads at most {limit} tokens; {kind}.init.max_len asks for {params.max_len}: lower it"
+        )
     if params.layers is not None and params.layers > config.num_hidden_layers:
         raise DataError(f"{source} has {config.num_hidden_layers} layers; {kind}.init.layers asks for {params.layers}")

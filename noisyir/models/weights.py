@@ -75,7 +75,7 @@ def locate_weights(weights: str | None, setting: str = "model.weights") -> Path:
         return path
     if path.exists() or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", weights):
         found = "is a file, not a model folder" if path.exists() else "is not a model: there is no such folder"
-        raise DataError(f"{setting}={weights} {found}")
+        raise DataError(f"{setting}={weights} {found}: name minilm, a model folder, or a Hugging Face model")
     return _cached_snapshot(weights, setting)
 
 

@@ -176,7 +176,9 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
 def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
     """What each row with a verdict says."""
     if missing := [name for name in _COLUMNS if name not in file.columns]:
-        raise DataError(f"{file.path} lacks the column {', '.join(missing)}; it has {', '.join(file.columns)}")
+        raise DataError(
+            f"{file.path} lacks the column {', '.join(missing)}; it has {', '.join(file.columns)}: name its columns so"
+        )
     columns = [*_COLUMNS, *(name for name in _MORE if name in file.columns)]
     for number, row in file.rows(columns, (*_COLUMNS, *_MORE)):
         place = f"{file.place} {number}"
@@ -218,8 +220,8 @@ def _weight(value: object, place: str) -> float | None:
         weight = math.nan
     if not 0 < weight < math.inf:
         raise DataError(
-            f"{place}: the weight is the number of pairs that one drawn at random stands for, empty for one that was "
-            f"not; found {value!r:.60}"
+            f"{place}: the weight must be the number of pairs that one drawn at random stands for, and empty for one "
+            f"that was not; found {value!r:.60}"
         )
     return weight
 

@@ -212,6 +212,7 @@ def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[s
 
 
 def _questions(path: Path, split: Split) -> Iterator[Query]:
+    count = 0
     for count, (number, (text, literal)) in enumerate(_rows(path, 2, _EXAMPLE), 1):
         where = f"{path} line {number}"
         try:
@@ -224,6 +225,8 @@ def _questions(path: Path, split: Split) -> Iterator[Query]:
             bad_row(f"{path} line", number, error)
             continue
         yield Query(f"{split}-{count}", _plain(text), answers, f"{path} line", number, split)
+    if not count:
+        raise DataError(f"{path} is empty: remove it, or get it anew")
 
 
 def _answers(value: object, where: str) -> tuple[str, ...]:

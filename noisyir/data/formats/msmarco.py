@@ -138,7 +138,7 @@ class MsmarcoFolder:
 
     def _fields(self, path: Path) -> Iterator[tuple[int, list[str]]]:
         """The columns of qrels, between tabs or spaces."""
-        count = self.layout.columns
+        count, number = self.layout.columns, 0
         expected = "qid pid" if count == 2 else "qid 0 pid grade"
         for number, line in utf8_lines(path):
             if not (fields := line.split()):
@@ -148,6 +148,8 @@ class MsmarcoFolder:
             else:
                 said = f"{path} line {number}: expected {count} columns, {expected}, found {len(fields)}: {line!r:.60}"
                 bad_row(f"{path} line", number, DataError(said))
+        if not number:
+            raise DataError(f"{path} is empty: remove it, or get it anew")
 
     def _files(self) -> list[Path]:
         files = self.collection, self.titles, *self.queries_of.values(), *self.qrels.values(), self.addition

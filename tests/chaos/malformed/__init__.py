@@ -3,12 +3,14 @@
 import os
 import random
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, zip_longest
 from pathlib import Path
 
 import torch
 
 from noisyir import experiments
+from noisyir.errors import NoisyirError
 from tests.chaos.case import Case
 from tests.chaos.malformed import commands, data, judgements, models, settings
 from tests.chaos.malformed.trial import Trial, tried
@@ -38,6 +40,8 @@ def warm_up(folder: Path) -> None:
     experiments.load("demo")
     data.read_all(kind="beir", path=str(write_beir(folder / "sound")))
     models.make_sound()
+    with suppress(NoisyirError):
+        commands.called(["run", "demo", "--gpu-tflops", "nan"])
 
 
 def chosen(seed: int, count: int) -> list[Trial]:

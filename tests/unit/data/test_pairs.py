@@ -237,7 +237,7 @@ JSON = '{"query": "q", "document": "d"}\n'
         (b"query,document\na,b\n", "p.csv", {"columns": {"source": "src"}}, r"no column 'src', which data.columns maps "
          r"to source; it has query, document"),
         (b"query,document\na,b,c\n", "pairs.csv", {}, r"pairs.csv line 2: expected 2 columns .*found 3"),
-        (b'query,document\na,"b\n', "pairs.csv", {}, r"pairs.csv line 2: not csv.*: unexpected end of data"),
+        (b'query,document\na,"b\n', "pairs.csv", {}, r"pairs.csv line 2: not csv, mend it: unexpected end of data"),
         (b'query,document\n"a\nb",c\nd,\n', "pairs.csv", {}, r"pairs.csv line 4: document 'row 4' has no text"),
         (LATIN, "pairs.csv", {}, r"pairs.csv line 2: not UTF-8 .byte 20 of the file"),
         (gzip.compress(LATIN, mtime=0), "pairs.csv.gz", {}, r"pairs.csv.gz line 2: not UTF-8"),

@@ -121,8 +121,8 @@ FAULTS = {
         r"line 3: .* is judged wrong, but clean at .*line 2: keep one",
     ),
     "no verdict": ([("q1", "d1", "")], "holds no verdict of a person"),
-    "weight": ([("q1", "d1", "clean", "0")], "line 2: the weight is the number of pairs that one drawn at random"),
-    "endless weight": ([("q1", "d1", "clean", "inf")], "line 2: the weight is the number of pairs"),
+    "weight": ([("q1", "d1", "clean", "0")], "line 2: the weight must be the number of pairs that one drawn at random"),
+    "endless weight": ([("q1", "d1", "clean", "inf")], "line 2: the weight must be the number of pairs"),
     "time": ([("q1", "d1", "clean", "", "yesterday")], "line 2: at must be a time such as .* found 'yesterday'"),
     "no id": ([("", "d1", "clean")], "line 2: query_id must be an id"),
 }
