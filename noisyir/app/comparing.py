@@ -124,15 +124,11 @@ def _measured(one: Contestant, other: Contestant, seeds: Sequence[tuple[int, int
             for place, side in enumerate((one, other))
         ]
         test, gains = crossed_t_test(sides[1] - sides[0]), (sides[1] - sides[0]).mean(axis=1)
-        counts = {"wins": int((gains > 0).sum()), "losses": int((gains < 0).sum()), "queries": len(ids)}
-        means = {"first": float(sides[0].mean()), "second": float(sides[1].mean())}
-        found.append(Measured(measure, split, **means, **_fields(test._asdict()), p_holm=1.0, **counts))
+        wins, losses = int((gains > 0).sum()), int((gains < 0).sum())
+        means = float(sides[0].mean()), float(sides[1].mean())
+        found.append(Measured(measure, split, *means, *test, p_holm=1.0, wins=wins, losses=losses, queries=len(ids)))
     corrected = holm(np.array([row.p_value for row in found]))
     return [Measured(**{**asdict(row), "p_holm": float(p)}) for row, p in zip(found, corrected, strict=True)]
-
-
-def _fields(test: dict[str, float]) -> dict[str, float]:
-    return {"difference": test["mean"], "low": test["low"], "high": test["high"], "p_value": test["p_value"]}
 
 
 def _shifts(
@@ -153,23 +149,36 @@ def _shifts(
     shown = [change.doc_id for change in changes.all() if change.doc_id] + [
         d for h in heads.values() for d in h.values()
     ]
-    corpus = stream_parts(store.fs, store.parts(one.given("corpus")), ("doc_id", "title", "text"), 65536)
-    texts = passages_of(corpus, pa.array(shown, pa.string()))
-    queries = read_parts(store.fs, store.parts(one.given("queries")))
-    asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    asked, texts = _texts(store, one, shown)
 
     def document(doc_id: str | None) -> Document | None:
         return None if doc_id is None else Document(doc_id, snippet(texts.get(doc_id, "")))
 
     def shift(change: Change) -> Shift:
-        tops = [heads[name].get(change.query_id) for name in sides]
-        of_query = [values[name][change.query_id] for name in sides]
-        ranks = list(change.ranks) or [None, None]
+        first_top, second_top = (document(heads[name].get(change.query_id)) for name in sides)
+        first_value, second_value = (values[name][change.query_id] for name in sides)
+        first_rank, second_rank = change.ranks or (None, None)
         return Shift(
-            change.query_id, asked[change.query_id], *of_query, document(change.doc_id), *ranks, *map(document, tops)
+            change.query_id,
+            asked[change.query_id],
+            first_value,
+            second_value,
+            document(change.doc_id),
+            first_rank,
+            second_rank,
+            first_top,
+            second_top,
         )
 
     return [shift(change) for change in changes.wins], [shift(change) for change in changes.losses]
+
+
+def _texts(store: Store, side: Contestant, doc_ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The texts of all queries, and of these documents, by their ids."""
+    queries = read_parts(store.fs, store.parts(side.given("queries")))
+    asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    corpus = stream_parts(store.fs, store.parts(side.given("corpus")), ("doc_id", "title", "text"), 65536)
+    return asked, passages_of(corpus, pa.array(doc_ids, pa.string()))
 
 
 def _run_of(side: Contestant, seed: int) -> Ref:
