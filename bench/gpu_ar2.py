@@ -11,7 +11,7 @@ it was killed.
 
 A method with a sampler is one arm; arms of one method have the same settings and steps but for `mine.*`, methods have
 not the same number of steps.  A query's value is its mean over the seeds that both arms of a comparison have finished;
-tests are paired t-tests over queries, Holm's correction covers all of a data set's.
+tests are over queries and seeds, Holm's correction covers all of a data set's.
 """
 
 import argparse
@@ -40,7 +40,7 @@ try:
     from noisyir.engine.stage import Step
     from noisyir.engine.store import Store
     from noisyir.engine.tables import read_parts
-    from noisyir.eval.significance import bootstrap_means, holm, paired_t_test, percentile_interval
+    from noisyir.eval.significance import crossed_t_test, holm
     from noisyir.pipelines.methods import Method
     from noisyir.pipelines.retrievers import noise_bench
     from noisyir.pipelines.suite import Suite
@@ -198,6 +198,7 @@ def plans_of(settings: dict[str, dict[str, Any]], arms: list[Arm], seeds: range)
 
 class Finished(NamedTuple):
     values: dict[str, float]  # by query
+    groups: dict[str, str]  # the document by which a query is one draw with others
     measure: str
     throughput: dict[str, float]  # of the last model trained
 
@@ -213,13 +214,14 @@ def finished(plan: Plan, store: Store) -> Finished | None:
     values = dict(zip(table["query_id"].to_pylist(), table["value"].to_pylist(), strict=True))
     trained = by_stage.get("train_ar2") or by_stage["train_dpr"]
     told = trained.notes.get("retriever_throughput") or trained.notes["throughput"]
-    return Finished(values, table["measure"][0].as_py(), told)
+    groups = dict(zip(table["query_id"].to_pylist(), table["group"].to_pylist(), strict=True))
+    return Finished(values, groups, table["measure"][0].as_py(), told)
 
 
-def report(found: dict[Arm, dict[int, Finished]], rng: np.random.Generator) -> Iterator[str]:
+def report(found: dict[Arm, dict[int, Finished]]) -> Iterator[str]:
     """Lines of the Markdown table of one data set."""
     against = {
-        (arm, other): compared(found[arm], found[other], rng)
+        (arm, other): compared(found[arm], found[other])
         for arm in found
         for other in (Arm(arm.method, "uniform"), Arm("dpr", "uniform"))
         if other != arm and other in found and set(found[arm]) & set(found[other])
@@ -241,16 +243,14 @@ def report(found: dict[Arm, dict[int, Finished]], rng: np.random.Generator) -> I
         )
 
 
-def compared(one: dict[int, Finished], other: dict[int, Finished], rng: np.random.Generator) -> tuple[str, float]:
-    """The difference with its 95 % bootstrap interval, and the p-value of the paired t-test."""
+def compared(one: dict[int, Finished], other: dict[int, Finished]) -> tuple[str, float]:
+    """The difference with its 95 % interval over queries and seeds, and its p-value."""
     seeds = sorted(set(one) & set(other))
     queries = sorted(one[seeds[0]].values)
-    means = [
-        np.mean([[arm[seed].values[query] for query in queries] for seed in seeds], axis=0) for arm in (one, other)
-    ]
-    difference = (means[0] - means[1])[:, None]
-    low, high = percentile_interval(bootstrap_means(difference, 2000, rng), 0.95)[:, 0]
-    return f"{difference.mean():+.3f} [{low:+.3f}, {high:+.3f}]", float(paired_t_test(difference)[0])
+    values = [np.array([[arm[seed].values[query] for seed in seeds] for query in queries]) for arm in (one, other)]
+    documents = np.array([one[seeds[0]].groups[query] for query in queries])
+    found = crossed_t_test(values[0] - values[1], documents)
+    return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}]", found.p_value
 
 
 def machine() -> str:
@@ -272,7 +272,7 @@ def main() -> None:
     print(f"\n`python {shlex.join(sys.argv)}` on {machine()}")
     for data, of_data in found.items():
         print(f"\n**{data}**\n")
-        print("\n".join(report(of_data, np.random.default_rng(0))))
+        print("\n".join(report(of_data)))
 
 
 def run(plans: Iterator[Planned], store: Store, clock: Clock) -> tuple[dict[str, dict[Arm, dict[int, Finished]]], bool]:

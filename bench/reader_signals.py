@@ -30,7 +30,7 @@ from noisyir.engine.store import Store, open_store
 from noisyir.engine.tables import read_parts, semi_join
 from noisyir.errors import NoisyirError, StoreError
 from noisyir.eval.detection import within_questions
-from noisyir.eval.significance import paired_t_test
+from noisyir.eval.significance import crossed_t_test
 from noisyir.models.compiling import attend_plainly
 from noisyir.models.reader import load_reader
 from noisyir.pipelines.readers import bench_of
@@ -111,7 +111,7 @@ def _tell(name: str, signals: Signals, right: np.ndarray, question: np.ndarray) 
     print(f"  {'signal':<12} {'alone':>6} {'p':>8}   {'with BM25':>9} {'p':>8}")
     for signal, values in signals.items():
         alone, both = auroc(values), auroc(bm25 + _standard(values, question))
-        tests = [float(paired_t_test((some - base)[:, None])[0]) for some in (alone, both)]
+        tests = [crossed_t_test((some - base)[:, None]).p_value for some in (alone, both)]
         print(f"  {signal:<12} {alone.mean():6.3f} {tests[0]:8.2g}   {both.mean():9.3f} {tests[1]:8.2g}")
 
 

@@ -18,6 +18,7 @@ def promote(
     version: str | None = None,
     params: PromoteParams = PromoteParams(),  # noqa: B008 - frozen
     roll_back: bool = False,
+    force: bool = False,
     store: str | None = None,
 ) -> Any:
     """Make a registered model the champion if it passes the gate; a refusal completes, too, and says why.
@@ -25,12 +26,13 @@ def promote(
     model: noisyir-retriever, noisyir-ranker or noisyir-reader.  version: its number; the challenger if none is given.
     params: what is compared and the thresholds.
     roll_back: make the champion before the present one champion again instead.
+    force: also promote what is no better than BM25 or than the untrained model.
     store: folder or fsspec URL of the artifacts, which holds the log.
     """
     artifacts, run = open_store(store), str(flow_run.id)
     if roll_back:
         decision = registry.roll_back(model, store=artifacts, flow_run=run)
     else:
-        decision = registry.promote(model, version, params, store=artifacts, flow_run=run)
+        decision = registry.promote(model, version, params, store=artifacts, flow_run=run, forced=force)
     create_markdown_artifact(decision.page(), key=decision.model, description=decision.summary)
     return Completed(message=decision.summary)

@@ -1,6 +1,6 @@
 """What all settings share: frozen, strict about names, and in a key only where they say something."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -9,9 +9,18 @@ from pydantic.fields import FieldInfo
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 LearningRate = Annotated[float, Field(gt=0.0, le=10.0)]  # what is larger has been misspelt
-Split = Literal["train", "dev", "test"]
-HELD_OUT: tuple[Split, ...] = ("dev", "test")
+Split = Literal["train", "dev", "promotion", "test"]
+PROMOTION: Split = "promotion"
+"""Queries that the gate of promotion alone looks at: searched for and scored wherever dev or test are, told nowhere."""
+HELD_OUT: tuple[Split, ...] = ("dev", PROMOTION, "test")
 
+
+def with_promotion(splits: Sequence[Split]) -> tuple[Split, ...]:
+    """These splits, and that of promotion where one of them is held out."""
+    return tuple(dict.fromkeys((*splits, PROMOTION))) if {*HELD_OUT} & {*splits} else tuple(splits)
+
+
+_TOO_LARGE = 10**18  # what is counted here fits into 64 bits
 _LOCATION = "location"
 Location = Annotated[str | None, _LOCATION]
 Locations = Annotated[str | tuple[str, ...] | None, _LOCATION]
@@ -59,13 +68,15 @@ class Params(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _switches_are_no_numbers(cls, values: Any) -> Any:
-        """ValueError for true and false where a number belongs, which pydantic takes for 1 and 0."""
+        """ValueError for true and false where a number belongs, which pydantic takes for 1 and 0; and for huge ones."""
         if not isinstance(values, dict):
             return values
         for name, field in cls.model_fields.items():
             kinds = _types_in(field.annotation)
             if isinstance(values.get(name), bool) and kinds & {int, float} and bool not in kinds:
                 raise ValueError(f"{name} is a number, not {str(values[name]).lower()}")
+            if isinstance(values.get(name), int) and abs(values[name]) >= _TOO_LARGE:
+                raise ValueError(f"{name} must be a number of at most 18 digits")
         return values
 
     @property

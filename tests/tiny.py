@@ -14,7 +14,6 @@ SETTINGS = (
     "train.learning_rate=0.01",
     "train.epochs=2",
     "npc.warmup_epochs=1",  # so few steps are no evidence
-    "compare.resamples=200",
 )
 TOPICS = {
     "cooking": "oven flour butter recipe bake sugar dough kitchen pan salt".split(),

@@ -8,7 +8,6 @@ SETTINGS = (
     "task=reader",
     "data.kind=squad",
     "bm25_index.engine=bm25s",
-    "compare.resamples=50",
     "report.examples=2",
     "reader.init.max_len=48",
     "reader.init.question_max_len=12",

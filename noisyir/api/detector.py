@@ -1,7 +1,7 @@
 """`noisyir.NoiseDetector`: verdicts from anyone's scores of pairs, in scikit-learn's manners."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from noisyir.errors import DataError
 from noisyir.noise.combine import Scores, combined, robust_z, weights_of
 from noisyir.noise.detection import detect
 from noisyir.noise.mixture import Components
-from noisyir.noise.null import Null
+from noisyir.noise.null import NULLS, Null
 from noisyir.noise.settings import DetectParams
 
 Array: TypeAlias = npt.NDArray[np.float64]
@@ -133,9 +133,9 @@ def _nulls(null: Any, pairs: int, detectors: int) -> dict[Null, Array]:
     if null is None:
         return {}
     by_kind = null if isinstance(null, Mapping) else {"random": null}
-    if strangers := set(by_kind) - set(get_args(Null)):
-        raise DataError(f"null has no kind {min(strangers)!r}; there are {', '.join(get_args(Null))}")
-    return {kind: _draws(kind, values, pairs, detectors) for kind, values in by_kind.items()}
+    if strangers := set(by_kind) - set(NULLS):
+        raise DataError(f"null has no kind {min(strangers)!r}; there are {', '.join(NULLS)}")
+    return {kind: _draws(kind, by_kind[kind], pairs, detectors) for kind in NULLS if kind in by_kind}
 
 
 def _draws(kind: str, values: Any, pairs: int, detectors: int) -> Array:

@@ -110,8 +110,10 @@ def _from_items(items: list[Any], name: str, columns: tuple[str, ...]) -> pa.Tab
 
 def model_path(model: Any, home: Path) -> str | None:
     """What names a model's weights: a path or name as it is; a SentenceTransformer is saved beside the rows."""
-    if model is None or isinstance(model, str | os.PathLike):
-        return model and os.fspath(model)
+    if model is None:
+        return None
+    if isinstance(model, str | os.PathLike):
+        return os.fspath(model)
     if not callable(getattr(model, "save", None)):
         raise DataError(f"a {type(model).__name__} is no model: give a folder, a name, or a SentenceTransformer")
     folder = home / "given"

@@ -160,7 +160,7 @@ class NoisyPairLoss(nn.Module):
         self.objective.after_step()
 
 
-class _Callback(TrainerCallback):  # type: ignore[misc]
+class _Callback(TrainerCallback):
     """Tells a loss of the Trainer's epochs and steps."""
 
     def __init__(self, loss: NoisyPairLoss) -> None:
@@ -207,7 +207,7 @@ class _SentenceEncoder(BiEncoder):
     @property
     def device(self) -> torch.device:
         """Where the weights lie."""
-        return cast(torch.device, self.model.device)
+        return self.model.device
 
     @property
     def similarity(self) -> str:

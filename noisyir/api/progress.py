@@ -54,6 +54,6 @@ class Notebook(Silent):
 
 def _notebook() -> Any:
     """IPython's `display` where this is a notebook's kernel; None elsewhere."""
-    ipython = sys.modules.get("IPython")
+    ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
-    return ipython.display.display if shell is not None and hasattr(shell, "kernel") else None
+    return ipython.display.display if hasattr(shell, "kernel") else None

@@ -14,8 +14,9 @@ import pyarrow as pa
 from noisyir.api.given import Rows, as_file, documents_file, model_path
 from noisyir.api.running import Running, Settings, running
 from noisyir.app.answering import answer
-from noisyir.app.label_audit import experiment_to_audit
-from noisyir.app.lookup import search_inputs
+from noisyir.app.lookup import Finished, search_inputs
+from noisyir.app.model_card import model_card
+from noisyir.app.own_data import doubts_of, experiment_for
 from noisyir.app.runs import Outcome
 from noisyir.engine.builds import Ref
 from noisyir.engine.tables import read_parts
@@ -66,8 +67,9 @@ def train(
     run, overrides = running(given, store, progress)
     weights = model_path(model, run.home)
     overrides += [f"model.weights={weights}"] if weights else []
-    named = experiment_to_audit(as_file(pairs, run.home, "pairs"), overrides, corpus=documents_file(corpus, run.home))
-    exp = named.model_copy(update={"audit": None})
+    exp = experiment_for(
+        as_file(pairs, run.home, "pairs"), corpus=documents_file(corpus, run.home), overrides=overrides
+    )
     return Trained(exp, run, run.run(exp, pipeline_of))
 
 
@@ -84,7 +86,8 @@ class Trained:
         """The model, to encode with, to save, to train further: a SentenceTransformer."""
         from sentence_transformers import SentenceTransformer
 
-        return SentenceTransformer(str(self.path), device=None if self._run.runtime.device == "auto" else "cpu")
+        device = self._run.runtime.device
+        return SentenceTransformer(str(self.path), device=None if device == "auto" else device)
 
     @property
     def path(self) -> Path:
@@ -101,6 +104,16 @@ class Trained:
         return read_parts(store.fs, store.parts(self._outcome.kept["comparison"]))
 
     @property
+    def chosen(self) -> dict[str, str]:
+        """Settings that were left out, and what they were chosen to be, in words: what is held out, the rate, ..."""
+        return dict(self._exp.chosen)
+
+    @cached_property
+    def doubts(self) -> list[str]:
+        """What should make one doubt the model, a sentence each: it equals its start, it is below BM25, ..."""
+        return doubts_of(self._outcome, self._run.store, self._exp.kept)
+
+    @property
     def report(self) -> Path:
         """The page that tells what was trained and measured."""
         return self._run.store.folder(self._outcome.kept["report"]) / "report.html"
@@ -112,23 +125,29 @@ class Trained:
         index, corpus = search_inputs(self._run.store, self._ref)
         return answer(self._run.store, self._ref, index, corpus, query=query, k=k)
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Copy the model to a folder that does not exist yet, which SentenceTransformer(folder) loads."""
+    def save(self, folder: str | os.PathLike[str], *, licence: str | None = None) -> Path:
+        """Copy the model with its card to a folder that does not exist yet, which SentenceTransformer(folder) loads.
+
+        licence: of the model, for its card, such as "apache-2.0".  StoreError where it cannot be written.
+        """
         target = Path(folder)
         if target.exists():
             raise StoreError(f"{target} exists already: name a new path")
         try:
-            return Path(shutil.copytree(self.path, target))
+            shutil.copytree(self.path, target)
+            run = Finished(self._exp.model_dump(mode="json"), dict(self._outcome.kept))
+            card = model_card(self._run.store, self._ref, run, target, licence)
+            (target / "README.md").write_text(card, encoding="utf-8")
+            return target
         except OSError as error:
             raise StoreError(f"cannot write {target}: {error}") from error
 
     def __str__(self) -> str:
-        """The measures as a table of text."""
+        """The measures as a table of text, and what to doubt of them."""
         rows = summary_rows(self.measures)
-        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-        )
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
+        return "\n".join([*lines, *(f"WARNING  {doubt}" for doubt in self.doubts)])
 
     def __repr__(self) -> str:
         """What was trained, in a line."""

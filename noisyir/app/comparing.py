@@ -14,8 +14,7 @@ from noisyir.engine.builds import Ref
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, DataError, did_you_mean
-from noisyir.eval.choice import crossed_t_test
-from noisyir.eval.significance import holm
+from noisyir.eval.significance import crossed_t_test, holm
 from noisyir.pipelines.experiment import Experiment
 from noisyir.report.dataset import snippet
 from noisyir.report.duel import Document, Duel, Measured, Shift
@@ -45,6 +44,14 @@ class Contestant:
             rows = table.filter(mine)
             ids, values = rows["query_id"].to_pylist(), rows["value"].to_pylist()
             yield (group["split"], group["measure"]), dict(zip(ids, values, strict=True))
+
+    def groups(self, split: str, measure: str, query_ids: Sequence[str]) -> np.ndarray:
+        """Which of these queries share a document, and so are one draw of chance: a number for each group."""
+        table = read_parts(self.store.fs, self.store.parts(next(iter(self.scored.values()))))
+        mine = pc.and_(pc.equal(table["split"], split), pc.equal(table["measure"], measure))
+        rows = table.filter(pc.and_(mine, pc.is_valid(table["query_id"])))
+        group_of = dict(zip(rows["query_id"].to_pylist(), rows["group"].to_pylist(), strict=True))
+        return np.unique([str(group_of[query_id]) for query_id in query_ids], return_inverse=True)[1]
 
     def given(self, name: str) -> Ref:
         """An input of the scoring under the first seed: run, qrels, queries, corpus."""
@@ -123,7 +130,8 @@ def _measured(one: Contestant, other: Contestant, seeds: Sequence[tuple[int, int
             np.array([[side.values[pair[place]][split, measure][query] for pair in seeds] for query in ids])
             for place, side in enumerate((one, other))
         ]
-        test, gains = crossed_t_test(sides[1] - sides[0]), (sides[1] - sides[0]).mean(axis=1)
+        groups, gains = one.groups(split, measure, ids), (sides[1] - sides[0]).mean(axis=1)
+        test = crossed_t_test(sides[1] - sides[0], groups)
         wins, losses = int((gains > 0).sum()), int((gains < 0).sum())
         means = float(sides[0].mean()), float(sides[1].mean())
         found.append(Measured(measure, split, *means, *test, p_holm=1.0, wins=wins, losses=losses, queries=len(ids)))

@@ -24,6 +24,7 @@ def run(
     from noisyir.app.retention import deletable, keys_to_go_on_with
 
     opened = open_store(store)
+    opened.check_readable()  # what needs others and is not seen cannot keep them
     if not dry_run:
         opened.check_writable()
     verb, builds, size = "would delete" if dry_run else "deleting", 0, 0

@@ -23,10 +23,11 @@ def run(
     version: Annotated[str | None, option("N", "this version (default: the challenger, the newest)")] = None,
     measure: Annotated[str | None, option("M", "what is compared (default nDCG@10, of readers the first F1)")] = None,
     split: Annotated[
-        Literal["test", "dev", "train"] | None, option("test|dev|train", "measured on it (default: test, else dev)")
+        Literal["promotion", "dev"] | None, option("promotion|dev", "the queries of the gate (default promotion)")
     ] = None,
     min_gain: Annotated[float | None, option("X", "the gain must be above X (default 0.01)")] = None,
-    min_seeds: Annotated[int | None, option("N", "seeds that must be known (default 0)")] = None,
+    min_seeds: Annotated[int | None, option("N", "seeds with which both must be measured (default 3)")] = None,
+    force: Annotated[bool, flag("--force", "also what is no better than BM25 or the untrained model")] = False,
     go_back: Annotated[bool, flag("--roll-back", "make the champion before this one champion again")] = False,
     log: Annotated[bool, flag("--log", "show all decisions, newest first, and decide nothing")] = False,
     as_json: Json = False,
@@ -49,7 +50,7 @@ def run(
         decision = roll_back(model, store=opened)
     else:
         params = _params(measure=measure, split=split, min_gain=min_gain, min_seeds=min_seeds)
-        decision = promote(model, version, params, store=opened)
+        decision = promote(model, version, params, store=opened, forced=force)
     if as_json:
         print_json(asdict(decision))
     elif decision.verdict != "refused":

@@ -8,6 +8,7 @@ from typing import Any
 
 from noisyir.data.limits import LINE
 from noisyir.data.text_files import DAMAGED, each_key_once, open_bytes, refuse_half_surrogates
+from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 
 _READ_AT_ONCE = 1 << 20
@@ -32,7 +33,9 @@ def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             case ",":
                 text.skip(1)
                 if text.peek() == "]":
-                    raise DataError(f"{path} item {number + 1}: invalid JSON: a comma before the closing ]")
+                    raise DataError(
+                        f"{path} item {number + 1}: invalid JSON: a comma before the closing ]: take it out"
+                    )
             case "]":
                 pass
             case found:
@@ -75,9 +78,9 @@ class _Buffer:
                 self._grow()
                 continue
             except RecursionError as error:
-                raise DataError(f"{where}: invalid JSON: nested too deeply") from error
+                raise DataError(f"{where}: invalid JSON, mend it: nested too deeply") from error
             except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
-                raise DataError(f"{where}: invalid JSON: {error}") from error
+                raise DataError(f"{where}: invalid JSON, mend it: {error}") from error
             if end == len(self._text) and not self._ended and not isinstance(value, dict | list | str):
                 self._grow()  # a number may go on
                 continue
@@ -92,9 +95,11 @@ class _Buffer:
         """Raise DataError unless more text could mend the fault: the buffer may end within the item."""
         may_go_on = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT_WORD
         if self._ended and may_go_on:
-            raise DataError(f"{where}: the file ends within it: {error.msg}") from error
+            raise DataError(f"{where}: the file ends within it, get it whole: {error.msg}") from error
         if not may_go_on:
-            raise DataError(f"{where}: invalid JSON: {error.msg} at its character {error.pos - self._at}") from error
+            raise DataError(
+                f"{where}: invalid JSON, mend it: {error.msg} at its character {error.pos - self._at}"
+            ) from error
         if len(self._text) - self._at > self._longest:
             said = f"{where}: invalid JSON: it does not end within {self._longest:,} characters"
             raise DataError(f"{said}; {LINE.remedy}") from error
@@ -125,4 +130,6 @@ def _chunks(path: Path) -> Iterator[str]:
             "iconv -t UTF-8"
         ) from error
     except DAMAGED as error:
-        raise DataError(f"{path}: damaged after byte {offset:,} of what it holds: {error}") from error
+        raise DataError(
+            f"{path}: damaged after byte {offset:,} of what it holds, get it anew: {one_line(error)}"
+        ) from error

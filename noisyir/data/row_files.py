@@ -124,14 +124,14 @@ def _cells(path: Path, suffix: str) -> Iterator[tuple[int, list[str]]]:
                 yield line + 1, cells
             line = records.line_num
     except csv.Error as error:
-        raise DataError(f"{path} line {line + 1}: not {suffix[1:]}: {error}") from error
+        raise DataError(f"{path} line {line + 1}: not {suffix[1:]}, mend it: {error}") from error
 
 
 def _parquet(path: Path) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not Parquet, or damaged: {one_line(error)}") from error
+        raise DataError(f"{path} is not Parquet, or damaged, get it anew: {one_line(error)}") from error
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         largest = max((group.column(place).total_uncompressed_size for place in range(group.num_columns)), default=0)
@@ -149,7 +149,7 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
                 number += 1
                 yield number, row
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: damaged after row {number}: {one_line(error)}") from error
+        raise DataError(f"{path}: damaged after row {number}, get it anew: {one_line(error)}") from error
 
 
 def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[dict[str, Any]]:
@@ -157,6 +157,6 @@ def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[dict[str
         yield from batch.to_pylist()
     except UnicodeDecodeError as error:
         if batch.num_rows == 1:
-            raise DataError(f"{path} row {first}: not UTF-8") from error
+            raise DataError(f"{path} row {first}: not UTF-8: convert it") from error
         for row in range(batch.num_rows):  # which of them it is
             yield from _decoded(batch.slice(row, 1), path, first + row)

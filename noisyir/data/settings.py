@@ -38,6 +38,9 @@ class RecordParams(Params):
     max_held_out: PositiveInt | None = Field(
         None, description="keep at most this many queries of each held-out split, drawn by their ids: for a quick look"
     )
+    promotion_share: Fraction = Field(
+        0.0, description="share of the dev queries, drawn by their ids, that only the gate of promotion looks at"
+    )
     unlabelled: Literal["exclude", "train"] = Field(
         "exclude", description="queries that nothing judges: left out, or kept as training queries without a pair"
     )

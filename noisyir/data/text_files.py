@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from noisyir.data.limits import DOCUMENT, LINE, refuse_special
+from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 
 
@@ -54,13 +55,17 @@ DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)  # what reading a .gz file th
 def utf8_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, perhaps gzipped; a byte order mark is dropped.
 
-    DataError, with line and byte, when the file is not UTF-8, when a line is too long to be one, and when a .gz file
-    is damaged.
+    DataError, with line and byte, when the file is not UTF-8 or holds zero bytes, when a line is too long to be one,
+    and when a .gz file is damaged.
     """
     number = offset = 0
     try:
         with open_bytes(path) as handle:
             for number, raw in enumerate(_bounded_lines(handle, path), 1):
+                if b"\0" in raw:
+                    raise DataError(
+                        f"{path} line {number}: holds zero bytes, as UTF-16 and damaged files do: {_CONVERT}"
+                    )
                 yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 offset += len(raw)
     except UnicodeDecodeError as error:
@@ -68,7 +73,7 @@ def utf8_lines(path: Path) -> Iterator[tuple[int, str]]:
             f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file): {_CONVERT}"
         ) from error
     except DAMAGED as error:
-        raise DataError(f"{path}: damaged after line {number}: {error}") from error
+        raise DataError(f"{path}: damaged after line {number}, get it anew: {one_line(error)}") from error
 
 
 def _bounded_lines(handle: IO[bytes], path: Path) -> Iterator[bytes]:
@@ -96,11 +101,11 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
         if "\\ud" in text or "\\uD" in text:
             refuse_half_surrogates(value, where)
     except json.JSONDecodeError as error:
-        raise DataError(f"{where}: invalid JSON: {error.msg} at {_position(error)}") from error
+        raise DataError(f"{where}: invalid JSON, mend it: {error.msg} at {_position(error)}") from error
     except RecursionError as error:
-        raise DataError(f"{where}: invalid JSON: nested too deeply") from error
+        raise DataError(f"{where}: invalid JSON, mend it: nested too deeply") from error
     except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
-        raise DataError(f"{where}: invalid JSON: {error}") from error
+        raise DataError(f"{where}: invalid JSON, mend it: {error}") from error
     if not isinstance(value, dict):
         raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
     return value
@@ -120,7 +125,9 @@ def refuse_half_surrogates(value: Any, where: str) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"{where}: a \\ud... escape without its other half is not valid Unicode") from error
+        raise DataError(
+            f"{where}: a \\ud... escape without its other half is not valid Unicode: leave it out"
+        ) from error
 
 
 def read_object(path: Path) -> dict[str, Any]:

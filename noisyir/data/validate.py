@@ -12,7 +12,7 @@ from noisyir.data.settings import RecordParams
 from noisyir.errors import DataError
 from noisyir.schemas.artifact import Artifact
 from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
-from noisyir.settings import Split
+from noisyir.settings import PROMOTION, Split
 
 MAX_CHARACTERS = 1_000_000
 PART_DOCUMENTS = 50_000
@@ -40,7 +40,9 @@ class Validator:
         for record in records:
             first = self._documents.setdefault(record.doc_id, record.number)
             if first != record.number:
-                raise DataError(f"{_place(record)}: document id {record.doc_id!r} occurs again, first at {first}")
+                raise DataError(
+                    f"{_place(record)}: document id {record.doc_id!r} occurs again, first at {first}: rename one"
+                )
             if not self._keeps("document", record.doc_id, f"{record.title}{record.text}", record):
                 continue
             part.append(record)
@@ -57,7 +59,7 @@ class Validator:
         for record in records:
             if first := self._queries.get(record.query_id):
                 raise DataError(
-                    f"{_place(record)}: query id {record.query_id!r} occurs again, first at {_place(first)}"
+                    f"{_place(record)}: query id {record.query_id!r} occurs again, first at {_place(first)}: rename one"
                 )
             self._queries[record.query_id] = record
             self._keeps("query", record.query_id, record.text, record)
@@ -72,7 +74,7 @@ class Validator:
             if first != record.number:
                 raise DataError(
                     f"{_place(record)}: query {record.query_id!r} and document {record.doc_id!r} are judged again, "
-                    f"first at {first}"
+                    f"first at {first}: leave one of the two"
                 )
             self._keep_judgement(record)
         if not self._judged and not any(map(self._is_answered, self._queries.values())):
@@ -87,7 +89,7 @@ class Validator:
         judged = [record for record in self._judged.values() if record.query_id in splits]
         kept = [query for query in self._queries.values() if query.query_id in splits]
         positive = (record for record in judged if record.relevance is None or record.relevance > 0)
-        training = [record for record in positive if record.split in TRAINING]
+        training = [record for record in positive if splits[record.query_id] in TRAINING]
         rows: list[tuple[Artifact, Sequence[Sequence[Any]]]] = [
             (QUERIES, [(query.query_id, query.text, splits[query.query_id]) for query in kept]),
             (ANSWERS, [(query.query_id, query.answers) for query in kept if query.answers]),
@@ -109,6 +111,9 @@ class Validator:
                 splits[query_id] = "train"
             else:
                 self._left_out.setdefault(("query", query_id), "no judgement of a kept document")
+        for query_id, split in splits.items():
+            if split == "dev" and _hashed(f"{PROMOTION}/{query_id}") < self.params.promotion_share:
+                splits[query_id] = PROMOTION
         for query_id in self._beyond(splits):
             self._left_out["query", query_id] = "beyond max_held_out"
             del splits[query_id]
@@ -141,7 +146,7 @@ class Validator:
 
     def _fault(self, kind: str, text: str, record: Document | Query) -> str | None:
         if not record[0].strip():
-            raise DataError(f"{_place(record)}: the {kind}'s id is empty")
+            raise DataError(f"{_place(record)}: the {kind}'s id is empty: give it one")
         if not text.strip():
             if self.params.on_empty == "error":
                 raise DataError(
@@ -164,7 +169,7 @@ class Validator:
 
     def _check_known(self, record: Judgement, rest: Iterator[Judgement]) -> None:
         if record.query_id not in self._queries:
-            raise DataError(f"{_place(record)}: unknown query {record.query_id!r}")
+            raise DataError(f"{_place(record)}: unknown query {record.query_id!r}: give its text, or leave it out")
         if record.doc_id not in self._documents and self.params.on_unknown == "error":
             unknown = {record.doc_id} | {other.doc_id for other in rest if other.doc_id not in self._documents}
             raise DataError(
@@ -175,7 +180,7 @@ class Validator:
         if first.split != record.split:
             raise DataError(
                 f"{_place(record)}: query {record.query_id!r} is in split {record.split}, and in {first.split} "
-                f"by {_place(first)}; a query has one split"
+                f"by {_place(first)}; keep a query in one split"
             )
 
     def _keep_judgement(self, record: Judgement) -> None:

@@ -103,7 +103,7 @@ class Choice:
     def selected(self, plan: Plan) -> set[str]:
         """Names of the steps to run.  ConfigError for a stage that the plan does not have."""
         if self.only and self.to:
-            raise ConfigError("--only and --to exclude each other")
+            raise ConfigError("--only and --to exclude each other: give one of them")
         if self.only:
             return {step.name for step in plan.named(self.only)}
         return plan.upto([self.to]) if self.to else {step.name for step in plan.steps}

@@ -13,12 +13,15 @@ _USUAL = "6"
 
 
 def patient_options(protocol: str) -> dict[str, Any]:
-    """Options of a file system that let it give up what never answers, but where fsspec's own settings have some."""
+    """Options of a file system that let it give up what never answers, but where fsspec's own settings have some.
+
+    What answers that it failed is asked three times more, as the makers of S3 ask of its clients.
+    """
     from fsspec.config import conf
 
     if protocol not in ("s3", "s3a") or "config_kwargs" in conf.get("s3", {}):
         return {}
-    timeouts = {"connect_timeout": _seconds(), "read_timeout": 4 * _seconds(), "retries": {"max_attempts": 1}}
+    timeouts = {"connect_timeout": _seconds(), "read_timeout": 4 * _seconds(), "retries": {"max_attempts": 3}}
     return {"config_kwargs": timeouts}
 
 

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import os
 import shutil
+from collections import deque
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,12 +55,12 @@ class Store(Records, Scratch, Removal):
             raise StoreError(f"cannot write to the store {self.url}: {error}") from error
 
     def check_readable(self) -> None:
-        """Tell a store that this user may not read from one that is empty."""
+        """Tell a store, or a part of one, that this user may not read from one that is empty."""
         try:
-            found = self.fs.ls(self.root, detail=False) if self.fs.exists(self.root) else []
-            for path in found:
-                if self.fs.isdir(path):
-                    self.fs.ls(path)
+            if self.is_local:
+                deque(os.walk(self.root, onerror=_raise), maxlen=0)
+            elif self.fs.exists(self.root):
+                self.fs.ls(self.root)
         except Exception as error:  # fsspec's backends raise what they like; the user needs one line
             raise StoreError(f"cannot read the store {self.url}: {error}") from error
 
@@ -240,6 +241,11 @@ def open_store(url: str | None) -> Store:
     if not store.is_local:
         check_answers(store.fs, store.root, store.url)
     return store
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # a store that was never written, and what was just deleted
+        raise error
 
 
 def _rename_or_keep(arriving: Path, final: Path) -> None:

@@ -9,8 +9,8 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from noisyir.errors import ConfigError, DataError, did_you_mean
-from noisyir.eval import significance
-from noisyir.eval.compare import correct, difference, values_per_query
+from noisyir.eval.compare import correct, difference, values_per_query, without_promotion
+from noisyir.eval.significance import Groups, crossed_t_test
 from noisyir.schemas.results import BENCH_SUMMARY
 
 Array = np.ndarray
@@ -51,7 +51,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Block:
-    """One measure of every method under one kind and rate of noise: the same queries and seeds for all of them."""
+    """One measure of every method under one kind and rate of noise: the same queries and seeds for all of them.
+
+    groups: equal numbers mark queries of one document; None: each stands for itself.
+    """
 
     mechanism: str
     rate: float
@@ -59,6 +62,7 @@ class Block:
     split: str
     methods: tuple[str, ...]
     query_ids: tuple[str, ...]
+    groups: Groups | None
     values: Float[Array, "method seed query"]
 
 
@@ -86,34 +90,29 @@ def read_blocks(metrics: Mapping[Cell, pa.Table]) -> list[Block]:
     """The cells' values per query, brought together; DataError when two have not the same measures and queries."""
     blocks = []
     for mechanism, rate in dict.fromkeys((cell.mechanism, cell.rate) for cell in metrics):
-        cells = {cell: table for cell, table in metrics.items() if (cell.mechanism, cell.rate) == (mechanism, rate)}
+        of_noise = [cell for cell in metrics if (cell.mechanism, cell.rate) == (mechanism, rate)]
+        cells = {cell: without_promotion(metrics[cell]) for cell in of_noise}
         methods = tuple(dict.fromkeys(cell.method for cell in cells))
         seeds = sorted({cell.seed for cell in cells})
         values = values_per_query(cells, "cells", "noise_table: ")
-        for where, (ids, _) in next(iter(values.values())).items():
-            stacked = [[values[Cell(mechanism, rate, method, seed)][where][1] for seed in seeds] for method in methods]
-            split, measure = where
-            blocks.append(Block(mechanism, rate, measure, split, methods, tuple(ids.to_pylist()), np.array(stacked)))
+        for where, (ids, groups, _) in next(iter(values.values())).items():
+            of_seeds = [[values[Cell(mechanism, rate, name, seed)][where].values for seed in seeds] for name in methods]
+            about = (mechanism, rate, where[1], where[0], methods, tuple(ids.to_pylist()))
+            blocks.append(Block(*about, groups, np.array(of_seeds)))
     return blocks
 
 
 def summarise(
-    blocks: Sequence[Block],
-    rng: np.random.Generator,
-    *,
-    baseline: str,
-    reference: str | None = None,
-    confidence: float = 0.95,
-    resamples: int = 10000,
+    blocks: Sequence[Block], *, baseline: str, reference: str | None = None, confidence: float = 0.95
 ) -> pa.Table:
     """Every method's mean and spread, and its difference to the baseline and to the reference, as BENCH_SUMMARY.
 
-    A method's value on a query is its mean over seeds; tests and intervals are over queries.  Holm's correction covers
-    all tests of the table.  ConfigError for a baseline or a reference that is not among the methods.
+    Tests and intervals are over queries and seeds.  Holm's family is all tests of the table.  ConfigError for a
+    baseline or a reference that is not among the methods.
     """
     rows: list[dict[str, Any]] = []
-    for block, drawn in zip(blocks, _resampled(blocks, resamples, rng), strict=True):
-        rows += _rows(block, drawn, compared(block.methods, baseline, reference), confidence)
+    for block in blocks:
+        rows += _rows(block, compared(block.methods, baseline, reference), confidence)
     correct(rows)
     return pa.Table.from_pylist(rows, schema=BENCH_SUMMARY.schema)
 
@@ -139,39 +138,19 @@ def _missing(cells: Collection[Cell]) -> list[Cell]:
     return [cell for cell in wanted if cell not in cells]
 
 
-def _resampled(
-    blocks: Sequence[Block], resamples: int, rng: np.random.Generator
-) -> list[Float[Array, "resample method"]]:
-    """Bootstrap means of each block; one draw of queries serves all that was measured on them: it is they that vary."""
-    groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-    for number, block in enumerate(blocks):
-        groups.setdefault((block.split, block.query_ids), []).append(number)
-    drawn: dict[int, Float[Array, "resample method"]] = {}
-    for numbers in groups.values():
-        values = np.concatenate([blocks[number].values.mean(axis=1) for number in numbers])
-        ends = np.cumsum([len(blocks[number].methods) for number in numbers])[:-1]
-        means = significance.bootstrap_means(np.ascontiguousarray(values.T), resamples, rng)
-        drawn.update(zip(numbers, np.split(means, ends, axis=1), strict=True))
-    return [drawn[number] for number in range(len(blocks))]
-
-
-def _rows(
-    block: Block, drawn: Float[Array, "resample method"], pairs: Sequence[tuple[str, str | None]], confidence: float
-) -> list[dict[str, Any]]:
-    per_query, per_seed = block.values.mean(axis=1), block.values.mean(axis=2)
-    place = {method: number for number, method in enumerate(block.methods)}
-    low, high = significance.percentile_interval(drawn, confidence)
+def _rows(block: Block, pairs: Sequence[tuple[str, str | None]], confidence: float) -> list[dict[str, Any]]:
+    per_seed = dict(zip(block.methods, block.values.mean(axis=2), strict=True))
+    values = dict(zip(block.methods, block.values.transpose(0, 2, 1), strict=True))  # (query, seed) of each method
     rows = []
     for method, against in pairs:
-        this = place[method]
+        mean = crossed_t_test(values[method], block.groups, confidence)
         row = {"mechanism": block.mechanism, "rate": block.rate, "method": method, "against": against}
         row |= {"measure": block.measure, "split": block.split}
-        row |= {"seeds": len(per_seed[this]), "queries": len(block.query_ids), "low": low[this], "high": high[this]}
-        row |= {"mean": per_query[this].mean(), "seed_std": _spread(per_seed[this])}
+        row |= {"seeds": len(per_seed[method]), "queries": len(block.query_ids), "low": mean.low, "high": mean.high}
+        row |= {"mean": mean.mean, "seed_std": _spread(per_seed[method])}
         if against is not None:
-            other = place[against]
-            row |= difference(per_query[this] - per_query[other], drawn[:, this] - drawn[:, other], confidence)
-            of_seeds = per_seed[this] - per_seed[other]
+            row |= difference(values[method] - values[against], block.groups, confidence)
+            of_seeds = per_seed[method] - per_seed[against]
             row |= {"difference_seed_std": _spread(of_seeds), "seeds_better": int((of_seeds > 0).sum())}
         rows.append(row)
     return rows

@@ -1,47 +1,54 @@
 """Systems side by side on the same queries: means, differences, intervals and corrected p-values as one table."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.errors import ConfigError, DataError, did_you_mean
-from noisyir.eval import significance
+from noisyir.eval.significance import Groups, crossed_t_test, holm
 from noisyir.schemas.results import COMPARISON
+from noisyir.settings import PROMOTION
 
 T = TypeVar("T")
-Scores = Mapping[str, np.ndarray]
-Values = dict[tuple[str, str], tuple[pa.Array, np.ndarray]]  # (split, measure) -> query ids, sorted, and values
 
 
-def compare(
-    metrics: Mapping[str, pa.Table],
-    rng: np.random.Generator,
-    *,
-    baseline: str | None = None,
-    confidence: float = 0.95,
-    resamples: int = 10000,
-) -> pa.Table:
-    """The comparison of systems, given in order with their per-query metrics.
+class Values(NamedTuple):
+    """One measure of a split: query ids, sorted, with numbers that mark queries of one document, and their values."""
+
+    query_ids: pa.Array
+    groups: Groups | None
+    values: np.ndarray
+
+
+OfMeasures = dict[tuple[str, str], Values]  # by split and measure
+
+
+def compare(metrics: Mapping[str, pa.Table], *, baseline: str | None = None, confidence: float = 0.95) -> pa.Table:
+    """The comparison of systems, given in order with their per-query metrics, one seed of each.
 
     Each system is compared with the baseline (the first, unless named), and the last, the one on trial, with every
-    other too.  Holm's correction covers all tests of the table.  DataError when two systems were scored on different
-    queries, ConfigError for a baseline that is not among them.
+    other too.  Holm's family is all tests of the table.  The promotion split is left out: the gate alone looks at it.
+    DataError when two systems were scored on different queries, ConfigError for a baseline that is not among them.
     """
     pairs = compared_pairs(list(metrics), baseline)
+    found = values_per_query({system: without_promotion(table) for system, table in metrics.items()}, "systems")
     rows: list[dict[str, Any]] = []
-    for (split, _), measures in _by_queries(metrics).items():
-        # One draw of queries serves all measures and systems on them: it is the queries that vary.
-        columns = [(measure, system) for measure, scores in measures.items() for system in scores]
-        values = np.stack([measures[measure][system] for measure, system in columns], axis=1)
-        drawn = dict(zip(columns, significance.bootstrap_means(values, resamples, rng).T, strict=True))
-        for measure, scores in measures.items():
-            of_measure = {system: drawn[measure, system] for system in scores}
-            rows += _rows(scores, of_measure, pairs, confidence, {"measure": measure, "split": split})
+    for split, measure in next(iter(found.values())):
+        of_systems = {system: values[split, measure] for system, values in found.items()}
+        for system, against in pairs:
+            rows.append({"system": system, "measure": measure, "split": split})
+            rows[-1] |= _row(of_systems[system], of_systems[against] if against else None, confidence)
+            rows[-1]["baseline"] = against
     correct(rows)
     return pa.Table.from_pylist(rows, schema=COMPARISON.schema)
+
+
+def without_promotion(metrics: pa.Table) -> pa.Table:
+    """The rows of all other splits."""
+    return metrics.filter(pc.not_equal(metrics["split"], PROMOTION))
 
 
 def compared_pairs(systems: Sequence[str], baseline: str | None) -> list[tuple[str, str | None]]:
@@ -54,50 +61,37 @@ def compared_pairs(systems: Sequence[str], baseline: str | None) -> list[tuple[s
     return pairs + [(systems[-1], other) for other in systems[:-1] if first not in (other, systems[-1])]
 
 
-def _rows(
-    scores: Scores, drawn: Scores, pairs: Sequence[tuple[str, str | None]], confidence: float, about: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    rows = []
-    for system, baseline in pairs:
-        low, high = significance.percentile_interval(drawn[system][:, None], confidence)[:, 0]
-        row = {"system": system, **about, "queries": len(scores[system]), "mean": scores[system].mean()}
-        row |= {"low": low, "high": high, "baseline": baseline}
-        if baseline is not None:
-            gains = scores[system] - scores[baseline]
-            row |= difference(gains, drawn[system] - drawn[baseline], confidence)
-            row |= {"wins": (gains > 0).sum(), "losses": (gains < 0).sum()}
-        rows.append(row)
-    return rows
+def _row(found: Values, other: Values | None, confidence: float) -> dict[str, Any]:
+    mean = crossed_t_test(found.values[:, None], found.groups, confidence)
+    row = {"queries": len(found.values), "mean": mean.mean, "low": mean.low, "high": mean.high}
+    if other is None:
+        return row
+    gains = found.values - other.values
+    return (
+        row
+        | difference(gains[:, None], found.groups, confidence)
+        | {"wins": (gains > 0).sum(), "losses": (gains < 0).sum()}
+    )
 
 
-def difference(differences: np.ndarray, drawn: np.ndarray, confidence: float) -> dict[str, float]:
+def difference(differences: np.ndarray, groups: Groups | None, confidence: float) -> dict[str, float]:
     """What a table tells of one comparison: the mean difference, its interval and its p-value, before correction.
 
-    differences: per query; drawn: their bootstrap means.
+    differences: by query and seed.
     """
-    low, high = significance.percentile_interval(drawn[:, None], confidence)[:, 0]
-    p_value = significance.paired_t_test(differences[:, None])[0]
-    return {"difference": differences.mean(), "difference_low": low, "difference_high": high, "p_value": p_value}
+    found = crossed_t_test(differences, groups, confidence)
+    ends = {"difference_low": found.low, "difference_high": found.high}
+    return {"difference": found.mean, **ends, "p_value": found.p_value}
 
 
 def correct(rows: Sequence[dict[str, Any]]) -> None:
     """Put Holm's p-values into those of the rows that hold a test."""
     tested = [row for row in rows if "p_value" in row]
-    for row, p_holm in zip(tested, significance.holm(np.array([row["p_value"] for row in tested])), strict=True):
+    for row, p_holm in zip(tested, holm(np.array([row["p_value"] for row in tested])), strict=True):
         row["p_holm"] = p_holm
 
 
-def _by_queries(metrics: Mapping[str, pa.Table]) -> dict[tuple[str, tuple[str, ...]], dict[str, Scores]]:
-    """(split, its query ids) -> measure -> system -> values in that order; DataError when systems' queries differ."""
-    values = values_per_query({system: table.sort_by("query_id") for system, table in metrics.items()}, "systems")
-    grouped: dict[tuple[str, tuple[str, ...]], dict[str, Scores]] = {}
-    for where, (ids, _) in next(iter(values.values())).items():
-        scores = {system: of_system[where][1] for system, of_system in values.items()}
-        grouped.setdefault((where[0], tuple(ids.to_pylist())), {})[where[1]] = scores
-    return grouped
-
-
-def values_per_query(metrics: Mapping[T, pa.Table], what: str, stage: str = "") -> dict[T, Values]:
+def values_per_query(metrics: Mapping[T, pa.Table], what: str, stage: str = "") -> dict[T, OfMeasures]:
     """The values of each system, or whatever else has metrics, by split and measure in the order of its table.
 
     DataError, which calls them `what`, when two were not scored on the same queries.
@@ -107,7 +101,7 @@ def values_per_query(metrics: Mapping[T, pa.Table], what: str, stage: str = "") 
     nobody = pa.array([], pa.string())
     for name, values in found.items():
         for where in {**expected, **values}:
-            wanted, ids = (of[where][0] if where in of else nobody for of in (expected, values))
+            wanted, ids = (of[where].query_ids if where in of else nobody for of in (expected, values))
             if not ids.equals(wanted):
                 example = min({*wanted.to_pylist()} ^ {*ids.to_pylist()})
                 raise DataError(
@@ -118,11 +112,14 @@ def values_per_query(metrics: Mapping[T, pa.Table], what: str, stage: str = "") 
     return found
 
 
-def _values(table: pa.Table) -> Iterator[tuple[tuple[str, str], tuple[pa.Array, np.ndarray]]]:
-    """(split, measure) in the table's order, with the query ids, sorted, and their values; means are passed by."""
+def _values(table: pa.Table) -> Iterator[tuple[tuple[str, str], Values]]:
+    """(split, measure) in the table's order, with the values of its queries; means are passed by."""
     table = table.filter(pc.is_valid(table["query_id"]))
     for group in table.group_by(["split", "measure"], use_threads=False).aggregate([]).to_pylist():
         split, measure = group["split"], group["measure"]
         of_measure = pc.and_(pc.equal(table["split"], split), pc.equal(table["measure"], measure))
         rows = table.filter(of_measure).sort_by("query_id")
-        yield (split, measure), (rows["query_id"].combine_chunks(), rows["value"].to_numpy())
+        groups = None
+        if "group" in rows.column_names:
+            groups = rows["group"].combine_chunks().dictionary_encode().indices.to_numpy()
+        yield (split, measure), Values(rows["query_id"].combine_chunks(), groups, rows["value"].to_numpy())

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from noisyir.eval.significance import paired_t_test
+from noisyir.eval.significance import crossed_t_test
 
 Array = np.ndarray
 Values = Float[Array, " instance"]
@@ -82,7 +82,7 @@ def confidence_quality(values: Values, start: Values, is_right: Rights, question
     now, before = (within_questions(some, is_right, question) for some in (values, start))
     if len(now.auroc):
         quality |= {"auroc_within": float(now.auroc.mean()), "right_first": float(now.right_first.mean())}
-        quality["p_value"] = float(paired_t_test((now.auroc - before.auroc)[:, None])[0])
+        quality["p_value"] = crossed_t_test((now.auroc - before.auroc)[:, None]).p_value
     return {**quality, "contested": float(len(now.auroc))}
 
 

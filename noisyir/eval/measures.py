@@ -3,6 +3,7 @@
 Tie rule: the rank column decides, scores never.  Same-id rule: see `ranked`.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.errors import ConfigError, did_you_mean
+from noisyir.settings import Split, with_promotion
 
 if TYPE_CHECKING:
     from ir_measures import Measure
@@ -89,6 +91,39 @@ def per_query(run: pa.Table, judgements: Judgements, measures: Sequence[str]) ->
             "value": pa.array(np.concatenate([values[measure] for measure in parsed.values()]), pa.float64()),
         }
     )
+
+
+def query_groups(judgements: Judgements) -> dict[str, str]:
+    """The document by which a query is one draw with others: its most relevant one, of several the most asked for.
+
+    Questions about one paragraph are right and wrong together, so that counting each as a draw of its own would take
+    chance for knowledge.
+    """
+    askers = Counter(doc_id for found in judgements.values() for doc_id, relevance in found.items() if relevance >= 1)
+    return {
+        query_id: min(found, key=lambda doc_id: (-found[doc_id], -askers[doc_id], doc_id))
+        for query_id, found in judgements.items()
+    }
+
+
+def asked_splits(splits: Sequence[Split], queries: pa.Table) -> tuple[Split, ...]:
+    """The splits to score: these, and that of promotion where the data has one."""
+    there = queries["split"].unique().to_pylist()
+    return tuple(split for split in with_promotion(splits) if split in splits or split in there)
+
+
+def with_means(values: pa.Table, split: str, groups: Mapping[str, str]) -> pa.Table:
+    """The values of a split's queries, and after them each measure's mean, as METRICS has them.
+
+    groups: of the queries; one that is not there is its own.
+    """
+    means = values.group_by("measure", use_threads=False).aggregate([("value", "mean")])
+    nobody = pa.nulls(means.num_rows, pa.string())
+    means = pa.table({"measure": means["measure"], "query_id": nobody, "value": means["value_mean"]})
+    both = pa.concat_tables([values, means])
+    shared = [query_id and groups.get(query_id, query_id) for query_id in both["query_id"].to_pylist()]
+    both = both.append_column("split", pa.repeat(split, both.num_rows))
+    return both.append_column("group", pa.array(shared, pa.string()))
 
 
 def parse(name: str) -> "Measure":

@@ -1,36 +1,46 @@
-"""The gate of promotion: better than the champion by more than chance, seeds and a threshold explain.
+"""The gate of promotion: better than the champion by more than chance, queries, seeds and earlier tries explain.
 
-Stated error rate: of two models that are equally good, so that either's value of a query might as well be the other's,
-the challenger is promoted with a probability of (1 - confidence) / 2 at most, 2.5 % by default.  The randomisation test
-guarantees it at any number of queries; the other conditions can only lower it.
+Stated error rate: of all challengers ever judged by the same promotion queries whose recipes are no better than the
+champion's, the chance that any is promoted is `error_rate` at most, 2.5 % by default.  The i-th comparison spends
+6 / (pi i)^2 of it, which sums to all of it: who tries often must gain more.  The interval counts queries, those of one
+document together, and seeds of training; other conditions can only lower the rate.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from noisyir.errors import ConfigError, did_you_mean
 from noisyir.eval.settings import PromoteParams
-from noisyir.eval.significance import bootstrap_means, percentile_interval, randomisation_test
+from noisyir.eval.significance import Difference, guarded_interval
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A registered version, what it was measured by, and one measure's value by query id; no values: not measured."""
+    """A registered version, and what its recipe was measured to be; no values: not measured.
+
+    experiment: whose run made it; values: one measure's value by seed and query id; groups: the document by which a
+    query is one draw with others; floors: the measure's mean of systems that every model should pass.
+    """
 
     version: str
+    experiment: str
     eval_digest: str | None
-    values: Mapping[str, float]
+    recipe: str | None
+    values: Mapping[str, Mapping[str, float]]
+    groups: Mapping[str, str] = field(default_factory=dict)
+    floors: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What the gate looked at, in the measure's own unit.
+    """What the gate looked at, in the measure's own unit; means are over the seeds that both recipes have.
 
-    gain: the mean of the paired differences, challenger minus champion, between `low` and `high`; spread: the standard
-    deviation of the means of `seeds` seeds, None where fewer than two are known; p_value: that the gain is chance,
-    one-sided.  The champion's and the gain's are None where there was no champion to compare with.
+    gain: challenger minus champion, between `low` and `high`; spread: the standard deviation of the gains of the
+    `seeds`, None of one; p_value: two-sided; look: the how-manieth comparison by these queries this is, and
+    error_rate: what of the error rate it spends.  The champion's and the gain's are None where there was no champion.
     """
 
     queries: int
@@ -42,6 +52,8 @@ class Numbers:
     spread: float | None
     seeds: int
     p_value: float | None = None
+    look: int | None = None
+    error_rate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -54,56 +66,53 @@ class Ruling:
 
 
 def rule(
-    challenger: Measured,
-    champion: Measured | None,
-    seed_means: Mapping[str, float],
-    params: PromoteParams,
-    rng: np.random.Generator,
+    challenger: Measured, champion: Measured | None, params: PromoteParams, *, look: int = 1, forced: bool = False
 ) -> Ruling:
-    """Apply the gate: gain > min_gain, low > 0, p within the error rate, and gain > seed spread where that is known.
+    """Apply the gate: seeds enough, gain > min_gain, its interval at this look's error rate above 0, floors passed.
 
-    seed_means: the measure's mean by seed, of versions that differ from the challenger in nothing but their seed; the
-    challenger's own included.  A first champion needs nothing but to have been measured.
+    look: one more than the comparisons by these queries before this one; with too few seeds none is made.  forced: a
+    floor that is not passed is a warning.  A first champion needs to have been measured and to pass the floors.
     """
     if not challenger.values:
-        nothing = f"v{challenger.version} has no values of this measure and split"
-        return Ruling(False, (f"{nothing}: run its experiment to the end, with tracking",), None)
-    spread = seed_spread(seed_means)
+        return Ruling(False, (_not_measured(challenger, params),), None)
+    below, unknown = _floors(challenger)
     if champion is None:
-        mean = float(np.mean(list(challenger.values.values())))
-        numbers = Numbers(len(challenger.values), mean, None, None, None, None, spread, len(seed_means))
-        return Ruling(True, ("there was no champion to compare with",), numbers)
-    if reason := _incomparable(challenger, champion):
+        values = _stacked(challenger, sorted(challenger.values))
+        numbers = Numbers(len(values), float(values.mean()), None, None, None, None, None, len(challenger.values))
+        failed = () if forced else below
+        return Ruling(not failed, failed or ("there was no champion to compare with", *below, *unknown), numbers)
+    if reason := _incomparable(challenger, champion, params):
         return Ruling(False, (reason,), None)
-    numbers = compared(challenger.values, champion.values, params, rng, spread=spread, seeds=len(seed_means))
-    failed = _failed(numbers, params)
-    return Ruling(not failed, failed or _caveats(numbers), numbers)
+    numbers = compared(challenger, champion, params, look)
+    failed = (*_failed(numbers, params), *(() if forced else below))
+    return Ruling(not failed, failed or (*_caveats(numbers), *below, *unknown), numbers)
 
 
-def compared(
-    challenger: Mapping[str, float],
-    champion: Mapping[str, float],
-    params: PromoteParams,
-    rng: np.random.Generator,
-    *,
-    spread: float | None,
-    seeds: int,
-) -> Numbers:
-    """Means, gain, its paired percentile bootstrap interval and p-value over the queries, which both must have."""
-    query_ids = sorted(challenger)
-    values = np.array([[of[query_id] for query_id in query_ids] for of in (challenger, champion)], float)
-    differences = values[0] - values[1]
-    drawn = bootstrap_means(differences[:, None], params.resamples, rng)
-    low, high = percentile_interval(drawn, params.confidence)[:, 0].tolist()
-    mean, champion_mean = values.mean(axis=1).tolist()
-    gain = float(differences.mean())
-    p_value = randomisation_test(differences, params.resamples, rng)
-    return Numbers(len(query_ids), mean, champion_mean, gain, low, high, spread, seeds, p_value)
+def compared(challenger: Measured, champion: Measured, params: PromoteParams, look: int) -> Numbers:
+    """Means, gain and its interval over queries and the seeds that both have."""
+    seeds = shared_seeds(challenger, champion)
+    values, before = _stacked(challenger, seeds), _stacked(champion, seeds)
+    names = [challenger.groups.get(query_id, query_id) for query_id in _query_ids(challenger)]
+    groups = np.unique(names, return_inverse=True)[1]
+    spent = spending(params.error_rate, look)
+    found: Difference = guarded_interval(values - before, spent, groups)
+    spread = float((values - before).mean(axis=0).std(ddof=1)) if len(seeds) > 1 else None
+    means = float(values.mean()), float(before.mean())
+    ends = found.mean, found.low, found.high
+    return Numbers(len(values), *means, *ends, spread, len(seeds), found.p_value, look, spent)
 
 
-def seed_spread(means: Mapping[str, float]) -> float | None:
-    """The standard deviation (n - 1) of the means by seed; None for fewer than two."""
-    return float(np.std(list(means.values()), ddof=1)) if len(means) > 1 else None
+def spending(error_rate: float, look: int) -> float:
+    """What of the error rate the comparison of this number spends, from 1 on; all of them spend all of it.
+
+    sum over i of 6 / (pi i)^2 = 1.  Source of the idea: Lan and DeMets, Biometrika 1983; Foster and Stine, JRSS B 2008.
+    """
+    return error_rate * 6 / (math.pi * look) ** 2
+
+
+def shared_seeds(challenger: Measured, champion: Measured) -> list[str]:
+    """The seeds that both recipes were measured with."""
+    return sorted(set(challenger.values) & set(champion.values))
 
 
 def chosen_measure(names: Sequence[str], wanted: str | None, preferred: str) -> str:
@@ -119,48 +128,87 @@ def chosen_measure(names: Sequence[str], wanted: str | None, preferred: str) -> 
     return wanted
 
 
-def _incomparable(challenger: Measured, champion: Measured) -> str | None:
+def _query_ids(one: Measured) -> list[str]:
+    return sorted(next(iter(one.values.values())))
+
+
+def _stacked(one: Measured, seeds: Sequence[str]) -> np.ndarray:
+    """(query, seed): the values, queries in the order of their ids."""
+    query_ids = _query_ids(one)
+    return np.array([[one.values[seed][query_id] for seed in seeds] for query_id in query_ids], float)
+
+
+def _not_measured(one: Measured, params: PromoteParams) -> str:
+    cure = (
+        f"run its experiment with data.promotion_share=0.5 (half of the dev queries become the gate's own), as "
+        f"noisyir run {one.experiment} data.promotion_share=0.5, or give queries of the data the split promotion"
+        if params.split == "promotion"
+        else "score that split"
+    )
+    return f"v{one.version} has no values of this measure on split {params.split}: {cure}"
+
+
+def _incomparable(challenger: Measured, champion: Measured, params: PromoteParams) -> str | None:
     mend = (
         "run the champion's experiment with the challenger's data and score settings: the same bytes keep their "
         "version and get the new measures"
     )
     both = f"v{challenger.version} and the champion v{champion.version}"
     if not champion.values:
-        return f"the champion v{champion.version} has no values of this measure and split: {mend}"
+        return f"{_not_measured(champion, params)}; it is the champion"
     if challenger.eval_digest != champion.eval_digest:
         digests = " and ".join((one.eval_digest or "unknown")[:12] for one in (challenger, champion))
         return f"{both} were measured by different data ({digests}): {mend}"
-    if shared := set(challenger.values) & set(champion.values):
-        count = len(shared)
-        if count == len(challenger.values) == len(champion.values):
-            return None
-        return (
-            f"v{challenger.version} was measured on {len(challenger.values)} queries and the champion "
-            f"v{champion.version} on {len(champion.values)}, of which they share {count}: {mend}"
-        )
-    return f"{both} share no query: {mend}"
+    if challenger.recipe is not None and challenger.recipe == champion.recipe:
+        return f"{both} have one recipe and differ by their seed alone, which is chance"
+    if _query_ids(challenger) != _query_ids(champion):
+        shared = set(_query_ids(challenger)) & set(_query_ids(champion))
+        counts = f"{len(_query_ids(challenger))} and {len(_query_ids(champion))}"
+        return f"{both} were measured on {counts} queries, of which they share {len(shared)}: {mend}"
+    enough = len(shared_seeds(challenger, champion)) >= params.min_seeds
+    return None if enough else _too_few_seeds(challenger, champion, params)
+
+
+def _too_few_seeds(challenger: Measured, champion: Measured, params: PromoteParams) -> str:
+    known = len(shared_seeds(challenger, champion))
+    theirs = " and ".join(f"v{one.version} with {', '.join(sorted(one.values))}" for one in (challenger, champion))
+    return (
+        f"{known} seeds are known with which both recipes were measured, and min_seeds={params.min_seeds} ({theirs}): "
+        f"run both experiments with the same seeds, as noisyir run {challenger.experiment} seed=N"
+    )
+
+
+def _floors(challenger: Measured) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The floors that the challenger does not pass, and a word where one was not measured."""
+    mean = float(_stacked(challenger, sorted(challenger.values)).mean())
+    below = tuple(
+        f"it is no better than {name}: {mean:.4f} and {floor:.4f} (--force promotes it nevertheless)"
+        for name, floor in challenger.floors.items()
+        if not math.isnan(floor) and not mean > floor
+    )
+    unknown = tuple(
+        f"{name} was not measured beside it" for name, floor in challenger.floors.items() if math.isnan(floor)
+    )
+    return below, unknown
 
 
 def _failed(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
     """The conditions that do not hold; a NaN holds none."""
-    assert found.gain is not None and found.low is not None and found.p_value is not None
+    assert found.gain is not None and found.low is not None and found.error_rate is not None
     reasons = []
     if not found.gain > params.min_gain:
         reasons.append(f"the gain {found.gain:+.4f} is not above min_gain={params.min_gain:g}")
     if not found.low > 0:
         interval = f"[{found.low:+.4f}, {found.high:+.4f}]"
-        reasons.append(f"the {params.confidence:.0%} interval of the gain, {interval}, is not above zero")
-    if not found.p_value <= params.error_rate:
-        reasons.append(f"the gain may be chance: p {found.p_value:.3g} is above {params.error_rate:.3g}")
-    if found.spread is not None and not found.gain > found.spread:
-        reasons.append(f"the gain {found.gain:+.4f} is not above the seed spread {found.spread:.4f}")
-    if found.seeds < params.min_seeds:
-        reasons.append(f"seeds of these settings that are known: {found.seeds}, and min_seeds={params.min_seeds}")
+        reasons.append(
+            f"the gain may be chance: its interval over queries and {found.seeds} seeds, {interval}, is not above zero "
+            f"(comparison {found.look} by these queries, at an error rate of {found.error_rate:.3g})"
+        )
     return tuple(reasons)
 
 
 def _caveats(found: Numbers) -> tuple[str, ...]:
     """What a promotion rests on less firmly than it should."""
-    if found.spread is not None:
+    if found.seeds > 1:
         return ()
-    return (f"the seed spread is unknown: it takes two seeds of these settings, and {found.seeds} is known",)
+    return ("one seed: how much the gain varies with the seed of training is unknown, and the error rate is not kept",)

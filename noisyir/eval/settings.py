@@ -1,9 +1,8 @@
 """Settings of measuring and comparing."""
 
-import math
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 from noisyir.settings import Fraction, Params, Split
 
@@ -20,8 +19,7 @@ class ScoreParams(Params):
 class CompareParams(Params):
     """Systems side by side."""
 
-    confidence: Fraction = Field(0.95, description="of the bootstrap intervals")
-    resamples: PositiveInt = Field(10000, description="bootstrap resamples of the queries")
+    confidence: Fraction = Field(0.95, description="of the intervals")
     baseline: str | None = Field(None, description="the system that every other is compared with; null: the first")
 
 
@@ -29,26 +27,16 @@ class PromoteParams(Params):
     """When a registered model becomes the champion."""
 
     measure: str | None = Field(None, description="what is compared; null: nDCG@10, of readers the first F1")
-    split: Split | None = Field(None, description="the split that it was measured on; null: test, else dev")
+    split: Literal["promotion", "dev"] = Field(
+        "promotion", description="the queries it is measured on; dev, by which training may have stopped, says less"
+    )
     min_gain: NonNegativeFloat = Field(0.01, description="the mean gain must be above this, in the measure's own unit")
-    confidence: Fraction = Field(
-        0.95, description="of the bootstrap interval, which must lie above zero; the p-value is within its tail"
+    min_seeds: PositiveInt = Field(
+        3, description="seeds with which both recipes must have been measured; below 2 the error rate is not kept"
     )
-    resamples: PositiveInt = Field(10000, description="of the queries for the interval, of signs for the p-value")
-    min_seeds: NonNegativeInt = Field(
-        0, description="seeds of the same settings that must be known; from 2 on, the seed spread always counts"
+    error_rate: float = Field(
+        0.025, gt=0.0, lt=0.5, description="chance at most of ever promoting by these queries what is no better"
     )
-
-    @property
-    def error_rate(self) -> float:
-        """The chance at most of promoting one of two models that are equally good."""
-        return (1 - self.confidence) / 2
-
-    @model_validator(mode="after")
-    def _enough_resamples(self) -> Self:
-        if (needed := math.ceil(round(1 / self.error_rate, 6)) - 1) > self.resamples:
-            raise ValueError(f"resamples: confidence={self.confidence:g} takes at least {needed:,} for its p-value")
-        return self
 
 
 class NoiseTableParams(Params):
@@ -62,8 +50,7 @@ class NoiseTableParams(Params):
     reference: str | None = Field(
         "oracle", description="a method that all are compared with, too, if it is trained; null: none"
     )
-    confidence: Fraction = Field(0.95, description="of the bootstrap intervals")
-    resamples: PositiveInt = Field(10000, description="bootstrap resamples of the queries")
+    confidence: Fraction = Field(0.95, description="of the intervals")
     alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value that is called significant")
 
 

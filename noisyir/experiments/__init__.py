@@ -129,9 +129,16 @@ def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     for override in overrides:
         path, equals, value = override.partition("=")
         if not equals:
-            raise ConfigError(f"an override is key=value, such as train.epochs=3; got {override!r}")
-        _set(settings, path.split("."), parse_yaml(value, f"the value of {override!r}"), override)
+            raise ConfigError(f"write an override as key=value, such as train.epochs=3; got {override!r:.80}")
+        _set(settings, _names_in(path, override), parse_yaml(value, f"the value of {override!r:.80}"), override)
     return settings
+
+
+def _names_in(path: str, override: str) -> list[str]:
+    names = path.split(".")
+    if not all(names):
+        raise ConfigError(f"{override!r:.80}: name a setting before the =, such as train.epochs=3")
+    return names
 
 
 def _validated(model: type[P], settings: dict[str, Any], source: str) -> P:
@@ -145,6 +152,6 @@ def _set(settings: dict[str, Any], path: list[str], value: Any, override: str) -
     for name in path[:-1]:
         group = as_group(settings.setdefault(name, {}))
         if group is None:
-            raise ConfigError(f"{override!r}: {name} is a value, not a group of settings")
+            raise ConfigError(f"{override!r:.80}: {name} is a value, not a group of settings: set {name} as a whole")
         settings[name] = settings = group
     settings[path[-1]] = value

@@ -34,11 +34,12 @@ def parse_yaml(text: str, source: str) -> Any:
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise ConfigError(f"{source} is not YAML: {' '.join(str(error).split())}") from error
+        said = " ".join(str(error).replace('"<unicode string>", ', "").split())
+        raise ConfigError(f"{source} is not YAML, mend it: {said}") from error
     except ValueError as error:  # a date that is none, an integer of more digits than Python reads
-        raise ConfigError(f"{source}: {error}") from error
+        raise ConfigError(f"{source}: {error}: write another, or put it in quotes") from error
     except RecursionError as error:
-        raise ConfigError(f"{source}: nested too deeply") from error
+        raise ConfigError(f"{source}: nested too deeply: write less within less") from error
 
 
 def _refuse_bombs(node: yaml.Node, source: str) -> None:

@@ -100,7 +100,7 @@ class ReadingContext:
 
     def score(self, name: str, readings: Mapping[str, Output]) -> Output:
         """Exact match and F1 of a reader's answers."""
-        truth, params = {key: self.data[key] for key in ("answers", "queries")}, self.exp.reader.score
+        truth, params = {key: self.data[key] for key in ("answers", "queries", "qrels")}, self.exp.reader.score
         scored = self.plan.add(SCORE_READING, params, self.name(name), readings=readings, passages=self.asked, **truth)
         return scored["metrics"]
 

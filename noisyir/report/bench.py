@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 from markupsafe import Markup
@@ -10,6 +10,7 @@ from markupsafe import Markup
 from noisyir.engine.builds import Meta
 from noisyir.eval.bench_quality import Quality
 from noisyir.eval.settings import NoiseTableParams
+from noisyir.eval.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
 from noisyir.report.bench_chart import Line, Point, Role, rate_chart
 from noisyir.report.cells import (
     NO_TABLE,
@@ -28,7 +29,6 @@ from noisyir.report.mining import NOTHING, FalseNegatives, mining_markdown
 from noisyir.report.pages import templates
 
 Row = Mapping[str, Any]
-Word = Literal["better", "worse", "unclear", "equal"]
 _TITLE = "Training on wrong pairs"
 
 
@@ -54,7 +54,7 @@ class Entry:
     """A table's cell: the comparison it shows, in a word what came of it, and whether its mean is the best."""
 
     row: Row
-    word: Word | None
+    word: Verdict | None
     best: bool
 
 
@@ -142,19 +142,12 @@ def headlines(params: NoiseTableParams, summary: pa.Table) -> list[dict[str, Any
     return found
 
 
-def word(row: Row, alpha: float) -> Word | None:
-    """What a test says: better or worse where the corrected p is below alpha and the interval is on one side of zero.
-
-    equal: the two gave the same values on every query, as when nothing was there to correct.
-    """
+def word(row: Row, alpha: float) -> Verdict | None:
+    """What a test allows to say; None of the row that holds none."""
     if row["against"] is None:
         return None
-    low, high = row["difference_low"], row["difference_high"]
-    if low == high == 0:
-        return "equal"
-    if row["p_holm"] < alpha and low > 0:
-        return "better"
-    return "worse" if row["p_holm"] < alpha and high < 0 else "unclear"
+    ends = row["difference_low"], row["difference_high"], row["p_holm"]
+    return verdict(*ends, seeds=row["seeds"], alpha=alpha)
 
 
 def _table(params: NoiseTableParams, rows: Sequence[Row]) -> Table:
@@ -205,7 +198,11 @@ def _mean_cell(entry: Entry | None) -> str:
     mean = f"{entry.row['mean']:.3f}"
     spread = entry.row["seed_std"]
     shown = f"**{mean}**" if entry.best else mean
-    return shown + (f" ± {_spread(spread)}" if spread is not None else "") + (f" {entry.word}" if entry.word else "")
+    return (
+        shown
+        + (f" ± {_spread(spread)}" if spread is not None else "")
+        + (f" {starred(entry.word)}" if entry.word else "")
+    )
 
 
 def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
@@ -220,7 +217,7 @@ def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
             row["against"],
             *difference_cells(row),
             f"{row['seeds_better']} of {row['seeds']}",
-            word(row, params.alpha) or "",
+            starred(word(row, params.alpha)),
         ]
         for row in summary.to_pylist()
         if row["against"] is not None
@@ -229,10 +226,16 @@ def _test_rows(params: NoiseTableParams, summary: pa.Table) -> list[list[str]]:
 
 def _tests_note(params: NoiseTableParams, tests: int) -> str:
     return (
-        f"Paired t-tests over queries, a query's value being its mean over seeds; p corrected by Holm for all {tests} "
-        f"tests; {100 * params.confidence:g} % paired bootstrap intervals over queries. better, worse: corrected p "
-        f"below {params.alpha:g} and the interval on that side of zero; unclear: neither."
+        f"t-tests over queries and seeds, queries of one document counted as one draw; one family: p is corrected by "
+        f"Holm for all {tests} tests of this table; {100 * params.confidence:g} % intervals over queries and seeds. "
+        f"better, worse (*): corrected p below {params.alpha:g} and the interval on that side of zero, with "
+        f"{SEEDS_OF_A_CLAIM} seeds or more; with fewer it suggests, without a star; unclear: neither."
     )
+
+
+def starred(said: Verdict | None) -> str:
+    """The word of a test, with a star where it is a claim about methods."""
+    return f"{said}*" if said in ("better", "worse") else said or ""
 
 
 def _seeds(seeds: Sequence[int]) -> str:

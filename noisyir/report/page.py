@@ -8,7 +8,7 @@ import pyarrow as pa
 import yaml
 from markupsafe import Markup
 
-from noisyir.eval.significance import Gate
+from noisyir.eval.significance import verdict
 from noisyir.report import charts
 from noisyir.report.cells import p_value, signed
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
@@ -61,7 +61,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         title=title,
         systems=systems,
         headline=comparison[0],
-        verdicts=verdicts(comparison, Gate(params.alpha, params.min_gain)),
+        verdicts=verdicts(comparison, params),
         gate=params,
         confidence=next((build.meta.params["confidence"] for build in builds if build.meta.stage == "compare"), 0.95),
         splits=_result_tables(comparison, systems),
@@ -81,17 +81,18 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
     )
 
 
-def verdicts(comparison: Sequence[Mapping[str, Any]], gate: Gate) -> list[dict[str, Any]]:
-    """The last system against each other one, on the first measure and split, with what the gate says of it."""
+def verdicts(comparison: Sequence[Mapping[str, Any]], params: ReportParams) -> list[dict[str, Any]]:
+    """The last system against each other one, on the first measure and split, with what one seed lets one say."""
     last, measure, split = comparison[-1]["system"], comparison[0]["measure"], comparison[0]["split"]
     return [
-        {
-            **row,
-            "verdict": gate.verdict(row["difference"], row["difference_low"], row["difference_high"], row["p_holm"]),
-        }
+        {**row, "verdict": verdict(*_ends(row), seeds=1, alpha=params.alpha, min_gain=params.min_gain)}
         for row in comparison
         if row["baseline"] is not None and (row["system"], row["measure"], row["split"]) == (last, measure, split)
     ]
+
+
+def _ends(row: Mapping[str, Any]) -> tuple[float, float, float]:
+    return row["difference_low"], row["difference_high"], row["p_holm"]
 
 
 def _result_tables(comparison: Sequence[Mapping[str, Any]], systems: Sequence[str]) -> list[dict[str, Any]]:

@@ -21,8 +21,8 @@ class ReportParams(Params):
     """The page that shows the result."""
 
     title: str = Field("", description="the page's heading; the experiment's name if empty")
-    alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value of a win or a regression")
-    min_gain: NonNegativeFloat = Field(0.01, description="least gain of a win, in the measure's own unit")
+    alpha: Fraction = Field(0.05, description="largest Holm-corrected p-value that better or worse is said of")
+    min_gain: NonNegativeFloat = Field(0.01, description="least gain that is called better, in the measure's own unit")
     examples: NonNegativeInt = Field(5, description="example pairs, wins and losses shown")
     settings: dict[str, Any] = Field(
         {}, description="the experiment's, filled in by the pipeline: to make the page again"

@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from noisyir.settings import HELD_OUT, Fraction, Params, Split
+from noisyir.settings import Fraction, Params, Split
 
 
 class Bm25IndexParams(Params):
@@ -25,7 +25,7 @@ class Bm25Params(Params):
 class EncodeParams(Params):
     """Vectors of every document and query."""
 
-    splits: tuple[Split, ...] = Field(HELD_OUT, description="the queries encoded")
+    splits: tuple[Split, ...] = Field(("dev", "test"), description="the queries encoded")
     dtype: Literal["float32", "float16"] = Field("float32", description="of the stored vectors")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the towers' forward pass (transformer)")
     shard_rows: PositiveInt = Field(65536, description="documents a shard: the unit of resuming")

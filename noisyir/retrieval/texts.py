@@ -6,11 +6,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.errors import DataError
+from noisyir.settings import Split, with_promotion
 
 
-def of_splits(queries: pa.Table, splits: Sequence[str], setting: str) -> pa.Table:
-    """The queries of these splits, in order.  DataError, naming the `setting` to change, when there are none."""
-    chosen = queries.filter(pc.is_in(queries["split"], value_set=pa.array(splits, pa.string())))
+def of_splits(queries: pa.Table, splits: Sequence[Split], setting: str) -> pa.Table:
+    """The queries of these splits, in order, with those of promotion where the splits are held out.
+
+    DataError, naming the `setting` to change, when there are none.
+    """
+    chosen = queries.filter(pc.is_in(queries["split"], value_set=pa.array(with_promotion(splits), pa.string())))
     if chosen.num_rows == 0:
         check_splits(queries["split"].unique().to_pylist(), splits, setting)
     return chosen

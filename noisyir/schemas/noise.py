@@ -48,8 +48,7 @@ REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**PAIR, "split": STRING, "action
 # All pairs given, and those that a cross-encoder made: `score` is its probability that the document is relevant.
 PSEUDO_PAIRS = Artifact("pseudo_pairs", 1, {**PAIRS.columns, "score": F32}, PAIR_KEY, nullable=("source", "score"))
 REPAIRED_FLAGS = Artifact("repaired_flags", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
-# Weights that the data itself gives its training pairs, as flags: `p_clean` is the weight, and no pair is flagged.
-GIVEN_WEIGHTS = Artifact("given_weights", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
+GIVEN_WEIGHTS = Artifact("given_weights", 2, {**PAIR, "weight": F32}, PAIR_KEY)  # what the data itself gives its pairs
 # What people judged stands above what the machine says, which the columns machine_ keep.
 AUDIT = Artifact(
     "audit",

@@ -4,8 +4,11 @@ from noisyir.schemas.artifact import Artifact
 from noisyir.schemas.columns import F64, I32, STRING
 
 _METRIC = {"measure": STRING, "split": STRING, "query_id": STRING}
-# a null `query_id` marks the mean over the split's queries
-METRICS = Artifact("metrics", 1, {**_METRIC, "value": F64}, tuple(_METRIC), nullable=("query_id",))
+# `group`: the same for queries that share a document, which are one draw of chance; a null `query_id` marks the mean
+# over the split's queries, which has no group
+METRICS = Artifact(
+    "metrics", 2, {**_METRIC, "group": STRING, "value": F64}, tuple(_METRIC), nullable=("query_id", "group")
+)
 TREC = Artifact("trec", 1)  # {split}.run and {split}.qrels: what was scored, as trec_eval reads it
 _DIFFERENCE = ("difference", "difference_low", "difference_high", "p_value", "p_holm")
 COMPARISON = Artifact(
@@ -25,9 +28,9 @@ COMPARISON = Artifact(
 # The noise bench.  `method`: what was trained; `rate`: the share of training pairs that were made wrong by `mechanism`.
 # The values' key is not checked again: labels tell the runs apart, and METRICS has each query once.
 _CELL = {"mechanism": STRING, "rate": F64, "method": STRING}
-BENCH_VALUES = Artifact("bench_values", 1, {**_CELL, "seed": I32, **_METRIC, "value": F64})
-# One row a comparison.  `mean`, `low`, `high`: over queries, of each query's mean over seeds; `seed_std`: of the seeds'
-# means; `seeds_better`: in how many seeds the method's mean is above that of the one it is compared with.
+BENCH_VALUES = Artifact("bench_values", 2, {**_CELL, "seed": I32, **_METRIC, "group": STRING, "value": F64})
+# One row a comparison.  `low`, `high`: over queries and seeds; `seed_std`: of the seeds' means;
+# `seeds_better`: in how many seeds the method's mean is above that of the one it is compared with.
 _SEEDS_DIFFERENCE = ("difference", "difference_seed_std", *_DIFFERENCE[1:])
 BENCH_SUMMARY = Artifact(
     "bench_summary",

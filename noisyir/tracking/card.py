@@ -193,7 +193,7 @@ def measures_table(
         label = f"champion, v{champion.version} ({champion.tags.get('system', champion.tags.get('experiment', ''))})"
         lines.append(f"| {label} | {split} | " + " | ".join(map(_cell, known)) + " |")
     queries = max(row["queries"] for row in rows)
-    return [*lines, "", f"In brackets: {confidence:.0%} bootstrap intervals over {queries:,} queries."]
+    return [*lines, "", f"In brackets: {confidence:.0%} intervals over {queries:,} queries, of this one seed."]
 
 
 def _of_champion(champion: Version, about: Row) -> Row | None:

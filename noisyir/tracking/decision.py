@@ -15,6 +15,7 @@ class Decision:
 
     version: what it is about; champion_before, champion_after: version numbers, None where there is no champion.
     versions: artifact key, digest, evaluation digest, experiment and seed of each version that was looked at.
+    comparison: what makes it the same when it is asked for again; yard: what it was measured by.
     """
 
     model: str
@@ -31,6 +32,8 @@ class Decision:
     numbers: Numbers | None = None
     thresholds: Mapping[str, Any] | None = None
     versions: Mapping[str, Mapping[str, str]] | None = None
+    comparison: str | None = None
+    yard: str | None = None
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Self:
@@ -46,7 +49,7 @@ class Decision:
         if found is not None:
             parts[0] += f": {self.measure} ({self.split}) {found.mean:.4f} over {found.queries:,} queries"
             if found.gain is not None:
-                interval = f"[{found.low:+.4f}, {found.high:+.4f}]"
+                interval = f"[{found.low:+.4f}, {found.high:+.4f}] over {found.seeds} seed{'s'[: found.seeds > 1]}"
                 parts.append(
                     f"champion v{self.champion_before} {found.champion_mean:.4f}, gain {found.gain:+.4f} {interval}"
                 )

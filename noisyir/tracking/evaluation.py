@@ -16,7 +16,7 @@ from noisyir.pipelines.experiment import Experiment
 from noisyir.settings import Params
 
 PER_QUERY = "evaluation/per_query.parquet"  # among the files of an MLflow run
-_COLUMNS = ("measure", "split", "query_id", "value")
+_COLUMNS = ("measure", "split", "query_id", "group", "value")
 _MEASURED = ("run", "readings")  # what of a scoring's inputs is the system's and not the yardstick
 _TELLS_ONLY = {"name", "description", "seed", "expected", "published", "audit", "compare", "report"}
 
@@ -72,7 +72,7 @@ def eval_digest(scored: Meta) -> str:
 
 
 def per_query(store: Store, evaluation: Evaluation) -> pa.Table:
-    """The values of every system: system, measure, split, query_id, value; without the rows of means."""
+    """The values of every system: system, measure, split, query_id, group, value; without the rows of means."""
     tables = []
     for system, scored in evaluation.scored.items():
         table = read_parts(store.fs, store.parts(scored), _COLUMNS)

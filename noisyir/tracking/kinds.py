@@ -12,7 +12,8 @@ class Kind:
     """A kind of model.
 
     kept: what the run's results call it; folder: what the code calls the model's folder; example: an input, and the
-    parameters of `predict` with their defaults; measure: how the names of what it is promoted by begin.
+    parameters of `predict` with their defaults; measure: how the names of what it is promoted by begin;
+    floors: systems of its run that a champion should be better than.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Kind:
     measure: str
     requirements: tuple[str, ...]
     limits: str
+    floors: tuple[str, ...] = ()
 
     @property
     def code(self) -> str:
@@ -53,6 +55,7 @@ passages = model.predict(["title text"], params={"side": "passage"})
     measure="nDCG@10",
     requirements=("numpy", "safetensors", "sentence-transformers", "tokenizers", "torch", "transformers"),
     limits="Vectors of different versions do not compare: a promoted retriever needs the collection encoded anew.",
+    floors=("bm25", "zero_shot"),
 )
 RANKER = Kind(
     name="noisyir-ranker",
@@ -64,6 +67,7 @@ RANKER = Kind(
     measure="nDCG@10",
     requirements=_TRANSFORMER,
     limits="It was measured on what its own run's retriever found, so its measures are of the two together.",
+    floors=("bm25",),
 )
 READER = Kind(
     name="noisyir-reader",

@@ -1,38 +1,38 @@
 """Challengers become champions, or do not; champions step back.  Every decision is logged before it takes effect."""
 
 import getpass
-import hashlib
 import socket
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noisyir.engine.outside_errors import is_from_outside, one_line, without_password
 from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError, StoreError
-from noisyir.eval.promotion import Measured, chosen_measure, rule
+from noisyir.eval.promotion import chosen_measure, rule
 from noisyir.eval.settings import PromoteParams
 from noisyir.tracking.backend import Backend, connect, exclusive
 from noisyir.tracking.card import Version
 from noisyir.tracking.decision import Decision
-from noisyir.tracking.evaluation import PER_QUERY
 from noisyir.tracking.kinds import Kind, kind_of
+from noisyir.tracking.measured import Yardstick, comparison_id, look_of, measured, measures_of
 from noisyir.tracking.registry import CHALLENGER, CHAMPION, champion_of, find_version
-
-if TYPE_CHECKING:
-    import numpy as np
-
-Values = Mapping[tuple[str, str], Mapping[str, float]]  # of queries, by measure and split
 
 
 def promote(
-    name: str, version: str | None, params: PromoteParams, *, store: Store, flow_run: str | None = None
+    name: str,
+    version: str | None,
+    params: PromoteParams,
+    *,
+    store: Store,
+    flow_run: str | None = None,
+    forced: bool = False,
 ) -> Decision:
     """Decide whether a version, the challenger unless one is named, becomes champion, and do it.
 
+    forced: also one that is no better than BM25 or than the untrained model.
     Nothing but MLflow is needed of the models; the store keeps the log.  StoreError or ConfigError where there is
     nothing to decide: no such version, or a measure that was not taken.
     """
@@ -52,7 +52,9 @@ def promote(
             after = champion.version if champion else None
             decision = Decision(verdict="refused", reasons=(reason,), champion_after=after, **line)
         else:
-            decision = _judged(backend, kind, challenger, champion, params, line)
+            decision = _judged(
+                backend, kind, challenger, champion, params, line, log=decisions(store, kind.name), forced=forced
+            )
         _carry_out(backend, store, decision)
     return decision
 
@@ -159,23 +161,27 @@ def _judged(
     champion: Version | None,
     params: PromoteParams,
     line: Mapping[str, Any],
+    *,
+    log: Sequence[Mapping[str, Any]],
+    forced: bool,
 ) -> Decision:
     """The gate's ruling on a version, with what it rests on."""
-    own, other = (_own_values(backend, one.tags if one else {}) for one in (challenger, champion))
-    splits = {split for _, split in own}
-    split = params.split or ("dev" if "dev" in splits and "test" not in splits else "test")
-    known = [measure for measure, of_split in own if of_split == split]
-    measure = chosen_measure(known, params.measure, kind.measure) if known else params.measure
-    measured = _measured(challenger, own, measure, split)
-    competitor = _measured(champion, other, measure, split) if champion else None
-    means = _seed_means(backend, kind, challenger, measure, split)
-    ruling = rule(measured, competitor, means, params, _generator(challenger, champion, measure, split))
+    known = measures_of(backend, challenger, params.split)
+    by = Yardstick(chosen_measure(known, params.measure, kind.measure) if known else params.measure or "", params.split)
+    own = measured(backend, kind, challenger, by)
+    other = measured(backend, kind, champion, by) if champion else None
+    comparison = comparison_id(own, other, by) if other else None
+    yard = f"{own.eval_digest}/{by.split}"
+    look = look_of(comparison, yard, log) if comparison else 1
+    ruling = rule(own, other, params, look=look, forced=forced)
     return Decision(
         verdict="promoted" if ruling.promoted else "refused",
         reasons=ruling.reasons,
         champion_after=challenger.version if ruling.promoted else line["champion_before"],
-        measure=measure,
-        split=split,
+        measure=by.measure or None,
+        split=by.split,
+        comparison=comparison,
+        yard=yard,
         numbers=ruling.numbers,
         thresholds=params.model_dump(mode="json"),
         versions=_facts(*(one for one in (champion, challenger) if one)),
@@ -196,55 +202,6 @@ def _carry_out(backend: Backend, store: Store, decision: Decision) -> None:
         backend.client.set_model_version_tag(decision.model, decision.version, name, value)
 
 
-# What the gate is given -----------------------------------------------------------------------------------------
-
-
-def _own_values(backend: Backend, tags: Mapping[str, str]) -> Values:
-    """A version's own evaluation, from its MLflow run; empty where it has none."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    found: dict[tuple[str, str], dict[str, float]] = {}
-    if not (run := tags.get("evaluation_run")) or not (system := tags.get("system")):
-        return found
-    with tempfile.TemporaryDirectory() as temporary:
-        try:
-            table = pq.read_table(backend.client.download_artifacts(run, PER_QUERY, temporary))
-        except (OSError, pa.ArrowInvalid) as error:
-            raise StoreError(f"cannot read {PER_QUERY} of the MLflow run {run}: {error}") from error
-    for row in table.to_pylist():
-        if row["system"] == system:
-            found.setdefault((row["measure"], row["split"]), {})[row["query_id"]] = row["value"]
-    return found
-
-
-def _measured(one: Version, values: Values, measure: str | None, split: str) -> Measured:
-    return Measured(one.version, one.tags.get("eval_digest"), values.get((measure or "", split), {}))
-
-
-def _seed_means(backend: Backend, kind: Kind, challenger: Version, measure: str | None, split: str) -> dict[str, float]:
-    """The measure's mean by seed, of the newest version each with this recipe and evaluation."""
-    from noisyir.tracking.card import metric_name
-
-    alike = ("recipe", "eval_digest")
-    if measure is None or not {"seed", *alike} <= set(challenger.tags):
-        return {}
-    wanted = " and ".join(f"tags.{tag} = '{challenger.tags[tag]}'" for tag in alike)
-    found = backend.client.search_model_versions(f"name = '{kind.name}' and {wanted}")
-    tags = [dict(version.tags) for version in sorted(found, key=lambda one: int(one.version))]
-    name = metric_name({"measure": measure, "split": split})
-    return {of["seed"]: float(of[name]) for of in (*tags, challenger.tags) if name in of and "seed" in of}
-
-
 def _facts(*versions: Version) -> dict[str, dict[str, str]]:
     told = ("artifact_key", "artifact_digest", "eval_digest", "evaluation_run", "experiment", "recipe", "seed")
     return {one.version: {name: one.tags[name] for name in told if name in one.tags} for one in versions}
-
-
-def _generator(challenger: Version, champion: Version | None, measure: str | None, split: str) -> "np.random.Generator":
-    """The same two models give the same interval, whoever asks."""
-    import numpy as np
-
-    digests = [one.tags["artifact_digest"] if one else "" for one in (challenger, champion)]
-    text = "/".join(["promotion", *digests, measure or "", split])
-    return np.random.default_rng(int.from_bytes(hashlib.sha256(text.encode()).digest()[:16]))

@@ -19,6 +19,7 @@ FAMILIES = {  # and how many trials a whole campaign makes of each
     "s3": 40,
     "malformed": 400,
 }
+_TELL = 20  # trials after which it is said how far a family is
 
 
 def main() -> int:
@@ -43,6 +44,8 @@ def _campaign(name: str, seed: int, count: int) -> tuple[str, int, int, float]:
     with tempfile.TemporaryDirectory(prefix=f"chaos-{name}-") as folder:
         for case in import_module(f"tests.chaos.{name}").cases(seed, count, Path(folder)):
             tried, fine = tried + 1, fine + (case.fault is None)
+            if tried % _TELL == 0:
+                print(f"{name}: {fine} of {tried} fine, {count} wanted", file=sys.stderr, flush=True)
             if case.fault is not None:
                 print(f"{name}: {case.name}: {case.fault}", file=sys.stderr, flush=True)
     return name, tried, fine, time.monotonic() - began

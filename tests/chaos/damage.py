@@ -6,6 +6,7 @@ None may use the damage; after the advised command every artifact has the bytes 
 """
 
 import io
+import json
 import os
 import random
 import shutil
@@ -22,7 +23,7 @@ from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError
 from noisyir.pipelines.readers import pipeline_of
 from tests.chaos.case import Case
-from tests.chaos.world import Digests, World, differences, digests, forget_what_was_read, run
+from tests.chaos.world import TIMES, Digests, World, differences, digests, forget_what_was_read, run
 
 TASKS = ("retriever", "reader")
 RESUMING = {  # stages that leave work behind, and the task that has them
@@ -82,7 +83,7 @@ class Patient:
 
     def fault(self) -> str | None:
         """What is other than in the pristine store."""
-        return differences(digests(self.store), self.wanted)
+        return differences(digests(self.store), self.wanted, TIMES)
 
 
 def damaged_files(seed: int, count: int, folder: Path, damage: Damage) -> Iterator[Case]:
@@ -91,11 +92,13 @@ def damaged_files(seed: int, count: int, folder: Path, damage: Damage) -> Iterat
     left = {f"work of {stage}": stage for stage in RESUMING}
     kinds = [*_kinds(patient.pristine), *left]
     draw.shuffle(kinds)
-    works = {stage: _interrupted(patient, stage, draw) for stage in left.values()}
+    works: dict[str, _Work] = {}
     for number in range(count):
         kind = kinds[number % len(kinds)]
-        if kind in left:
-            yield Case(f"{number}: {kind}", _work_fault(patient, works[left[kind]], damage, draw))
+        if (stage := left.get(kind)) is not None:
+            if stage not in works:
+                works[stage] = _interrupted(patient, stage, draw)
+            yield Case(f"{number}: {kind}", _work_fault(patient, works[stage], damage, draw))
         else:
             path = draw.choice(_kinds(patient.store)[kind])
             way = draw.choice((_found_by_time, _found_by_reading, _found_by_verify))
@@ -172,8 +175,6 @@ def _found_by_verify(patient: Patient, path: Path, damage: Damage, draw: random.
 
 def _says_the_same(path: Path, before: bytes) -> bool:
     """Whether a JSON file's damage lies in what JSON does not read: a space that became a tab."""
-    import json
-
     try:
         return path.suffix == ".json" and bool(json.loads(path.read_bytes()) == json.loads(before))
     except ValueError:
@@ -239,4 +240,4 @@ def _work_fault(patient: Patient, work: _Work, damage: Damage, draw: random.Rand
         run(patient.world.experiment(RESUMING[work.stage]), store)
     except Exception as error:
         return f"{path.name}: {type(error).__name__}: {error}"
-    return differences(digests(store), patient.wanted)
+    return differences(digests(store), patient.wanted, TIMES)

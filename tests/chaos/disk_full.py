@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 
 from tests.chaos.case import Case
-from tests.chaos.kills import _TIMES, command, left_over
+from tests.chaos.kills import command, left_over
 from tests.chaos.processes import begin, seconds_of
-from tests.chaos.world import Digests, World, differences, digests
+from tests.chaos.world import TIMES, Digests, World, differences, digests
 
 _TASK = "reader"
 
@@ -98,6 +98,6 @@ def _fault(world: World, home: Path, code: int | None, wanted: Digests) -> str |
     store = world.store(home.name)
     return (
         (f"with space ended with {again.exitcode}: {said.read_text()[-500:]}" if again.exitcode else None)
-        or differences(digests(store), wanted, _TIMES)
+        or differences(digests(store), wanted, TIMES)
         or left_over(store)
     )

@@ -7,11 +7,10 @@ from pathlib import Path
 from noisyir.engine.store import Store
 from tests.chaos.case import Case
 from tests.chaos.processes import begin, seconds_of
-from tests.chaos.world import Digests, World, differences, digests
+from tests.chaos.world import TIMES, Digests, World, differences, digests
 
 IN_A_RUN = 4  # kills
 _TASKS = ("retriever", "reader", "reader")  # by turns: readers take less time
-_TIMES = ("report/",)  # artifacts that hold how long things took
 
 
 def cases(seed: int, count: int, folder: Path) -> Iterator[Case]:
@@ -53,7 +52,7 @@ def _run_fault(world: World, task: str, home: Path, times: list[float], wanted: 
     return (
         (f"ended with {last.exitcode}: {said.read_text()[-500:]}" if last.exitcode else None)
         or ("a traceback" if "Traceback" in said.read_text() else None)
-        or differences(digests(store), wanted, _TIMES)
+        or differences(digests(store), wanted, TIMES)
         or left_over(store)
     )
 

@@ -31,8 +31,9 @@ RETRIEVER = (
     "ranker.init.max_len=32",
 )
 READER = (*tiny_squad.SETTINGS, "reader.methods=[ds_all,cds_sw]", "reader.ensemble=[]")
-SMALL = "methods=[dpr]", "mine=null"
+SMALL = "methods=[dpr]", "mine.per_query=0", "audit=null"
 ALL = Choice()
+TIMES = ("report/",)  # stages whose pages hold how long builds took, which a build that was made anew has otherwise
 
 Digests = dict[str, str]
 """sha256 by stage/key/artifact/file."""

@@ -63,13 +63,13 @@ def test_audits_benches_and_single_stages_use_the_pools_too(site, parameters):
 
 
 def test_the_registry_and_status_tell_of_a_run(site, parameters):
-    run = site.start(ON_DEMAND, **parameters())
+    run = site.start(ON_DEMAND, **parameters("data.promotion_share=0.5"))
     assert site.end(run, 400) == "COMPLETED"
     told = json.loads(site.noisyir("status", "--json"))
     assert told["runs"][0]["state"] == "done" and told["runs"][0]["page"].endswith(run)
     assert {"name": "noisyir-retriever", "alias": "challenger"}.items() <= told["models"][0].items()
 
-    promotion = site.start("promote/on-demand")
+    promotion = site.start("promote/on-demand", force=True)  # so few queries are no match for BM25
     assert site.end(promotion) == "COMPLETED"
     assert "champion" in site.noisyir("promote", "noisyir-retriever", "--log")
     hits = json.loads(site.noisyir("search", "models:/noisyir-retriever@champion", "sail in the harbour", "--json"))

@@ -26,7 +26,6 @@ experiment:
   detectors: {{bm25: {{kind: bm25_margin}}}}
 noise: [{{rate: 0.4}}]
 methods: [dpr, oracle]
-table: {{resamples: 200}}
 """
 
 

@@ -20,7 +20,6 @@ SETTINGS = [
     "train.patience=null",
     "train.batch_size=16",
     "train.learning_rate=0.01",
-    "compare.resamples=200",
     "runtime.checkpoint_seconds=0.05",
 ]
 

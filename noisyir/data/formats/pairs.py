@@ -191,7 +191,7 @@ class PairsFile:
             for one in _documents_of(values, place, number):
                 yield self._pair(Cells(one, self.columns, place, number))
         if not number:
-            raise DataError(f"{self.pairs.path} holds no pairs")
+            raise DataError(f"{self.pairs.path} holds no pairs: give it a row for each")
 
     def _pair(self, cell: Cells) -> Pair:
         query, title, document = cell.text("query"), cell.text("title"), cell.text("document")
@@ -222,9 +222,9 @@ def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Ite
     """One pair for each document, where a row lists several (`pos: [.., ..]`)."""
     lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
     if lists.keys() == {"weight"} and len(lists["weight"]) > 1:
-        raise DataError(f"{place} {number}: weight lists {len(lists['weight'])} numbers for one document")
+        raise DataError(f"{place} {number}: weight lists {len(lists['weight'])} numbers for one document: leave one")
     if len({len(items) for items in lists.values()}) > 1:
-        raise DataError(f"{place} {number}: {' and '.join(lists)} list different numbers of documents")
+        raise DataError(f"{place} {number}: {' and '.join(lists)} list different numbers of documents: give each one")
     if not lists:
         yield values
     for items in zip(*lists.values(), strict=True):

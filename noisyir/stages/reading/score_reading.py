@@ -9,8 +9,9 @@ from noisyir.costs.reading import asked_of
 from noisyir.costs.workload import ROW, Workload
 from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.errors import DataError
+from noisyir.eval.measures import asked_splits, judged, query_groups, with_means
 from noisyir.eval.settings import ScoreReadingParams
-from noisyir.schemas.data import ANSWERS, QUERIES
+from noisyir.schemas.data import ANSWERS, QRELS, QUERIES
 from noisyir.schemas.reading import PASSAGES, READINGS
 from noisyir.schemas.results import METRICS
 
@@ -27,16 +28,16 @@ def score_reading(job: Job[ScoreReadingParams]) -> None:
     if unlike := set(passages) ^ set(readings := job.tables("readings")):
         raise DataError(f"score_reading: {min(unlike)!r} labels passages or readings, but not both")
     left_out: Counter[str] = Counter()
-    scored = 0
+    scored, groups = 0, _groups(job, queries)
     with job.writer("metrics") as out:
         for label, table in readings.items():
             first = table.filter(pc.equal(table["rank"], 1))
             given = dict(zip(first["query_id"].to_pylist(), first["answer"].to_pylist(), strict=True))
             asked = set(passages[label]["query_id"].to_pylist())
-            for split in params.splits:
+            for split in asked_splits(params.splits, queries):
                 of_split = queries.filter(pc.equal(queries["split"], split))["query_id"].to_pylist()
-                rows = _rows(sorted(asked & set(of_split)), given, aliases, label, split, params, left_out)
-                out.append(rows)
+                rows = _values(sorted(asked & set(of_split)), given, aliases, label, params, left_out)
+                out.append(with_means(rows, split, groups))
                 scored += rows.num_rows
     if not scored:
         raise DataError(
@@ -46,29 +47,34 @@ def score_reading(job: Job[ScoreReadingParams]) -> None:
     job.note("left_out", dict(left_out))
 
 
-def _rows(
+def _groups(job: Job[ScoreReadingParams], queries: pa.Table) -> dict[str, str]:
+    """The document of each question whose relevant documents are known."""
+    if not job.has("qrels"):
+        return {}
+    return query_groups(judged(job.table("qrels"), queries["query_id"].to_pylist()))
+
+
+def _values(
     asked: list[str],
     given: dict[str, str],
     aliases: dict[str, list[str]],
     label: str,
-    split: str,
     params: ScoreReadingParams,
     left_out: Counter[str],
 ) -> pa.Table:
-    """The values of a split's questions, and after them each measure's mean, whose query_id is null."""
+    """The values of a split's questions: measure, query_id, value."""
     from noisyir.data.answers import answer_lines
     from noisyir.eval.reading import best_f1, exact_match
 
     usable = [query_id for query_id in asked if answer_lines(aliases.get(query_id, ()))]
     left_out[label] += len(asked) - len(usable)
-    rows = []
+    rows: list[tuple[str, str, float]] = []
     for name, measure in (("EM", exact_match), ("F1", best_f1)):
         values = [measure(given.get(one, ""), aliases[one], params.normalisation) for one in usable]
-        if values:
-            about = {"measure": f"{name} {label}", "split": split}
-            rows += [{**about, "query_id": one, "value": value} for one, value in zip(usable, values, strict=True)]
-            rows.append({**about, "query_id": None, "value": sum(values) / len(values)})
-    return pa.Table.from_pylist(rows, schema=METRICS.schema)
+        about = f"{name} {label}"
+        rows += [(about, one, value) for one, value in zip(usable, values, strict=True)]
+    schema = pa.schema([("measure", pa.string()), ("query_id", pa.string()), ("value", pa.float64())])
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
 
 
 def _cost(of: Workload) -> Cost:
@@ -78,13 +84,14 @@ def _cost(of: Workload) -> Cost:
 
 SCORE_READING = Stage(
     name="score_reading",
-    version=1,
+    version=2,
     params=ScoreReadingParams,
     reads={
         "readings": READINGS["query_id", "rank", "answer"].each(),
         "passages": PASSAGES["query_id"].each(),
         "answers": ANSWERS.all(),
         "queries": QUERIES["query_id", "split"],
+        "qrels": QRELS["query_id", "doc_id", "relevance"].or_none(),
     },
     writes={"metrics": METRICS},
     run=score_reading,

@@ -13,10 +13,8 @@ def compare(job: Job[CompareParams]) -> None:
         "comparison",
         systems.compare(
             job.tables("metrics"),
-            job.rng("bootstrap"),
             baseline=job.params.baseline,
             confidence=job.params.confidence,
-            resamples=job.params.resamples,
         ),
     )
 
@@ -28,12 +26,11 @@ def _cost(of: Workload) -> Cost:
 
 COMPARE = Stage(
     name="compare",
-    version=1,
+    version=2,
     params=CompareParams,
     reads={"metrics": METRICS.all().each()},
     writes={"comparison": COMPARISON},
     run=compare,
-    seeded=True,
     pool="driver",
     cost=_cost,
 )

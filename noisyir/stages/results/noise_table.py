@@ -36,11 +36,9 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
         )
     summary = summarise(
         read_blocks(metrics),
-        job.rng("bootstrap"),
         baseline=params.baseline,
         reference=params.reference,
         confidence=params.confidence,
-        resamples=params.resamples,
     )
     _write_values(job, metrics)
     job.write("bench_summary", summary)
@@ -68,7 +66,7 @@ def _write_values(job: Job[NoiseTableParams], metrics: Mapping[Cell, pa.Table]) 
 
 NOISE_TABLE = Stage(
     name="noise_table",
-    version=3,
+    version=4,
     params=NoiseTableParams,
     reads={
         "metrics": METRICS.all().each().or_none(),
@@ -80,6 +78,5 @@ NOISE_TABLE = Stage(
     },
     writes={"bench_values": BENCH_VALUES, "bench_summary": BENCH_SUMMARY, "bench_page": BENCH_PAGE},
     run=noise_table,
-    seeded=True,
     pool="driver",
 )

@@ -9,7 +9,7 @@ from noisyir.data.answers import answer_match
 from noisyir.engine.stage import Cost, Job, SplitCounts, Stage
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval import trec
-from noisyir.eval.measures import judged, parse, per_query, ranked, ranking
+from noisyir.eval.measures import asked_splits, judged, parse, per_query, query_groups, ranked, ranking, with_means
 from noisyir.eval.settings import ScoreParams
 from noisyir.schemas.data import ANSWERS, CORPUS, QRELS, QUERIES
 from noisyir.schemas.results import METRICS, TREC
@@ -25,7 +25,7 @@ def score(job: Job[ScoreParams]) -> None:
     params, run, qrels, queries = job.params, job.table("run"), job.table("qrels"), job.table("queries")
     folder = job.new_folder("trec")
     with job.writer("metrics") as out:
-        for split in params.splits:
+        for split in asked_splits(params.splits, queries):
             query_ids = queries.filter(pa.compute.equal(queries["split"], split))["query_id"].to_pylist()
             judgements = judged(qrels, query_ids)
             rows = ranked(run, query_ids, ignore_same_id=params.ignore_same_id)
@@ -36,8 +36,9 @@ def score(job: Job[ScoreParams]) -> None:
                     f"score.splits: no query of split {split!r} has a relevant document in the qrels; one that has "
                     "answers is scored by score.answer_ranks"
                 )
+            groups = query_groups(judgements)
             for values in found:
-                out.append(_with_means(values, split))
+                out.append(with_means(values, split, groups))
             trec.write_run(rows, folder / f"{split}.run")
             trec.write_qrels(judgements, folder / f"{split}.qrels")
             job.note(f"queries_{split}", len(judgements))
@@ -57,15 +58,6 @@ def _answer_match(job: Job[ScoreParams], run: pa.Table, query_ids: list[str]) ->
         texts.update(zip(kept["doc_id"].to_pylist(), kept["text"].to_pylist(), strict=True))
     aliases = dict(zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True))
     yield answer_match(dict(ranking(run)), aliases, texts, job.params.answer_ranks)
-
-
-def _with_means(values: pa.Table, split: str) -> pa.Table:
-    """The values of a split's queries, and after them each measure's mean, whose query_id is null."""
-    means = values.group_by("measure", use_threads=False).aggregate([("value", "mean")])
-    nobody = pa.nulls(means.num_rows, pa.string())
-    means = pa.table({"measure": means["measure"], "query_id": nobody, "value": means["value_mean"]})
-    both = pa.concat_tables([values, means])
-    return both.append_column("split", pa.repeat(split, both.num_rows))
 
 
 def measures_are_known(params: ScoreParams) -> None:
@@ -93,7 +85,7 @@ def _cost(of: Workload) -> Cost:
 
 SCORE = Stage(
     name="score",
-    version=1,
+    version=2,
     params=ScoreParams,
     reads={
         "run": DENSE_RUN["query_id", "doc_id", "rank", "score"],

@@ -8,6 +8,7 @@ from noisyir.schemas.training import CURVES, MODEL
 from noisyir.training.job import (
     TRAINING_READS,
     pairs_are_there,
+    product,
     read_examples,
     start_model,
     train_and_write,
@@ -20,18 +21,16 @@ from noisyir.training.settings import TrainDprParams
 @in_processes
 def train_dpr(job: Job[TrainDprParams]) -> None:
     """Train the model on the pairs; write it, and how its loss and its dev MRR@10 went."""
-    import torch
-
     from noisyir.training.objective import Contrastive
 
     encoder, pairs = start_model(job), training_pairs(job)
-    weights = None
+    counts = ["weight"] if job.has("weights") else []
     if job.has("flags") and job.params.flagged == "drop":
         pairs = pairs.filter(pairs["is_clean"])
     elif job.has("flags"):
-        weights = torch.from_numpy(pairs["p_clean"].to_numpy().copy())
+        counts.append("p_clean")
     train, held = read_examples(job, encoder, pairs)
-    train_and_write(job, encoder, train, held, Contrastive(weights))
+    train_and_write(job, encoder, train, held, Contrastive(product(pairs, counts)))
 
 
 TRAIN_DPR = Stage(

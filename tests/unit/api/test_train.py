@@ -37,6 +37,8 @@ def test_what_comes_out_is_a_model_with_measures_a_report_and_a_search(trained, 
     saved = trained.save(tmp_path / "mine")
     texts = ["how to wash a jar"]
     assert (SentenceTransformer(str(saved)).encode(texts) == trained.model.encode(texts)).all()
+    card = (saved / "README.md").read_text()
+    assert "zero_shot" in card and str(saved.parent) not in card
     with pytest.raises(StoreError, match="exists already"):
         trained.save(saved)
 
@@ -46,6 +48,19 @@ def test_a_call_twice_makes_nothing_again(trained, split):
     again = noisyir.train(pa.Table.from_pylist(split), methods=["dpr"], settings=QUICK)
     assert len(open_store(None).all_builds()) == before
     assert again.path == trained.path
+
+
+def test_without_splits_some_queries_are_held_out_and_settings_chosen_and_both_are_said(pairs):
+    trained = noisyir.train(pairs, methods=["dpr"], settings={**QUICK, "data.hold_out": {"dev": 0.2, "test": 0.2}})
+    assert set(trained.measures["split"].to_pylist()) == {"test"}
+    chosen = noisyir.train(pairs, methods=["dpr"], settings=QUICK).chosen
+    assert "data.hold_out" in chosen
+
+
+def test_a_model_that_learnt_nothing_is_told_of(split):
+    trained = noisyir.train(split, methods=["dpr"], settings={**QUICK, "train.learning_rate": 1e-9})
+    assert trained.doubts
+    assert f"WARNING  {trained.doubts[0]}" in str(trained)
 
 
 def test_errors_are_the_packages_own_lines(split, trained):

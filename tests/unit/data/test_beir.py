@@ -198,6 +198,19 @@ def test_max_held_out_keeps_so_many_queries_of_each_held_out_split_and_all_of_tr
     assert "beyond max_held_out" in kept[1]["excluded"]["reason"].to_pylist()
 
 
+def test_a_share_of_the_dev_queries_becomes_the_promotion_gates_and_teaches_nothing(ingest, tmp_path):
+    folder = write(tmp_path / "raw", qrels_dev_tsv="q2\td2\t1\nq3\td3\t1\n")
+    plain, shared, whole = (ingest(folder, promotion_share=share) for share in (0.0, 0.5, 1.0))
+    before, split = (
+        dict(zip(tables["queries"]["query_id"].to_pylist(), tables["queries"]["split"].to_pylist(), strict=True))
+        for tables in (plain, whole)
+    )
+    assert {query for query in before if before[query] != split[query]} == {"q2", "q3"}
+    assert split["q2"] == split["q3"] == "promotion" and whole["qrels"].equals(plain["qrels"])
+    assert {*whole["pairs"]["split"].to_pylist()} == {"train"}
+    assert shared["queries"]["split"].to_pylist().count("promotion") <= 2
+
+
 def test_data_without_training_pairs_is_noted(ingest, tmp_path, store):
     ingest(write(tmp_path / "raw", qrels_train_tsv=None))
     [meta] = store.all_builds()

@@ -95,6 +95,17 @@ def test_refreshing_to_equal_bytes_leaves_what_follows_cached(store: Store):
     assert len(store.builds("make", again["make"].meta.key)) == 1  # equal bytes are not kept twice
 
 
+def test_only_reads_what_the_step_of_that_name_made_where_its_stage_is_called_so_too(store: Store):
+    plan = Plan(seed=1)
+    for label, count in (("few", 2), ("", 3)):
+        made = plan.add(replace(MAKE, raw={"source": lambda _: "aa"}), MakeParams(count=count), label)
+        plan.add(UPPER, Params(), f"of_{label}" if label else "", queries=made["queries"])
+    before = run(plan, store)
+    again = run(plan, store, Choice(only="upper", refresh=("upper",)))
+    assert again["upper"].meta.build == before["upper"].meta.build
+    assert again["upper"].meta.inputs["queries"]["build"] == before["make"].meta.build
+
+
 def test_refreshing_to_other_bytes_rebuilds_what_follows_and_keeps_the_old_build(store: Store, monkeypatch):
     first = run(two_steps(), store)
 

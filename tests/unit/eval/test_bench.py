@@ -5,11 +5,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.bench import Cell, by_cell, compared, read_blocks, summarise
 from noisyir.eval.bench_quality import detection_quality
+from noisyir.eval.significance import crossed_t_test
 from noisyir.schemas.noise import DETECTION
 
 NAMES = st.text(st.characters(exclude_characters=":", exclude_categories=["Cs"]))
@@ -52,9 +52,8 @@ def bench(**methods):
     return by_cell(cells)
 
 
-def summary(cells, *, resamples=200, **settings):
-    rng = np.random.default_rng(0)
-    rows = summarise(read_blocks(cells), rng, **{"baseline": "dpr", "resamples": resamples, **settings}).to_pylist()
+def summary(cells, **settings):
+    rows = summarise(read_blocks(cells), **{"baseline": "dpr", **settings}).to_pylist()
     return {(row["mechanism"], row["rate"], row["method"], row["measure"], row["against"]): row for row in rows}
 
 
@@ -96,7 +95,7 @@ def test_a_measure_that_one_cell_lacks_is_refused():
         read_blocks(by_cell(cells))
 
 
-def test_means_spreads_and_the_paired_test_are_those_of_the_seed_averages():
+def test_means_spreads_and_the_test_are_over_queries_and_seeds():
     dpr = np.array([[0.1, 0.5, 0.3, 0.9], [0.3, 0.5, 0.1, 0.7]])
     npc = np.array([[0.6, 0.4, 0.5, 1.0], [0.8, 0.5, 0.4, 0.8]])
     rows = summary(bench(dpr=dpr, npc=npc))
@@ -105,8 +104,9 @@ def test_means_spreads_and_the_paired_test_are_those_of_the_seed_averages():
     assert alone["mean"] == pytest.approx((0.45 + 0.4) / 2) and alone["seed_std"] == pytest.approx(0.05 / 2**0.5)
     assert row["mean"] == pytest.approx(0.625) and row["seed_std"] == pytest.approx(0.0)
     assert row["difference"] == pytest.approx(0.2) and row["difference_seed_std"] == pytest.approx(0.05 / 2**0.5)
-    assert row["p_value"] == pytest.approx(stats.ttest_rel(npc.mean(axis=0), dpr.mean(axis=0)).pvalue)
-    assert row["difference_low"] < row["difference"] < row["difference_high"]
+    test = crossed_t_test((npc - dpr).T)
+    assert row["p_value"] == pytest.approx(test.p_value)
+    assert (row["difference_low"], row["difference_high"]) == pytest.approx((test.low, test.high))
     assert alone["low"] < alone["mean"] < alone["high"]
     assert alone["p_holm"] is None
 
@@ -119,10 +119,27 @@ def test_one_seed_has_no_spread():
 def test_intervals_are_paired_and_of_the_size_that_theory_says():
     rng = np.random.default_rng(3)
     easy = rng.random(500)
-    rows = summary(bench(dpr=[easy], npc=[easy + 0.25], drop=[easy + rng.normal(0, 0.1, 500)]), resamples=4000)
+    rows = summary(bench(dpr=[easy], npc=[easy + 0.25], drop=[easy + rng.normal(0, 0.1, 500)]))
     shifted, noisy = (rows["uniform", 0.5, method, "RR@10", "dpr"] for method in ("npc", "drop"))
     assert shifted["difference_low"] == pytest.approx(0.25) and shifted["difference_high"] == pytest.approx(0.25)
     assert noisy["difference_high"] - noisy["difference_low"] == pytest.approx(2 * 1.96 * 0.1 / 500**0.5, rel=0.1)
+
+
+def test_queries_of_one_document_count_as_one_draw_and_promotion_is_left_out():
+    rng = np.random.default_rng(3)
+    gains = np.repeat(rng.normal(0.1, 0.2, 10), 4)
+    cells = bench(dpr=[np.zeros(40)], npc=[gains])
+    grouped = {
+        cell: table.append_column(
+            "group", pa.array([q and f"d{int(q[1:]) // 4}" for q in table["query_id"].to_pylist()])
+        )
+        for cell, table in cells.items()
+    }
+    (apart,), (together,) = ([row for row in summary(found).values() if row["against"]] for found in (cells, grouped))
+    assert together["difference"] == apart["difference"] and together["p_value"] > apart["p_value"]
+    assert together["p_value"] == pytest.approx(crossed_t_test(gains[::4, None]).p_value)
+    kept = {cell: pa.concat_tables([table, metrics([0.9] * 3, split="promotion")]) for cell, table in cells.items()}
+    assert {row["split"] for row in summary(kept).values()} == {"dev"}
 
 
 def test_holm_covers_all_tests_of_the_table():

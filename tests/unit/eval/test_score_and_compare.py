@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.errors import ConfigError, DataError
+from noisyir.eval.measures import query_groups
 from noisyir.eval.settings import CompareParams, ScoreParams
 from noisyir.stages.results.compare import COMPARE
 from noisyir.stages.results.score import SCORE
@@ -72,6 +73,19 @@ def test_answer_match_without_answers_is_an_error(run_stage_on, answers):
         run_stage_on(SCORE, ScoreParams(answer_ranks=(1,)), tables)
 
 
+def test_promotion_queries_are_scored_unasked_and_compared_by_nobody(run_stage_on):
+    queries = QUERIES.set_column(2, "split", pa.array(["test", "promotion", "test", "train"]))
+    out = run_stage_on(SCORE, ScoreParams(measures=("RR@10",)), {**TABLES, "queries": queries})["metrics"]
+    assert out["split"].to_pylist() == ["test", "test", "promotion", "promotion"]
+    rows = run_stage_on(COMPARE, CompareParams(), {"metrics": {"bm25": out}})["comparison"]
+    assert rows["split"].to_pylist() == ["test"]
+
+
+def test_queries_are_grouped_by_the_relevant_document_that_most_of_them_ask_for():
+    judgements = {"q1": {"a": 1, "b": 1}, "q2": {"b": 1, "c": 0}, "q3": {"a": 1, "d": 2}, "q4": {"b": 1}}
+    assert query_groups(judgements) == {"q1": "b", "q2": "b", "q3": "d", "q4": "b"}
+
+
 def metrics(**values: list[float]) -> dict[str, pa.Table]:
     return {
         system: pa.table(
@@ -79,6 +93,7 @@ def metrics(**values: list[float]) -> dict[str, pa.Table]:
                 "measure": ["RR@10"] * (len(of_system) + 1),
                 "split": ["test"] * (len(of_system) + 1),
                 "query_id": [*(f"q{n}" for n in range(len(of_system))), None],
+                "group": [*(f"d{n}" for n in range(len(of_system))), None],
                 "value": [*of_system, sum(of_system) / len(of_system)],
             }
         )
@@ -88,7 +103,7 @@ def metrics(**values: list[float]) -> dict[str, pa.Table]:
 
 def test_compare_counts_wins_and_losses_against_the_first_system(run_stage_on):
     given = metrics(bm25=[0.5, 0.5, 0.5, 0.2], dense=[1.0, 0.25, 0.5, 0.6])
-    first, second = run_stage_on(COMPARE, CompareParams(resamples=200), {"metrics": given})["comparison"].to_pylist()
+    first, second = run_stage_on(COMPARE, CompareParams(), {"metrics": given})["comparison"].to_pylist()
     assert (first["system"], first["baseline"], first["p_value"]) == ("bm25", None, None)
     assert (second["baseline"], second["queries"], second["wins"], second["losses"]) == ("bm25", 4, 2, 1)
     assert second["difference"] == pytest.approx((0.5 - 0.25 + 0.4) / 4)
@@ -97,7 +112,7 @@ def test_compare_counts_wins_and_losses_against_the_first_system(run_stage_on):
 
 def test_the_baseline_can_be_chosen(run_stage_on):
     given = metrics(bm25=[0.5, 0.1], zero_shot=[0.2, 0.3], trained=[0.9, 0.8])
-    params = CompareParams(baseline="zero_shot", resamples=10)
+    params = CompareParams(baseline="zero_shot")
     rows = run_stage_on(COMPARE, params, {"metrics": given})["comparison"].to_pylist()
     pairs = [(row["system"], row["baseline"]) for row in rows]
     assert pairs == [("bm25", "zero_shot"), ("zero_shot", None), ("trained", "zero_shot"), ("trained", "bm25")]
@@ -106,7 +121,7 @@ def test_the_baseline_can_be_chosen(run_stage_on):
 
 
 def test_one_system_alone_has_a_mean_and_nothing_to_compare(run_stage_on):
-    rows = run_stage_on(COMPARE, CompareParams(resamples=10), {"metrics": metrics(only=[0.5, 0.1])})["comparison"]
+    rows = run_stage_on(COMPARE, CompareParams(), {"metrics": metrics(only=[0.5, 0.1])})["comparison"]
     assert rows["baseline"].to_pylist() == [None] and rows["mean"].to_pylist() == [pytest.approx(0.3)]
 
 

@@ -16,7 +16,7 @@ from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
 
 SMALL = (
-    "bm25_index.engine=bm25s", "compare.resamples=200", "model.query_max_len=12", "model.passage_max_len=20",
+    "bm25_index.engine=bm25s", "model.query_max_len=12", "model.passage_max_len=20",
     "train.epochs=1", "train.batch_size=16", "train.precision=fp32", "mine.rank_to=20", "mine.per_query=6",
     "judges.sieve.pool_size=6", "judges.sieve.batch_size=16", "ranker.init.max_len=32", "ranker.warm_up.max_steps=2",
     "ranker.warm_up.n=5", "ranker.warm_up.batch_size=8", "ranker.warm_up.precision=fp32", "ar2.rounds=1", "ar2.n=5",

@@ -118,7 +118,7 @@ def test_among_equally_believed_passages_the_start_decides_and_then_the_id():
 
 def test_the_papers_experiment_runs_on_the_layout_of_dpr_s_release(world, store, tmp_path):
     exp = experiments.load("nq_cds", [
-        f"data.path={write_dpr(tmp_path / 'dpr')}", world[-1], "bm25_index.engine=bm25s", "compare.resamples=50",
+        f"data.path={write_dpr(tmp_path / 'dpr')}", world[-1], "bm25_index.engine=bm25s",
         "reader.methods=[cds_pa]", "reader.ensemble=[]", "reader.init.max_len=48", "reader.init.question_max_len=12",
         "reader.train.epochs=1", "reader.train.updates_per_epoch=1", "reader.train.questions_at_once=8",
         "reader.train.precision=fp32", "reader.spans.top_k=4", "reader.read.stride=8",
@@ -145,9 +145,7 @@ def test_a_dense_run_may_be_labelled_and_read(world):
 
 def test_a_bench_reads_the_same_questions_with_every_seed_and_tells_of_confidences(world, store, tmp_path):
     path = tmp_path / "readers.yaml"
-    path.write_text(
-        "methods: [ds_all, cds_sw]\nseeds: [3, 4]\ntable: {baseline: ds_all, resamples: 50}\nexperiment: {name: x}\n"
-    )
+    path.write_text("methods: [ds_all, cds_sw]\nseeds: [3, 4]\ntable: {baseline: ds_all}\nexperiment: {name: x}\n")
     more = ("reader.held_out_questions=4", "reader.spans.max_questions=8")
     suite = experiments.load_suite(str(path), [f"experiment.{setting}" for setting in (*world, *more)])
     plan = bench_of(suite)

@@ -12,7 +12,7 @@ from noisyir.engine.builds import Meta
 from noisyir.eval.bench import Cell
 from noisyir.eval.bench_quality import Quality
 from noisyir.eval.settings import NoiseTableParams
-from noisyir.report.bench import Bench, headlines, markdown, render, tables, word
+from noisyir.report.bench import Bench, headlines, markdown, render, starred, tables, word
 from noisyir.report.bench_chart import Line, Point, epoch_chart, rate_chart, spread_out
 from noisyir.report.history import environment, facts, settings
 from noisyir.report.mining import of_bench
@@ -107,17 +107,19 @@ def test_without_a_reference_every_method_may_be_best():
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "p_holm", "said"),
+    ("low", "high", "p_holm", "seeds", "said", "shown"),
     [
-        (0.01, 0.03, 0.04, "better"),
-        (-0.03, -0.01, 0.04, "worse"),
-        (0.01, 0.03, 0.05, "unclear"),  # p must be below alpha
-        (-0.01, 0.03, 0.01, "unclear"),  # the interval holds zero
-        (0.0, 0.0, 1.0, "equal"),
+        (0.01, 0.03, 0.04, 5, "better", "better*"),
+        (-0.03, -0.01, 0.04, 5, "worse", "worse*"),
+        (0.01, 0.03, 0.04, 4, "suggests better", "suggests better"),  # fewer than five seeds claim nothing
+        (0.01, 0.03, 0.05, 5, "unclear", "unclear"),  # p must be below alpha
+        (-0.01, 0.03, 0.01, 5, "unclear", "unclear"),  # the interval holds zero
+        (0.0, 0.0, 1.0, 5, "equal", "equal"),
     ],
 )
-def test_what_is_said_of_a_test(low, high, p_holm, said):
-    assert word({"against": "dpr", "difference_low": low, "difference_high": high, "p_holm": p_holm}, 0.05) == said
+def test_what_is_said_of_a_test(low, high, p_holm, seeds, said, shown):
+    row = {"against": "dpr", "difference_low": low, "difference_high": high, "p_holm": p_holm, "seeds": seeds}
+    assert word(row, 0.05) == said and starred(said) == shown
 
 
 def test_verdicts_are_words_on_the_page():
@@ -158,7 +160,7 @@ def test_the_headline_is_the_best_method_at_the_highest_rate_of_each_mechanism()
 def test_a_method_that_was_not_run_at_a_rate_is_a_dash():
     kept = [r for r in summary().to_pylist() if not (r["method"] == "drop" and r["rate"] == 0.0)]
     table = pa.Table.from_pylist(kept, schema=BENCH_SUMMARY.schema)
-    assert f"| drop | {DASH} | 0.450 ± 0.002 better |" in markdown(PARAMS, bench(table))
+    assert f"| drop | {DASH} | 0.450 ± 0.002 better* |" in markdown(PARAMS, bench(table))
     outline(render(PARAMS, bench(table)))
 
 
@@ -170,7 +172,7 @@ def test_there_is_a_chart_for_each_kind_of_noise_with_several_rates(rates, chart
 
 def test_one_seed_is_shown_without_spread():
     text = markdown(PARAMS, bench(summary(seeds=1)))
-    assert "±" not in text and "| npc | **0.500** equal | **0.470** better |" in text
+    assert "±" not in text and "| npc | **0.500** equal | **0.470** suggests better |" in text
     assert "±" not in re.sub(r"<p class=.note.>.*?</p>", "", render(PARAMS, bench(summary(seeds=1))), flags=re.DOTALL)
 
 

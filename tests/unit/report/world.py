@@ -109,7 +109,7 @@ def plan_report(params: ReportParams, *, curves: bool = True) -> Plan:
     truth = {name: data[name] for name in ("qrels", "queries", "corpus")}
     scores = {label: plan.add(SCORE, ScoreParams(), label, run=run, **truth) for label, run in runs.items()}
     metrics = {label: score["metrics"] for label, score in scores.items()}
-    comparison = plan.add(COMPARE, CompareParams(resamples=200), metrics=metrics)["comparison"]
+    comparison = plan.add(COMPARE, CompareParams(), metrics=metrics)["comparison"]
     about = {name: data[name] for name in ("corpus", "queries", "pairs", "qrels", "excluded")}
     given = {"curves": trained["curves"]} if curves else {}
     plan.add(REPORT, params, comparison=comparison, metrics=metrics, runs=runs, **about, **given)

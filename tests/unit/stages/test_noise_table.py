@@ -10,14 +10,14 @@ from noisyir.schemas.noise import DETECTION
 from noisyir.schemas.training import CURVES, LOSS_GROUPS, MINING_QUALITY
 from noisyir.stages.results.noise_table import NOISE_TABLE
 
-PARAMS = NoiseTableParams(resamples=100)
+PARAMS = NoiseTableParams()
 GAIN = {"dpr": 0.0, "npc": 0.4, "oracle": 0.5}
 
 
 def metrics(method, rate, seed, queries=40):
     values = np.random.default_rng(seed).random(queries) + GAIN[method] * rate
     ids = [*(f"q{number}" for number in range(queries)), None]
-    columns = {"measure": ["RR@10"] * len(ids), "split": ["dev"] * len(ids), "query_id": ids}
+    columns = {"measure": ["RR@10"] * len(ids), "split": ["dev"] * len(ids), "query_id": ids, "group": ids}
     return pa.table({**columns, "value": [*values, values.mean()]})
 
 
@@ -100,12 +100,11 @@ def test_the_baseline_alone_is_a_table_without_tests(run_stage_on):
     assert "## Differences" not in (out["bench_page"] / "bench.md").read_text()
 
 
-def test_equal_seeds_give_equal_bytes_and_others_other_intervals(run_stage_on, tmp_path):
-    first, again, other = (
-        run_stage_on(NOISE_TABLE, PARAMS, {"metrics": runs(), "detection": {}}, seed=seed)["bench_summary"]
-        for seed in (1, 1, 2)
+def test_equal_values_give_equal_bytes(run_stage_on):
+    first, again = (
+        run_stage_on(NOISE_TABLE, PARAMS, {"metrics": runs(), "detection": {}})["bench_summary"] for _ in range(2)
     )
-    assert first.equals(again) and not first["low"].equals(other["low"]) and first["mean"].equals(other["mean"])
+    assert first.equals(again)
 
 
 def test_a_bench_without_cells_or_with_missing_ones_is_refused(run_stage_on):

@@ -66,7 +66,7 @@ def test_every_systems_values_lie_query_by_query_in_the_run(tracked, tmp_path: P
     home, _ = tracked
     version = challenger(home)
     table = pq.read_table(connect(home).client.download_artifacts(version.tags["evaluation_run"], PER_QUERY, tmp_path))
-    assert table.column_names == ["system", "measure", "split", "query_id", "value"]
+    assert table.column_names == ["system", "measure", "split", "query_id", "group", "value"]
     assert set(table["system"].to_pylist()) == {"bm25", "zero_shot", "dpr", "npc"}
     own = [row["value"] for row in table.to_pylist() if (row["system"], row["measure"]) == ("npc", "nDCG@10")]
     assert len(own) == 12 and np.mean(own) == pytest.approx(float(version.tags["nDCG_10"]), abs=1e-6)
