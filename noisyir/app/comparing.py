@@ -45,9 +45,14 @@ class Contestant:
             ids, values = rows["query_id"].to_pylist(), rows["value"].to_pylist()
             yield (group["split"], group["measure"]), dict(zip(ids, values, strict=True))
 
-    def groups(self, split: str, measure: str, query_ids: Sequence[str]) -> np.ndarray:
-        """Which of these queries share a document, and so are one draw of chance: a number for each group."""
+    def groups(self, split: str, measure: str, query_ids: Sequence[str]) -> np.ndarray | None:
+        """Which of these queries share a document, and so are one draw of chance: a number for each group.
+
+        None where the scoring is of a version that did not say.
+        """
         table = read_parts(self.store.fs, self.store.parts(next(iter(self.scored.values()))))
+        if "group" not in table.column_names:
+            return None
         mine = pc.and_(pc.equal(table["split"], split), pc.equal(table["measure"], measure))
         rows = table.filter(pc.and_(mine, pc.is_valid(table["query_id"])))
         group_of = dict(zip(rows["query_id"].to_pylist(), rows["group"].to_pylist(), strict=True))
