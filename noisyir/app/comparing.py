@@ -13,9 +13,8 @@ from noisyir.app.lookup import Finished, finished_comparison, finished_runs
 from noisyir.engine.builds import Ref
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
-from noisyir.errors import ConfigError, DataError, did_you_mean
+from noisyir.errors import ConfigError, DataError, StoreError, did_you_mean
 from noisyir.eval.significance import crossed_t_test, holm
-from noisyir.pipelines.experiment import Experiment
 from noisyir.report.dataset import snippet
 from noisyir.report.duel import Document, Duel, Measured, Shift
 from noisyir.report.queries import Change, largest_changes
@@ -107,13 +106,14 @@ def _of_seeds(
     store: Store, experiment: str, newest: Finished, evaluation: Evaluation, system: str
 ) -> Iterator[tuple[int, Ref]]:
     """(seed, scoring) of the newest run of each seed, those of other settings left out; the newest run's first."""
-    settings = Experiment.model_validate(newest.settings)
+    if (settings := newest.experiment()) is None:
+        raise StoreError(f"{experiment} was run by another version of noisyir: run it again, what can be kept is kept")
     yield settings.seed, evaluation.scored[system]
     met, made = {settings.seed}, recipe(settings, store, newest.results["comparison"])
     for run in finished_runs(store, experiment, "comparison"):
-        exp = Experiment.model_validate(run.settings)
+        exp = run.experiment()
         found = read_evaluation(store, run.results["comparison"]).scored.get(system)
-        if exp.seed not in met and found and recipe(exp, store, run.results["comparison"]) == made:
+        if exp and exp.seed not in met and found and recipe(exp, store, run.results["comparison"]) == made:
             met.add(exp.seed)
             yield exp.seed, found
 
