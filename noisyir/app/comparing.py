@@ -13,9 +13,8 @@ from noisyir.app.lookup import Finished, finished_comparison, finished_runs
 from noisyir.engine.builds import Ref
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
-from noisyir.errors import ConfigError, DataError, did_you_mean
+from noisyir.errors import ConfigError, DataError, StoreError, did_you_mean
 from noisyir.eval.significance import crossed_t_test, holm
-from noisyir.pipelines.experiment import Experiment
 from noisyir.report.dataset import snippet
 from noisyir.report.duel import Document, Duel, Measured, Shift
 from noisyir.report.queries import Change, largest_changes
@@ -44,6 +43,19 @@ class Contestant:
             rows = table.filter(mine)
             ids, values = rows["query_id"].to_pylist(), rows["value"].to_pylist()
             yield (group["split"], group["measure"]), dict(zip(ids, values, strict=True))
+
+    def groups(self, split: str, measure: str, query_ids: Sequence[str]) -> np.ndarray | None:
+        """Which of these queries share a document, and so are one draw of chance: a number for each group.
+
+        None where the scoring is of a version that did not say.
+        """
+        table = read_parts(self.store.fs, self.store.parts(next(iter(self.scored.values()))))
+        if "group" not in table.column_names:
+            return None
+        mine = pc.and_(pc.equal(table["split"], split), pc.equal(table["measure"], measure))
+        rows = table.filter(pc.and_(mine, pc.is_valid(table["query_id"])))
+        group_of = dict(zip(rows["query_id"].to_pylist(), rows["group"].to_pylist(), strict=True))
+        return np.unique([str(group_of[query_id]) for query_id in query_ids], return_inverse=True)[1]
 
     def given(self, name: str) -> Ref:
         """An input of the scoring under the first seed: run, qrels, queries, corpus."""
@@ -94,13 +106,14 @@ def _of_seeds(
     store: Store, experiment: str, newest: Finished, evaluation: Evaluation, system: str
 ) -> Iterator[tuple[int, Ref]]:
     """(seed, scoring) of the newest run of each seed, those of other settings left out; the newest run's first."""
-    settings = Experiment.model_validate(newest.settings)
+    if (settings := newest.experiment()) is None:
+        raise StoreError(f"{experiment} was run by another version of noisyir: run it again, what can be kept is kept")
     yield settings.seed, evaluation.scored[system]
     met, made = {settings.seed}, recipe(settings, store, newest.results["comparison"])
     for run in finished_runs(store, experiment, "comparison"):
-        exp = Experiment.model_validate(run.settings)
+        exp = run.experiment()
         found = read_evaluation(store, run.results["comparison"]).scored.get(system)
-        if exp.seed not in met and found and recipe(exp, store, run.results["comparison"]) == made:
+        if exp and exp.seed not in met and found and recipe(exp, store, run.results["comparison"]) == made:
             met.add(exp.seed)
             yield exp.seed, found
 
@@ -122,16 +135,13 @@ def _measured(one: Contestant, other: Contestant, seeds: Sequence[tuple[int, int
             np.array([[side.values[pair[place]][split, measure][query] for pair in seeds] for query in ids])
             for place, side in enumerate((one, other))
         ]
-        test, gains = crossed_t_test(sides[1] - sides[0]), (sides[1] - sides[0]).mean(axis=1)
-        counts = {"wins": int((gains > 0).sum()), "losses": int((gains < 0).sum()), "queries": len(ids)}
-        means = {"first": float(sides[0].mean()), "second": float(sides[1].mean())}
-        found.append(Measured(measure, split, **means, **_fields(test._asdict()), p_holm=1.0, **counts))
+        groups, gains = one.groups(split, measure, ids), (sides[1] - sides[0]).mean(axis=1)
+        test = crossed_t_test(sides[1] - sides[0], groups)
+        wins, losses = int((gains > 0).sum()), int((gains < 0).sum())
+        means = float(sides[0].mean()), float(sides[1].mean())
+        found.append(Measured(measure, split, *means, *test, p_holm=1.0, wins=wins, losses=losses, queries=len(ids)))
     corrected = holm(np.array([row.p_value for row in found]))
     return [Measured(**{**asdict(row), "p_holm": float(p)}) for row, p in zip(found, corrected, strict=True)]
-
-
-def _fields(test: dict[str, float]) -> dict[str, float]:
-    return {"difference": test["mean"], "low": test["low"], "high": test["high"], "p_value": test["p_value"]}
 
 
 def _shifts(
@@ -152,23 +162,36 @@ def _shifts(
     shown = [change.doc_id for change in changes.all() if change.doc_id] + [
         d for h in heads.values() for d in h.values()
     ]
-    corpus = stream_parts(store.fs, store.parts(one.given("corpus")), ("doc_id", "title", "text"), 65536)
-    texts = passages_of(corpus, pa.array(shown, pa.string()))
-    queries = read_parts(store.fs, store.parts(one.given("queries")))
-    asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    asked, texts = _texts(store, one, shown)
 
     def document(doc_id: str | None) -> Document | None:
         return None if doc_id is None else Document(doc_id, snippet(texts.get(doc_id, "")))
 
     def shift(change: Change) -> Shift:
-        tops = [heads[name].get(change.query_id) for name in sides]
-        of_query = [values[name][change.query_id] for name in sides]
-        ranks = list(change.ranks) or [None, None]
+        first_top, second_top = (document(heads[name].get(change.query_id)) for name in sides)
+        first_value, second_value = (values[name][change.query_id] for name in sides)
+        first_rank, second_rank = change.ranks or (None, None)
         return Shift(
-            change.query_id, asked[change.query_id], *of_query, document(change.doc_id), *ranks, *map(document, tops)
+            change.query_id,
+            asked[change.query_id],
+            first_value,
+            second_value,
+            document(change.doc_id),
+            first_rank,
+            second_rank,
+            first_top,
+            second_top,
         )
 
     return [shift(change) for change in changes.wins], [shift(change) for change in changes.losses]
+
+
+def _texts(store: Store, side: Contestant, doc_ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The texts of all queries, and of these documents, by their ids."""
+    queries = read_parts(store.fs, store.parts(side.given("queries")))
+    asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    corpus = stream_parts(store.fs, store.parts(side.given("corpus")), ("doc_id", "title", "text"), 65536)
+    return asked, passages_of(corpus, pa.array(doc_ids, pa.string()))
 
 
 def _run_of(side: Contestant, seed: int) -> Ref:

@@ -4,10 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from noisyir import experiments
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
+from noisyir.pipelines.experiment import Experiment
 
 
 def find_build(store: Store, name: str) -> Meta:
@@ -139,6 +142,13 @@ class Finished:
 
     settings: dict[str, Any]
     results: dict[str, Ref]
+
+    def experiment(self) -> Experiment | None:
+        """What was run; None where an older version recorded settings that there are no more."""
+        try:
+            return Experiment.model_validate(self.settings)
+        except ValidationError:
+            return None
 
 
 def finished_run(store: Store, name: str, result: str) -> Finished | None:

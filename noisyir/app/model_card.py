@@ -59,7 +59,7 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
     the example loads.  licence: an identifier of the Hub, such as apache-2.0; None: the card says that there is none.
     """
     behind = lineage(store, [model])
-    exp = Experiment.model_validate(run.settings) if run else None
+    exp = run.experiment() if run else None
     evaluation = read_evaluation(store, run.results.get("comparison") if run else None)
     system = system_of(store, evaluation, model) if run else None
     parts = [f"# {exp.name if exp else model.stage}", _USE.format(folder=folder.name)]

@@ -41,7 +41,8 @@ class Portable(nn.Module):
 
 
 def _rows_of(tower: StaticTower) -> nn.Embedding:
-    return nn.Embedding.from_pretrained(tower.weight.detach(), freeze=True)
+    rows, dim = tower.weight.shape
+    return nn.Embedding(rows, dim, _weight=tower.weight.detach())
 
 
 def write_onnx(encoder: BiEncoder, side: Side, path: Path) -> None:

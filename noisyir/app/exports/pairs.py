@@ -22,5 +22,5 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     pairs = pairs.join(queries.rename_columns(["query_id", "query"]), "query_id")
     corpus = stream_parts(store.fs, store.parts(given["corpus"]), ("doc_id", "title", "text"), 65536)
     texts = read_texts(corpus, pairs["doc_id"].unique(), ())
-    write_pairs(pairs.sort_by("query_id"), texts, target)
+    write_pairs(pairs.sort_by("query_id"), texts.documents, target)
     return f"{target}: {pairs.num_rows:,} pairs\nnoisyir audit {target}"

@@ -13,6 +13,7 @@ from pyarrow import csv
 from noisyir.engine.store import Store
 from noisyir.experiments import load
 from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.left_out import filled_in
 from noisyir.report.settings import ReportParams
 from noisyir.schemas.training import CURVES, MINING_QUALITY
 from noisyir.stages.results.report import REPORT
@@ -112,7 +113,7 @@ def test_the_settings_shown_are_an_experiment(store: Store, tmp_path: Path):
     shown = unescape(re.findall(r'<pre class="code">(.*?)</pre>', page, re.DOTALL)[0])
     assert yaml.safe_load(shown).keys() == given.keys()
     (tmp_path / "experiment.yaml").write_text(shown)
-    assert load(str(tmp_path / "experiment.yaml")) == exp
+    assert load(str(tmp_path / "experiment.yaml")) == filled_in(exp)
 
 
 def test_the_tables_are_also_markdown_and_csv(folder: Path):
