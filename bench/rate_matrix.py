@@ -4,18 +4,24 @@
 
 Of SQuAD's first questions so many are kept, a share of them is made wrong by each kind of noise in turn, and the
 experiment's detectors judge them as the audit does.  A cell is what a null says: the rate, and how far it may be
-believed (`noisyir.noise.rate.RateByNull.reading`).  The last columns: the range over all nulls as it is printed, and
-whether it holds the truth (`yes`), or the text says that it cannot be known (`said`), or neither (`NO`).
-A kind of noise in a file of its own is taken up by itself.
+believed (`noisyir.noise.rate.RateByNull.reading`).  Then: the range over all nulls as it is printed, and
+whether it holds the truth (`yes`), or the text says that it cannot be known (`said`), or neither (`NO`).  Last: the
+share that may be kept with 5 % wrong at most by the nulls that agree, and the share of these that is wrong in truth.
+A kind of noise in a file of its own is taken up by itself.  Texts that many cells have are encoded once.
 """
 
 import argparse
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
 
 from noisyir import experiments
 from noisyir.app.runs import run_experiment
@@ -27,12 +33,18 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.tokens import Side, Tokens
+from noisyir.noise import reading
 from noisyir.noise.detection import nulls_in
 from noisyir.noise.null import NULLS, Null
 from noisyir.noise.rate import RateByNull, rate_range
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import open_tracker
+from noisyir.verdicts.keeping import Keeping, kept_by_nulls
 from noisyir.verdicts.rates import cannot_be_known
+
+_WRONG = 0.05  # of what is kept
 
 
 def main() -> None:
@@ -44,9 +56,10 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=sorted(Noise.variants()), help="of noise")
     parser.add_argument("--detectors", type=json.loads, default={}, help="the setting, in JSON, if not the default")
     given = parser.parse_args()
+    reading.read_texts = Remembered(reading.read_texts)
     home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
     slice_of(given.squad, given.pairs, home / "slice")
-    names = ["noise", "truth", *NULLS, "range", "holds"]
+    names = ["noise", "truth", *NULLS, "range", "holds", "kept, wrong of these"]
     print(f"| {' | '.join(names)} |\n|---|--:|{'---|' * (len(names) - 2)}", flush=True)
     held = [row(home, kind, rate, given.detectors) for kind, rate in cells(given.kinds, given.rates)]
     known = [value for value in held if value is not None]
@@ -58,8 +71,8 @@ def main() -> None:
 def cells(kinds: list[str], rates: list[float]) -> Iterator[tuple[str, float]]:
     """No noise, and every kind at every rate."""
     yield "uniform", 0.0
-    for kind in kinds:
-        yield from ((kind, rate) for rate in rates)
+    for rate in rates:
+        yield from ((kind, rate) for kind in kinds)
 
 
 def slice_of(squad: Path, pairs: int, folder: Path) -> None:
@@ -85,22 +98,42 @@ def slice_of(squad: Path, pairs: int, folder: Path) -> None:
 def row(home: Path, kind: str, rate: float, detectors: dict[str, Any]) -> bool | None:
     """Print a row; whether it holds, None where this noise cannot be put in."""
     try:
-        estimate, truth = judged(home, kind, rate, detectors)
+        found = judged(home, kind, rate, detectors)
     except DataError as error:
         print(f"| {kind} {rate:.0%} | - | {error} |", flush=True)
         return None
-    said = nulls_in(estimate)
+    said, truth = nulls_in(found.estimate), found.truth
     low, high = rate_range(said)
     holds = low <= truth <= high
     verdict = "yes" if holds else "said" if cannot_be_known(said) else "NO"
     cells = [_cell(said, null) for null in NULLS]
     printed = f"{low:.1%} to {high:.1%}{' (cannot be known)' if cannot_be_known(said) else ''}"
-    print(f"| {kind if rate else 'none'} | {truth:.1%} | {' | '.join(cells)} | {printed} | {verdict} |", flush=True)
+    shown = [kind if rate else "none", f"{truth:.1%}", *cells, printed, verdict, found.kept()]
+    print(f"| {' | '.join(shown)} |", flush=True)
     return verdict != "NO"
 
 
-def judged(home: Path, kind: str, rate: float, detectors: dict[str, Any]) -> tuple[dict[str, float], float]:
-    """What detect estimates, and the share of the training pairs that were made wrong."""
+@dataclass(frozen=True)
+class Found:
+    """estimate: what detect estimates.  truth: the share of the training pairs that were made wrong.
+
+    is_wrong: of the pairs, the least suspect first.  keeping: how many of them may be kept.
+    """
+
+    estimate: dict[str, float]
+    truth: float
+    is_wrong: list[bool]
+    keeping: Keeping
+
+    def kept(self) -> str:
+        """The share kept, and the share of these that is wrong."""
+        if not (most := self.keeping.most(_WRONG)):
+            return "-"
+        return f"{most / len(self.is_wrong):.1%}, {sum(self.is_wrong[:most]) / most:.1%}"
+
+
+def judged(home: Path, kind: str, rate: float, detectors: dict[str, Any]) -> Found:
+    """What the audit's stages say of the slice with this noise."""
     settings = {
         "name": "rate_matrix",
         "data": {"kind": "squad", "path": str(home / "slice")},
@@ -113,9 +146,37 @@ def judged(home: Path, kind: str, rate: float, detectors: dict[str, Any]) -> tup
         exp, Choice(to="detect"), store=store, runtime=Runtime(threads=1), tracker=tracker, observer=Silent(),
         pipeline=audit_pairs,
     )  # fmt: skip
-    estimate = read_parts(store.fs, store.parts(outcome.results["detect"].meta.ref("noise_estimate")))
-    truth = read_parts(store.fs, store.parts(outcome.results["corrupt"].meta.ref("noise_truth")))
-    return last_estimate(estimate), sum(truth["is_noisy"].to_pylist()) / truth.num_rows
+
+    def table(step: str, artifact: str) -> pa.Table:
+        return read_parts(store.fs, store.parts(outcome.results[step].meta.ref(artifact)))
+
+    estimate, truth = last_estimate(table("detect", "noise_estimate")), table("corrupt", "noise_truth")
+    flags = table("detect", "noise_flags").join(truth, ["query_id", "doc_id"]).sort_by("score")
+    keeping = kept_by_nulls(table("detect", "kept_by_null"), estimate, flags.num_rows)
+    is_wrong = flags["is_noisy"].to_pylist()
+    return Found(estimate, sum(is_wrong) / len(is_wrong), is_wrong, keeping)
+
+
+class Remembered:
+    """Reads each text once in a process, however many cells have it: that is most of their time."""
+
+    def __init__(self, read_texts: Callable[..., np.ndarray]) -> None:
+        self._read_texts, self._known = read_texts, dict[tuple[str, bytes], np.ndarray]()
+
+    def __call__(
+        self, encoder: BiEncoder, tokens: Tokens, side: Side, wanted: np.ndarray, progress: Callable[..., None]
+    ) -> np.ndarray:
+        """As `noisyir.noise.reading.read_texts`."""
+        if not encoder.transformers:
+            return self._read_texts(encoder, tokens, side, wanted, progress)
+        names = [(side, tokens.ids[start:end].tobytes()) for start, end in pairwise(tokens.offsets)]
+        new = np.array([asked and name not in self._known for asked, name in zip(wanted, names, strict=True)])
+        vectors = self._read_texts(encoder, tokens, side, new, progress)
+        for row in np.flatnonzero(new):
+            self._known[names[row]] = vectors[row].copy()
+        for row in np.flatnonzero(wanted):
+            vectors[row] = self._known[names[row]]
+        return vectors
 
 
 def _cell(said: dict[Null, RateByNull], null: Null) -> str:

@@ -2,110 +2,138 @@
 
     python bench/real_noise_training.py --data staqc ../shared/data/staqc_sql
     python bench/real_noise_training.py --data nl2bash ../shared/data/nl2bash --methods dpr npc auto
-    python bench/real_noise_training.py --data squad ../shared/data/squad --mechanism uniform --rate 0.5 --pairs 20000
-    python bench/real_noise_training.py --data pydocs --mechanism uniform --rate 0.4
+    python bench/real_noise_training.py --data squad ../shared/data/squad --pairs 4000 --mechanism half_answer
+    python bench/real_noise_training.py --data pydocs --max-documents 6000 --rate 0
 
 staqc: trained on all pairs of half of the questions, tested on those of the other half that people judged right.
 nl2bash: trained on the judged predictions of models, tested on experts' own pairs of other descriptions.
 squad, pydocs: noise of the kind and rate asked for is put into the training pairs; tests stay right.
-People's labels are read for two rows alone: `human`, trained on the pairs that they call right, and the test pairs.
-`random` leaves out as many pairs as the detectors flag, drawn at random.  Static model; means, intervals and tests
-over queries and seeds; a star, from five seeds on, marks a claim about methods.
+The truth is read for two rows alone, `human` (trained on the pairs that people call right) and `true_labels` (trained
+on the pairs that no noise was put into), and for the tests.  `random` leaves out as many pairs as the detectors flag,
+drawn at random.  Static model; each method is compared with plain training (dpr) by a t-test over queries and seeds
+(`noisyir.eval.significance.crossed_t_test`), corrected by Holm for all the table's rows.  Below the table stands what
+NPC and `auto` did.
 """
 
 import argparse
-import csv
-import json
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from labelled_sets import READERS, write_beir, write_folder
 
 from noisyir.app.runs import Outcome, run_suite
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Step
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
-from noisyir.eval.bench import Cell, by_cell, read_blocks, summarise
+from noisyir.engine.tables import pair_ids, read_parts
+from noisyir.eval.bench import Block, Cell, by_cell, read_blocks
+from noisyir.eval.significance import crossed_t_test, holm
 from noisyir.pipelines.retrievers import noise_bench
 from noisyir.pipelines.suite import Suite
-from noisyir.report.bench import starred, word
 from noisyir.settings import merged
 from noisyir.tracking import open_tracker
 
-METHODS = ["dpr", "reweight", "relabel", "drop", "npc", "npc_flags", "npc_relabel", "auto"]
+METHODS = ["dpr", "reweight", "relabel", "reweight_relabel", "drop", "npc", "npc_flags", "npc_relabel", "co_teaching",
+           "auto"]  # fmt: skip
 MEASURE = "nDCG@10"
 SMALL = {"epochs": 12, "batch_size": 128, "learning_rate": 3e-3, "dev_queries": 0}
 LARGE = {"epochs": 5, "batch_size": 512, "learning_rate": 3e-3, "decay": "constant", "warmup_ratio": 0.0,
          "dev_queries": 0}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Labelled:
-    """Training pairs, which of them people call right (None: nobody looked), and a test without wrong pairs."""
-
-    documents: Mapping[str, str]
-    queries: Mapping[str, str]
-    train: Sequence[tuple[str, str]]
-    is_right: Sequence[bool] | None
-    test: Sequence[tuple[str, str]]
-
-
 def main() -> None:
     asked = _asked()
     home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
     bench = Bench(asked, home)
-    cells = bench.cells(asked.methods, bench.data())
-    if asked.data in READERS:
-        cells |= _renamed(bench.arms(), list(cells))
-    _print(cells, asked.data)
+    methods = [*asked.methods, "oracle"] if bench.rate else asked.methods
+    cells = bench.cells(methods, bench.data(), range(asked.seeds), asked.mechanism, bench.rate)
+    told = list(bench.told())
+    _print({**cells, **bench.arms()}, asked.data)
+    print("\n" + "\n".join(told), flush=True)
 
 
 class Bench:
     """One set of data with one kind of noise; all runs share a store."""
 
+    plan: Plan
+    outcome: Outcome
+
     def __init__(self, asked: argparse.Namespace, home: Path) -> None:
         self.asked, self.home = asked, home
         self.store = Store(home / "store", home=home)
         self.labelled = READERS[asked.data](asked.folder, asked.pairs) if asked.data in READERS else None
-        self.flagged = 0
+        self.judged = self.labelled is not None and self.labelled.is_right is not None
+        self.rate = 0.0 if self.judged else asked.rate
 
-    def data(self, kept: np.ndarray | None = None, name: str = "all") -> dict[str, Any]:
-        """The experiment's `data`, with the training pairs numbered `kept`."""
+    def data(self) -> dict[str, Any]:
+        """The experiment's `data`: all of it."""
         if self.labelled is None:
-            return {"kind": "pydocs"}
-        folder = _write(self.labelled, kept, self.home / f"{self.asked.data}_{name}")
-        return {"kind": "beir", "path": str(folder), "on_empty": "exclude"}
+            return {"kind": "pydocs", "max_documents": self.asked.max_documents}
+        folder = self.home / f"{self.asked.data}_{self.asked.pairs or 'all'}"
+        write_beir(self.labelled, range(len(self.labelled.train)), folder)
+        return _folder(folder)
 
-    def cells(self, methods: Sequence[str], data: dict[str, Any]) -> dict[str, pa.Table]:
+    def cells(
+        self, methods: Sequence[str], data: dict[str, Any], seeds: Sequence[int], kind: str, rate: float
+    ) -> dict[str, pa.Table]:
         """Per-query values of each method and seed, by the label of a bench's cell."""
-        suite = self._suite(methods, data)
+        suite = self._suite(methods, data, seeds, {"kind": kind, "rate": rate})
         tracker = open_tracker(experiment=suite.experiment, home=self.home, enabled=False)
         how = {"store": self.store, "runtime": Runtime(), "tracker": tracker, "observer": Silent()}
-        outcome, plan = run_suite(suite, Choice(), **how), noise_bench(suite)
-        self._count_flagged(outcome, plan)
-        (table,) = plan.named("noise_table")
-        return {label: self._read(outcome, output) for label, output in table.inputs["metrics"].items()}
+        self.outcome, self.plan = run_suite(suite, Choice(), **how), noise_bench(suite)
+        (table,) = self.plan.named("noise_table")
+        return {label: self._read(output.step, output.artifact) for label, output in table.inputs["metrics"].items()}
 
-    def arms(self) -> dict[str, dict[str, pa.Table]]:
+    def arms(self) -> dict[str, pa.Table]:
         """Plain training on the pairs that people call right, and on as many as the detectors leave, at random."""
-        assert self.labelled is not None
-        found, count = {}, len(self.labelled.train)
-        if self.labelled.is_right is not None:
-            found["human"] = self.cells(["dpr"], self.data(np.flatnonzero(self.labelled.is_right), "human"))
-        if self.flagged:
-            kept = np.sort(np.random.default_rng(0).choice(count, count - self.flagged, replace=False))
-            found["random"] = self.cells(["dpr"], self.data(kept, "random"))
+        kept = {}
+        for seed in range(self.asked.seeds):
+            (flags,) = (self._read(step.name, "noise_flags") for step in self._steps("detect", seed))
+            (corrupt,) = self._steps("corrupt", seed)
+            draw = np.random.default_rng(seed).permutation(flags.num_rows)
+            kept["random", seed] = corrupt, np.sort(draw[pc.sum(pc.invert(flags["is_clean"])).as_py() or 0 :])
+            if self.judged:
+                kept["human", seed] = corrupt, np.flatnonzero(self._right(corrupt))
+        folders = {arm: self._folder_with(*given, "_".join(map(str, arm))) for arm, given in kept.items()}
+        found = {}
+        for (arm, seed), folder in folders.items():
+            (values,) = self.cells(["dpr"], _folder(folder), [seed], self.asked.mechanism, 0.0).values()
+            found[str(Cell(self.asked.mechanism, self.rate, arm, seed))] = values
         return found
 
-    def _suite(self, methods: Sequence[str], data: dict[str, Any]) -> Suite:
-        small = self.asked.data in ("staqc", "nl2bash")
+    def _right(self, corrupt: Step) -> list[bool]:
+        """Which of the training pairs that were read people call right."""
+        assert self.labelled is not None and self.labelled.is_right is not None
+        verdicts = dict(zip(self.labelled.train, self.labelled.is_right, strict=True))
+        pairs = self._read(corrupt.name, "noisy_pairs")
+        return [verdicts[pair] for pair in pair_ids(pairs.filter(pc.equal(pairs["split"], "train")))]
+
+    def told(self) -> Iterator[str]:
+        """What detectors flagged, when NPC began, and what `auto` chose, over the seeds."""
+        flags = [self._read(step.name, "noise_flags")["is_clean"].to_pylist() for step in self._steps("detect")]
+        yield "flagged: " + ", ".join(f"{some.count(False) / len(some):.0%}" for some in flags)
+        for method in ("npc", "npc_flags", "npc_relabel"):
+            steps = [step for step in self._steps("train_npc") if step.name.endswith(f":{method}")]
+            steps = [step for step in steps if "trial" not in step.name]
+            begun = [self.outcome.results[step.name].meta.notes["corrected"] for step in steps]
+            yield f"{method}: correction began in {sum(begun)} of {len(begun)} runs"
+        chosen = [self.outcome.results[step.name].meta.notes["chosen"] for step in self._steps("choose_model")]
+        yield "auto chose: " + ", ".join(f"{method} {count}" for method, count in Counter(chosen).items())
+
+    def _suite(
+        self, methods: Sequence[str], data: dict[str, Any], seeds: Sequence[int], noise: dict[str, Any]
+    ) -> Suite:
+        size = self.asked.pairs or self.asked.max_documents
+        small = self.judged or (size is not None and size < 20_000)
         experiment = {
             "name": "training", "data": data, "train": SMALL if small else LARGE, "encode": {"splits": ["test"]},
             "search": {"top_k": 10}, "score": {"splits": ["test"], "measures": [MEASURE]},
@@ -115,124 +143,70 @@ class Bench:
             for part in reversed(name.split(".")):
                 value = {part: value}
             experiment = merged(experiment, value)
-        noise = {"kind": self.asked.mechanism, "rate": 0.0 if small else self.asked.rate}
-        seeds, judged = range(self.asked.seeds), {"detect": "drop" in methods}
-        return Suite(name="training", experiment=experiment, noise=[noise], methods=methods, seeds=seeds, **judged)
+        return Suite(name="training", experiment=experiment, noise=[noise], methods=methods, seeds=seeds,
+                     detect="drop" in methods)  # fmt: skip
 
-    def _count_flagged(self, outcome: Outcome, plan: Plan) -> None:
-        for step in plan.steps:
-            if step.stage.name == "detect" and not self.flagged:
-                flags = read_parts(self.store.fs, self.store.parts(outcome.results[step.name].meta.ref("noise_flags")))
-                self.flagged = flags["is_clean"].to_pylist().count(False)
+    def _steps(self, stage: str, seed: int | None = None) -> list[Step]:
+        return [step for step in self.plan.steps if step.stage.name == stage and seed in (None, step.seed, _of(step))]
 
-    def _read(self, outcome: Outcome, output: Any) -> pa.Table:
-        return read_parts(self.store.fs, self.store.parts(outcome.results[output.step].meta.ref(output.artifact)))
+    def _read(self, step: str, artifact: str) -> pa.Table:
+        return read_parts(self.store.fs, self.store.parts(self.outcome.results[step].meta.ref(artifact)))
 
-
-def _staqc(folder: Path, pairs: int | None) -> Labelled:
-    lines = (folder / "sql_annotated.jsonl").read_text(encoding="utf-8").splitlines()[:pairs]
-    rows = list(map(json.loads, lines))
-    asked = sorted({str(row["qid"]) for row in rows})
-    taught = set(np.random.default_rng(0).permutation(asked)[: len(asked) // 2])
-    train = [row for row in rows if str(row["qid"]) in taught]
-    return Labelled(
-        {row["id"]: row["code"] for row in rows},
-        {str(row["qid"]): row["title"] for row in rows},
-        [(str(row["qid"]), row["id"]) for row in train],
-        [row["label"] == 1 for row in train],
-        [(str(row["qid"]), row["id"]) for row in rows if str(row["qid"]) not in taught and row["label"] == 1],
-    )
-
-
-def _nl2bash(folder: Path, pairs: int | None) -> Labelled:
-    verdicts: dict[tuple[str, str], bool] = {}
-    for path in sorted(folder.glob("manual.evaluations.*.csv")):
-        with path.open(encoding="utf-8", newline="") as file:
-            for row in csv.DictReader(file):
-                verdicts.setdefault((row["description"], row["prediction"]), row["correct template"].strip() == "y")
-    judged = list(verdicts)[:pairs]
-    texts, commands = ((folder / name).read_text(encoding="utf-8").splitlines() for name in ("all.nl", "all.cm"))
-    described = {description for description, _ in judged}
-    others = [(text, command) for text, command in zip(texts, commands, strict=True) if text not in described]
-    tested = set(np.random.default_rng(0).permutation(sorted({text for text, _ in others}))[:1500])
-    test = [(text, command) for text, command in others if text in tested]
-    document = {text: f"d{n}" for n, text in enumerate(dict.fromkeys([*(c for _, c in judged), *commands]))}
-    query = {text: f"q{n}" for n, text in enumerate(dict.fromkeys([*(q for q, _ in judged), *(q for q, _ in test)]))}
-    return Labelled(
-        {name: text for text, name in document.items()},
-        {name: text for text, name in query.items()},
-        [(query[text], document[command]) for text, command in judged],
-        list(verdicts.values())[:pairs],
-        list(dict.fromkeys((query[text], document[command]) for text, command in test)),
-    )
+    def _folder_with(self, corrupt: Step, kept: np.ndarray, name: str) -> Path:
+        """A BEIR folder with some of a seed's noisy training pairs, and its collection and test as they are."""
+        (ingest,) = self._steps("ingest")
+        changed = "corpus" in self.outcome.results[corrupt.name].meta.artifacts
+        corpus = self._read(corrupt.name if changed else ingest.name, "corpus")
+        queries, pairs = self._read(ingest.name, "queries"), self._read(corrupt.name, "noisy_pairs")
+        tested = queries.filter(pc.equal(queries["split"], "test"))
+        test = self._read(ingest.name, "qrels").filter(pc.field("relevance") > 0)
+        test = test.filter(pc.is_in(test["query_id"], tested["query_id"]))
+        train = pairs.filter(pc.equal(pairs["split"], "train")).take(kept)
+        asked = pc.is_in(queries["query_id"], pa.chunked_array([*train["query_id"].chunks, *test["query_id"].chunks]))
+        folder = self.home / f"{self.asked.data}_{self.asked.pairs}_{self.asked.mechanism}_{self.rate}_{name}"
+        documents = ({"_id": row["doc_id"], "title": row["title"], "text": row["text"]} for row in corpus.to_pylist())
+        texts = ({"_id": row["query_id"], "text": row["text"]} for row in queries.filter(asked).to_pylist())
+        parts = {"train": train, "test": test}
+        qrels = {part: list(pair_ids(rows)) for part, rows in parts.items()}
+        write_folder(folder, documents, texts, qrels)
+        return folder
 
 
-def _squad(folder: Path, pairs: int | None) -> Labelled:
-    documents: dict[str, str] = {}
-    queries: dict[str, str] = {}
-    found: dict[str, list[tuple[str, str]]] = {"train": [], "dev": []}
-    for split, rows in found.items():
-        for number, (passage, question) in enumerate(_questions(folder / f"{split}-v1.1.json")):
-            if pairs is not None and number >= (pairs if split == "train" else 2000):
-                break
-            doc_id = documents.setdefault(passage, f"d{len(documents)}")
-            queries[f"{split}{number}"] = question
-            rows.append((f"{split}{number}", doc_id))
-    return Labelled({name: text for text, name in documents.items()}, queries, found["train"], None, found["dev"])
+def _of(step: Step) -> int | None:
+    """The seed of what a step without one of its own reads, by its label, `uniform:0.4:SEED`."""
+    last = step.name.rpartition(":")[2]
+    return int(last) if last.isdecimal() else None
 
 
-def _questions(path: Path) -> Iterator[tuple[str, str]]:
-    for article in json.loads(path.read_text(encoding="utf-8"))["data"]:
-        for paragraph in article["paragraphs"]:
-            for question in paragraph["qas"]:
-                yield paragraph["context"], question["question"]
-
-
-READERS = {"staqc": _staqc, "nl2bash": _nl2bash, "squad": _squad}
-
-
-def _write(labelled: Labelled, kept: np.ndarray | None, folder: Path) -> Path:
-    """A BEIR folder with these training pairs; documents and test are the same whatever they are."""
-    (folder / "qrels").mkdir(parents=True, exist_ok=True)
-    chosen = range(len(labelled.train)) if kept is None else kept
-    train = [labelled.train[number] for number in chosen]
-    asked = {query for query, _ in [*train, *labelled.test]}
-    texts = {"corpus": labelled.documents, "queries": {q: t for q, t in labelled.queries.items() if q in asked}}
-    for name, rows in texts.items():
-        lines = (json.dumps({"_id": key, "text": text}) + "\n" for key, text in rows.items())
-        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
-    for split, pairs in {"train": train, "test": labelled.test}.items():
-        lines = (f"{query}\t{document}\t1\n" for query, document in pairs)
-        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines), "utf-8")
-    return folder
-
-
-def _renamed(arms: Mapping[str, Mapping[str, pa.Table]], labels: Sequence[str]) -> dict[str, pa.Table]:
-    """The arms' values beside the methods': labelled as under the same noise."""
-    like = Cell.parse(labels[0])
-    found = {}
-    for arm, cells in arms.items():
-        for label, table in cells.items():
-            found[str(Cell(like.mechanism, like.rate, arm, Cell.parse(label).seed))] = table
-    return found
+def _folder(path: Path) -> dict[str, Any]:
+    return {"kind": "beir", "path": str(path), "on_empty": "exclude"}
 
 
 def _print(cells: Mapping[str, pa.Table], data: str) -> None:
     """One Markdown row a method, against plain training."""
-    table = summarise(read_blocks(by_cell(cells)), baseline="dpr")
-    print(f"\n{data}: {table['queries'][0].as_py():,} queries, {table['seeds'][0].as_py()} seeds\n")
-    print(f"| | {MEASURE} | ± over seeds | less plain, 95 % | p, Holm | seeds above plain | |")
-    print("|---|--:|--:|--:|--:|--:|---|")
-    for row in table.to_pylist():
-        spread = "" if row["seed_std"] is None else f"{row['seed_std']:.3f}"
-        line = f"| {row['method']} | {row['mean']:.3f} | {spread} |"
-        if row["against"]:
-            low, high = row["difference_low"], row["difference_high"]
-            said = f"{row['seeds_better']} | {starred(word(row, 0.05))}"
-            line += f" {row['difference']:+.3f} [{low:+.3f}, {high:+.3f}] | {row['p_holm']:.3f} | {said}"
+    (block,) = read_blocks(by_cell(cells))
+    _, seeds, queries = block.values.shape
+    print(f"\n{data}, {block.mechanism} {block.rate:g}: {queries:,} queries, {seeds} seeds\n")
+    print(f"| | {MEASURE} | ± over seeds | less plain, 95 % | p, Holm | seeds above plain |\n|---|--:|--:|--:|--:|--:|")
+    for row in _rows(block):
+        print(row, flush=True)
+
+
+def _rows(block: Block) -> Iterator[str]:
+    values = dict(zip(block.methods, block.values, strict=True))
+    others = [method for method in values if method != "dpr"]
+    tests = {method: crossed_t_test((values[method] - values["dpr"]).T, block.groups) for method in others}
+    corrected = dict(zip(others, holm(np.array([tests[method].p_value for method in others])), strict=True))
+    for method, found in values.items():
+        of_seed = found.mean(axis=1)
+        spread = f"{of_seed.std(ddof=1):.3f}" if len(of_seed) > 1 else ""
+        line = f"| {'true_labels' if method == 'oracle' else method} | {found.mean():.3f} | {spread} |"
+        if method in tests:
+            test, above = tests[method], int((of_seed > values["dpr"].mean(axis=1)).sum())
+            line += f" {test.mean:+.4f} [{test.low:+.3f}, {test.high:+.3f}] | {corrected[method]:.3f} | {above} |"
         else:
-            line += " | | | "
-        print(f"{line} |", flush=True)
+            line += " | | |"
+        yield line
 
 
 def _asked() -> argparse.Namespace:
@@ -240,16 +214,16 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, nargs="?", help="of the data; pydocs needs none")
     parser.add_argument("--data", choices=[*READERS, "pydocs"], required=True)
     parser.add_argument("--mechanism", default="uniform", help="noise.kind, where noise is put in")
-    parser.add_argument("--rate", type=float, default=0.5, help="noise.rate, where noise is put in")
+    parser.add_argument("--rate", type=float, default=0.5, help="noise.rate, where noise is put in; 0: the set's own")
     parser.add_argument("--pairs", type=int, help="training pairs read, at most")
+    parser.add_argument("--max-documents", type=int, help="of pydocs, at most")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--methods", nargs="+", default=METHODS, help="dpr is what the others are compared with")
     parser.add_argument("--set", nargs="*", default=[], help="other settings, such as train.epochs=6")
     asked = parser.parse_args()
     if asked.data in READERS and asked.folder is None:
         parser.error(f"--data {asked.data} needs its folder")
-    if "dpr" not in asked.methods:
-        asked.methods = ["dpr", *asked.methods]
+    asked.methods = list(dict.fromkeys(["dpr", *asked.methods]))
     return asked
 
 

@@ -62,7 +62,7 @@ def bench_noise(
     ) as run_step:
         outcome = run_plan(
             plan, choice, partial(execute, plan, choice, artifacts, run_step, at_a_time), name=chosen.name,
-            settings=chosen, store=artifacts, tracker=tracker, elsewhere=pools.elsewhere,
+            settings=chosen, store=artifacts, tracker=tracker, elsewhere=pools.elsewhere, runtime=machine,
         )  # fmt: skip
     show(outcome, artifacts)
     return outcome

@@ -4,8 +4,9 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.experiment import stages_as_tasks, writable_store
-from noisyir.app.serialized_step import SerializedStep
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.serialized_step import SerializedStep
+from noisyir.stages import stage_named
 from noisyir.tracking import join_tracker
 
 
@@ -27,7 +28,7 @@ def dispatched_step(
 
     refresh: build it although it is there.  parent, mlflow_run: the sender's flow run, and its run in MLflow.
     """
-    opened, inputs = step.open()
+    opened, inputs = step.open(stage_named)
     artifacts = writable_store(store)
     if opened.stage.ready:
         opened.stage.ready(opened.params)

@@ -1,3 +1,63 @@
-"""Train dense retrievers on data whose labels are wrong, and say which labels are wrong."""
+"""Train dense retrievers on data whose labels are wrong, and say which labels are wrong.
+
+A tour, each name with more in its own help:
+
+    import noisyir
+
+    found = noisyir.audit(pairs)              # which pairs are wrong, and why; a DataFrame, a list, a path, ...
+    found.table, found.flagged, found.rate    # the most suspect first; what is known of the rate, and what is not
+    sample = found.sample(50)                 # to be judged: a quarter of an hour
+    found = found.judged(sample)              # now the rate has an interval
+    cleaned = found.apply()                   # the pairs with weights, the surest wrong ones relabelled
+    found.page("audit.html")                  # for the data's owner
+
+    trained = noisyir.train(pairs, methods=["npc_relabel"])
+    trained.model                             # a SentenceTransformer
+    trained.measures, trained.report          # beside BM25 and the untrained model, with intervals
+    trained.search("a question")
+
+    negatives = noisyir.mine(pairs, model=trained, sampler="topk", filters={"relative_margin": 0.05})
+    chances = noisyir.NoiseDetector().fit(scores, null=made_up).predict_proba(scores)   # on anyone's scores
+    loss = noisyir.losses.NoisyPairLoss(model, dataset)    # NPC and CCR in sentence-transformers' Trainer
+
+Results are kept in a store (`.noisyir/store`, or $NOISYIR_HOME): the same call again takes what is there.  Errors that
+one can mend are `NoisyirError`, and say how.  The command line does the same and more: `noisyir --help`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from noisyir import losses
+    from noisyir.api.audit import Audit, audit
+    from noisyir.api.detector import NoiseDetector
+    from noisyir.api.mine import mine
+    from noisyir.api.train import Trained, train
+    from noisyir.errors import NoisyirError
 
 __version__ = "0.2.0"
+__all__ = ["Audit", "NoiseDetector", "NoisyirError", "Trained", "__version__", "audit", "losses", "mine", "train"]
+
+_LIVES_IN = {
+    "audit": "noisyir.api.audit",
+    "Audit": "noisyir.api.audit",
+    "train": "noisyir.api.train",
+    "Trained": "noisyir.api.train",
+    "mine": "noisyir.api.mine",
+    "NoiseDetector": "noisyir.api.detector",
+    "NoisyirError": "noisyir.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what is named when it is asked for: `import noisyir` alone loads nothing."""
+    if name == "losses":
+        return import_module("noisyir.losses")
+    if name not in _LIVES_IN:
+        raise AttributeError(f"module 'noisyir' has no attribute {name!r}")
+    return getattr(import_module(_LIVES_IN[name]), name)
+
+
+def __dir__() -> list[str]:
+    """What the front door offers, before anything of it is loaded."""
+    return sorted({*globals(), *__all__})

@@ -4,6 +4,7 @@ import inspect
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Annotated, Any, NoReturn
@@ -19,23 +20,23 @@ _EXAMPLE = "\n\nexample: "  # begins the last paragraph of each verb's docstring
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.  Exit code 0, 1 for the user's fault, 2 for usage (SystemExit), 130 when interrupted."""
+    """Run one command.  Exit code 0, 1 for what failed, 2 for usage (SystemExit), 130 when interrupted."""
     debug: set[str] = set()
     try:
         return _call(list(sys.argv[1:] if argv is None else argv), debug)
     except typer.TyperException as error:
         _refuse(error)
-    except NoisyirError as error:
-        if debug:
-            raise
-        print(f"noisyir: {error}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         print("noisyir: interrupted; the same command continues where it stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader left, as `| head` does
         return 0
+    except Exception as error:
+        if debug:
+            raise
+        print(f"noisyir: {_in_one_line(error)}", file=sys.stderr)
+        return 1
 
 
 def _call(arguments: list[str], debug: set[str]) -> int:
@@ -50,6 +51,18 @@ def _call(arguments: list[str], debug: set[str]) -> int:
     except typer.Exit as ended:  # --help, --version
         return ended.exit_code
     return int(code or 0)
+
+
+def _in_one_line(error: Exception) -> str:
+    """What is wrong and what to do; and where the traceback is kept, if it helps: of a run, and of the unexpected."""
+    from noisyir.engine.outside_errors import in_our_words, is_from_outside
+    from noisyir.engine.runtime import default_home
+    from noisyir.engine.tracebacks import keep_traceback, kept_at
+
+    if not isinstance(error, NoisyirError) and not is_from_outside(error) and not kept_at(error):
+        keep_traceback(default_home(), f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}", error)
+    path = kept_at(error)
+    return f"{in_our_words(error)}" + (f" (traceback in {path})" if path else "")
 
 
 def _refuse(error: typer.TyperException) -> NoReturn:
@@ -77,13 +90,22 @@ def _print_version(asked: bool) -> None:
 
 
 def _before_each_verb(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", callback=_print_version, help="show the version")] = False,
 ) -> None:
     """Train dense retrievers on data whose labels are wrong, and say which labels are wrong."""
-    from noisyir.engine.processes import launched
+    from noisyir.engine.nodes import launched
 
-    if (begun := launched()) and begun[0] > 0:
+    if (begun := launched()) is None:
+        return
+    if begun.local_rank == 0 and begun.node > 0:
+        from noisyir.app.following import follow
+
+        follow(begun)
+    if begun.rank > 0:
         raise typer.Exit  # torchrun's first process does all, and begins those that train with it
+    if begun.several_machines:
+        context.call_on_close(begun.end)
 
 
 class _Verbs(Mapping[str, TyperCommand]):
@@ -101,7 +123,8 @@ class _Verbs(Mapping[str, TyperCommand]):
         action = import_module(f"noisyir.commands.{name}").run
         text, _, example = (inspect.getdoc(action) or "").partition(_EXAMPLE)
         verb = _command(action, name=name, help=text, short_help=_as_clause(text), epilog=f"\b\nexample: {example}")
-        verb.params += _command(_every_verb).params
+        own = {param.name for param in verb.params}
+        verb.params += [param for param in _command(_every_verb).params if param.name not in own]
         return verb
 
 
@@ -153,11 +176,29 @@ def _remember(ctx: typer.Context, asked: bool) -> None:
         ctx.obj["debug"].add("--debug")
 
 
+def _patience(given: str | None) -> str | None:
+    if given is not None:
+        from noisyir.engine.locks import WAIT, seconds_of
+
+        seconds_of(given)
+        os.environ[WAIT] = given
+    return given
+
+
 def _every_verb(
     debug: Annotated[
         bool,
         typer.Option("--debug", expose_value=False, callback=_remember, help="show the traceback of an error"),
     ] = False,
+    wait: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            expose_value=False,
+            callback=_patience,
+            help="how long to wait for what another process holds, such as 10m",
+        ),
+    ] = None,
 ) -> None:
     """Options that each verb has besides its own."""
 

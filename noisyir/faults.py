@@ -9,22 +9,33 @@ from noisyir.errors import did_you_mean
 from noisyir.settings import Params
 from noisyir.variants import Variant, params_in
 
+_LONGEST = 100  # characters of a value that are shown
+_PYDANTICS_OWN = ("function-", "tagged-union[")  # parts of a place that name no setting
+
 
 def faults(error: ValidationError, model: type[Params], within: str = "") -> list[str]:
     """A sentence for each fault of settings that were to be a `model`, the group `within` of others."""
-    return [_fault(fault, model, within) for fault in error.errors()]
+    found = error.errors()
+    # pydantic does not count the items of a list that have faults of their own
+    return [_fault(fault, model, within) for fault in found if len(found) == 1 or not _follows(fault)]
+
+
+def _follows(fault: ErrorDetails) -> bool:
+    return fault["type"] == "too_short" and len(fault["input"]) >= fault["ctx"]["min_length"]
 
 
 def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
     *groups, last = list(map(str, fault["loc"])) or [""]
     inside, spoken = _inside(model, groups)
     spoken = [*filter(None, [within]), *spoken]
-    where = ".".join(filter(None, [*spoken, last]))
+    where = ".".join(filter(None, [*spoken, *([] if last.startswith(_PYDANTICS_OWN) else [last])]))
     match fault["type"]:
         case "extra_forbidden":
             known = list(inside.model_fields)
             hint = _renamed(inside, [last], spoken) or did_you_mean(last, known)
             return f"unknown key {where}{hint}; known here: {', '.join(known)}{_of_others(inside, last)}"
+        case "missing":
+            return f"{where} is missing: set it"
         case "union_tag_invalid":
             tag, kinds = fault["ctx"]["tag"], [kind.strip("'") for kind in fault["ctx"]["expected_tags"].split(", ")]
             return f"{where}: there is no {tag!r}{did_you_mean(tag, kinds)}; there are {', '.join(kinds)}"
@@ -34,7 +45,13 @@ def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
             return f"{where}: say of which kind, such as {where}.kind=NAME{hint}"
         case "value_error":  # of a check of our own, which says all
             return f"{within}: {fault['ctx']['error']}" if within else str(fault["ctx"]["error"])
-    return f"{where}: {fault['msg']}, got {fault['input']!r}"
+    return f"{where}: {fault['msg']}, got {_shown(fault['input'])}"
+
+
+def _shown(value: object) -> str:
+    """A value in a message, and no more of it than helps."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
 
 
 def _renamed(model: type[Params], given: Iterable[str], spoken: Sequence[str]) -> str:
@@ -61,6 +78,8 @@ def _inside(model: type[Params], groups: Sequence[str]) -> tuple[type[Params], l
     for group in groups:
         if issubclass(model, Variant) and model.is_family() and group in model.variants():
             model = model.variants()[group]
+            continue
+        if group.startswith(_PYDANTICS_OWN):
             continue
         spoken.append(group)
         if group in model.model_fields:

@@ -20,6 +20,7 @@ def with_promotion(splits: Sequence[Split]) -> tuple[Split, ...]:
     return tuple(dict.fromkeys((*splits, PROMOTION))) if {*HELD_OUT} & {*splits} else tuple(splits)
 
 
+_TOO_LARGE = 10**18  # what is counted here fits into 64 bits
 _LOCATION = "location"
 Location = Annotated[str | None, _LOCATION]
 Locations = Annotated[str | tuple[str, ...] | None, _LOCATION]
@@ -67,13 +68,15 @@ class Params(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _switches_are_no_numbers(cls, values: Any) -> Any:
-        """ValueError for true and false where a number belongs, which pydantic takes for 1 and 0."""
+        """ValueError for true and false where a number belongs, which pydantic takes for 1 and 0; and for huge ones."""
         if not isinstance(values, dict):
             return values
         for name, field in cls.model_fields.items():
             kinds = _types_in(field.annotation)
             if isinstance(values.get(name), bool) and kinds & {int, float} and bool not in kinds:
                 raise ValueError(f"{name} is a number, not {str(values[name]).lower()}")
+            if isinstance(values.get(name), int) and abs(values[name]) >= _TOO_LARGE:
+                raise ValueError(f"{name} must be a number of at most 18 digits")
         return values
 
     @property

@@ -21,10 +21,10 @@ from prefect.logging import get_run_logger
 from prefect.states import Cancelling
 from pydantic import Field, PositiveFloat
 
-from noisyir.app.serialized_step import SerializedStep
 from noisyir.engine.build_stage import Result, recorded
 from noisyir.engine.plan import RunStep
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.serialized_step import SerializedStep
 from noisyir.engine.stage import Inputs, Step
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, NoisyirError, StoreError

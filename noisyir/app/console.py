@@ -6,12 +6,14 @@ from typing import TextIO
 
 import pyarrow as pa
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from noisyir.app.forecast.lines import Line, grouped, totals
 from noisyir.app.forecast.rates import Machine
 from noisyir.app.forecast.table import HEADINGS, forecast_row, totals_lines
+from noisyir.app.own_data import doubts_of, ingest_facts
 from noisyir.app.runs import Outcome
 from noisyir.costs.workload import Sizes
 from noisyir.engine.builds import Meta
@@ -169,12 +171,23 @@ def print_absences(absences: Iterable[str]) -> None:
         console.print(f"{'not there':<12}{said}", markup=False)
 
 
-def print_outcome(outcome: Outcome, store: Store, published: Sequence[PublishedParams] = ()) -> None:
-    """The end of a run: result table, where things are, and what to type next."""
+def print_chosen(exp: Experiment, stream: TextIO) -> None:
+    """What the experiment left out and noisyir chose, a line a setting."""
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    for name, said in exp.chosen.items():
+        console.print(f"{'chosen':<12}{name:<20} {said}", markup=False)
+
+
+def print_outcome(outcome: Outcome, store: Store, exp: Experiment) -> None:
+    """The end of a run: result table, what to doubt of it, where things are, and what to type next."""
     console = stdout_console()
     console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
-    _print_tables(console, outcome, store, published)
+    _print_tables(console, outcome, store, exp.published)
+    for doubt in doubts_of(outcome, store, exp.kept):
+        console.print(f"\n[bold red]WARNING[/]     {escape(doubt)}")
     console.print()
+    if held_out := ingest_facts(outcome).get("held_out"):
+        console.print(f"{'held out':<11} {held_out}", markup=False)
     for page, artifact in {"report": "report", "audit": "audit_files"}.items():
         if artifact in outcome.kept:
             console.print(f"{page:<11} {store.folder(outcome.kept[artifact]) / f'{page}.html'}")
@@ -210,10 +223,15 @@ def _kept(store: Store, outcome: Outcome, name: str) -> pa.Table:
     return read_parts(store.fs, store.parts(outcome.kept[name]))
 
 
-def _table(rows: Sequence[Sequence[str]]) -> Table:
-    """The first row is the heading; all columns but the first are numbers."""
-    table = plain_table(rows[0][0])
-    for heading in rows[0][1:]:
+def print_rows(console: Console, rows: Sequence[Sequence[str]], left: int = 1) -> None:
+    """Rows of text as a table, headings first; all columns but the first `left` are numbers."""
+    console.print(_table(rows, left))
+
+
+def _table(rows: Sequence[Sequence[str]], left: int = 1) -> Table:
+    """The first row is the heading; all columns but the first `left` are numbers."""
+    table = plain_table(*rows[0][:left])
+    for heading in rows[0][left:]:
         table.add_column(heading, justify="right")
     for row in rows[1:]:
         table.add_row(*row)

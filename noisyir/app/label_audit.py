@@ -30,10 +30,12 @@ from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.settings import HELD_OUT
 from noisyir.verdicts.apply import Applied, apply_audit
 from noisyir.verdicts.by_hand import how_many
+from noisyir.verdicts.keeping import Keeping, kept_by_nulls
 from noisyir.verdicts.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.verdicts.rates import in_a_sentence, in_terminal
 from noisyir.verdicts.settings import AuditParams
 
+KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
 _HOLDS = {"corpus.jsonl": "beir", "train-v1.1.json": "squad"}  # a file that tells a folder's format
 
 
@@ -93,6 +95,12 @@ class Audited:
         """What detect estimated, without a judgement."""
         ref = self.outcome.results["detect"].meta.ref("noise_estimate")
         return last_estimate(read_parts(self.store.fs, self.store.parts(ref)))
+
+    @property
+    def keeping(self) -> Keeping:
+        """How many pairs may be kept without a judgement."""
+        bounds = self.outcome.results["detect"].meta.ref("kept_by_null")
+        return kept_by_nulls(read_parts(self.store.fs, self.store.parts(bounds)), self.estimate, self.table.num_rows)
 
     @property
     def noise_in_words(self) -> str:
@@ -206,7 +214,7 @@ def _within(budget: str, detectors: Mapping[str, Detector]) -> dict[str, Detecto
 def files_of(exp: Experiment) -> list[str]:
     """Names of the files that an audit may write."""
     sample = ["sample.csv"] if exp.audit and exp.audit.sample else []
-    return ["audit.html", "audit.csv", "audit.parquet", *sample, "negatives.csv", "extra_positives.jsonl"]
+    return ["audit.html", "audit.csv", "audit.parquet", *sample, "negatives.csv", "extra_positives.jsonl", KEPT]
 
 
 def refuse_to_overwrite(exp: Experiment, folder: Path) -> None:
@@ -221,12 +229,19 @@ def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experimen
     path = Path(data)
     if corpus and (path.is_dir() or not _is_file_of_pairs(path)):
         raise ConfigError(f"--corpus belongs to a file of pairs ({', '.join(SUFFIXES)}), which {data} is not: drop it")
+    if not path.is_dir() and (data in experiments.names() or path.suffix in (".yaml", ".yml")):
+        return experiments.load(data, overrides)
+    given = settings_of_data(data) | ({"corpus": corpus} if corpus else {})
+    return experiments.from_settings({"name": path.name.split(".")[0], "data": given}, overrides)
+
+
+def settings_of_data(data: str) -> dict[str, Any]:
+    """The settings `data` of a data set's folder, or of a file of pairs.  ConfigError when it is neither."""
+    path = Path(data)
     if path.is_dir():
         kind = next((known for name, known in _HOLDS.items() if (path / name).exists()), None)
         if kind is None:
             raise ConfigError(f"{data} is a folder of no known format: it holds none of {', '.join(_HOLDS)}")
-    elif data in experiments.names() or path.suffix in (".yaml", ".yml"):
-        return experiments.load(data, overrides)
     elif _is_file_of_pairs(path):
         kind = "pairs"
     else:
@@ -234,8 +249,7 @@ def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experimen
             f"{data!r} is no experiment ({', '.join(experiments.names())}), no folder of a data set, and no file of "
             f"pairs ({', '.join(SUFFIXES)})"
         )
-    given = {"kind": kind, "path": data} | ({"corpus": corpus} if corpus else {})
-    return experiments.from_settings({"name": path.name.split(".")[0], "data": given}, overrides)
+    return {"kind": kind, "path": data}
 
 
 def _is_file_of_pairs(path: Path) -> bool:

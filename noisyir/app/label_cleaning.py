@@ -1,6 +1,7 @@
 """Whether an audit may change training pairs, and how to measure what the change costs."""
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +19,35 @@ _MOST = 2.0  # times the upper end of the noise rate's interval: how many pairs 
 _TREATMENTS = ("dpr", "reweight", "relabel", "drop")
 
 
-def refuse_unjudged(exp: Experiment, *, force: bool) -> None:
+@dataclass(frozen=True)
+class Words:
+    """How a front calls applying an audit, and what it offers instead: the command line, unless others are given."""
+
+    apply: str = "--apply"
+    judge_first: str = (
+        "put --sample 50 in the place of --apply, fill the column verdict of the sample.csv that it writes, and give "
+        "that with --judgements beside --apply (or judge with --judge)"
+    )
+    force: str = "--force"
+    threshold: str = "detect.threshold={:g}"
+
+
+_COMMAND_LINE = Words()
+
+
+def refuse_unjudged(exp: Experiment, *, force: bool, words: Words = _COMMAND_LINE) -> None:
     """ConfigError, before anything is computed, where no random sample of the pairs was judged."""
     files = exp.audit.judgement_files if exp.audit else ()
     if force or (files and drawn_at_random(given_judgements(files))):
         return
     theirs = " (the verdicts given carry no weights, so they were chosen otherwise)" if files else ""
     raise ConfigError(
-        f"--apply changes training data, and nobody judged a random sample of it{theirs}, so how much is wrong is not "
-        "known: put --sample 50 in the place of --apply, fill the column verdict of the sample.csv that it writes, and "
-        "give that with --judgements beside --apply (or judge with --judge); --force applies what the machine believes"
+        f"{words.apply} changes training data, and nobody judged a random sample of it{theirs}, so how much is wrong "
+        f"is not known: {words.judge_first}; {words.force} applies what the machine believes"
     )
 
 
-def refuse_too_much(found: Audited, *, drop: bool, force: bool) -> None:
+def refuse_too_much(found: Audited, *, drop: bool, force: bool, words: Words = _COMMAND_LINE) -> None:
     """ConfigError where the sample is too small to tell, or more would change than twice what it says is wrong."""
     pairs, sampled = found.table.num_rows, found.sampled
     least = min(FEWEST, pairs)
@@ -39,25 +55,26 @@ def refuse_too_much(found: Audited, *, drop: bool, force: bool) -> None:
         return
     if sampled < least:
         raise ConfigError(
-            f"--apply wants a random sample with at least {least} pairs judged wrong or clean, and {sampled} are: "
-            "judge more of the sample, or add --force"
+            f"{words.apply} wants a random sample with at least {least} pairs judged wrong or clean, and {sampled} "
+            f"are: judge more of the sample, or add {words.force}"
         )
     most = math.floor(_MOST * found.noise.high * pairs)
     count = changed(found.table, relabel=found.exp.repair.relabel, drop=drop)
     if count > most:
         raise ConfigError(
-            f"--apply would change {count:,} of {pairs:,} pairs ({count / pairs:.0%}), but by the sample at most "
-            f"{found.noise.high:.1%} are wrong, and it changes no more than twice as many: {_fewer(found, most)}"
+            f"{words.apply} would change {count:,} of {pairs:,} pairs ({count / pairs:.0%}), but by the sample at most "
+            f"{found.noise.high:.1%} are wrong, and it changes no more than twice as many: {_fewer(found, most, words)}"
         )
 
 
-def _fewer(found: Audited, most: int) -> str:
+def _fewer(found: Audited, most: int, words: Words) -> str:
     """What to do so that at most so many pairs are flagged: a threshold that does it, where there is one."""
     by_chance = sorted(found.table["machine_p_clean"].to_pylist())
     room = most - found.table["judged"].to_pylist().count("wrong")
     threshold = math.floor(1e4 * by_chance[room]) / 1e4 if 0 <= room < len(by_chance) else 0.0
-    fewer = f"detect.threshold={threshold:g} flags fewer" if threshold > 0 else "look at what it flags, or judge more"
-    return f"{fewer}; --force changes them all the same"
+    raised = words.threshold.format(threshold)
+    fewer = f"{raised} flags fewer" if threshold > 0 else "look at what it flags, or judge more"
+    return f"{fewer}; {words.force} changes them all the same"
 
 
 def how_to_measure(found: Audited, applied: Applied) -> str:

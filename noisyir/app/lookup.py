@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from noisyir import experiments
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
@@ -10,6 +12,8 @@ from noisyir.errors import StoreError
 
 def find_build(store: Store, name: str) -> Meta:
     """The build that `name` means: a stage (its newest build), the start of a key, or an experiment (its model).
+
+    An experiment goes by its name, by its file, or by the file of data that `noisyir init` made it for.
 
     StoreError, with what to type instead, when nothing or more than one key matches.
     """
@@ -22,7 +26,16 @@ def find_build(store: Store, name: str) -> Meta:
     if len(with_key) == 1:
         return next(iter(with_key.values()))
     found = f"{len(with_key)} builds" if with_key else "no experiment that has run, no stage and no key"
-    raise StoreError(f"{name!r} matches {found} in {store.url}; list them: noisyir ls")
+    raise StoreError(f"{name!r} matches {found} in {store.url}{_runs_of(store, name)}; list them: noisyir ls")
+
+
+def _runs_of(store: Store, name: str) -> str:
+    """What there is instead of a model: a run of this experiment that did not end, or experiments that have run."""
+    runs, wanted = list(store.runs()), experiments.name_of(name)
+    if mine := [run for run in runs if run["experiment"] == wanted]:
+        return f" (its last run kept no model and is called {mine[0]['status']}: noisyir status)"
+    done = dict.fromkeys(run["experiment"] for run in runs if run["status"] == "done")
+    return f" (experiments that have run: {', '.join(done)})" if done else ""
 
 
 def find_model(store: Store, name: str) -> Ref:
@@ -120,12 +133,48 @@ def experiment_that_kept(store: Store, model: Ref) -> str | None:
     return None
 
 
-def _kept_by_run(store: Store, experiment: str, result: str) -> Meta | None:
-    """The build that the experiment's newest finished run with this result kept; None where there is none."""
+@dataclass(frozen=True)
+class Finished:
+    """An experiment's newest finished run: its settings as they were recorded, and what it kept."""
+
+    settings: dict[str, Any]
+    results: dict[str, Ref]
+
+
+def finished_run(store: Store, name: str, result: str) -> Finished | None:
+    """The newest finished run with this result of the experiment that `name` means; None where there is none."""
+    return next(finished_runs(store, name, result), None)
+
+
+def finished_runs(store: Store, name: str, result: str) -> Iterator[Finished]:
+    """The finished runs with this result of the experiment that `name` means, newest first."""
+    experiment = experiments.name_of(name)
     for run in store.runs():
         if run["experiment"] == experiment and run["status"] == "done":
             kept = run.get("kept", {"model": "warm_up"})  # the one trainer when records did not say what was kept
-            step = run["steps"].get(kept.get(result))
-            if step and step["build"]:
-                return next(meta for meta in store.builds(step["stage"], step["key"]) if meta.build == step["build"])
-    return None
+            made = {artifact: _built(store, run["steps"].get(step)) for artifact, step in kept.items()}
+            if made.get(result):
+                refs = {name: meta.ref(name) for name, meta in made.items() if meta and name in meta.artifacts}
+                yield Finished(run["settings"], refs)
+
+
+def finished_comparison(store: Store, name: str) -> Finished:
+    """The experiment's newest finished run that compared systems.  StoreError where there is none."""
+    if (run := finished_run(store, name, "comparison")) is None:
+        raise StoreError(
+            f"{name!r} has no run in {store.url} that compared systems{_runs_of(store, name)}: noisyir run {name}"
+        )
+    return run
+
+
+def _built(store: Store, step: dict[str, Any] | None) -> Meta | None:
+    """The build that a run's record names; None where it has none, or the store no longer has it."""
+    if not step or not step["build"]:
+        return None
+    return next((meta for meta in store.builds(step["stage"], step["key"]) if meta.build == step["build"]), None)
+
+
+def _kept_by_run(store: Store, name: str, result: str) -> Meta | None:
+    """The build that the experiment's newest finished run with this result kept; None where there is none."""
+    run = finished_run(store, name, result)
+    return store.meta(run.results[result]) if run else None

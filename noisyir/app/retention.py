@@ -1,30 +1,81 @@
 """What may be deleted: builds that nothing needs, and those that are damaged with all that was made from damage."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from noisyir.app.lookup import indexes
 from noisyir.engine.builds import Meta
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
+from noisyir.errors import StoreError
+from noisyir.tracking import registered_digests
+
+_GIVEN_UP = timedelta(days=7)  # after which a run of another machine that never ended is taken for dead
 
 
-def unneeded(store: Store, *, keep_runs: int) -> list[Meta]:
-    """Builds that neither the last `keep_runs` runs nor a run that registered a model used, directly or by inputs.
+def unneeded(store: Store, *, keep_runs: int, host: str) -> dict[str, tuple[Meta, str]]:
+    """By folder, the builds that may go, each with the reason: nothing that must stay was made from it.
 
-    A registered model also keeps its newest index.  A run that has not finished keeps every build of the keys in its
-    plan.
+    What must stay: what the last `keep_runs` runs used, and runs that registered a model; of a run that has not ended
+    every build of the keys in its plan, and so for a week of any that goes on elsewhere than on `host` as far as one
+    can tell; the models of the registry, whatever a record says; the newest index of each registered model.  The last
+    are by the order of names, which no clock that goes back can change.  StoreError where a record cannot be read.
     """
+    if unread := store.damaged_records():
+        path, fault = next(iter(unread.items()))
+        raise StoreError(
+            f"nothing is deleted, for what {path} says is needed cannot be known: {fault}. "
+            "Set it aside: noisyir verify --repair"
+        )
     builds, runs = store.all_builds(), store.runs()
     kept: dict[str, Meta] = {}
     for number, run in enumerate(runs):
-        if number < keep_runs or "registered" in run["facts"]:
+        if number < keep_runs or "registered" in run["facts"] or _may_live_elsewhere(run, host):
             wanted = {(step["key"], step["build"]) for step in run["steps"].values()}
-            kept |= {m.build: m for m in builds if (m.key, m.build) in wanted or (m.key, None) in wanted}
-    kept |= {meta.build: meta for meta in _searched(builds, runs)}
+            kept |= {m.folder: m for m in builds if (m.key, m.build) in wanted or (m.key, None) in wanted}
+    digests = registered_digests(store.home)
+    kept |= {m.folder: m for m in builds if digests & {contents.digest for contents in m.artifacts.values()}}
+    kept |= {meta.folder: meta for meta in _searched(builds, runs, digests)}
     refs = [meta.ref(artifact) for meta in kept.values() for artifact in meta.artifacts]
-    needed = {(meta.key, meta.build) for meta in lineage(store, refs, gone=lambda _: None)}
-    return [meta for meta in builds if (meta.key, meta.build) not in needed]
+    needed = {meta.folder for meta in lineage(store, refs, gone=lambda _: None)}
+    last_use = {(step["key"], step["build"]): _name(run) for run in reversed(runs) for step in run["steps"].values()}
+    return {
+        meta.folder: (meta, _why(last_use.get((meta.key, meta.build)), keep_runs))
+        for meta in builds
+        if meta.folder not in needed
+    }
+
+
+def deletable(store: Store, *, keep_runs: int, host: str) -> Iterator[tuple[Meta, str]]:
+    """The same one by one, each asked about again just before where a run has begun meanwhile, on another machine."""
+    runs, doomed = store.run_ids(), unneeded(store, keep_runs=keep_runs, host=host)
+    for folder, found in list(doomed.items()):
+        if (now := store.run_ids()) != runs:
+            runs, doomed = now, unneeded(store, keep_runs=keep_runs, host=host)
+        if folder in doomed:
+            yield found
+
+
+def keys_to_go_on_with(store: Store, *, keep_runs: int) -> set[str]:
+    """Keys of the last runs: what was killed among them goes on from its checkpoints."""
+    return {step["key"] for run in store.runs()[:keep_runs] for step in run["steps"].values()}
+
+
+def _may_live_elsewhere(run: Mapping[str, Any], host: str) -> bool:
+    """Whether a run without an end is of another machine, where nobody here can ask whether it lives."""
+    began = datetime.fromisoformat(run["began"]) if "began" in run else datetime.min.replace(tzinfo=UTC)
+    return run.get("status") == "running" and run.get("host") != host and datetime.now(UTC) - began < _GIVEN_UP
+
+
+def _name(run: Mapping[str, Any]) -> str:
+    return str(run.get("id") or run.get("began") or "of unknown name")
+
+
+def _why(last_run: str | None, keep_runs: int) -> str:
+    if last_run is None:
+        return "no run that is on record used it, and no registered model was made from it"
+    return f"last used by run {last_run}, which is none of the last {keep_runs}; no registered model was made from it"
 
 
 def damaged(store: Store, builds: Sequence[Meta]) -> dict[str, str]:
@@ -36,16 +87,24 @@ def damaged(store: Store, builds: Sequence[Meta]) -> dict[str, str]:
     for meta in builds:
         if faults := store.verify(meta):
             doomed[meta.folder] = "; ".join(f"{name} {fault}" for name, fault in faults.items())
-    tainted = set[str]()
-    for meta in store.all_builds():  # oldest first: nothing is older than what it was made from
-        behind = {f"{ref.stage}/{ref.key}/{ref.build}" for _, ref in meta.input_refs()}
-        if taint := sorted(behind & tainted or (set() if meta.checked else behind & doomed.keys())):
-            tainted.add(meta.folder)
-            doomed.setdefault(meta.folder, f"was made from {taint[0]}")
-    return doomed
+    tainted, left = set[str](), store.all_builds()
+    while True:  # names may sort otherwise than builds were made, where clocks went back before 0.3
+        found = {meta.folder: taint for meta in left if (taint := _taint(meta, tainted, doomed))}
+        if not found:
+            return doomed
+        for folder, taint in found.items():
+            doomed.setdefault(folder, f"was made from {taint[0]}")
+        tainted |= found.keys()
+        left = [meta for meta in left if meta.folder not in found]
 
 
-def _searched(builds: Sequence[Meta], runs: Sequence[Mapping[str, Any]]) -> list[Meta]:
+def _taint(meta: Meta, tainted: set[str], doomed: Mapping[str, str]) -> list[str]:
+    """The folders of tainted builds that this one was made from, or of damaged ones if it did not check them."""
+    behind = {f"{ref.stage}/{ref.key}/{ref.build}" for _, ref in meta.input_refs()}
+    return sorted(behind & tainted or (set() if meta.checked else behind & doomed.keys()))
+
+
+def _searched(builds: Sequence[Meta], runs: Sequence[Mapping[str, Any]], digests: Collection[str]) -> list[Meta]:
     """The indexes that the registered models are searched with: the newest of each, which may be a refreshed one."""
     registered = {
         (step["key"], step["build"])
@@ -54,6 +113,6 @@ def _searched(builds: Sequence[Meta], runs: Sequence[Mapping[str, Any]]) -> list
     }
     newest: dict[str, Meta] = {}
     for found in indexes(builds):
-        if (found.model.key, found.model.build) in registered:
+        if (found.model.key, found.model.build) in registered or found.model.digest in digests:
             newest.setdefault(found.model.digest, found.index)
     return list(newest.values())

@@ -1,5 +1,6 @@
 """One run of a pipeline: execute the plan, track and register it, and keep a record that `gc` and `ls --runs` read."""
 
+import logging
 import socket
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -7,21 +8,28 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NotRequired, TypedDict, Unpack
 
+from noisyir.app.readiness import Readiness
 from noisyir.engine.build_stage import Result
 from noisyir.engine.builds import Ref
+from noisyir.engine.locks import current_run
 from noisyir.engine.observe import Several
+from noisyir.engine.outside_errors import one_line
 from noisyir.engine.parallel import execute_side_by_side
-from noisyir.engine.plan import Choice, Plan, RunStep, execute, failed_step, forecast
+from noisyir.engine.plan import Choice, Plan, RunStep, execute, failed_step
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Observer, Pool
+from noisyir.engine.stage import Observer, Pool, Step
 from noisyir.engine.store import Store
+from noisyir.engine.tracebacks import keep_traceback, traceback_of
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.pipelines.suite import Suite
 from noisyir.settings import Params
 from noisyir.tracking.tracker import Tracker
 
+log = logging.getLogger("noisyir")
+
 RUN_LOCK = "run"
+Then = Callable[[Step, Result], None]
 
 
 @dataclass(frozen=True)
@@ -79,38 +87,43 @@ def run_steps(plan: Plan, choice: Choice, *, name: str, settings: Params, **exec
     """Run a plan that is there as `run_experiment` does; the record calls it `name`."""
     store, runtime, tracker = execution["store"], execution["runtime"], execution["tracker"]
 
-    def steps() -> dict[str, Result]:
+    def steps(then: Then) -> dict[str, Result]:
         if run_step := execution.get("run_step"):
-            return execute(plan, choice, store, run_step, runtime.steps_at_once)
-        return execute_side_by_side(plan, choice, store, runtime, Several([execution["observer"], tracker]))
+            return execute(plan, choice, store, run_step, runtime.steps_at_once, then)
+        return execute_side_by_side(plan, choice, store, runtime, Several([execution["observer"], tracker]), then)
 
     elsewhere = execution.get("elsewhere", ())
     return run_plan(
         plan, choice, steps, name=name, settings=settings, store=store, tracker=tracker, elsewhere=elsewhere,
-        device=runtime.device,
+        runtime=runtime,
     )  # fmt: skip
 
 
 def run_plan(
     plan: Plan,
     choice: Choice,
-    steps: Callable[[], dict[str, Result]],
+    steps: Callable[[Then], dict[str, Result]],
     *,
     name: str,
     settings: Params,
     store: Store,
     tracker: Tracker,
     elsewhere: Collection[Pool] = (),
-    device: str = "auto",
+    runtime: Runtime = Runtime(),  # noqa: B008 - frozen
 ) -> Outcome:
-    """Check what can be checked, call `steps`, which runs the chosen ones, and keep a record, whatever comes of it."""
+    """Check what can be checked, call `steps`, which runs the chosen ones, and keep a record, whatever comes of it.
+
+    steps: tells what it is given of each that has ended well.
+    """
+    readiness = Readiness(plan, choice, store, runtime, elsewhere)
     record = _Record(store, name, settings, plan, choice, tracker.tags)
+    current_run.set(record.id)
     # who finds the run's lock free knows that a run that has no end was killed
     with store.in_use(), store.lock(RUN_LOCK, record.id):
         record.write("running", {}, {})
         try:
-            _check_ready(plan, choice, store, elsewhere, device)
-            results = steps()
+            readiness.before(tracker)
+            results = steps(readiness.after)
             kept = {
                 name: results[output.step].meta.ref(output.artifact)
                 for name, output in plan.results.items()
@@ -119,24 +132,11 @@ def run_plan(
             nothing_new = all(result.cached for result in results.values()) and not tracker.run_id(begin=False)
             facts = (nothing_new and record.earlier_facts()) or tracker.finish(store, kept)
         except BaseException as error:
-            record.write("failed", {}, {"error": str(error) or type(error).__name__}, failed_in=failed_step(error))
+            record.write_failure(error)
             tracker.abort(error)
             raise
         record.write("done", results, facts)
     return Outcome(name, results, kept, facts)
-
-
-def _check_ready(plan: Plan, choice: Choice, store: Store, elsewhere: Collection[Pool], device: str) -> None:
-    """Fail before the first stage rather than after hours: ask every stage that would run here whether it can."""
-    would_run = [entry.step for entry in forecast(plan, choice, store) if entry.state == "would run"]
-    here = [step for step in would_run if step.stage.pool not in elsewhere]
-    for step in here:
-        if step.stage.ready:
-            step.stage.ready(step.params)
-    if device != "auto" and any(step.stage.pool == "gpu" for step in here):
-        from noisyir.models.bi_encoder import choose_device
-
-        choose_device(device)
 
 
 @dataclass
@@ -181,6 +181,15 @@ class _Record:
                 "tags": dict(self.tags),
             },
         )
+
+    def write_failure(self, error: BaseException) -> None:
+        """Keep what failed, with its traceback; what cannot be written, on a full disk, does not hide the error."""
+        path = keep_traceback(self.store.home, self.id, error)
+        facts = {"error": one_line(error), "traceback": traceback_of(error)}
+        try:
+            self.write("failed", {}, facts | ({"log": str(path)} if path else {}), failed_in=failed_step(error))
+        except Exception as second:
+            log.warning("the run's record could not be written: %s", one_line(second))
 
     def earlier_facts(self) -> dict[str, str]:
         """What an earlier run of the very same steps registered: nothing is registered twice."""

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from noisyir.app.runs import RUN_LOCK
 from noisyir.engine.store import Store
 
+_OF_FAILURE = ("error", "traceback", "log")
 State = Literal["done", "failed", "running", "killed", "unknown"]
 
 
@@ -16,7 +17,8 @@ class RunState:
     """One pipeline run.
 
     state: `killed` where its process is gone without having ended the run; `unknown` where that was on another host.
-    failed_in: the step that raised.  seconds: until it ended, or until its record was last written.
+    failed_in: the step that raised; log: the file that holds its traceback.
+    seconds: until it ended, or until its record was last written.
     """
 
     id: str
@@ -30,6 +32,7 @@ class RunState:
     error: str | None
     page: str | None
     facts: Mapping[str, str]
+    log: str | None = None
 
 
 @dataclass
@@ -90,7 +93,8 @@ def _state(store: Store, host: str, run: Mapping[str, Any]) -> RunState:
         failed_in=run.get("failed_in"),
         error=run["facts"].get("error"),
         page=run.get("tags", {}).get("flow_run_url"),
-        facts={name: value for name, value in run["facts"].items() if name != "error"},
+        facts={name: value for name, value in run["facts"].items() if name not in _OF_FAILURE},
+        log=run["facts"].get("log"),
     )
 
 

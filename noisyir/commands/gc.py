@@ -1,5 +1,6 @@
 """`noisyir gc`: delete builds that no recent run and no registered model needs."""
 
+import socket
 from datetime import timedelta
 from typing import Annotated
 
@@ -11,34 +12,33 @@ _GRACE = timedelta(days=1)  # what another machine is still uploading has no met
 
 def run(
     keep_runs: Annotated[int, option("N", "runs whose artifacts stay")] = 5,
-    wait: Annotated[float, option("SECONDS", "wait so long for runs that use the store; then give up")] = 0.0,
     dry_run: Annotated[bool, flag("--dry-run", "only say what would be deleted, and why")] = False,
     store: StoreUrl = None,
 ) -> int:
     """Delete what no recent run and no registered model needs.
 
-    Nothing is deleted while a run of this machine uses the store.
+    Nothing is deleted while a run of this machine uses the store: gc gives up, or waits with --wait.
 
     example: noisyir gc --keep-runs 3
     """
-    from noisyir.app.retention import unneeded
+    from noisyir.app.retention import deletable, keys_to_go_on_with
 
     opened = open_store(store)
+    opened.check_readable()  # what needs others and is not seen cannot keep them
     if not dry_run:
         opened.check_writable()
-    with opened.in_use() if dry_run else opened.alone(wait):
-        doomed, orphans = unneeded(opened, keep_runs=keep_runs), opened.orphans(_GRACE)
-        why = f"no model that is registered and none of the last {keep_runs} runs needs it"
-        for meta in doomed:
-            told = f"would delete {{}}: {why}" if dry_run else "deleting {}"
-            print(told.format(f"{meta.stage} {meta.key[:12]} {human_bytes(meta.size)}"))
+    verb, builds, size = "would delete" if dry_run else "deleting", 0, 0
+    with opened.in_use() if dry_run else opened.alone():
+        for meta, why in deletable(opened, keep_runs=keep_runs, host=socket.gethostname()):
+            print(f"{verb} {meta.stage} {meta.key[:12]} {human_bytes(meta.size)}: {why}")
+            builds, size = builds + 1, size + meta.size
             if not dry_run:
                 opened.remove(meta)
+        orphans = opened.orphans(_GRACE)
         for folder in orphans:
-            print(f"{'would delete' if dry_run else 'deleting'} {folder}: its build never ended")
+            print(f"{verb} {folder}: its build never ended")
             if not dry_run:
                 opened.remove_folder(folder)
-        leftovers = [] if dry_run else opened.remove_leftovers()
-    total = human_bytes(sum(meta.size for meta in doomed))
-    print(f"{len(doomed)} builds, {total}; {len(leftovers) + len(orphans)} unfinished builds' leftovers")
+        left = [] if dry_run else opened.remove_leftovers(keys_to_go_on_with(opened, keep_runs=keep_runs))
+    print(f"{builds} builds, {human_bytes(size)}; {len(left) + len(orphans)} unfinished builds' leftovers")
     return 0

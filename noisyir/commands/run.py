@@ -57,7 +57,7 @@ def run(
     example: noisyir run demo train.epochs=3 --to search
     """
     from noisyir import experiments
-    from noisyir.app.console import observer_for, print_outcome
+    from noisyir.app.console import observer_for, print_chosen, print_outcome
     from noisyir.app.forecast.rates import Machine
     from noisyir.app.runs import run_experiment
     from noisyir.engine.plan import Choice
@@ -74,19 +74,20 @@ def run(
     if why:
         raise typer.BadParameter("--why goes with --dry-run")
     opened.check_writable()
+    print_chosen(exp, sys.stderr)
     tracker = open_tracker(experiment=exp, home=opened.home, enabled=not no_track)
     call = run_experiment if engine == "local" else prefect_engine(f"train_{exp.task}").run_experiment
     with observer_for(sys.stderr) as observer:
         outcome = call(exp, choice, store=opened, runtime=runtime, tracker=tracker, observer=observer)
     if as_json:
         return print_json(describe(outcome, opened))
-    print_outcome(outcome, opened, exp.published)
+    print_outcome(outcome, opened, exp)
     return 0
 
 
 def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *, why: bool, as_json: bool) -> None:
     """Say what would run and what it would cost, also where data or weights are not there yet."""
-    from noisyir.app.console import print_absences, print_changes, print_costs
+    from noisyir.app.console import print_absences, print_changes, print_chosen, print_costs
     from noisyir.app.forecast.changes import changes
     from noisyir.app.forecast.lines import lines_of, totals
     from noisyir.app.forecast.table import forecast_json
@@ -99,10 +100,16 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *,
     new = changes(states, store, exp.name) if why else None
     lines, sizes = lines_of(states, store, exp.expected, machine)
     if as_json:
-        absent = {"absent": list(absences), "sizes": sizes and asdict(sizes), **({} if new is None else {"why": new})}
+        absent = {
+            "absent": list(absences),
+            "chosen": exp.chosen,
+            "sizes": sizes and asdict(sizes),
+            **({} if new is None else {"why": new}),
+        }
         print(json.dumps({**forecast_json(lines, totals(lines), machine), **absent}))
         return
     print_costs(exp, lines, sizes, machine)
+    print_chosen(exp, sys.stdout)
     print_absences(absences)
     if new is not None:
         print_changes(new)

@@ -42,14 +42,16 @@ def run(
     models, unknown = _models()
     if as_json:
         stages = [{**asdict(rate), "hit_rate": rate.hit_rate} for rate in rates]
-        return print_json({"runs": [asdict(state) for state in runs], "stages": stages, "models": models})
+        return print_json(
+            {"runs": [asdict(state) for state in runs], "stages": stages, "models": models, "registry": unknown}
+        )
     out = stdout_console()
     older = f"no run began in the last {hours:g} hours in {opened.url}: noisyir ls --runs shows older ones"
     out.print(_runs_table(runs) if runs else older)
     for state in runs:
         if state.state in ("failed", "killed"):
             out.print(f"\n[red]{state.experiment}[/], {state.began:%H:%M}: {escape(_what_failed(state))}")
-            out.print(f"  look at   {state.page or f'{opened.url}/.runs/{state.id}.json'}")
+            out.print(f"  look at   {state.page or state.log or f'{opened.url}/.runs/{state.id}.json'}")
             out.print("  go on     the same command again: what is built stays, training goes on from its checkpoint")
     about_models = _models_table(models) if models else unknown and escape(unknown)
     for table in (about_models, _rates_table(rates) if rates else None):
@@ -68,12 +70,15 @@ def _models() -> tuple[list[dict[str, Any]], str | None]:
         return [], None
     from rich.markup import escape
 
+    from noisyir.engine.outside_errors import in_our_words, is_from_outside
     from noisyir.tracking.registry import standing
 
     try:
         return standing(home), None
-    except NoisyirError as error:
-        return [], escape(f"registry  {error}")
+    except Exception as error:
+        if not isinstance(error, NoisyirError) and not is_from_outside(error):
+            raise
+        return [], escape(f"registry  {in_our_words(error)}")
 
 
 def _what_failed(state: RunState) -> str:

@@ -1,9 +1,15 @@
 """`noisyir verify`: compare every stored file with the digest written when it was published."""
 
-from typing import Annotated
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 from noisyir.commands import StoreUrl, argument, flag, open_store
 from noisyir.errors import StoreError
+
+if TYPE_CHECKING:
+    from noisyir.engine.store import Store
 
 
 def run(
@@ -22,21 +28,28 @@ def run(
 
     opened = open_store(store)
     opened.check_readable()
-    with opened.alone(wait=0) if repair else opened.in_use():
+    with opened.alone() if repair else opened.in_use():
         builds = [find_build(opened, build)] if build else opened.all_builds()
-        found = damaged(opened, builds)
-        for folder in found if repair else ():
-            opened.remove_folder(folder)
-    if not found:
+        found, records = damaged(opened, builds), {} if build else opened.damaged_records()
+        if repair:
+            _repair(opened, found, records)
+    if not found and not records:
         files = sum(len(contents.files) for meta in builds for contents in meta.artifacts.values())
         print(f"{len(builds)} builds, {files} files: all as written")
         return 0
-    lines = [f"{folder}: {fault}" for folder, fault in found.items()]
+    lines = [f"{folder}: {fault}" for folder, fault in {**found, **records}.items()]
     if not repair:
         raise StoreError("\n".join(["damaged:", *lines, "remove them, to be built anew: noisyir verify --repair"]))
     used = {run["experiment"] for run in opened.runs() if any(_is_of(step, found) for step in run["steps"].values())}
     print("\n".join(["removed:", *lines, *(f"build it anew: noisyir run {name}" for name in sorted(used))]))
     return 0
+
+
+def _repair(store: Store, builds: Iterable[str], records: Iterable[str]) -> None:
+    for folder in builds:
+        store.remove_folder(folder, keep_name=True)
+    for record in records:
+        store.set_aside(record)
 
 
 def _is_of(step: dict[str, str | None], folders: dict[str, str]) -> bool:

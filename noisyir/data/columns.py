@@ -6,7 +6,7 @@ from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from noisyir.data.records import Document
-from noisyir.data.row_files import RowFile
+from noisyir.data.row_files import RowFile, plain_name
 from noisyir.errors import DataError
 
 PairColumn = Literal["query", "document", "query_id", "doc_id", "title", "source", "split", "weight"]
@@ -26,6 +26,11 @@ NAMES: Names = {
 _CORPUS_NAMES: Names = {"doc_id": ("_id", "doc_id", "id"), "title": ("title",), "document": ("text",)}
 
 
+def names_that_mean(mapping: Mapping[PairColumn, str | None], names: Names) -> frozenset[str]:
+    """What `choose_columns` would take for something if a column were called so."""
+    return frozenset(name for column, usual in names.items() if column not in mapping for name in usual)
+
+
 def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], names: Names) -> dict[PairColumn, str]:
     """The file's column for each thing of a pair: as mapped (None: no column), else the first of its usual names.
 
@@ -35,7 +40,7 @@ def choose_columns(file: RowFile, mapping: Mapping[PairColumn, str | None], name
     if unknown := {column: name for column, name in chosen.items() if name not in file.columns}:
         column, name = next(iter(unknown.items()))
         raise DataError(f"{file.path} has no column {name!r}, which data.columns maps to {column}; {found_in(file)}")
-    free = {name.lower().replace("-", "_"): name for name in file.columns if name not in chosen.values()}
+    free = {plain_name(name): name for name in file.columns if name not in chosen.values()}
     for column, usual in names.items():
         if column not in mapping and (fits := [name for name in usual if name in free]):
             chosen[column] = free.pop(fits[0])
@@ -67,7 +72,7 @@ def open_corpus(path: str, setting: str) -> RowFile:
 def corpus_documents(file: RowFile) -> Iterator[Document]:
     """The documents of such a file, in its order."""
     columns = choose_columns(file, {}, _CORPUS_NAMES)
-    for number, row in file.rows(list(columns.values())):
+    for number, row in file.rows(list(columns.values()), names_that_mean({}, _CORPUS_NAMES)):
         values = {column: row[name] for column, name in columns.items()}
         cell = Cells(values, columns, file.place, number)
         yield Document(cell.name("doc_id"), cell.text("title"), cell.text("document"), file.place, number)

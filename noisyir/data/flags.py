@@ -1,4 +1,4 @@
-"""What a detection said last: the flags of its last epoch beside their pairs, and its estimate of the noise rate."""
+"""What a detection said last, and what weights were given, beside their pairs; and its estimate of the noise rate."""
 
 import numpy as np
 import pyarrow as pa
@@ -30,3 +30,11 @@ def with_flags(pairs: pa.Table, flags: pa.Table) -> pa.Table:
             "detect on these very pairs"
         )
     return joined
+
+
+def with_weights(pairs: pa.Table, weights: pa.Table) -> pa.Table:
+    """The pairs, in their order, with what each counts by GIVEN_WEIGHTS; 1 for one that is not there (repaired)."""
+    numbered = pairs.append_column("row", pa.array(np.arange(pairs.num_rows)))
+    joined = numbered.join(weights, ["query_id", "doc_id"], join_type="left outer").sort_by("row").drop_columns(["row"])
+    whole = pc.fill_null(joined["weight"], pa.scalar(1.0, pa.float32()))
+    return joined.set_column(joined.schema.get_field_index("weight"), "weight", whole)

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from noisyir.data.text_files import DAMAGED, open_bytes, refuse_half_surrogates
+from noisyir.data.limits import LINE
+from noisyir.data.text_files import DAMAGED, each_key_once, open_bytes, refuse_half_surrogates
+from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 
 _READ_AT_ONCE = 1 << 20
-_LARGEST_ITEM = 1 << 27  # characters: an item that has not ended by then never will
 _CUT_WORD = 16  # a word, number or escape that the end of the buffer cuts short fails within so many characters of it
 _SPACE = " \t\r\n"
 
@@ -32,7 +33,9 @@ def json_array(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             case ",":
                 text.skip(1)
                 if text.peek() == "]":
-                    raise DataError(f"{path} item {number + 1}: invalid JSON: a comma before the closing ]")
+                    raise DataError(
+                        f"{path} item {number + 1}: invalid JSON: a comma before the closing ]: take it out"
+                    )
             case "]":
                 pass
             case found:
@@ -48,7 +51,7 @@ class _Buffer:
     def __init__(self, path: Path) -> None:
         self._path, self._chunks, self._ended = path, _chunks(path), False
         self._text, self._at = "", 0
-        self._decoder = json.JSONDecoder()
+        self._decoder, self._longest = json.JSONDecoder(object_pairs_hook=each_key_once), LINE.most
 
     def peek(self) -> str:
         """The next character that is not white space; empty at the end of the file."""
@@ -75,7 +78,9 @@ class _Buffer:
                 self._grow()
                 continue
             except RecursionError as error:
-                raise DataError(f"{where}: invalid JSON: nested too deeply") from error
+                raise DataError(f"{where}: invalid JSON, mend it: nested too deeply") from error
+            except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
+                raise DataError(f"{where}: invalid JSON, mend it: {error}") from error
             if end == len(self._text) and not self._ended and not isinstance(value, dict | list | str):
                 self._grow()  # a number may go on
                 continue
@@ -90,11 +95,14 @@ class _Buffer:
         """Raise DataError unless more text could mend the fault: the buffer may end within the item."""
         may_go_on = error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT_WORD
         if self._ended and may_go_on:
-            raise DataError(f"{where}: the file ends within it: {error.msg}") from error
+            raise DataError(f"{where}: the file ends within it, get it whole: {error.msg}") from error
         if not may_go_on:
-            raise DataError(f"{where}: invalid JSON: {error.msg} at its character {error.pos - self._at}") from error
-        if len(self._text) - self._at > _LARGEST_ITEM:
-            raise DataError(f"{where}: invalid JSON: it does not end within {_LARGEST_ITEM:,} characters") from error
+            raise DataError(
+                f"{where}: invalid JSON, mend it: {error.msg} at its character {error.pos - self._at}"
+            ) from error
+        if len(self._text) - self._at > self._longest:
+            said = f"{where}: invalid JSON: it does not end within {self._longest:,} characters"
+            raise DataError(f"{said}; {LINE.remedy}") from error
 
     def _grow(self) -> None:
         """Drop what was used, and read on, the more the longer the item is: each is decoded a few times at most."""
@@ -122,4 +130,6 @@ def _chunks(path: Path) -> Iterator[str]:
             "iconv -t UTF-8"
         ) from error
     except DAMAGED as error:
-        raise DataError(f"{path}: damaged after byte {offset:,} of what it holds: {error}") from error
+        raise DataError(
+            f"{path}: damaged after byte {offset:,} of what it holds, get it anew: {one_line(error)}"
+        ) from error

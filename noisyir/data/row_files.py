@@ -1,7 +1,7 @@
 """Files of rows with named columns (jsonl, csv, tsv, parquet), read as a stream; faults are named by their place."""
 
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -10,13 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from noisyir.data.limits import LINE
 from noisyir.data.text_files import json_lines, utf8_lines
+from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 
 SUFFIXES = (".jsonl", ".csv", ".tsv", ".parquet")
 _FIRST_ROWS = 100  # of a jsonl file: their fields are its columns
 _BATCH_ROWS = 4096
-_LARGEST_FIELD = 2**31 - 1  # csv's own limit of 131,072 characters is less than a long document
 
 Row = tuple[int, dict[str, Any]]
 
@@ -48,14 +49,29 @@ class RowFile:
         """What a row's number counts: lines of the file, from 1, or rows where there are no lines."""
         return f"{self.path} {'row' if self.suffix == '.parquet' else 'line'}"
 
-    def rows(self, columns: Sequence[str]) -> Iterator[Row]:
-        """(number, {column: value}) of every row; values are what the format holds, None where it holds nothing."""
+    def rows(self, columns: Sequence[str], meaningful: Collection[str] = ()) -> Iterator[Row]:
+        """(number, {column: value}) of every row; values are what the format holds, None where it holds nothing.
+
+        meaningful: names, as `plain_name` has them, of columns that would be read if they were there.  DataError where
+        one of these comes up in a jsonl file only behind the rows that tell its columns.
+        """
         if self.suffix == ".parquet":
             yield from _parquet_rows(self.path, columns)
         elif self.suffix == ".jsonl":
-            yield from ((number, {name: row.get(name) for name in columns}) for number, row in json_lines(self.path))
+            known = frozenset(self.columns)
+            for number, row in json_lines(self.path):
+                if not row.keys() <= known:
+                    self._refuse_late(number, row.keys() - known, meaningful)
+                yield number, {name: row.get(name) for name in columns}
         else:
             yield from self._separated(columns)
+
+    def _refuse_late(self, number: int, late: Collection[str], meaningful: Collection[str]) -> None:
+        if found := sorted(name for name in late if plain_name(name) in meaningful):
+            raise DataError(
+                f"{self.place} {number}: the first {_FIRST_ROWS} rows, which tell the columns, have no {found[0]!r}: "
+                f'give the first row "{found[0]}": null, if this column is to be read, or rename it, if not'
+            )
 
     def _separated(self, columns: Sequence[str]) -> Iterator[Row]:
         wanted = [(name, self.columns.index(name)) for name in columns]
@@ -65,6 +81,11 @@ class RowFile:
                     f"{self.place} {number}: expected {len(self.columns)} columns as in the header, found {len(cells)}"
                 )
             yield number, {name: cells[position] for name, position in wanted}
+
+
+def plain_name(column: str) -> str:
+    """A column's name as those are compared that mean the same."""
+    return column.lower().replace("-", "_")
 
 
 def _suffix(path: Path, setting: str) -> str:
@@ -90,7 +111,7 @@ def _columns(path: Path, suffix: str) -> tuple[str, ...]:
 
 def _cells(path: Path, suffix: str) -> Iterator[tuple[int, list[str]]]:
     """(first line, cells) of every record, the header too.  A tsv has no quotes: its cells are as they stand."""
-    csv.field_size_limit(_LARGEST_FIELD)
+    csv.field_size_limit(LINE.most)  # csv's own limit of 131,072 characters is less than a long document
     lines = (f"{line}\n" for _, line in utf8_lines(path))
     if suffix == ".csv":
         records = csv.reader(lines, strict=True)
@@ -103,26 +124,32 @@ def _cells(path: Path, suffix: str) -> Iterator[tuple[int, list[str]]]:
                 yield line + 1, cells
             line = records.line_num
     except csv.Error as error:
-        raise DataError(f"{path} line {line + 1}: not {suffix[1:]}: {error}") from error
+        raise DataError(f"{path} line {line + 1}: not {suffix[1:]}, mend it: {error}") from error
 
 
 def _parquet(path: Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} is not Parquet, or damaged: {error}") from error
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path} is not Parquet, or damaged, get it anew: {one_line(error)}") from error
+    for number in range(file.num_row_groups):
+        group = file.metadata.row_group(number)
+        largest = max((group.column(place).total_uncompressed_size for place in range(group.num_columns)), default=0)
+        if largest > LINE.most * max(1, group.num_rows):
+            raise DataError(f"{path}: values of more than {LINE.most:,} bytes; {LINE.remedy}")
+    return file
 
 
 def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    number = 0
-    batches = _parquet(path).iter_batches(batch_size=_BATCH_ROWS, columns=list(columns))
+    number, file = 0, _parquet(path)
     try:
+        batches = file.iter_batches(batch_size=_BATCH_ROWS, columns=list(columns))
         for batch in batches:
             for row in _decoded(batch, path, number + 1):
                 number += 1
                 yield number, row
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: damaged after row {number}: {error}") from error
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: damaged after row {number}, get it anew: {one_line(error)}") from error
 
 
 def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[dict[str, Any]]:
@@ -130,6 +157,6 @@ def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[dict[str
         yield from batch.to_pylist()
     except UnicodeDecodeError as error:
         if batch.num_rows == 1:
-            raise DataError(f"{path} row {first}: not UTF-8") from error
+            raise DataError(f"{path} row {first}: not UTF-8: convert it") from error
         for row in range(batch.num_rows):  # which of them it is
             yield from _decoded(batch.slice(row, 1), path, first + row)

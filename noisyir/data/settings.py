@@ -1,10 +1,31 @@
 """Settings of the data: which records become rows, and how large data is known to be."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from noisyir.settings import Fraction, Location, Params
+from noisyir.settings import Fraction, Location, Params, Split
+
+
+class HeldOutParams(Params):
+    """Dev and test queries drawn from the training queries, where data has none; whatever the experiment's seed."""
+
+    dev: Fraction = Field(0.1, description="share of the training queries that become dev queries; 0: none")
+    test: Fraction = Field(0.1, description="share that become test queries; 0: none")
+    most: PositiveInt = Field(2000, description="queries of each, at most")
+    near: Annotated[float, Field(gt=0.0, le=1.0)] = Field(
+        0.8, description="queries that share so many of their words are in one split"
+    )
+    together: Literal["auto", "documents", "queries"] = Field(
+        "auto", description="queries of one document are in one split; queries: need not be; auto: where that can be"
+    )
+    seed: int = Field(0, description="of the draw: the same queries for every seed of training")
+
+    @property
+    def shares(self) -> dict[Split, float]:
+        """The share of each split that is wanted, the test split first."""
+        given: dict[Split, float] = {"test": self.test, "dev": self.dev}
+        return {split: share for split, share in given.items() if share}
 
 
 class RecordParams(Params):
@@ -28,6 +49,9 @@ class RecordParams(Params):
     )
     on_unknown: Literal["error", "exclude"] = Field(
         "error", description="a judgement of a document that the collection lacks: refuse, or leave out"
+    )
+    hold_out: HeldOutParams | None = Field(
+        None, description="dev and test queries to draw, where the data has none; null: none are drawn"
     )
 
 

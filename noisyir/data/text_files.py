@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
+from noisyir.data.limits import DOCUMENT, LINE, refuse_special
+from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 
 
@@ -38,13 +40,14 @@ def one_of(root: Path, names: Iterable[str]) -> Path | None:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file; those of a .gz file as they were before compression."""
+    """The bytes of a file; those of a .gz file as they were before compression.  DataError for what is no file."""
+    refuse_special(path)
     zipped = path.name.lower().endswith(".gz")
     with cast(IO[bytes], gzip.open(path)) if zipped else path.open("rb") as handle:
         yield handle
 
 
-_LONGEST_LINE = 2**27  # bytes: a book has a hundredth of that
+_CONVERT = "convert it, for example with iconv -t UTF-8"
 
 DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)  # what reading a .gz file that is none, or is cut off, raises
 
@@ -52,30 +55,34 @@ DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)  # what reading a .gz file th
 def utf8_lines(path: Path) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, perhaps gzipped; a byte order mark is dropped.
 
-    DataError, with line and byte, when the file is not UTF-8, when a line is too long to be one, and when a .gz file
-    is damaged.
+    DataError, with line and byte, when the file is not UTF-8 or holds zero bytes, when a line is too long to be one,
+    and when a .gz file is damaged.
     """
     number = offset = 0
     try:
         with open_bytes(path) as handle:
             for number, raw in enumerate(_bounded_lines(handle, path), 1):
+                if b"\0" in raw:
+                    raise DataError(
+                        f"{path} line {number}: holds zero bytes, as UTF-16 and damaged files do: {_CONVERT}"
+                    )
                 yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
                 offset += len(raw)
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file); convert it, "
-            "for example with iconv -t UTF-8"
+            f"{path} line {number}: not UTF-8 (byte {offset + error.start} of the file): {_CONVERT}"
         ) from error
     except DAMAGED as error:
-        raise DataError(f"{path}: damaged after line {number}: {error}") from error
+        raise DataError(f"{path}: damaged after line {number}, get it anew: {one_line(error)}") from error
 
 
 def _bounded_lines(handle: IO[bytes], path: Path) -> Iterator[bytes]:
-    number = 0
-    while raw := handle.readline(_LONGEST_LINE + 1):
+    number, longest = 0, LINE.most
+    while raw := handle.readline(longest + 1):
         number += 1
-        if len(raw) > _LONGEST_LINE:
-            raise DataError(f"{path} line {number}: longer than {_LONGEST_LINE:,} bytes: is it a file of lines?")
+        if len(raw) > longest:
+            said = f"{path} line {number}: longer than {longest:,} bytes: is it a file of lines?"
+            raise DataError(f"{said} If so, {LINE.remedy}")
         yield raw
 
 
@@ -90,21 +97,22 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def parse_object(text: str, where: str) -> dict[str, Any]:
     """The JSON object in `text`.  DataError, starting with `where`, when it is not one."""
     try:
-        value = json.loads(text, object_pairs_hook=_each_key_once)
+        value = json.loads(text, object_pairs_hook=each_key_once)
         if "\\ud" in text or "\\uD" in text:
             refuse_half_surrogates(value, where)
     except json.JSONDecodeError as error:
-        raise DataError(f"{where}: invalid JSON: {error.msg} at {_position(error)}") from error
+        raise DataError(f"{where}: invalid JSON, mend it: {error.msg} at {_position(error)}") from error
     except RecursionError as error:
-        raise DataError(f"{where}: invalid JSON: nested too deeply") from error
+        raise DataError(f"{where}: invalid JSON, mend it: nested too deeply") from error
     except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
-        raise DataError(f"{where}: invalid JSON: {error}") from error
+        raise DataError(f"{where}: invalid JSON, mend it: {error}") from error
     if not isinstance(value, dict):
         raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
     return value
 
 
-def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """What JSON decoders make an object of.  ValueError for a key that stands twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -117,12 +125,22 @@ def refuse_half_surrogates(value: Any, where: str) -> None:
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise DataError(f"{where}: a \\ud... escape without its other half is not valid Unicode") from error
+        raise DataError(
+            f"{where}: a \\ud... escape without its other half is not valid Unicode: leave it out"
+        ) from error
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """A JSON file that holds one object, read whole.  DataError when it is not UTF-8 or not JSON."""
-    return parse_object("\n".join(line for _, line in utf8_lines(path)), str(path))
+    """A JSON file that holds one object, read whole.  DataError when it is not UTF-8, not JSON or too large."""
+    most = DOCUMENT.most
+    with open_bytes(path) as handle:
+        raw = handle.read(most + 1)
+    if len(raw) > most:
+        raise DataError(f"{path}: more than {most:,} bytes, and it is read whole: {DOCUMENT.remedy}")
+    try:
+        return parse_object(raw.decode("utf-8-sig"), str(path))
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 (byte {error.start} of the file): {_CONVERT}") from error
 
 
 def text_of(value: dict[str, Any], name: str, where: str) -> str:

@@ -40,7 +40,9 @@ class Validator:
         for record in records:
             first = self._documents.setdefault(record.doc_id, record.number)
             if first != record.number:
-                raise DataError(f"{_place(record)}: document id {record.doc_id!r} occurs again, first at {first}")
+                raise DataError(
+                    f"{_place(record)}: document id {record.doc_id!r} occurs again, first at {first}: rename one"
+                )
             if not self._keeps("document", record.doc_id, f"{record.title}{record.text}", record):
                 continue
             part.append(record)
@@ -57,7 +59,7 @@ class Validator:
         for record in records:
             if first := self._queries.get(record.query_id):
                 raise DataError(
-                    f"{_place(record)}: query id {record.query_id!r} occurs again, first at {_place(first)}"
+                    f"{_place(record)}: query id {record.query_id!r} occurs again, first at {_place(first)}: rename one"
                 )
             self._queries[record.query_id] = record
             self._keeps("query", record.query_id, record.text, record)
@@ -72,7 +74,7 @@ class Validator:
             if first != record.number:
                 raise DataError(
                     f"{_place(record)}: query {record.query_id!r} and document {record.doc_id!r} are judged again, "
-                    f"first at {first}"
+                    f"first at {first}: leave one of the two"
                 )
             self._keep_judgement(record)
         if not self._judged and not any(map(self._is_answered, self._queries.values())):
@@ -144,7 +146,7 @@ class Validator:
 
     def _fault(self, kind: str, text: str, record: Document | Query) -> str | None:
         if not record[0].strip():
-            raise DataError(f"{_place(record)}: the {kind}'s id is empty")
+            raise DataError(f"{_place(record)}: the {kind}'s id is empty: give it one")
         if not text.strip():
             if self.params.on_empty == "error":
                 raise DataError(
@@ -167,7 +169,7 @@ class Validator:
 
     def _check_known(self, record: Judgement, rest: Iterator[Judgement]) -> None:
         if record.query_id not in self._queries:
-            raise DataError(f"{_place(record)}: unknown query {record.query_id!r}")
+            raise DataError(f"{_place(record)}: unknown query {record.query_id!r}: give its text, or leave it out")
         if record.doc_id not in self._documents and self.params.on_unknown == "error":
             unknown = {record.doc_id} | {other.doc_id for other in rest if other.doc_id not in self._documents}
             raise DataError(
@@ -178,7 +180,7 @@ class Validator:
         if first.split != record.split:
             raise DataError(
                 f"{_place(record)}: query {record.query_id!r} is in split {record.split}, and in {first.split} "
-                f"by {_place(first)}; a query has one split"
+                f"by {_place(first)}; keep a query in one split"
             )
 
     def _keep_judgement(self, record: Judgement) -> None:

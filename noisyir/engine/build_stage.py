@@ -5,16 +5,18 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.devices import own_device
 from noisyir.engine.observe import Silent
+from noisyir.engine.outside_errors import in_our_words, is_from_outside
 from noisyir.engine.provenance import git_commit, package_versions
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Job, Observer, Spread, Step
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, MissingPackageError, StoreError
+from noisyir.errors import DataError, MissingPackageError, NoisyirError
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ def run_stage(
     if not refresh and (result := reuse(step, inputs, store, observer)):
         return result
     at_gpu = step.stage.pool == "gpu" and not (step.stage.spreads and spread)
-    with store.lock(step.stage.name, step.key) as waited:
+    with store.in_use(), store.lock(step.stage.name, step.key) as waited:
         if (not refresh or waited) and (result := reuse(step, inputs, store, observer)):
             return result
         observer.started(step)
@@ -78,6 +80,7 @@ def _build(
     job = Job(step, step.params, inputs, store, runtime, observer, staging, work, spread)
     try:
         stage.run(job)
+        _share(staging)
         meta = store.publish(
             staging,
             stage=stage.name,
@@ -98,12 +101,23 @@ def _build(
         raise MissingPackageError(
             f"stage {step.name} needs the package {error.name}: pip install 'noisyir[all]'"
         ) from error
-    except OSError as error:
-        raise StoreError(f"stage {step.name} could not read or write: {error}") from error
+    except Exception as error:
+        if isinstance(error, NoisyirError) or not is_from_outside(error):
+            raise
+        ours = in_our_words(error)
+        raise type(ours)(f"stage {step.name}: {ours}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     shutil.rmtree(work, ignore_errors=True)
     return meta
+
+
+def _share(folder: Path) -> None:
+    """Give files the rights that the umask means: some libraries write theirs for this user alone."""
+    usual = folder.stat().st_mode & 0o666
+    for path in folder.rglob("*"):
+        if path.is_file() and path.stat().st_mode & 0o666 != usual:
+            path.chmod(usual)
 
 
 def _check_raw(step: Step, inputs: Inputs) -> None:

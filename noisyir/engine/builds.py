@@ -7,6 +7,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+META = "_meta.json"  # a build's account of itself; a folder without it is no build
+
+_SEAL = "sha256"
+
 
 @dataclass(frozen=True)
 class Ref:
@@ -79,12 +83,12 @@ class Meta:
 
     def to_json(self) -> str:
         """The text of `_meta.json`."""
-        return json.dumps({"format": 1, **asdict(self)}, indent=2, sort_keys=True, allow_nan=False)
+        return sealed({"format": 1, **asdict(self)})
 
     @classmethod
     def from_json(cls, text: str) -> "Meta":
-        """Inverse of `to_json`; ValueError or KeyError when the text is not a meta."""
-        fields = json.loads(text)
+        """Inverse of `to_json`; ValueError or KeyError when the text is not a meta, or not as it was written."""
+        fields = unsealed(text)
         if fields.pop("format") != 1:
             raise ValueError("unknown format")
         fields["artifacts"] = {
@@ -107,6 +111,24 @@ def _refs_in(name: str, value: Any) -> Iterator[tuple[str, Ref]]:
 def canonical_json(value: Any) -> str:
     """The one JSON text of a value: sorted keys, no spaces, NaN refused."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def sealed(fields: Mapping[str, Any]) -> str:
+    """A JSON text that carries its own digest."""
+    as_read = json.loads(json.dumps(fields, allow_nan=False))  # in which every key is a text
+    return json.dumps({**as_read, _SEAL: _seal(as_read)}, indent=2, sort_keys=True)
+
+
+def unsealed(text: str | bytes) -> Any:
+    """What `sealed` was given.  ValueError where the text is another now; those of before 0.3 cannot tell."""
+    fields = json.loads(text)
+    if isinstance(fields, dict) and (seal := fields.pop(_SEAL, None)) is not None and seal != _seal(fields):
+        raise ValueError("it has other bytes than were written")
+    return fields
+
+
+def _seal(fields: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
 
 
 def input_digests(inputs: Mapping[str, Any]) -> dict[str, Any]:

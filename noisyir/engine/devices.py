@@ -1,19 +1,13 @@
 """Whose turn it is at a GPU: one stage at a time on each, whatever started it."""
 
-import logging
 import os
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from noisyir.engine.locks import held_if_free
+from noisyir.engine.locks import held_one_of
 from noisyir.engine.runtime import Runtime
-
-log = logging.getLogger("noisyir")
-
-_ASK_AGAIN_SECONDS = 0.5
 
 
 @contextmanager
@@ -41,18 +35,8 @@ def own_device(runtime: Runtime, home: Path) -> Iterator[Runtime]:
 @contextmanager
 def free_device(home: Path, names: Sequence[str]) -> Iterator[int]:
     """Hold the first of these devices that nobody holds, waiting for one; yields its place among them."""
-    locks = [home / "devices" / f"{socket.gethostname()}-{name}" for name in names]
-    told = False
-    while True:
-        for index, lock in enumerate(locks):
-            with held_if_free(lock) as mine:
-                if mine:
-                    yield index
-                    return
-        if not told:
-            log.info("waiting for a GPU: others are at work on %s", ", ".join(names))
-        told = True
-        time.sleep(_ASK_AGAIN_SECONDS)
+    with held_one_of([home / "devices" / f"{socket.gethostname()}-{name}" for name in names]) as index:
+        yield index
 
 
 def _gpus() -> list[str]:

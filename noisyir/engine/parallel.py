@@ -3,7 +3,7 @@
 Processes, for stages share torch's generators, numbers of threads and a JVM with whatever else runs in theirs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from noisyir.engine.build_stage import Result, reuse, run_stage
+from noisyir.engine.locks import current_run
 from noisyir.engine.observe import Relay, Several
 from noisyir.engine.plan import Choice, Plan, execute
 from noisyir.engine.processes import Helpers, Tell
@@ -62,7 +63,7 @@ def stage_runner(runtime: Runtime) -> Iterator[RunsStage]:
         if not refresh and (result := reuse(step, inputs, store, observer)):
             return result
         bare = replace(step, inputs={})  # what is planned does not travel; what is resolved does
-        arguments = (bare, inputs, store.url, store.home, shared, refresh)
+        arguments = (bare, inputs, store.url, store.home, shared, refresh, current_run.get())
         try:
             made: Result = helpers.call(step.name, _run, arguments, hear)
         except Exception as error:
@@ -82,7 +83,12 @@ def at_once(runtime: Runtime, jobs: int | None) -> Runtime:
 
 
 def execute_side_by_side(
-    plan: Plan, choice: Choice, store: Store, runtime: Runtime, observer: Observer
+    plan: Plan,
+    choice: Choice,
+    store: Store,
+    runtime: Runtime,
+    observer: Observer,
+    then: Callable[[Step, Result], None] = lambda step, result: None,
 ) -> dict[str, Result]:
     """As `plan.execute` with `run_stage`, `runtime.steps_at_once` steps at a time."""
     one_at_a_time = Several([observer])
@@ -91,9 +97,12 @@ def execute_side_by_side(
         def run_step(step: Step, inputs: Inputs, refresh: bool) -> Result:
             return run(step, inputs, store=store, observer=one_at_a_time, refresh=refresh)
 
-        return execute(plan, choice, store, run_step, runtime.steps_at_once)
+        return execute(plan, choice, store, run_step, runtime.steps_at_once, then)
 
 
-def _run(tell: Tell, step: Step, inputs: Inputs, url: str, home: Path, runtime: Runtime, refresh: bool) -> Result:
+def _run(
+    tell: Tell, step: Step, inputs: Inputs, url: str, home: Path, runtime: Runtime, refresh: bool, run: str | None
+) -> Result:
     store = Store(url, home=home)
+    current_run.set(run)
     return run_stage(step, inputs, store=store, runtime=runtime, observer=Relay(tell), refresh=refresh)

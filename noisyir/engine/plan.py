@@ -103,7 +103,7 @@ class Choice:
     def selected(self, plan: Plan) -> set[str]:
         """Names of the steps to run.  ConfigError for a stage that the plan does not have."""
         if self.only and self.to:
-            raise ConfigError("--only and --to exclude each other")
+            raise ConfigError("--only and --to exclude each other: give one of them")
         if self.only:
             return {step.name for step in plan.named(self.only)}
         return plan.upto([self.to]) if self.to else {step.name for step in plan.steps}
@@ -117,11 +117,19 @@ _IN_STEP = "in step "
 RunStep = Callable[[Step, Inputs, bool], Result]
 
 
-def execute(plan: Plan, choice: Choice, store: Store, run_step: RunStep, at_once: int = 1) -> dict[str, Result]:
+def execute(
+    plan: Plan,
+    choice: Choice,
+    store: Store,
+    run_step: RunStep,
+    at_once: int = 1,
+    then: Callable[[Step, Result], None] = lambda step, result: None,
+) -> dict[str, Result]:
     """Run the chosen steps through `run_step(step, inputs, refresh)`; results by step name, in the plan's order.
 
     at_once: steps at work at the same time; more than one are called in threads, each with a copy of this context.
     The first that fails stops the run: those at work are finished, no more are begun, and its error is raised.
+    then: is told of each step that has ended well; what it raises stops the run, too.
     A step that was not chosen but is needed must be in the store: StoreError names the command that builds it.
     """
     selected, refreshed = choice.selected(plan), choice.refreshed(plan)
@@ -134,7 +142,7 @@ def execute(plan: Plan, choice: Choice, store: Store, run_step: RunStep, at_once
             for step in _ready(waiting, selected, done)[: at_once - len(at_work)]:
                 waiting.remove(step)
                 call = partial(run_step, step, resolve(step, plan, store, done), step.name in refreshed)
-                at_work[begin(partial(_naming, step, call))] = step.name
+                at_work[begin(partial(_naming, step, call, then))] = step.name
             _collect(at_work, done, FIRST_COMPLETED)
     except Exception:  # an interrupt does not wait
         with suppress(Exception):
@@ -149,9 +157,11 @@ def failed_step(error: BaseException) -> str | None:
     return notes[0] if notes else None
 
 
-def _naming(step: Step, call: Callable[[], Result]) -> Result:
+def _naming(step: Step, call: Callable[[], Result], then: Callable[[Step, Result], None]) -> Result:
     try:
-        return call()
+        result = call()
+        then(step, result)
+        return result
     except BaseException as error:
         error.add_note(f"{_IN_STEP}{step.name}")
         raise
@@ -230,7 +240,8 @@ def resolve(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> In
 
     def ref(output: Output) -> Ref:
         if output.step not in done:
-            done[output.step] = Result(_cached(plan.named(output.step)[0], plan, store, done), cached=True)
+            maker = next(step for step in plan.steps if step.name == output.step)  # a stage may have this name, too
+            done[output.step] = Result(_cached(maker, plan, store, done), cached=True)
         return done[output.step].meta.ref(output.artifact)
 
     return {name: _map_outputs(value, ref) for name, value in step.inputs.items()}

@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from threading import Thread
 from typing import Any, Self
 
-from noisyir.errors import ConfigError, NoisyirError
+from noisyir.errors import NoisyirError
 
 Tell = Callable[[Any], None]
 
@@ -137,21 +137,6 @@ class _Helper:
         self._process.kill()
         self._process.join()
         self._pipe.close()
-
-
-def launched() -> tuple[int, int] | None:
-    """(rank, number of processes) where torchrun, or `accelerate launch`, began this one; None where nobody did.
-
-    ConfigError where they are on several machines.
-    """
-    if (size := int(os.environ.get("WORLD_SIZE", "1"))) == 1:
-        return None
-    if size != (here := int(os.environ.get("LOCAL_WORLD_SIZE", "1"))):
-        raise ConfigError(
-            f"WORLD_SIZE={size}, LOCAL_WORLD_SIZE={here}: a run trains on one machine. Call torchrun with --nnodes=1, "
-            "or no torchrun and runtime.processes=N"
-        )
-    return int(os.environ.get("RANK", "0")), size
 
 
 def end_with_parent() -> None:

@@ -1,16 +1,18 @@
 """What is kept beside the builds: a record of each pipeline run, and the log of decisions on registered models."""
 
-import json
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from noisyir.engine.builds import sealed, unsealed
 from noisyir.errors import StoreError
 
+_RUNS, _PROMOTIONS = ".runs", ".promotions"
 _STAMP, _STAMP_LENGTH = "%Y%m%dT%H%M%S%f", 21
 
 log = logging.getLogger("noisyir")
@@ -25,30 +27,30 @@ class Records:
 
     def record_run(self, name: str, record: Mapping[str, Any]) -> None:
         """Keep what one pipeline run used and made; `gc` and `ls --runs` read it."""
-        self._write_record(f"{self.root}/.runs", name, record, replace=True)
+        self._write_record(f"{self.root}/{_RUNS}", name, record, replace=True)
 
     def run_id(self, name: str, now: datetime) -> str:
         """A name for the record of a run that begins now, which sorts behind those of all earlier runs."""
-        newest = next((path.rpartition("/")[2] for path in self._records(".runs")), "")
-        try:
-            return f"{stamp(now, after=newest)}-{name}"
-        except ValueError:  # a file that someone else put there
-            return f"{stamp(now, after='')}-{name}"
+        return f"{stamp(now, after=next(iter(self.run_ids()), ''))}-{name}"
+
+    def run_ids(self) -> list[str]:
+        """The names of the run records, newest first."""
+        return [path.rpartition("/")[2].removesuffix(".json") for path in self._records(_RUNS)]
 
     def runs(self) -> list[dict[str, Any]]:
         """Run records, newest first, without those that cannot be read, which are told of."""
         records = []
-        for path in self._records(".runs"):
+        for path in self._records(_RUNS):
             try:
-                records.append(json.loads(self.fs.cat_file(path)))
-            except (ValueError, OSError) as error:
+                records.append(_run_of(unsealed(self.fs.cat_file(path))))
+            except (ValueError, OSError, RecursionError) as error:
                 log.warning("the run record %s cannot be read and is left out: %s", path, error)
         return records
 
     def record_promotion(self, name: str, record: Mapping[str, Any]) -> None:
         """Add a decision on a registered model to the log, of which nothing is ever changed: one file each."""
         try:
-            self._write_record(f"{self.root}/.promotions", name, record, replace=False)
+            self._write_record(f"{self.root}/{_PROMOTIONS}", name, record, replace=False)
         except FileExistsError as error:
             raise StoreError(
                 f"{self.root}/.promotions/{name}.json is there already, and no decision is ever overwritten"
@@ -57,12 +59,32 @@ class Records:
     def promotions(self) -> list[dict[str, Any]]:
         """The log of decisions on registered models, newest first.  StoreError for a damaged line."""
         decisions = []
-        for path in self._records(".promotions"):
+        for path in self._records(_PROMOTIONS):
             try:
-                decisions.append(json.loads(self.fs.cat_file(path)))
+                decisions.append(unsealed(self.fs.cat_file(path)))
             except ValueError as error:
-                raise StoreError(f"damaged line of the promotions' log, {path}: {error}") from error
+                raise StoreError(
+                    f"damaged line of the promotions' log, {path}: {error}. Set it aside: noisyir verify --repair"
+                ) from error
         return decisions
+
+    def damaged_records(self) -> dict[str, str]:
+        """By path relative to the root, why a record cannot be read."""
+        found = {}
+        for path in [*self._records(_RUNS), *self._records(_PROMOTIONS)]:
+            try:
+                record = unsealed(self.fs.cat_file(path))
+                if f"/{_RUNS}/" in path:
+                    _run_of(record)
+            except FileNotFoundError:
+                continue
+            except (ValueError, OSError, RecursionError) as error:
+                found[path[len(self.root) + 1 :]] = str(error)
+        return found
+
+    def set_aside(self, record: str) -> None:
+        """Rename a damaged record, so that it is one no more; a person may still read what is left of it."""
+        self.fs.mv(f"{self.root}/{record}", f"{self.root}/{record}.damaged")
 
     def _records(self, folder: str) -> list[str]:
         """Paths of records, newest first."""
@@ -72,7 +94,7 @@ class Records:
 
     def _write_record(self, folder: str, name: str, record: Mapping[str, Any], *, replace: bool) -> None:
         """Whole or not at all, for others read it at any time.  FileExistsError unless it may be replaced."""
-        data, path = json.dumps(record, indent=2, sort_keys=True).encode(), f"{folder}/{name}.json"
+        data, path = sealed(record).encode(), f"{folder}/{name}.json"
         self.fs.makedirs(folder, exist_ok=True)
         if not self.is_local:
             self.fs.pipe_file(path, data, mode="overwrite" if replace else "create")
@@ -86,12 +108,30 @@ class Records:
             arriving.unlink(missing_ok=True)
 
 
-def stamp(now: datetime, after: str) -> str:
-    """The time as a name, or where clocks went back a later one: it sorts behind `after`, if that is not empty.
+_OF_RUN: Mapping[str, type | tuple[type, ...]] = {
+    "experiment": str, "status": str, "began": str, "seconds": (int, float), "steps": dict, "facts": dict,
+}  # fmt: skip
+_OF_STEP = ("stage", "key", "build", "cached")
 
-    ValueError when `after` does not begin with such a name.
-    """
-    if after:
+
+def _run_of(record: Any) -> dict[str, Any]:
+    """A run's record that has what its readers ask for.  ValueError for JSON of another shape."""
+    if not isinstance(record, dict):
+        raise ValueError(f"it is no object but {type(record).__name__}")
+    if wrong := [name for name, kind in _OF_RUN.items() if not isinstance(record.get(name), kind)]:
+        raise ValueError(f"it lacks {', '.join(wrong)}, or has something else there")
+    if datetime.fromisoformat(record["began"]).tzinfo is None:
+        raise ValueError("its time has no zone")
+    if not all(isinstance(step, dict) and {*_OF_STEP} <= step.keys() for step in record["steps"].values()):
+        raise ValueError(f"one of its steps lacks one of {', '.join(_OF_STEP)}")
+    if not all(isinstance(record.get(name, {}), dict) for name in ("kept", "tags")):
+        raise ValueError("kept and tags must be objects")
+    return record
+
+
+def stamp(now: datetime, after: str) -> str:
+    """The time as a name, or where clocks went back a later one: it sorts behind `after`, if that is such a name."""
+    with suppress(ValueError):
         latest = datetime.strptime(after[:_STAMP_LENGTH], _STAMP).replace(tzinfo=UTC)
         now = max(now, latest + timedelta(microseconds=1))
     return f"{now:{_STAMP}}"

@@ -1,15 +1,17 @@
 """What lies on this machine beside a store: builds in progress, their checkpoints, and locks."""
 
+import errno
 import hashlib
+import os
 import shutil
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from noisyir.engine.builds import canonical_json, input_digests
-from noisyir.engine.locks import held, held_if_free, is_held
+from noisyir.engine.locks import WAIT, held, held_if_free, is_held
 
 
 class Scratch:
@@ -35,13 +37,26 @@ class Scratch:
         """Whether a process of this machine holds the lock."""
         return is_held(self._lock_file(stage, key))
 
-    def in_use(self) -> AbstractContextManager[bool]:
-        """Keep others of this machine from deleting builds: what runs, and whoever reads builds, holds it together."""
-        return held(self._scratch / ".locks" / "store", shared=True)
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep others of this machine from deleting builds; runs hold it together.
 
-    def alone(self, wait: float) -> AbstractContextManager[bool]:
-        """Be the only one of this machine at work on the store.  StoreError when others still are after `wait` s."""
-        return held(self._scratch / ".locks" / "store", wait=wait)
+        A store that this user may only read is used without: the lock is a file in it.
+        """
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held(self._scratch / ".locks" / "store", shared=True))
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                    raise
+            yield
+
+    def alone(self) -> AbstractContextManager[bool]:
+        """Be the only one of this machine at work on the store.
+
+        StoreError when others are: at once, or when they still are after the time that $NOISYIR_WAIT sets.
+        """
+        return held(self._scratch / ".locks" / "store", wait=None if WAIT in os.environ else 0.0)
 
     def _lock_file(self, stage: str, key: str) -> Path:
         return self._scratch / ".locks" / f"{stage}-{key}"
@@ -60,11 +75,16 @@ class Scratch:
         path.mkdir(parents=True, exist_ok=True)
         return path
 
-    def remove_leftovers(self) -> list[Path]:
-        """Delete checkpoints and half builds of keys that nobody is building now, and locks of runs that have ended."""
+    def remove_leftovers(self, needed: Collection[str] = ()) -> list[Path]:
+        """Delete checkpoints and half builds of keys that nobody is building now, and locks of runs that have ended.
+
+        needed: keys whose checkpoints stay, for a killed run may go on from them.
+        """
         removed = []
         for folder in [*self._scratch.glob(".staging/*"), *self._scratch.glob(".work/*")]:
             stage, key = folder.name.split("-")[:2]
+            if folder.parent.name == ".work" and key in needed:
+                continue
             with held_if_free(self._lock_file(stage, key)) as free:
                 if free and folder.exists():  # a build may have been published since they were listed
                     shutil.rmtree(folder, ignore_errors=True)

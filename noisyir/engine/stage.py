@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -25,6 +25,13 @@ Inputs = Mapping[str, str | Ref | Mapping[str, Ref]]
 T = TypeVar("T")
 Piecewise = Callable[["Job[Any]", Sequence[T]], Iterator[Any]]
 Spread = Callable[["Job[Any]", Piecewise[Any], Sequence[Any]], Iterator[Any]]
+
+
+class SplitCounts(NamedTuple):
+    """How many queries data has in each split, and how many training pairs."""
+
+    queries: Mapping[str, int]
+    training_pairs: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,7 @@ class Stage:
     pool: where the stage belongs when there are several kinds of workers: `driver` for what takes seconds.
     spreads: whether it hands its work out by `Job.spread`, and does little itself where an engine takes it.
     ready: raises what would make the stage fail later for want of something on this machine; cheap.
+    fits: the same for want of something in the data, which then has just been read.
     cost: what a call takes, from its `Workload`; without it, former builds tell its time, in proportion to the data.
     story: what a build did about wrong labels, in sentences for the page of a model that comes from it.
     """
@@ -76,6 +84,7 @@ class Stage:
     pool: Pool = "cpu"
     spreads: bool = False
     ready: Callable[[Any], None] | None = None
+    fits: Callable[[Any, SplitCounts], None] | None = None
     cost: Callable[[Any], Cost] | None = None
     story: Callable[[Meta, Store], Iterable[str]] | None = None
 

@@ -12,28 +12,28 @@ import hashlib
 import logging
 import os
 import shutil
+from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from noisyir.engine.builds import Contents, Meta, Ref, canonical_json, contents_of, input_digests
+from noisyir.engine.builds import META, Contents, Meta, Ref, canonical_json, contents_of, input_digests
 from noisyir.engine.integrity import Integrity, is_copy
 from noisyir.engine.records import Records, flush_to_disk, stamp
+from noisyir.engine.remote import check_answers, patient_options
+from noisyir.engine.removal import Removal
 from noisyir.engine.runtime import default_home
 from noisyir.engine.scratch import Scratch
 from noisyir.errors import StoreError
 
 log = logging.getLogger("noisyir")
 
-META = "_meta.json"
-
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)  # what a meta of another shape raises
 _LOCAL = ("file://", "local://")
 
 
-class Store(Records, Scratch):
+class Store(Records, Scratch, Removal):
     """Builds by stage and key, under a local folder or an fsspec URL."""
 
     def __init__(self, root: str | Path, *, home: Path) -> None:
@@ -41,6 +41,7 @@ class Store(Records, Scratch):
         self.home = home
         self.fs, self.root = _open_root(self.url)
         self.is_local = "file" in self.fs.protocol  # a folder of this machine, where a rename publishes
+        self._latest = ""  # name of the newest build that this process has seen: of what it makes, names sort behind it
         self._integrity = Integrity(self.fs, self.root, self._scratch / ".checked", is_local=self.is_local)
 
     def check_writable(self) -> None:
@@ -54,12 +55,12 @@ class Store(Records, Scratch):
             raise StoreError(f"cannot write to the store {self.url}: {error}") from error
 
     def check_readable(self) -> None:
-        """Tell a store that this user may not read from one that is empty."""
+        """Tell a store, or a part of one, that this user may not read from one that is empty."""
         try:
-            found = self.fs.ls(self.root, detail=False) if self.fs.exists(self.root) else []
-            for path in found:
-                if self.fs.isdir(path):
-                    self.fs.ls(path)
+            if self.is_local:
+                deque(os.walk(self.root, onerror=_raise), maxlen=0)
+            elif self.fs.exists(self.root):
+                self.fs.ls(self.root)
         except Exception as error:  # fsspec's backends raise what they like; the user needs one line
             raise StoreError(f"cannot read the store {self.url}: {error}") from error
 
@@ -164,12 +165,14 @@ class Store(Records, Scratch):
     def _read_meta(self, path: str) -> Meta | None:
         """The meta; None, with a warning, for one that is damaged or has just been deleted."""
         try:
-            return self._parse_meta(path)
+            meta = self._parse_meta(path)
         except FileNotFoundError:
             return None
         except _UNREADABLE as error:
             log.warning("damaged %s is passed over: %s. Remove it: noisyir verify --repair", path, error)
             return None
+        self._latest = max(self._latest, meta.build)
+        return meta
 
     def _parse_meta(self, path: str) -> Meta:
         return Meta.from_json(self.fs.cat_file(path).decode())
@@ -191,9 +194,12 @@ class Store(Records, Scratch):
             self._heal(same, staging)
             shutil.rmtree(staging)
             return same
-        now = datetime.now(UTC)
-        earlier = next((meta.build for meta in self.builds(fields["stage"], fields["key"])), "")
-        build = f"{stamp(now, after=earlier)}-{digest[:12]}"
+        now, former = datetime.now(UTC), self._former_name(fields["stage"], fields["key"], digest)
+        # behind all builds that this process has seen: those of this key, and those that this one was made from
+        build = former or f"{stamp(now, after=self._latest)}-{digest[:12]}"
+        self._latest = max(self._latest, build)
+        if former:
+            self.remove_folder(f"{fields['stage']}/{fields['key']}/{former}")
         meta = Meta(build=build, created=now.isoformat(), artifacts=artifacts, **fields)
         (staging / META).write_text(meta.to_json())
         self._move_in(staging, meta)
@@ -227,39 +233,19 @@ class Store(Records, Scratch):
                 self.fs.put_file(str(path), f"{self.root}/{final}/{path.relative_to(staging).as_posix()}")
         shutil.rmtree(staging)
 
-    def remove(self, meta: Meta) -> None:
-        """Delete a build, its meta first so that it is never seen half deleted."""
-        self.remove_folder(meta.folder)
-
-    def remove_folder(self, folder: str) -> None:
-        """Delete the folder of a build, relative to the root."""
-        base = f"{self.root}/{folder}"
-        self._integrity.forget(folder)
-        try:
-            with suppress(FileNotFoundError):
-                self.fs.rm_file(f"{base}/{META}")
-            self.fs.rm(base, recursive=True)
-        except FileNotFoundError:  # another process was faster
-            return
-        except OSError as error:
-            raise StoreError(f"cannot delete {base}: {error}") from error
-
-    def orphans(self, older_than: timedelta) -> list[str]:
-        """Folders of builds, relative to the root, whose meta never came, or went first, so long ago."""
-        whole = {path.rpartition("/")[0] for path in self._glob(f"*/*/*/{META}")}
-        oldest = datetime.now(UTC) - older_than
-        found = [path for path in self._glob("*/*/*") if path not in whole and self.fs.isdir(path)]
-        return [path[len(self.root) + 1 :] for path in found if self._last_written(path) < oldest]
-
-    def _last_written(self, folder: str) -> datetime:
-        files = self.fs.find(folder)
-        return max((self.fs.modified(path) for path in files), default=datetime.min.replace(tzinfo=UTC))
-
 
 def open_store(url: str | None) -> Store:
-    """The store at a folder or URL, or the one in noisyir's home."""
+    """The store at a folder or URL, or the one in noisyir's home.  StoreError where a remote one does not answer."""
     home = default_home()
-    return Store(url or home / "store", home=home)
+    store = Store(url or home / "store", home=home)
+    if not store.is_local:
+        check_answers(store.fs, store.root, store.url)
+    return store
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):  # a store that was never written, and what was just deleted
+        raise error
 
 
 def _rename_or_keep(arriving: Path, final: Path) -> None:
@@ -282,7 +268,8 @@ def _open_root(url: str) -> tuple[Any, str]:
     try:
         fs, root = fsspec.core.url_to_fs(url, **({"auto_mkdir": False} if url.startswith(_LOCAL) else {}))
         if isinstance(fs, AsyncFileSystem):  # those of clouds, which keep listings; others publish here, too
-            fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False)
+            patient = patient_options(url.partition("://")[0])
+            fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False, **patient)
     except (ImportError, ValueError) as error:
         raise StoreError(f"cannot open the store {url}: {error}") from error
     return fs, root

@@ -7,12 +7,15 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from noisyir.engine.processes import launched
+from noisyir.data.limits import SETTINGS
+from noisyir.engine.nodes import launched
+from noisyir.engine.outside_errors import one_line
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, did_you_mean
 from noisyir.experiments.strict_yaml import parse_yaml
 from noisyir.faults import faults
 from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.left_out import filled_in
 from noisyir.pipelines.settings import RefreshCorpusParams
 from noisyir.pipelines.suite import Suite
 from noisyir.settings import Params, as_group
@@ -28,11 +31,11 @@ def names(folder: str = "") -> list[str]:
 
 
 def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
-    """An experiment by its name or its file's path, with `key.path=value` overrides applied.
+    """An experiment by its name or its file's path, `key.path=value` overrides applied, and what is left out chosen.
 
     ConfigError for an unknown name, a file that is not YAML, an unknown key (with a suggestion) or a bad value.
     """
-    return from_settings(_read(name_or_path), overrides, name_or_path)
+    return filled_in(from_settings(_read(name_or_path), overrides, name_or_path))
 
 
 def from_settings(settings: dict[str, Any], overrides: Sequence[str], source: str = "settings") -> Experiment:
@@ -69,8 +72,8 @@ def load_runtime(overrides: Sequence[str]) -> Runtime:
 
     Under torchrun as many processes train as it began, unless an override says otherwise.
     """
-    _, processes = launched() or (0, 1)
-    settings = _with({"runtime": {"processes": processes}}, overrides)["runtime"]
+    begun = launched()
+    settings = _with({"runtime": {"processes": begun.size if begun else 1}}, overrides)["runtime"]
     return _validated(Runtime, settings, "runtime")
 
 
@@ -87,9 +90,12 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
         if path.exists() and not path.is_file():
             raise ConfigError(f"{path} is no file: name the .yaml file of an experiment")
         try:
-            text = path.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read the experiment {path}: {error}") from error
+            with path.open(encoding="utf-8") as handle:
+                text = handle.read(SETTINGS.most + 1)
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot read the experiment {path}: {one_line(error)}: name a YAML file") from error
+    elif path.is_file() and not folder:
+        raise ConfigError(f"{path} is data and no experiment: `noisyir init {path}` writes one to run")
     else:
         what, known = (folder.removesuffix("s") or "experiment"), names(folder)
         hint = did_you_mean(name_or_path, known)
@@ -97,16 +103,42 @@ def _read(name_or_path: str, folder: str = "") -> dict[str, Any]:
     settings = parse_yaml(text, name_or_path)
     if not isinstance(settings, dict):
         raise ConfigError(f"{name_or_path} must hold settings (name: ..., data: ...), not {type(settings).__name__}")
-    return {"name": path.stem, **settings}
+    return {"name": path.stem, **_placed(settings, path.parent)}
+
+
+def _placed(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Settings whose data is what lies beside the experiment's file under its name, where that is anything."""
+    data = as_group(settings.get("data")) or {}
+    moved = {
+        name: str(folder / data[name])
+        for name in ("path", "corpus")
+        if isinstance(data.get(name), str) and (folder / data[name]).exists()
+    }
+    return {**settings, "data": {**data, **moved}} if moved else settings
+
+
+def name_of(name_or_path: str) -> str:
+    """What an experiment's runs are called: by its file, or the file of data that it was made for, or by its name."""
+    path = Path(name_or_path)
+    if name_or_path in names() or not path.is_file():
+        return name_or_path
+    return str(_read(name_or_path)["name"]) if path.suffix in (".yaml", ".yml") else path.name.split(".")[0]
 
 
 def _with(settings: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     for override in overrides:
         path, equals, value = override.partition("=")
         if not equals:
-            raise ConfigError(f"an override is key=value, such as train.epochs=3; got {override!r}")
-        _set(settings, path.split("."), parse_yaml(value, f"the value of {override!r}"), override)
+            raise ConfigError(f"write an override as key=value, such as train.epochs=3; got {override!r:.80}")
+        _set(settings, _names_in(path, override), parse_yaml(value, f"the value of {override!r:.80}"), override)
     return settings
+
+
+def _names_in(path: str, override: str) -> list[str]:
+    names = path.split(".")
+    if not all(names):
+        raise ConfigError(f"{override!r:.80}: name a setting before the =, such as train.epochs=3")
+    return names
 
 
 def _validated(model: type[P], settings: dict[str, Any], source: str) -> P:
@@ -120,6 +152,6 @@ def _set(settings: dict[str, Any], path: list[str], value: Any, override: str) -
     for name in path[:-1]:
         group = as_group(settings.setdefault(name, {}))
         if group is None:
-            raise ConfigError(f"{override!r}: {name} is a value, not a group of settings")
+            raise ConfigError(f"{override!r:.80}: {name} is a value, not a group of settings: set {name} as a whole")
         settings[name] = settings = group
     settings[path[-1]] = value

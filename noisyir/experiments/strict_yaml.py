@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from noisyir.data.limits import SETTINGS
 from noisyir.errors import ConfigError
 
 _MOST_NODES = 100_000  # of a file, aliases written out: a few lines can stand for billions
@@ -18,6 +19,10 @@ def parse_yaml(text: str, source: str) -> Any:
 
     What an alias names is a copy, so that to change one of two places changes that one alone.
     """
+    if len(text) > (most := SETTINGS.most):
+        raise ConfigError(
+            f"{source}: more than {most:,} characters: is it a file of settings? If so, {SETTINGS.remedy}"
+        )
     try:
         loader = yaml.SafeLoader(text)
         try:
@@ -29,11 +34,12 @@ def parse_yaml(text: str, source: str) -> Any:
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
-        raise ConfigError(f"{source} is not YAML: {' '.join(str(error).split())}") from error
+        said = " ".join(str(error).replace('"<unicode string>", ', "").split())
+        raise ConfigError(f"{source} is not YAML, mend it: {said}") from error
     except ValueError as error:  # a date that is none, an integer of more digits than Python reads
-        raise ConfigError(f"{source}: {error}") from error
+        raise ConfigError(f"{source}: {error}: write another, or put it in quotes") from error
     except RecursionError as error:
-        raise ConfigError(f"{source}: nested too deeply") from error
+        raise ConfigError(f"{source}: nested too deeply: write less within less") from error
 
 
 def _refuse_bombs(node: yaml.Node, source: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -17,6 +16,7 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.models.at_once import Auto, inference_tokens
 from noisyir.models.layout import Layout, Shape, read_layout, write_layout
 from noisyir.models.settings import InitModelParams
+from noisyir.models.soundness import opening, refuse_broken
 from noisyir.models.static_tower import StaticTower, load_static
 from noisyir.models.tokens import Side, TextTokenizer, Tokens
 from noisyir.models.transformer_tower import (
@@ -69,6 +69,10 @@ class BiEncoder(nn.Module):
         """Token ids with prefix, special tokens and truncation applied."""
         return self._tokenizers[side](texts)
 
+    def ids(self, texts: Sequence[str], side: Side) -> Tokens:
+        """As `tokenize`, each token where it stands, as other runtimes read a text, also of a static model."""
+        return replace(self._tokenizers[side], as_shares=False)(texts)
+
     def embed(self, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
         """Vectors of texts, float32, differentiable; under cosine a text without tokens has the zero vector."""
         tower = self.query_tower if side == "query" else self.passage_tower
@@ -114,7 +118,8 @@ def load_bi_encoder(folder: Path, device: str = "auto") -> BiEncoder:
     device = choose_device(device)
     passage = _load_tower(layout, "passage")
     query = passage if layout.shape.shared else _load_tower(layout, "query")
-    return BiEncoder(query, passage, layout.shape).to(device).eval()
+    with opening(folder):
+        return BiEncoder(query, passage, layout.shape).to(device).eval()
 
 
 def choose_device(name: str) -> str:
@@ -130,10 +135,10 @@ def choose_device(name: str) -> str:
 
 def _load_tower(layout: Layout, side: Side) -> Tower:
     folder, shape = layout.towers[side], layout.shape
-    try:
-        return load_static(folder) if shape.backbone == "static" else load_transformer(folder, shape.pooling)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
-        raise DataError(f"{folder} is not a model: {' '.join(str(error).split())}") from error
+    with opening(folder):
+        tower = load_static(folder) if shape.backbone == "static" else load_transformer(folder, shape.pooling)
+        _refuse_broken(tower, folder)
+    return tower
 
 
 def _tokenizer(tower: Tower, prefix: str, max_len: int) -> TextTokenizer:
@@ -151,8 +156,9 @@ def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
     DataError when the folder cannot give that, or holds weights that are not finite or fewer rows than words.
     """
     static = params.backbone == "static"
-    tower = _static_tower(folder, params) if static else _transformer_tower(folder, params)
-    _refuse_broken(tower, folder)
+    with opening(folder):
+        tower = _static_tower(folder, params) if static else _transformer_tower(folder, params)
+        _refuse_broken(tower, folder)
     shape = Shape(**params.model_dump(include={field.name for field in fields(Shape)}))
     if static and params.shared:  # sentence-transformers truncates all texts of one StaticEmbedding alike
         shape = replace(shape, query_max_len=shape.passage_max_len)
@@ -160,21 +166,8 @@ def initial_bi_encoder(folder: Path, params: InitModelParams) -> BiEncoder:
 
 
 def _refuse_broken(tower: Tower, folder: Path) -> None:
-    for name, weight in tower.named_parameters():
-        if not bool(torch.isfinite(weight).all()):
-            raise DataError(f"{folder}: the weights {name} hold NaN or infinity: get the model anew")
-    numbers = _numbers_of_words(tower.tokenizer_json)
-    rows = len(tower.weight if isinstance(tower, StaticTower) else tower.encoder.get_input_embeddings().weight)
-    if rows <= max(numbers, default=0):
-        raise DataError(
-            f"{folder}: the embeddings have {rows:,} rows for {max(numbers) + 1:,} words: get the model anew"
-        )
-
-
-def _numbers_of_words(tokenizer_json: str) -> list[int]:
-    from tokenizers import Tokenizer
-
-    return list(Tokenizer.from_str(tokenizer_json).get_vocab().values())
+    words = tower.weight if isinstance(tower, StaticTower) else tower.encoder.get_input_embeddings().weight
+    refuse_broken(folder, tower, len(words), tower.tokenizer_json)
 
 
 def _static_tower(folder: Path, params: InitModelParams) -> StaticTower:

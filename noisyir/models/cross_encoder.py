@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from safetensors import SafetensorError
 from torch import Tensor
 
 from noisyir.errors import DataError
 from noisyir.models.at_once import Auto, inference_tokens
 from noisyir.models.bi_encoder import choose_device
+from noisyir.models.soundness import opening, refuse_broken, refuse_missing
 from noisyir.models.tokens import Rows, token_batches
 from noisyir.models.transformer_tower import load_with_head, quietly
 
@@ -94,19 +94,18 @@ def load_cross_encoder(folder: Path, max_len: int, device: str = "auto") -> Cros
     device = choose_device(device)
     if not (folder / "tokenizer.json").exists():  # from other files transformers would make one, or need a package
         raise DataError(f"{folder} has no tokenizer.json: AutoTokenizer.from_pretrained(...).save_pretrained writes it")
-    try:
+    with opening(folder, "is not a sequence classifier"):
         with quietly():
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         model, missing = load_with_head("AutoModelForSequenceClassification", folder)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise DataError(f"{folder} is not a sequence classifier: {' '.join(str(error).split())}") from error
-    _refuse_unfit(folder, model.config, tokenizer, missing, max_len)
+        refuse_missing(folder, "is not a sequence classifier", missing)
+        words = (folder / "tokenizer.json").read_text(encoding="utf-8")
+        refuse_broken(folder, model, len(model.get_input_embeddings().weight), words)
+    _refuse_unfit(folder, model.config, tokenizer, max_len)
     return CrossEncoder(model.to(device).eval(), tokenizer, max_len)
 
 
-def _refuse_unfit(folder: Path, config: Any, tokenizer: Any, missing: Sequence[str], max_len: int) -> None:
-    if missing:  # transformers would make them up
-        raise DataError(f"{folder} is not a sequence classifier: its file has no {', '.join(missing)}")
+def _refuse_unfit(folder: Path, config: Any, tokenizer: Any, max_len: int) -> None:
     if config.num_labels > 2:
         raise DataError(f"{folder} tells {config.num_labels} labels apart; cross_encoder needs one, or two")
     if tokenizer.pad_token is None:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 
 from noisyir.errors import DataError
 from noisyir.models.layout import read_layout
 from noisyir.models.settings import InitRankerParams, InitReaderParams
+from noisyir.models.soundness import opening, refuse_broken, refuse_missing
 from noisyir.models.transformer_tower import load_with_head, quietly, read_tokenizer, set_dropout
 
 
@@ -50,7 +50,7 @@ def with_head(
     source = layout.towers["passage"]
     local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     changes |= {} if params.layers is None else {"num_hidden_layers": params.layers}
-    try:
+    with opening(folder, f"cannot become a {kind}"):
         files = read_tokenizer(source)
         config = transformers.AutoConfig.from_pretrained(source, **local)
         _refuse_small(source, config, params, kind)
@@ -59,14 +59,13 @@ def with_head(
             torch.default_generator.manual_seed(seed)
             tokenizer = transformers.AutoTokenizer.from_pretrained(source, **local)
             model, missing = load_with_head(auto, source, **changes)
-    except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-        raise DataError(f"{folder} cannot become a {kind}: {' '.join(str(error).split())}") from error
+        refuse_broken(folder, model, len(model.get_input_embeddings().weight), files["tokenizer.json"])
     if tokenizer.pad_token is None:
         raise DataError(f"{folder} has a tokenizer without a padding token: set pad_token in tokenizer_config.json")
     set_dropout(model, params.dropout, folder)
     encoder = f"{model.base_model_prefix}."
-    if lacking := [name for name in missing if name.startswith(encoder) and ".pooler." not in name]:
-        raise DataError(f"{folder} cannot become a {kind}: its file has no {', '.join(lacking)}")
+    lacking = [name for name in missing if name.startswith(encoder) and ".pooler." not in name]
+    refuse_missing(folder, f"cannot become a {kind}", lacking)
     return Headed(model, tokenizer, files, missing)
 
 

@@ -10,11 +10,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_type_hints
 
+from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 from noisyir.models.tokens import SIDES, Side
 
+_LONGEST = 1 << 20  # tokens of a text
 _TYPE = "sentence_transformers.models."
 _ROUTE: Mapping[Side, str] = {"query": "query", "passage": "document"}  # ours -> sentence-transformers'
 
@@ -110,13 +112,33 @@ def read_layout(folder: Path) -> Layout:
             return _read_foreign(folder)
         if (folder / "config.json").exists():
             return _one_tower(folder, "transformer", "mean", "cosine", {}, _transformer_length(folder))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder} is not a model: {type(error).__name__}: {error}") from error
-    raise DataError(f"{folder} is not a model: it has neither modules.json nor config.json")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{folder} is not a model: {one_line(error)}: get it anew, or name another") from error
+    raise DataError(f"{folder} is not a model: it has neither modules.json nor config.json: name another folder")
+
+
+def checked_length(settings: Any, name: str) -> int:
+    """A length in tokens.  ValueError where there is none."""
+    length = settings.get(name) if isinstance(settings, dict) else None
+    if type(length) is not int or not 0 < length <= _LONGEST:
+        raise ValueError(f"{name} must be a number of tokens, found {length!r:.60}")
+    return length
+
+
+def _checked(settings: Any) -> Shape:
+    """The shape that a file describes.  TypeError for settings that a shape lacks, ValueError for bad ones."""
+    shape = Shape(**settings)
+    for name, kind in get_type_hints(Shape).items():
+        value, allowed = settings[name], get_args(kind)
+        if (allowed and value not in allowed) or (not allowed and type(value) is not kind):
+            raise ValueError(f"{name} must be {' or '.join(map(repr, allowed)) or kind.__name__}, found {value!r:.60}")
+    for name in ("query_max_len", "passage_max_len"):
+        checked_length(settings, name)
+    return shape
 
 
 def _read_ours(folder: Path) -> Layout:
-    shape = Shape(**_read(folder / "noisyir.json"))
+    shape = _checked(_read(folder / "noisyir.json"))
     if shape.shared:
         return Layout(shape, dict.fromkeys(SIDES, folder))
     kind = _tower_type(shape)
@@ -170,4 +192,6 @@ def _one_tower(
 
 
 def _read(path: Path) -> Any:
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path.name} is no file")
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

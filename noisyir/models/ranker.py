@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from noisyir.errors import DataError
 from noisyir.models.cross_encoder import load_cross_encoder, relevance
 from noisyir.models.heads import with_head
-from noisyir.models.layout import write_json
+from noisyir.models.layout import checked_length, write_json
 from noisyir.models.settings import InitRankerParams
+from noisyir.models.soundness import opening
 from noisyir.models.transformer_tower import read_tokenizer, save_transformer
 
 _SETTINGS = "ranker.json"
@@ -84,10 +85,8 @@ def load_ranker(folder: Path, device: str = "auto") -> Ranker:
 
 def ranker_max_len(folder: Path) -> int:
     """How many tokens a saved ranker reads of a pair.  DataError when the folder is none."""
-    try:
-        return int(json.loads((folder / _SETTINGS).read_text())["max_len"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{folder} is not a ranker: {_SETTINGS}: {error}") from error
+    with opening(folder, f"is not a ranker: {_SETTINGS}"):
+        return checked_length(json.loads((folder / _SETTINGS).read_text()), "max_len")
 
 
 def initial_ranker(folder: Path, params: InitRankerParams, seed: int) -> tuple[Ranker, list[str]]:

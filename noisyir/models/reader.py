@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import choose_device
 from noisyir.models.heads import with_head
-from noisyir.models.layout import write_json
+from noisyir.models.layout import checked_length, write_json
 from noisyir.models.question_passage import PairTokenizer, Sequences
 from noisyir.models.settings import InitReaderParams
+from noisyir.models.soundness import opening, refuse_broken, refuse_missing
 from noisyir.models.tokens import Rows, Tokens
 from noisyir.models.transformer_tower import load_with_head, read_tokenizer, save_transformer
 
@@ -163,15 +163,14 @@ def load_reader(folder: Path, device: str = "auto") -> Reader:
     Weights are read from safetensors alone, and no code that lies with them is run.  DataError when it is none.
     """
     device = choose_device(device)
-    try:
+    with opening(folder, "is not a reader"):
         settings = json.loads((folder / _SETTINGS).read_text())
         model, missing = load_with_head("AutoModelForQuestionAnswering", folder)
-        lengths = {name: int(settings[name]) for name in ("max_len", "question_max_len")}
+        refuse_missing(folder, "is not a reader", missing)
+        lengths = {name: checked_length(settings, name) for name in ("max_len", "question_max_len")}
         reader = Reader(model, read_tokenizer(folder), **lengths)
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-        raise DataError(f"{folder} is not a reader: {' '.join(str(error).split())}") from error
-    if missing:
-        raise DataError(f"{folder} is not a reader: its file has no {', '.join(missing)}")
+        words = reader.tokenizer_files["tokenizer.json"]
+        refuse_broken(folder, model, len(model.get_input_embeddings().weight), words)
     return reader.to(device).eval()
 
 

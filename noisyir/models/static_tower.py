@@ -42,12 +42,16 @@ class StaticTower(nn.Module):
 
 
 def load_static(folder: Path) -> StaticTower:
-    """A StaticEmbedding's folder, sentence-transformers' or model2vec's.  KeyError, OSError when it is not one."""
+    """A StaticEmbedding's folder, sentence-transformers' or model2vec's.  KeyError, OSError, ValueError if not."""
     from safetensors.torch import load_file
 
     tensors = load_file(folder / "model.safetensors")
-    name = "embedding.weight" if "embedding.weight" in tensors else "embeddings"
-    return StaticTower(tensors[name].float(), (folder / "tokenizer.json").read_text(encoding="utf-8"))
+    weight = tensors["embedding.weight" if "embedding.weight" in tensors else "embeddings"]
+    if weight.ndim != 2 or not weight.is_floating_point():
+        raise ValueError(
+            f"its embeddings are {weight.dtype} of shape {tuple(weight.shape)}: they must be a real matrix"
+        )
+    return StaticTower(weight.float(), (folder / "tokenizer.json").read_text(encoding="utf-8"))
 
 
 class _BagMean(torch.autograd.Function):

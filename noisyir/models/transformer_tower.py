@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from noisyir.errors import DataError
 from noisyir.models.layout import write_json
+from noisyir.models.soundness import refuse_missing
 from noisyir.models.tokens import Tokens
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -90,7 +91,10 @@ def read_encoder(folder: Path) -> Any:
     from transformers import AutoModel
 
     with quietly():
-        encoder = AutoModel.from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=torch.float32)
+        encoder, loaded = AutoModel.from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, dtype=torch.float32, output_loading_info=True
+        )
+    refuse_missing(folder, "is not a model", sorted(name for name in loaded["missing_keys"] if "pooler." not in name))
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None  # a tanh layer that no bi-encoder here uses, absent from many files
     return encoder

@@ -60,7 +60,7 @@ def locate_classifier(weights: str | None, setting: str) -> Path:
         )
     folder = locate_weights(weights, setting)
     if not (folder / "config.json").exists():
-        raise DataError(f"{setting}={weights} is not a model: it has no config.json")
+        raise DataError(f"{setting}={weights} is not a model: it has no config.json: get it anew")
     return folder
 
 
@@ -93,7 +93,7 @@ def check_minilm(folder: Path) -> None:
 def _digest(folder: Path, given: str) -> str:
     files = [path for path in folder.rglob("*") if path.is_file() and path.suffix in _MODEL_FILES]
     if not any(path.suffix == ".safetensors" for path in files):
-        raise DataError(f"{given} is not a model: it holds no .safetensors file")
+        raise DataError(f"{given} is not a model: it holds no .safetensors file: get it anew")
     found = [(path, path.stat()) for path in files]
     return _digest_once(folder, tuple((path, stat.st_size, stat.st_mtime_ns) for path, stat in found))
 

@@ -43,14 +43,29 @@ def combined(detectors: Sequence[Scores]) -> Scores:
     """
     if len(detectors) == 1:
         return detectors[0]
+    observed, nulls = _standardised(detectors)
+    return _summed(observed, nulls, _best_weights(observed, nulls))
+
+
+def weights_of(detectors: Sequence[Scores]) -> Float[Array, " detector"]:
+    """What `combined` weighs the z scores of several detectors by."""
+    return _best_weights(*_standardised(detectors))
+
+
+def _standardised(detectors: Sequence[Scores]) -> tuple[Array, Mapping[Null, Array]]:
+    """(pair, detector) z scores, and of the nulls that all have (pair, draw, detector) on the same scales."""
     observed = np.column_stack([robust_z(of.observed, of.observed) for of in detectors])
-    nulls = {null: _draws(detectors, null) for null in detectors[0].nulls if all(null in of.nulls for of in detectors)}
-    plain = _summed(observed, nulls, np.ones(len(detectors)))
-    if not (said := by_null(plain)):
-        return plain
+    shared = [null for null in detectors[0].nulls if all(null in of.nulls for of in detectors)]
+    return observed, {null: _draws(detectors, null) for null in shared}
+
+
+def _best_weights(observed: Array, nulls: Mapping[Null, Array]) -> Float[Array, " detector"]:
+    even = np.ones(observed.shape[1])
+    if not (said := by_null(_summed(observed, nulls, even))):
+        return even
     best = best_fit(said)
-    learnt = _summed(observed, nulls, learnt_weights(observed, nulls[best][:, 0]))
-    return learnt if by_null(learnt)[best].supported else plain
+    learnt = learnt_weights(observed, nulls[best][:, 0])
+    return learnt if by_null(_summed(observed, nulls, learnt))[best].supported else even
 
 
 def by_null(pairs: Scores, confidence: float = 0.95) -> dict[Null, RateByNull]:

@@ -65,11 +65,19 @@ def guarantee(
     """
     if not len(rows):
         raise DataError("a guarantee needs pairs drawn at random and judged")
-    kept, edge = _numbers_kept(suspicion, sizes)
+    kept, edge = numbers_kept(suspicion, sizes)
     counts = np.searchsorted(np.sort(suspicion[rows][is_wrong]), edge, "right")
     bounds = upper_band(len(rows), confidence)[counts]
     share = np.minimum(1.0, bounds * len(suspicion) / kept)
     return Guarantee(kept, share, confidence, len(rows))
+
+
+def numbers_kept(suspicion: Array, sizes: int) -> tuple[Int[Array, " size"], Float[Array, " size"]]:
+    """(how many pairs are kept, the suspicion of the last), for evenly spaced numbers, ties kept together."""
+    ordered = np.sort(suspicion)
+    edge = ordered[np.unique(np.ceil(np.linspace(0, 1, sizes + 1)[1:] * len(ordered)).astype(int)) - 1]
+    edge = np.unique(edge)
+    return np.searchsorted(ordered, edge, "right"), edge
 
 
 def judgements_needed(wrong: float, keep: float, confidence: float = 0.9) -> int:
@@ -134,11 +142,3 @@ def _poisson(number: Int[Array, " number"], mean: float) -> Float[Array, " numbe
     from scipy.special import gammaln, xlogy
 
     return np.asarray(np.exp(xlogy(number, mean) - mean - gammaln(number + 1)))
-
-
-def _numbers_kept(suspicion: Array, sizes: int) -> tuple[Int[Array, " size"], Float[Array, " size"]]:
-    """(how many pairs are kept, the suspicion of the last), for evenly spaced numbers, ties kept together."""
-    ordered = np.sort(suspicion)
-    edge = ordered[np.unique(np.ceil(np.linspace(0, 1, sizes + 1)[1:] * len(ordered)).astype(int)) - 1]
-    edge = np.unique(edge)
-    return np.searchsorted(ordered, edge, "right"), edge

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from noisyir.noise.guarantee import Guarantee, guarantee
 from noisyir.noise.judged import Answers, Lesson, learn
@@ -56,7 +56,7 @@ def judge_all(
     lesson = learn(scores, features, query, answers)
     drawn = answers.at_random
     rows, truth = answers.rows[drawn], answers.is_wrong[drawn]
-    rate = bounds = None
+    rate = None
     if len(rows):
         rate = powered_rate(
             truth,
@@ -66,10 +66,26 @@ def judge_all(
             len(scores),
             confidence,
         )
-        even = _equally_likely(answers.weights[drawn], rows, len(scores))
-        bounds = guarantee(scores, rows[even], truth[even], confidence=sureness)
+    bounds = guaranteed(scores, rows, truth, answers.weights[drawn], sureness)
     teaching = pairs_that_teach(lesson.p_wrong, features, query, answers.rows, wanted)
     return Judged(lesson, len(rows), rate, bounds, teaching, confidence)
+
+
+def guaranteed(
+    scores: Float[Array, " pair"],
+    rows: Int[Array, " drawn"],
+    is_wrong: Bool[Array, " drawn"],
+    weights: Float[Array, " drawn"],
+    confidence: float,
+) -> Guarantee | None:
+    """The bounds for the pairs kept in the label-free order; None without pairs that were drawn at random and judged.
+
+    weights: how many pairs each one stands for.
+    """
+    if not len(rows):
+        return None
+    even = _equally_likely(weights, rows, len(scores))
+    return guarantee(scores, rows[even], is_wrong[even], confidence=confidence)
 
 
 def _equally_likely(weights: Float[Array, " drawn"], rows: Array, pairs: int) -> Int[Array, " kept"]:

@@ -25,7 +25,7 @@ from noisyir.noise.warm_up import POWER, detector_power, is_over
 from noisyir.training.batches import Batch, TrainingPairs
 from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.distributed import world
-from noisyir.training.objective import Objective, follow, on_device, teacher_of
+from noisyir.training.objective import Contrastive, Objective, follow, on_device, teacher_of
 from noisyir.training.validation import embed_all
 
 
@@ -46,6 +46,7 @@ _FOUND = [field.name for field in fields(Detected) if field.name != "epoch"]
 class NoisyPairCorrection(Objective):
     """trust * L_cont + L_cons after the warm-up, with a teacher in single precision; trust is 1 for a clean pair.
 
+    weights: multiply L_cont throughout, where the data weighs its pairs.
     given: the flags to use where `npc.detect` is `given`; chance: of each of these pairs to be clean.
     teacher: None as long as training is plain, which it stays where the evidence of wrong pairs never comes.
     """
@@ -58,8 +59,10 @@ class NoisyPairCorrection(Objective):
         rng: Callable[..., np.random.Generator],
         given: Bool[np.ndarray, " pair"] | None = None,
         chance: Float[np.ndarray, " pair"] | None = None,
+        weights: Float[Tensor, " pair"] | None = None,
     ) -> None:
         self.encoder, self.pairs, self.params, self.rng = encoder, pairs, params, rng
+        self.plain = Contrastive(weights)
         self.teacher: BiEncoder | None = None
         self.history: list[Detected] = []
         self._losses: list[float] = []
@@ -124,18 +127,21 @@ class NoisyPairCorrection(Objective):
 
     def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
         """The mean of the pair losses: plain during the warm-up, corrected afterwards."""
-        positive, ignored = on_device(batch, scores.device)
         if self.teacher is None:
-            return pair_nll(scores, positive, ignored).mean()
-        npc = self.params.npc
-        trust = self._trust[torch.from_numpy(batch.rows)].to(scores.device)
+            return self.plain.loss(batch, scores)
+        positive, ignored = on_device(batch, scores.device)
+        npc, rows = self.params.npc, torch.from_numpy(batch.rows)
+        trust = self._trust[rows].to(scores.device)
+        if self.plain.weights is not None:
+            trust = trust * self.plain.weights[rows].to(scores.device)
         return npc_loss(
-            scores, self._teacher_scores(batch), positive, ignored, trust,
+            scores, self.teacher_scores(batch), positive, ignored, trust,
             weight=npc.consistency, direction=npc.kl,
         ).mean()  # fmt: skip
 
     @torch.no_grad()
-    def _teacher_scores(self, batch: Batch) -> Float[Tensor, "query passage"]:
+    def teacher_scores(self, batch: Batch) -> Float[Tensor, "query passage"]:
+        """The teacher's scaled scores of the batch's queries and columns."""
         assert self.teacher is not None
         if self.params.chunk_size is None and world().alone:
             queries, passages = self.teacher.embed_both(batch.queries, batch.passages)

@@ -58,20 +58,23 @@ def rank_shares(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"
     return RankShares(below / (count[has] + 1), up_to / (count[has] + 1), draws.shape[1])
 
 
-def wrong_scores(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> Float[Array, " null"]:
-    """Scores that wrong pairs have: of the draws, and the own documents, of the pairs with shares above 1/2.
+def upper_half(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> Float[Array, "some score"]:
+    """Own score and draws of the pairs with shares above 1/2, a pair in a row; NaN where it has fewer draws.
 
     These pairs are a random half of the wrong ones, so that their queries are as hard as those of wrong pairs, and what
     their own document is compared with (the best other one) is there or not as often; own document and draws together
-    are exchangeable whatever the share.  Of all pairs' draws where there are too few such pairs to tell.
+    are exchangeable whatever the share.
     """
     count = np.isfinite(draws).sum(axis=1)
     below, up_to = (draws < observed[:, None]).sum(axis=1), (draws <= observed[:, None]).sum(axis=1)
     upper = (count > 0) & (below + up_to > count)
-    if upper.sum() < _ENOUGH:
-        return np.asarray(draws[np.isfinite(draws)])
-    both = np.column_stack([observed[upper], draws[upper]])
-    return np.asarray(both[np.isfinite(both)])
+    return np.column_stack([observed[upper], draws[upper]])
+
+
+def wrong_scores(observed: Float[Array, " pair"], draws: Float[Array, "pair draw"]) -> Float[Array, " null"]:
+    """Scores that wrong pairs have: those of the upper half; all pairs' draws where too few are in it to tell."""
+    both = upper_half(observed, draws)
+    return np.asarray(both[np.isfinite(both)] if len(both) >= _ENOUGH else draws[np.isfinite(draws)])
 
 
 def wrong_by_null(

@@ -19,7 +19,8 @@ Reading = Literal["agrees", "at_most", "too_easy", "weak", "few", "unchecked"]
 _CHECKED = 3  # draws that a check takes: of one or two, as much of each upper half lies above as below 3/4
 _COUNTED = 20  # pairs in the upper half that a check takes: of fewer, all must lie on one side to be unlikely
 _FEW = 0.05  # a rate that right pairs of a clean collection may give: near neighbours, 1 to 4 % on SQuAD
-_LEVEL = 0.05  # of the check
+_LEVEL = 0.05  # of either check
+_CROWD = 1.5  # times as many below the half: 1.0 to 1.4 were seen with a right null, 1.7 to 2.5 with half answers
 _SLIGHT = 0.02  # off 1/2, which is 4 % of the rate: so much does not matter, however many pairs show it
 _POWER = 0.9  # of which no more than one right pair in a hundred or so lies in the upper half
 
@@ -30,6 +31,7 @@ class RateByNull:
 
     counted: pairs in the upper half of their own ranking.  tail: the share of these in its upper quarter, which is 1/2
     where the null is the right one.  fit: the p-value of that, NaN where a pair has too few draws to tell.
+    below: pairs just below, from 3/8 to 1/2, of which the right null has a quarter of those counted.
     auroc: chance that a made-up document is more suspect than the pair's own.
     """
 
@@ -39,6 +41,7 @@ class RateByNull:
     counted: float
     tail: float
     fit: float
+    below: float
     auroc: float
 
     @property
@@ -52,6 +55,16 @@ class RateByNull:
         return (2 * self.tail - 1) * math.sqrt(self.counted)
 
     @property
+    def crowded(self) -> bool:
+        """Whether far more pairs lie just below the half than above it: wrong ones that fit better than this null's.
+
+        So it is where wrong pairs look right: the null counts those few that fit badly, and these may pass its check.
+        """
+        expected, both = self.counted / 4, self.counted + self.below
+        z = (self.below - both / 5) / math.sqrt(both * 4 / 25) if both else 0.0
+        return self.below > _CROWD * expected and z > _quantile(1 - 2 * _LEVEL)
+
+    @property
     def supported(self) -> bool:
         """Whether right pairs are told from its documents, and wrong ones are seen at all."""
         return self.counted >= _COUNTED and self.power >= _POWER
@@ -61,7 +74,8 @@ class RateByNull:
         """How far this may be believed.
 
         at_most: made-up pairs fit better than the wrong ones among yours, more than half of which are counted.
-        too_easy: right pairs, or wrong ones that are harder to tell, crowd in the lower quarter.
+        too_easy: right pairs, or wrong ones that are harder to tell, crowd in below: in the upper half's lower quarter,
+        or just below the half.
         weak: right pairs are told from made-up ones with less than 0.9, so that some are counted.
         few: no more than right pairs may be by their own spread.  unchecked: too few pairs or draws for a check.
         """
@@ -74,6 +88,8 @@ class RateByNull:
             return "at_most" if self.tail > 1 / 2 else "too_easy"
         if self.rate < _FEW:
             return "few"
+        if self.crowded:
+            return "too_easy"
         return "agrees" if self.power >= _POWER else "weak"
 
 
@@ -92,7 +108,8 @@ def rate_by_null(shares: RankShares, confidence: float = 0.95) -> RateByNull | N
     rate, low, high = (min(max(value / pairs, 0.0), 1.0) for value in (2 * counted, centre - half, centre + half))
     off = abs(2 * highest - counted) / math.sqrt(counted) if counted else 0.0
     fit = math.erfc(off / math.sqrt(2)) if shares.draws >= _CHECKED else math.nan
-    return RateByNull(rate, low, high, counted, highest / counted if counted else 1 / 2, fit, 1 - shares.mean())
+    tail, below = highest / counted if counted else 1 / 2, shares.above(3 / 8) - counted
+    return RateByNull(rate, low, high, counted, tail, fit, below, 1 - shares.mean())
 
 
 def best_fit(said: Mapping[Null, RateByNull]) -> Null:

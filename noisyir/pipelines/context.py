@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs, Stage
+from noisyir.errors import ConfigError
 from noisyir.noise.detectors import Detector
 from noisyir.pipelines.mining import Mined, TrainedJudge, mine
 from noisyir.retrieval.settings import Bm25IndexParams
@@ -53,9 +54,13 @@ class Context:
     def train(self, stage: Stage, params: Params, label: str, **inputs: Output | None) -> Outputs:
         """Train by a stage that reads what DPR's does; `inputs` are the pairs, and perhaps flags.
 
-        Training starts from the untrained model, with the negatives that it mined, unless `inputs` say otherwise.
+        Training starts from the untrained model, with the negatives that it mined, unless `inputs` say otherwise, and
+        weighs the pairs as the data does, where it does.
         """
         given = {name: self.data[name] for name in ("queries", "corpus", "qrels")} | {"model": self.start}
+        weights = self._given_weights()
+        if weights is not None:
+            given["weights"] = weights
         if "negatives" not in inputs:
             inputs["negatives"] = self.mined(self.start)
         held = {} if self.trial is None else {"trial": self.trial}
@@ -112,12 +117,23 @@ class Context:
         flags = self.judged["detectors"] = self.plan.add(DETECT, self.exp.detect, self.label, scores=scores)
         return flags
 
-    def given_weights(self) -> Output | None:
-        """The weights that the data itself gives the noisy pairs, as flags; None where it gives none."""
-        data = self.exp.data
-        if not isinstance(data, Pairs) or not data.has_weights:
+    def refuse_weights(self, method: str) -> None:
+        """ConfigError where the data gives its pairs weights, for methods that cannot count them."""
+        if self._weighs:
+            raise ConfigError(
+                f"{method} reads no weights, and the data gives its pairs some: name a method that does (dpr, "
+                "reweight, relabel, drop, npc), or leave them unread with data.columns={weight: null}"
+            )
+
+    @property
+    def _weighs(self) -> bool:
+        return isinstance(self.exp.data, Pairs) and self.exp.data.has_weights
+
+    def _given_weights(self) -> Output | None:
+        """The weights that the data itself gives the noisy pairs; None where it gives none."""
+        if not self._weighs:
             return None
-        return self.plan.add(GIVEN, data, self.label, pairs=self.noisy["noisy_pairs"])["given_weights"]
+        return self.plan.add(GIVEN, self.exp.data, self.label, pairs=self.noisy["noisy_pairs"])["given_weights"]
 
     def competitors(self) -> Output | None:
         """What the first of the experiment's detectors that searches would pair instead; None where none searches."""

@@ -36,11 +36,15 @@ from noisyir.training.settings import (
 from noisyir.variants import Variant
 from noisyir.verdicts.settings import AuditParams
 
+_LONGEST_NAME = 150  # bytes: file systems take 255, and more is added to it
+
 
 def _file_name(name: str) -> str:
     """ValueError for what cannot be a part of a file's name."""
     if not name.strip(". ") or any(sign in "/\\" or not sign.isprintable() for sign in name):
         raise ValueError(f"name: {name!r} cannot be a part of a file's name: leave out slashes and control characters")
+    if len(name.encode()) > _LONGEST_NAME:
+        raise ValueError(f"name: {name[:20]!r}... cannot be a part of a file's name: keep it to {_LONGEST_NAME} bytes")
     return name
 
 
@@ -68,6 +72,9 @@ class Experiment(Params):
         (Method.parse("dpr"),),
         min_length=1,
         description="trained side by side; the last one is on trial, unless `keep` names another",
+    )
+    chosen: dict[str, str] = Field(
+        {}, description="what was left out and is chosen by rule, in words, by setting; noisyir writes it"
     )
     keep: str | None = Field(None, description="the method whose model is kept and registered; null: the last one")
     detectors: dict[str, Detector] = Field(
@@ -138,7 +145,7 @@ class Experiment(Params):
     @model_validator(mode="after")
     def _methods_differ(self) -> Self:
         if len(set(names := self._trained)) < len(names):
-            raise ValueError(f"methods={names} names one of them twice")
+            raise ValueError(f"methods={names} names one of them twice: leave one out")
         if self.kept not in names:
             raise ValueError(f"keep: {self.kept!r} is not among the methods: {', '.join(names)}")
         return self

@@ -4,6 +4,7 @@ from itertools import product
 
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
+from noisyir.errors import ConfigError
 from noisyir.eval.bench import Cell, compared
 from noisyir.eval.settings import NoiseTableParams, ScoreDetectionParams, ScoreLossGroupsParams
 from noisyir.pipelines.context import Context
@@ -57,6 +58,22 @@ def audit_pairs(exp: Experiment) -> Plan:
     """Which of the training pairs are wrong, by the experiment's detectors."""
     plan = Plan(exp.seed)
     _audit(context_of(plan, exp, data_of(plan, exp)))
+    return plan
+
+
+def mine_pairs(exp: Experiment) -> Plan:
+    """Hard negatives of the training queries, mined with the model that training would start from."""
+    plan = Plan(exp.seed)
+    context = context_of(plan, exp, data_of(plan, exp))
+    negatives = context.mined(context.start)
+    if negatives is None:
+        raise ConfigError("mine.per_query=0 mines nothing: set it to the number of negatives of a query")
+    plan.keep(
+        negatives=negatives,
+        candidates=context.mines[""].candidates,
+        pairs=context.noisy["noisy_pairs"],
+        **_pick(context.data, "corpus", "queries"),
+    )
     return plan
 
 
@@ -167,6 +184,7 @@ def _audit(context: Context) -> None:
         pairs=context.noisy["noisy_pairs"],
         flags=flags["noise_flags"],
         estimate=flags["noise_estimate"],
+        kept_by_null=flags["kept_by_null"],
         competitors=context.competitors(),
         features=context.features(),
         **suspects,

@@ -99,7 +99,7 @@ class ReaderParams(Params):
         known = tuple(method.kind for method in self.methods)
         for setting, names in (("methods", known), ("passages", self.passages), ("ensemble", self.ensemble)):
             if len(set(names)) < len(names):
-                raise ValueError(f"reader.{setting}={list(names)} names one of them twice")
+                raise ValueError(f"reader.{setting}={list(names)} names one of them twice: leave one out")
         if strangers := [name for name in self.ensemble if name not in known]:
             raise ValueError(f"reader.ensemble: {strangers[0]!r} is not among reader.methods={list(known)}")
         return self

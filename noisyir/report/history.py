@@ -28,12 +28,20 @@ def name_builds(metas: Sequence[Meta], systems: Mapping[str, Sequence[Ref]]) -> 
     systems: label to the artifacts that only this system has, such as its run and metrics.  A stage that was built
     several times is told apart by the system that it serves: `encode@dpr`.
     """
-    by_id = {(meta.key, meta.build): meta for meta in metas}
-    users: dict[tuple[str, str], list[str]] = {build: [] for build in by_id}
+    by_id = {_id(meta): meta for meta in metas}
+    users: dict[str, list[str]] = {build: [] for build in by_id}
+    made_by = {(meta.key, name, found.digest): _id(meta) for meta in metas for name, found in meta.artifacts.items()}
+
+    def maker(ref: Ref) -> str:
+        """The build of the artifact, or where it is gone the one that stands in for it."""
+        own = f"{ref.key}/{ref.build}"
+        return own if own in by_id else made_by[ref.key, ref.artifact, ref.digest]
+
+    sources = {build: [maker(ref) for _, ref in meta.input_refs()] for build, meta in by_id.items()}
     for label, refs in systems.items():
-        for build in _behind({(ref.key, ref.build) for ref in refs}, by_id):
+        for build in _all_behind([maker(ref) for ref in refs], sources):
             users[build].append(label)
-    names: dict[tuple[str, str], str] = {}
+    names: dict[str, str] = {}
     for build, meta in by_id.items():
         name = _name(meta, users[build], several=sum(other.stage == meta.stage for other in metas) > 1)
         names[build] = name if name not in names.values() else f"{name} {meta.key[:6]}"
@@ -42,7 +50,7 @@ def name_builds(metas: Sequence[Meta], systems: Mapping[str, Sequence[Ref]]) -> 
             names[build],
             meta,
             tuple(users[build]),
-            tuple(dict.fromkeys(names[ref.key, ref.build] for _, ref in meta.input_refs())),
+            tuple(dict.fromkeys(names[source] for source in sources[build])),
         )
         for build, meta in by_id.items()
     ]
@@ -54,15 +62,8 @@ def _name(meta: Meta, users: Sequence[str], *, several: bool) -> str:
     return f"{meta.stage}@{users[0]}"
 
 
-def _behind(start: set[tuple[str, str]], by_id: Mapping[tuple[str, str], Meta]) -> set[tuple[str, str]]:
-    seen: set[tuple[str, str]] = set()
-    waiting = list(start)
-    while waiting:
-        build = waiting.pop()
-        if build not in seen:
-            seen.add(build)
-            waiting += [(ref.key, ref.build) for _, ref in by_id[build].input_refs()]
-    return seen
+def _id(meta: Meta) -> str:
+    return f"{meta.key}/{meta.build}"
 
 
 def flow_graph(builds: Sequence[Build], systems: Sequence[str]) -> str:
@@ -102,13 +103,13 @@ def depths(builds: Sequence[Build]) -> dict[str, int]:
 def essential_sources(name: str, builds: Sequence[Build]) -> list[str]:
     """The sources of a build that are not behind another of its sources: the graph's transitive reduction."""
     sources = {build.name: build.sources for build in builds}
-    behind = {name: _all_behind(name, sources) for name in sources[name]}
+    behind = {name: _all_behind(sources[name], sources) for name in sources[name]}
     return [source for source in sources[name] if not any(source in others for others in behind.values())]
 
 
-def _all_behind(name: str, sources: Mapping[str, Sequence[str]]) -> set[str]:
-    """Every ancestor, each looked at once: of a model trained in rounds there are more paths than can be walked."""
-    found, row = set[str](), [name]
+def _all_behind(start: Sequence[str], sources: Mapping[str, Sequence[str]]) -> set[str]:
+    """These and every ancestor, each looked at once: of a model trained in rounds there are more paths than walks."""
+    found, row = set(start), list(start)
     while row:
         fresh = [source for source in sources[row.pop()] if source not in found]
         found.update(fresh)

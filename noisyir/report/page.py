@@ -13,6 +13,7 @@ from noisyir.report import charts
 from noisyir.report.cells import p_value, signed
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
 from noisyir.report.detection import detection_rows, flag_warnings
+from noisyir.report.doubts import doubts
 from noisyir.report.history import Build, flow_graph
 from noisyir.report.mining import FalseNegatives
 from noisyir.report.pages import templates
@@ -73,6 +74,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         mining=results.false_negatives,
         labels=results.labels,
         changes=results.changes,
+        doubts=doubts(comparison, params.settings.get("keep")),
         query_texts=_query_texts(dataset, results),
         **_dataset_card(dataset, builds),
         **_history(params, builds, systems),

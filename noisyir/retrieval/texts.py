@@ -1,6 +1,6 @@
 """Which queries and documents a stage works on, and what of a document BM25 and models read."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,9 +16,15 @@ def of_splits(queries: pa.Table, splits: Sequence[Split], setting: str) -> pa.Ta
     """
     chosen = queries.filter(pc.is_in(queries["split"], value_set=pa.array(with_promotion(splits), pa.string())))
     if chosen.num_rows == 0:
-        there = ", ".join(sorted(queries["split"].unique().to_pylist()))
-        raise DataError(f"no query is in {setting}={list(splits)}; the data has queries in: {there or 'no split'}")
+        check_splits(queries["split"].unique().to_pylist(), splits, setting)
     return chosen
+
+
+def check_splits(there: Collection[str], splits: Sequence[str], setting: str) -> None:
+    """DataError, naming the `setting` to change, where data has queries in none of these splits."""
+    if not {*there} & {*splits}:
+        found = ", ".join(sorted(there)) or "no split"
+        raise DataError(f"no query is in {setting}={list(splits)}; the data has queries in: {found}")
 
 
 def contents(documents: pa.RecordBatch) -> list[str]:

@@ -39,14 +39,16 @@ NOISE_FLAGS = Artifact(
 # each null NULL.rate, .low, .high, .fit, .tail, .auroc (noise.rate.RateByNull); flagged, threshold, and the mixture's
 # clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, where there is one.
 NOISE_ESTIMATE = Artifact("noise_estimate", 1, {"epoch": I32, "name": STRING, "value": F64}, ("epoch", "name"))
+# Without judgements: of the `kept` least suspect pairs at most the share `bound` is wrong, all bounds together with
+# 90 % confidence, if wrong pairs are like made-up ones of the nulls that agree; no rows where none does.
+KEPT_BY_NULL = Artifact("kept_by_null", 1, {"epoch": I32, "kept": I32, "bound": F64}, ("epoch", "kept"))
 _MEASURED = {"system": STRING, "epoch": I32, "measure": STRING}
 DETECTION = Artifact("detection", 1, {**_MEASURED, "value": F64}, tuple(_MEASURED))
 REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**PAIR, "split": STRING, "action": STRING}, PAIR_KEY)
 # All pairs given, and those that a cross-encoder made: `score` is its probability that the document is relevant.
 PSEUDO_PAIRS = Artifact("pseudo_pairs", 1, {**PAIRS.columns, "score": F32}, PAIR_KEY, nullable=("source", "score"))
 REPAIRED_FLAGS = Artifact("repaired_flags", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
-# Weights that the data itself gives its training pairs, as flags: `p_clean` is the weight, and no pair is flagged.
-GIVEN_WEIGHTS = Artifact("given_weights", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
+GIVEN_WEIGHTS = Artifact("given_weights", 2, {**PAIR, "weight": F32}, PAIR_KEY)  # what the data itself gives its pairs
 # What people judged stands above what the machine says, which the columns machine_ keep.
 AUDIT = Artifact(
     "audit",

@@ -1,8 +1,10 @@
 """Tracking and the model registry behind one small class; no mlflow package is imported here until it is needed."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
+from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking.tracker import Tracker
 
@@ -14,6 +16,22 @@ def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True) ->
     from noisyir.tracking.mlflow_tracker import MlflowTracker
 
     return MlflowTracker(experiment, home)
+
+
+def registered_digests(home: Path) -> set[str]:
+    """Digests of the artifacts that the registry's models were made from; StoreError where it cannot be asked.
+
+    Empty where nothing was ever tracked.
+    """
+    tracked = "MLFLOW_TRACKING_URI" in os.environ or (home / "mlflow.db").exists()
+    if not tracked or find_spec("mlflow") is None:
+        return set()
+    from noisyir.tracking.registry import digests_of_versions
+
+    try:
+        return digests_of_versions(home)
+    except ConfigError as error:
+        raise StoreError(f"nothing is deleted, for the registry cannot be asked what it needs: {error}") from error
 
 
 def join_tracker(run_id: str | None, *, home: Path) -> Tracker:

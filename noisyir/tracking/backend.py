@@ -1,7 +1,6 @@
 """MLflow's tracking store and registry: where they are, opened without noise."""
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -10,7 +9,9 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from noisyir.engine.locks import held
+from noisyir.engine.outside_errors import one_line, without_password
 from noisyir.errors import ConfigError
+from noisyir.tracking.embedded import check_database, database_of, make_database
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -69,25 +70,32 @@ class Backend:
 
 def connect(home: Path) -> Backend:
     """The store at `MLFLOW_TRACKING_URI`, or the SQLite one in `home`.  ConfigError when it cannot be opened."""
-    from mlflow import MlflowClient
-    from mlflow.exceptions import MlflowException
-
-    uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
+    uri, database = check_embedded(home)
     served = uri.startswith(("http://", "https://", "databricks"))
-    home.mkdir(parents=True, exist_ok=True)
+    from mlflow import MlflowClient
+
     try:
+        home.mkdir(parents=True, exist_ok=True)
         with exclusive(home):  # two processes that migrate one new database break it
+            if database and not database.exists():
+                make_database(database)
             client = MlflowClient(uri, os.environ.get("MLFLOW_REGISTRY_URI") or uri)
             client.search_experiments(max_results=1)
-    except (MlflowException, OSError) as error:
-        what = without_password(f"{uri}: {str(error).splitlines()[0]}")
+    except Exception as error:  # MLflow, its database and its server raise what they like; the user needs one line
+        what = f"{without_password(uri)}: {one_line(error)}"
         raise ConfigError(f"cannot open MLflow at {what}. Check MLFLOW_TRACKING_URI, or --no-track") from error
     return Backend(client, uri, None if served else (home / "mlflow-artifacts").as_uri())
 
 
-def without_password(text: str) -> str:
-    """The text, less the user and password of every address in it: for messages and links."""
-    return re.sub(r"(\w://)[^/\s]*@", r"\1", text)
+def check_embedded(home: Path) -> tuple[str, Path | None]:
+    """The tracking store's address, and its file where it is one.  ConfigError where that is there and not sound.
+
+    Cheap: MLflow is not loaded.
+    """
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home / 'mlflow.db'}"
+    if (database := database_of(uri)) is not None:
+        check_database(database)
+    return uri, database
 
 
 def exclusive(home: Path) -> AbstractContextManager[bool]:

@@ -10,6 +10,7 @@ from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
+from noisyir.report.doubts import doubts
 from noisyir.tracking.evaluation import Evaluation, eval_digest, recipe, system_of
 from noisyir.tracking.kinds import Kind
 
@@ -53,6 +54,7 @@ def write_card(
     digest = eval_digest(store.meta(evaluation.scored[system])) if system else None
     beside = champion if champion and digest and champion.tags.get("eval_digest") == digest else None
     sections = {
+        "Doubts": doubts(evaluation.rows, system) if system else [],
         "Data": [_data(exp, store, model)],
         "Noise": [f"- {sentence}" for sentence in noise_story(exp, store, model, list(results.values()), stages)],
         "Training": [_training(exp, kind, model, system)],

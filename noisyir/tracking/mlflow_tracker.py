@@ -11,7 +11,7 @@ from noisyir.engine.stage import Stage, Step
 from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
 from noisyir.stages import known_stages
-from noisyir.tracking.backend import exclusive
+from noisyir.tracking.backend import check_embedded, exclusive
 from noisyir.tracking.stage_runs import StageRuns, unless_lost
 
 if TYPE_CHECKING:
@@ -29,6 +29,13 @@ class MlflowTracker(StageRuns):
         super().__init__(home)
         self.experiment = experiment
         self._seen: dict[str, Stage] = {}  # stages of this run, which need not be noisyir's own
+
+    def ready(self, new: bool) -> None:
+        """ConfigError where MLflow's database is damaged, or, if anything would be tracked, cannot be reached."""
+        if new:
+            assert self._backend
+        else:
+            check_embedded(self.home)
 
     @unless_lost
     def run_id(self, begin: bool = True) -> str | None:

@@ -8,11 +8,12 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+from noisyir.engine.outside_errors import is_from_outside, one_line, without_password
 from noisyir.engine.store import Store
-from noisyir.errors import StoreError
+from noisyir.errors import NoisyirError, StoreError
 from noisyir.eval.promotion import chosen_measure, rule
 from noisyir.eval.settings import PromoteParams
-from noisyir.tracking.backend import Backend, connect, exclusive, without_password
+from noisyir.tracking.backend import Backend, connect, exclusive
 from noisyir.tracking.card import Version
 from noisyir.tracking.decision import Decision
 from noisyir.tracking.kinds import Kind, kind_of
@@ -124,13 +125,13 @@ def decisions(store: Store, name: str | None = None) -> list[dict[str, Any]]:
 def _registry(store: Store) -> Iterator[Backend]:
     """MLflow, held against others of this machine.  StoreError for what it refuses."""
     backend = connect(store.home)
-    from mlflow.exceptions import MlflowException
-
     try:
         with exclusive(store.home), backend.current():
             yield backend
-    except MlflowException as error:
-        raise StoreError(without_password(f"MLflow at {backend.uri}: {str(error).splitlines()[0]}")) from error
+    except Exception as error:
+        if isinstance(error, NoisyirError) or not is_from_outside(error):
+            raise
+        raise StoreError(f"MLflow at {without_password(backend.uri)}: {one_line(error)}") from error
 
 
 def _rolled_back(store: Store, kind: Kind, challenger: Version) -> str | None:

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noisyir.engine.builds import Ref
+from noisyir.engine.outside_errors import one_line, without_password
 from noisyir.errors import StoreError
-from noisyir.tracking.backend import Backend, connect, without_password
+from noisyir.tracking.backend import Backend, connect
 from noisyir.tracking.card import Card, Version, usage
 from noisyir.tracking.kinds import KINDS, Kind
 
@@ -86,6 +87,19 @@ def standing(home: Path) -> list[dict[str, Any]]:
     return found
 
 
+def digests_of_versions(home: Path) -> set[str]:
+    """Digests of the artifacts behind all registered versions, with an alias or without.  ConfigError as `connect`."""
+    client = connect(home).client
+    found: set[str] = set()
+    for kind in KINDS:
+        token: str | None = ""
+        while token is not None:
+            page = client.search_model_versions(f"name = '{kind.name}'", page_token=token or None)
+            found |= {digest for version in page if (digest := version.tags.get("artifact_digest"))}
+            token = page.token or None
+    return found
+
+
 def find_version(backend: Backend, uri: str) -> "ModelVersion":
     """The version that `models:/NAME@ALIAS` or `models:/NAME/VERSION` names.
 
@@ -101,8 +115,7 @@ def find_version(backend: Backend, uri: str) -> "ModelVersion":
             name, _, number = path.rpartition("/")
             found = backend.client.get_model_version(name, number)
     except MlflowException as error:
-        where = without_password(f"{backend.uri}: {str(error).splitlines()[0]}")
-        raise StoreError(f"no registered model {uri} at {where}") from error
+        raise StoreError(f"no registered model {uri} at {without_password(backend.uri)}: {one_line(error)}") from error
     if "artifact_digest" not in found.tags:
         raise StoreError(f"{uri} has no tag artifact_digest: noisyir did not register it, or not to the end")
     return found

@@ -15,10 +15,11 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from noisyir.engine.builds import Meta
+from noisyir.engine.outside_errors import is_from_outside, one_line
 from noisyir.engine.provenance import git_commit
 from noisyir.errors import ConfigError
 from noisyir.settings import flat
-from noisyir.tracking.backend import Backend, connect, without_password
+from noisyir.tracking.backend import Backend, connect
 from noisyir.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -45,16 +46,16 @@ def unless_lost(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[
     def guarded(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T | None:
         if self.lost:
             return None
-        from mlflow.exceptions import MlflowException
-
         with self._one_at_a_time:
             try:
                 return method(self, *args, **kwargs)
-            except (MlflowException, OSError, ConfigError) as error:
+            except Exception as error:  # MLflow, its database and its server raise what they like
                 if isinstance(error, ConfigError) and self.opens:
                     raise  # the run has not begun
+                if not is_from_outside(error) and not isinstance(error, ConfigError):
+                    raise
                 self.lost = True
-                log.warning("MLflow is lost, the run goes on untracked: %s", without_password(_one_line(error)))
+                log.warning("MLflow is lost, the run goes on untracked: %s", one_line(error))
                 return None
 
     return guarded
@@ -130,7 +131,7 @@ class StageRuns(Tracker, ABC):
     @unless_lost
     def _fail(self, run_id: str, error: BaseException) -> None:
         self._send()
-        self._set_tags(run_id, {"error": _one_line(error)})
+        self._set_tags(run_id, {"error": one_line(error)})
         self._client.set_terminated(run_id, "FAILED" if isinstance(error, Exception) else "KILLED")
 
     # MLflow -------------------------------------------------------------------------------------------------
@@ -205,7 +206,3 @@ def _datasets(meta: Meta) -> "list[DatasetInput]":
         for name, ref in meta.input_refs()
     ]
     return [DatasetInput(dataset, [InputTag("mlflow.data.context", meta.stage)]) for dataset in found]
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -13,6 +13,9 @@ class Tracker(Silent):
     def __init__(self) -> None:
         self.tags: dict[str, str] = {}
 
+    def ready(self, new: bool) -> None:
+        """ConfigError where what is to be tracked could not be; new: whether a stage would run."""
+
     def tag(self, name: str, value: str) -> None:
         """Add a fact about the run that only its engine knows, such as a flow run's id."""
         self.tags[name] = value

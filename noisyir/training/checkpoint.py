@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 log = logging.getLogger("noisyir")
 
-_FILE = "checkpoint.safetensors"
+CHECKPOINT = "checkpoint.safetensors"
 _DIGEST = "digest"
 
 Tensors = Mapping[str, Mapping[str, Tensor]]
@@ -40,18 +40,18 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
         for group, named in checkpoint.tensors.items()
         for name, value in named.items()
     }
-    arriving = folder / f"{_FILE}.arriving"
+    arriving = folder / f"{CHECKPOINT}.arriving"
     progress = json.dumps(checkpoint.progress)
     # The digest is a tensor, for a second entry of metadata would stand before or after the first by chance.
     save_file(flat | {_DIGEST: _digest(flat, progress)}, arriving, {"progress": progress})
     with arriving.open("rb") as handle:
         os.fsync(handle.fileno())
-    arriving.replace(folder / _FILE)
+    arriving.replace(folder / CHECKPOINT)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
     """The state a killed run left, on the CPU; None when there is none, or a damaged one, which is told of."""
-    path = folder / _FILE
+    path = folder / CHECKPOINT
     if not path.exists():
         return None
     try:

@@ -20,6 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, distributed, nn
 
+from noisyir.engine.nodes import launched
 from noisyir.engine.processes import PeerLostError
 from noisyir.errors import ConfigError, NoisyirError
 from noisyir.models.bi_encoder import choose_device
@@ -62,12 +63,27 @@ class World:
         """The sums over all processes, in float64."""
         if self.alone:
             return list(values)
-        nccl = distributed.get_backend() == "nccl"  # which sends what lies on a GPU
-        device = torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
-        summed = torch.tensor(values, dtype=torch.float64, device=device)
+        summed = torch.tensor(values, dtype=torch.float64, device=self._device)
         with _peers():
             distributed.all_reduce(summed)
         return summed.tolist()
+
+    def share_file(self, path: Path) -> None:
+        """Leave in every process's place what the first one has there, a file or none: machines share no disk."""
+        begun = launched()
+        if self.alone or begun is None or not begun.several_machines:
+            return
+        own = np.fromfile(path, np.uint8) if self.leads and path.exists() else np.empty(0, np.uint8)
+        (size,) = self.total(len(own))
+        content = torch.from_numpy(own) if self.leads else torch.empty(int(size), dtype=torch.uint8)
+        content = content.to(self._device)
+        with _peers():
+            distributed.broadcast(content, 0)
+        if self.leads:
+            return
+        path.unlink(missing_ok=True)
+        if size:
+            content.cpu().numpy().tofile(path)
 
     def sum_gradients(self, weights: Iterable[nn.Parameter]) -> None:
         """Leave in each weight the sum of all processes' gradients, of the same bits in each.
@@ -98,6 +114,12 @@ class World:
                 "the training processes' weights have drifted apart, as they do when their GPUs compute differently: "
                 "use GPUs of one kind, or runtime.processes=1"
             )
+
+    @property
+    def _device(self) -> torch.device:
+        """Where what is sent must lie: NCCL sends what lies on a GPU."""
+        nccl = distributed.get_backend() == "nccl"
+        return torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
 
     def _kinds(self, weights: list[nn.Parameter]) -> Int[Tensor, "rank weight"]:
         """What each process has of each gradient: none, a dense one, or the number of its rows."""
@@ -174,41 +196,50 @@ def world() -> World:
 
 
 @contextmanager
-def joined(here: World, device: str, meeting: Path, seconds: float) -> Iterator[None]:
-    """Be one of several processes of this machine, which meet at a file; NCCL where there are GPUs, else gloo.
+def joined(here: World, device: str, meeting: Path | str, seconds: float) -> Iterator[None]:
+    """Be one of several processes; NCCL where there are GPUs, else gloo.
 
+    meeting: the file at which those of one machine find each other, or the name of a meeting of several machines.
     seconds: the longest that they wait for one another.
     """
     gpu = torch.device(device).type == "cuda"
     if gpu:
         torch.cuda.set_device(torch.device(device))
-    loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
-    os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # never leaves this machine
+    begun = launched()
+    if begun and isinstance(meeting, str):
+        found = begun.meeting(meeting)
+    else:
+        found = distributed.FileStore(str(meeting), here.size)
+        loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # never leaves this machine
     with _peers():
         distributed.init_process_group(
-            "nccl" if gpu else "gloo", init_method=meeting.absolute().as_uri(), rank=here.rank, world_size=here.size,
+            "nccl" if gpu else "gloo", store=found, rank=here.rank, world_size=here.size,
             timeout=timedelta(seconds=seconds),
         )  # fmt: skip
     yield
     distributed.destroy_process_group()  # not after an error: it may wait for peers, and what is wrong must be told
 
 
-def device_of(here: World, setting: str) -> str:
-    """The device of a process: a GPU of its own, or the CPU that all share.  ConfigError when there are too few."""
+def device_of(local_rank: int, here: int, setting: str) -> str:
+    """The device of one of the processes of this machine: a GPU of its own, or the CPU that all share.
+
+    here: how many processes this machine has.  ConfigError when there are too few GPUs.
+    """
     device = choose_device(setting)
     if device == "cpu":
         return device
     if device != "cuda":
         raise ConfigError(
-            f"runtime.processes={here.size} with runtime.device={setting}: set auto, cuda or cpu; of cuda each process "
+            f"runtime.processes with runtime.device={setting}: set auto, cuda or cpu; of cuda each process "
             "takes a GPU of its own (CUDA_VISIBLE_DEVICES says which there are)"
         )
-    if here.size > (gpus := torch.cuda.device_count()):
+    if here > (gpus := torch.cuda.device_count()):
         raise ConfigError(
-            f"runtime.processes={here.size} needs as many GPUs, and there are {gpus}: set runtime.processes={gpus}, "
+            f"{here} processes of this machine need as many GPUs, and there are {gpus}: set runtime.processes={gpus}, "
             "or runtime.device=cpu"
         )
-    return f"cuda:{here.rank}"
+    return f"cuda:{local_rank}"
 
 
 @contextmanager

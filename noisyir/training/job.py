@@ -1,6 +1,6 @@
 """What the stages that train have in common: what they read, the model they start from, the run, what they write."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -8,14 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.data.flags import with_flags
-from noisyir.engine.stage import Job
+from noisyir.data.flags import with_flags, with_weights
+from noisyir.engine.stage import Job, SplitCounts
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
-from noisyir.schemas.noise import NOISE_FLAGS
+from noisyir.schemas.noise import GIVEN_WEIGHTS, NOISE_FLAGS
 from noisyir.schemas.training import CURVES, MODEL, NEGATIVES, RANKER, TRIAL
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.models.ranker import Ranker
     from noisyir.models.reader import Reader
@@ -27,6 +29,16 @@ if TYPE_CHECKING:
     from noisyir.training.validation import Held
 
 M = TypeVar("M", "BiEncoder", "Ranker", "Reader")
+
+
+def pairs_are_there(params: Any, data: SplitCounts) -> None:
+    """DataError for data without training pairs."""
+    if not data.training_pairs:
+        raise DataError(
+            "there are no training pairs: every pair belongs to another split than train; give the data some, or stop "
+            "before training with --to"
+        )
+
 
 RANKING_READS = {
     "ranker": RANKER.all(),
@@ -40,6 +52,7 @@ TRAINING_READS = {
     "model": MODEL.all(),
     "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
     "flags": NOISE_FLAGS["query_id", "doc_id", "epoch", "p_clean", "is_clean"].or_none(),
+    "weights": GIVEN_WEIGHTS.all().or_none(),
     "queries": QUERIES["query_id", "text", "split"],
     "corpus": CORPUS["doc_id", "title", "text"],
     "qrels": QRELS["query_id", "doc_id", "relevance"],
@@ -88,12 +101,23 @@ def _ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
 
 
 def training_pairs(job: Job[Any]) -> pa.Table:
-    """The training pairs, less those held out for a trial, with p_clean and is_clean where flags are given."""
+    """The training pairs, less those held out for a trial; with p_clean and is_clean where flags are given.
+
+    `weight` is there where the data weighs its pairs.
+    """
     pairs = job.table("pairs")
     pairs = pairs.filter(pc.equal(pairs["split"], "train"))
     if job.has("trial"):
         pairs = pairs.filter(pc.invert(pc.is_in(pairs["query_id"], value_set=job.table("trial")["query_id"])))
-    return with_flags(pairs, job.table("flags")) if job.has("flags") else pairs
+    pairs = with_flags(pairs, job.table("flags")) if job.has("flags") else pairs
+    return with_weights(pairs, job.table("weights")) if job.has("weights") else pairs
+
+
+def product(pairs: pa.Table, columns: Sequence[str]) -> "Tensor | None":
+    """What each pair counts by all of these columns together; None where there are none: all count alike."""
+    import torch
+
+    return torch.from_numpy(np.prod([pairs[name].to_numpy() for name in columns], axis=0)) if columns else None
 
 
 def read_examples(job: Job[Any], encoder: "BiEncoder", pairs: pa.Table) -> "tuple[TrainingPairs, Held | None]":
@@ -125,7 +149,7 @@ def join_examples(
     """Join and tokenise training pairs, their queries, their (query_id, doc_id) negatives and the dev queries."""
     from noisyir.training import examples
 
-    relevance = dev_relevance(job, job.table("queries"))
+    relevance = dev_relevance(job, job.table("queries"), job.table("trial") if job.has("trial") else None)
     needed = distinct_ids(pairs["doc_id"], relevance["doc_id"], negatives["doc_id"])
     documents = examples.read_documents(encoder, job.batches("corpus"), needed)
     train = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
@@ -135,23 +159,23 @@ def join_examples(
     return train, held, documents
 
 
-def dev_relevance(job: Job[Any], queries: pa.Table) -> pa.Table:
-    """Relevant documents of the dev queries among `queries`: (query_id, text, doc_id); or of those held out."""
+def dev_relevance(job: Job[Any], queries: pa.Table, trial: pa.Table | None = None) -> pa.Table:
+    """Relevant documents of the dev queries among `queries`: (query_id, text, doc_id); or of those of a TRIAL."""
     from noisyir.training import examples
 
     qrels = job.table("qrels")
-    if job.has("trial") and (trial := job.table("trial")).num_rows:
+    if trial is not None and trial.num_rows:
         queries = queries.filter(pc.is_in(queries["query_id"], value_set=trial["query_id"]))
         queries = queries.drop_columns(["split"]).append_column("split", pa.repeat("dev", queries.num_rows))
         qrels = trial.append_column("relevance", pa.array(np.ones(trial.num_rows, np.int32)))
     return examples.dev_relevance(qrels, queries, job.params.dev_queries, job.rng("dev_queries"))
 
 
-def held_queries(job: Job[Any], encoder: "BiEncoder") -> "Held":
+def held_queries(job: Job[Any], encoder: "BiEncoder", trial: pa.Table) -> "Held":
     """The dev queries, or those held out, over the documents that the pairs name.  DataError where there are none."""
     from noisyir.training import examples
 
-    relevance, pairs = dev_relevance(job, job.table("queries")), job.table("pairs")
+    relevance, pairs = dev_relevance(job, job.table("queries"), trial), job.table("pairs")
     needed = distinct_ids(pairs["doc_id"], relevance["doc_id"])
     documents = examples.read_documents(encoder, job.batches("corpus"), needed)
     if (held := held_out(job, encoder, relevance, documents)) is None:

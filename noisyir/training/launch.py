@@ -8,9 +8,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NoReturn
 
+from noisyir.engine.nodes import Launched, launched
 from noisyir.engine.observe import Relay, Silent
 from noisyir.engine.processes import Tell, run_together
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.serialized_step import SerializedStep
 from noisyir.engine.stage import Job, PortableJob
+from noisyir.errors import ConfigError
+from noisyir.settings import Params
 
 Run = Callable[[Job[Any]], None]
 
@@ -53,6 +58,33 @@ class _Follower(Job[Any]):
     new_folder = writer
 
 
+class Call(Params):
+    """What the first machine tells the others: the step that is trained now, with which settings of the machine."""
+
+    step: SerializedStep
+    store: str
+    runtime: Runtime
+
+
+@dataclass(frozen=True)
+class Part:
+    """The processes that one machine begins.
+
+    first_rank: of the first of them; here: how many; size: how many there are on all machines.  meeting: the file at
+    which they find each other, or its name where there are several machines.
+    """
+
+    first_rank: int
+    here: int
+    size: int
+    meeting: Path | str
+
+
+def take_part(job: PortableJob, part: Part, hear: Tell) -> None:
+    """Run the stage in this machine's processes; what the first of all tells arrives at `hear`."""
+    run_together(_work, part.here, (job, part), hear)
+
+
 def _share(job: Job[Any]) -> None:
     def hear(message: Any) -> None:
         if isinstance(message, _Made):
@@ -62,23 +94,40 @@ def _share(job: Job[Any]) -> None:
             kind, values = message
             getattr(job, kind)(*values)
 
-    with TemporaryDirectory(prefix="noisyir-") as folder:
-        run_together(_work, job.runtime.processes, (job.portable(), Path(folder, "meeting")), hear)
-    job.note("processes", job.runtime.processes)
+    count = job.runtime.processes
+    if (begun := launched()) and begun.several_machines:
+        take_part(job.portable(), _called(begun, job), hear)
+    else:
+        with TemporaryDirectory(prefix="noisyir-") as folder:
+            take_part(job.portable(), Part(0, count, count, Path(folder, "meeting")), hear)
+    job.note("processes", count)
 
 
-def _work(rank: int, tell: Tell, portable: PortableJob, meeting: Path) -> None:
-    """Run the stage as one of several, which find each other by a file; only the first one's results are kept."""
+def _called(begun: Launched, job: Job[Any]) -> Part:
+    """The first machine's part, once the others have been called to theirs.  ConfigError where they cannot come."""
+    runtime = job.runtime
+    if runtime.processes != begun.size or runtime.steps_at_once > 1:
+        raise ConfigError(
+            f"torchrun began {begun.size} processes on several machines: leave runtime.processes and "
+            "runtime.steps_at_once (--jobs) as they are"
+        )
+    step = SerializedStep.of(job.step, job.inputs)
+    meeting = begun.call(Call(step=step, store=job.store.url, runtime=runtime).model_dump_json())
+    return Part(0, begun.here, begun.size, meeting)
+
+
+def _work(local_rank: int, tell: Tell, portable: PortableJob, part: Part) -> None:
+    """Run the stage as one of several, which find each other at the meeting; only the first one's results are kept."""
     from noisyir.training.distributed import World, device_of, joined
 
     common = portable.runtime
-    here = World(rank, common.processes)
-    threads = max(1, common.cpu_threads // here.size)
-    own = {"device": device_of(here, common.device), "threads": threads, "processes": 1}
+    here = World(part.first_rank + local_rank, part.size)
+    threads = max(1, common.cpu_threads // part.here)
+    own = {"device": device_of(local_rank, part.here, common.device), "threads": threads, "processes": 1}
     runtime = common.model_copy(update=own)
     kind, observer = (Job, Relay(tell)) if here.leads else (_Follower, Silent())
     job = portable.open(runtime, observer, kind)
-    with joined(here, runtime.device, meeting, common.peer_seconds), suppress(_PartOverError):
+    with joined(here, runtime.device, part.meeting, common.peer_seconds), suppress(_PartOverError):
         job.step.stage.run(job)
     if here.leads:
         tell(_Made(job.notes, job.written))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.training.batches import Rng
-from noisyir.training.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from noisyir.training.checkpoint import CHECKPOINT, Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.distributed import world
 from noisyir.training.learner import Learner
 
@@ -120,6 +120,7 @@ class TrainingRun:
         It holds nothing of the processes: with another number of them it goes on rightly, but no longer to the same
         bits.
         """
+        world().share_file(self.context.work / CHECKPOINT)
         if (found := load_checkpoint(self.context.work)) is None:
             return
         before, now = found.progress["processes"], world()

@@ -55,10 +55,22 @@ class TrainDprParams(Params):
 
 
 class HoldOutParams(Params):
-    """Training queries set aside to choose by, where the data has no dev split."""
+    """Training queries set aside to choose by, where the data has no dev split; for each trial others."""
 
-    share: Fraction = Field(0.2, description="of the training queries' distinct texts")
+    share: Fraction = Field(0.2, description="of the training queries' distinct texts, in each trial")
     most: PositiveInt = Field(2000, description="of these texts, at most")
+
+
+class HoldOutFoldParams(HoldOutParams):
+    """Those of one trial."""
+
+    fold: NonNegativeInt = Field(0, description="which of the shares, from 0; no two have a text in common")
+
+    @model_validator(mode="after")
+    def _is_within_all(self) -> Self:
+        if (self.fold + 1) * self.share > 1 + 1e-9:
+            raise ValueError(f"fold={self.fold}: {self.fold + 1} shares of {self.share:g} are more than all queries")
+        return self
 
 
 class ChooseModelParams(Params):

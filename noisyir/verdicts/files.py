@@ -10,8 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from noisyir.verdicts.texts import Texts
-
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _BYTE_ORDER_MARK = "\ufeff".encode()  # spreadsheets take UTF-8 without it for the machine's old encoding
 _OWN = ("query_id", "doc_id", "query")
@@ -56,12 +54,12 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
     return column
 
 
-def write_pairs(pairs: pa.Table, texts: Texts, path: Path) -> None:
+def write_pairs(pairs: pa.Table, documents: pa.Table, path: Path) -> None:
     """Write rows (query_id, doc_id, query, and what else there is) as jsonl, each with its document.
 
+    documents: doc_id, title and text of all that the pairs name.
     Texts are whole and as they stand, so that the file is read back as the pairs that it means.
     """
-    documents = texts.documents
     own = documents.take(pc.index_in(pairs["doc_id"], value_set=documents["doc_id"].combine_chunks()))
     columns = {
         **{name: pairs[name].to_pylist() for name in _OWN},

@@ -178,7 +178,7 @@ def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
     if missing := [name for name in _COLUMNS if name not in file.columns]:
         raise DataError(f"{file.path} lacks the column {', '.join(missing)}; it has {', '.join(file.columns)}")
     columns = [*_COLUMNS, *(name for name in _MORE if name in file.columns)]
-    for number, row in file.rows(columns):
+    for number, row in file.rows(columns, (*_COLUMNS, *_MORE)):
         place = f"{file.place} {number}"
         pair = _id(row, "query_id", file, place), _id(row, "doc_id", file, place)
         verdict, at = _verdict(row["verdict"], place), _time(row, place)

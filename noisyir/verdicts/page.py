@@ -18,6 +18,7 @@ from noisyir.engine.tables import pair_ids
 from noisyir.noise.settings import DetectParams
 from noisyir.report.pages import templates
 from noisyir.verdicts.histogram import border, histogram
+from noisyir.verdicts.keeping import Keeping
 from noisyir.verdicts.pair_evidence import first_of_each
 from noisyir.verdicts.rates import NOT_KNOWN, by_each_null
 from noisyir.verdicts.reasons import chance
@@ -60,7 +61,7 @@ class Making:
 class AuditPage:
     """What the page tells of: all pairs, the most suspect first; the rows shown, with reasons; texts; the estimate.
 
-    suspects: candidates for negatives, where judges were asked about them.
+    keeping: how many pairs may be kept.  suspects: candidates for negatives, where judges were asked about them.
     """
 
     pairs: pa.Table
@@ -68,12 +69,17 @@ class AuditPage:
     texts: Texts
     estimate: Mapping[str, float]
     making: Making
+    keeping: Keeping
     suspects: Suspects | None = None
 
 
 def render(params: AuditParams, audit: AuditPage) -> str:
     """The page as HTML text; the same input gives the same text."""
-    pages = templates(percent=lambda share: f"{100 * share:.1f}", count=lambda number: f"{number:,}")
+    pages = templates(
+        percent=lambda share: f"{100 * share:.1f}",
+        count=lambda number: f"{number:,}",
+        sentence=lambda clause: clause[:1].upper() + clause[1:],
+    )
     script = _script(pages, audit)
     pairs, detect = audit.pairs, audit.making.detect
     is_clean = pc.equal(pairs["verdict"], "clean").to_numpy(zero_copy_only=False)
@@ -93,6 +99,7 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         rates=by_each_null(audit.estimate) if "rate" in audit.estimate else [],
         not_known=NOT_KNOWN,
         making=audit.making,
+        keeping=audit.keeping,
         mixture="clean_mean" in mixture,
         histogram=Markup(histogram(scores, is_clean, mixture, border(scores[by_machine], is_clean[by_machine]))),
         sources=worst_sources(pairs)[:_SOURCES],
@@ -150,8 +157,16 @@ def page_data(params: AuditParams, audit: AuditPage) -> dict[str, Any]:
             "length": pc.utf8_length(documents["text"]).to_pylist(),
         },
         "common": sorted(audit.texts.common),
+        "keeping": _for_slider(audit.keeping),
         **({"negatives": audit.suspects.for_script(number, params.text_chars)} if audit.suspects else {}),
     }
+
+
+def _for_slider(keeping: Keeping) -> dict[str, Any] | None:
+    """Numbers of pairs kept, and the share of them that is wrong at most; null where nothing can be said."""
+    if (bounds := keeping.bounds) is None:
+        return None
+    return {"kept": bounds.kept.tolist(), "bound": brief(bounds.bound.tolist()), "confidence": bounds.confidence}
 
 
 def worst_sources(pairs: pa.Table) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from noisyir.noise.null import Null
 from noisyir.noise.rate import RateByNull, rate_range
 
 _FIRST = 50  # pairs that a person judges in a quarter of an hour or so
-_ASSUMED: dict[Null, str] = {
+ASSUMED: dict[Null, str] = {
     "random": "random documents",
     "near": "neighbours of the best other document",
     "lexical": "documents with the query's words",
@@ -37,7 +37,7 @@ NOT_KNOWN = f"not known without judgements: judge {_FIRST} pairs to know it"
 def by_each_null(estimate: Mapping[str, float]) -> list[Said]:
     """What each null says of the noise rate and how far that may be believed; the range over all; what none can see."""
     said = nulls_in(estimate)
-    lines = [Said(f"if wrong pairs have {_ASSUMED[null]}", _statement(found)) for null, found in said.items()]
+    lines = [Said(f"if wrong pairs have {ASSUMED[null]}", _statement(found)) for null, found in said.items()]
     return [*lines, Said("over all of these", _over_all(said)), Said("if they are wrong in other ways", _OTHER)]
 
 
@@ -80,13 +80,12 @@ def cannot_be_known(said: Mapping[Null, RateByNull]) -> bool:
 
 
 def _over_all(said: Mapping[Null, RateByNull]) -> str:
-    doubt = "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
-    if {found.reading for found in said.values()} == {"few"}:
-        doubt = "hardly any is wrong in these ways; in all it cannot be known"
     low, high = rate_range(said)
-    if low == 0 and high == 1:
-        return doubt if cannot_be_known(said) else _ANY
-    return f"{_number(low)} to {_number(high)} %{f'; {doubt}' if cannot_be_known(said) else ''}"
+    if {found.reading for found in said.values()} == {"few"}:
+        return f"{_number(low)} to {_number(high)} %; hardly any is wrong in these ways; in all it cannot be known"
+    if cannot_be_known(said):  # a range would look as if it could
+        return "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
+    return _ANY if low == 0 and high == 1 else f"{_number(low)} to {_number(high)} %"
 
 
 _ANY = "any rate is possible: it depends on which of these your wrong pairs are like"

@@ -42,11 +42,14 @@ LAYERS = [
     {"tracking"},
     {"app"},
     {"commands"},
-    {"cli"},
+    {"api", "cli"},
 ]
+# What names, lazily, things that live above it: `noisyir.audit`, and `noisyir.losses.NoisyPairLoss`.
+FRONT_DOORS = {"noisyir", "noisyir.losses"}
 HEAVY = {"torch", "transformers", "sentence_transformers", "faiss", "pyserini", "jnius", "sklearn", "scipy", "mlflow",
          "prefect", "pandas", "matplotlib", "bm25s", "ir_measures"}  # fmt: skip
 LIGHT_ENTRIES = [
+    "noisyir",
     "noisyir.cli",
     "noisyir.pipelines.readers",
     "noisyir.app.runs",
@@ -54,7 +57,7 @@ LIGHT_ENTRIES = [
     "noisyir.tracking",
 ]
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 350, 45
-MAX_ROOMS = 26
+MAX_ROOMS = 27
 
 
 def imports(tree: ast.AST, package: str) -> Iterator[str]:
@@ -88,7 +91,7 @@ def arrows() -> dict[str, set[str]]:
     return {
         module_of(path): {name for name in imported(tree, modules) if name != module_of(path)}
         for path, tree in TREES.items()
-        if module_of(path) in modules
+        if module_of(path) in modules - FRONT_DOORS
     }
 
 
@@ -135,6 +138,8 @@ def test_layers_of_the_library_are_kept():
         here = layer_of(module_of(path))
         if here < 0:
             faults.append(f"{place(path)} has no layer: add it to LAYERS")
+        if module_of(path) in FRONT_DOORS:
+            continue
         upward = {module for module in imports(tree, "noisyir") if module.startswith("noisyir.")}
         faults += [f"{place(path)} imports {module}, above it" for module in sorted(upward) if layer_of(module) > here]
     assert not faults
@@ -166,6 +171,12 @@ def test_nothing_heavy_is_loaded_before_a_stage_runs(entry: str):
     code = f"import sys, {entry}; print(*sorted({{m.split('.')[0] for m in sys.modules}} & {HEAVY!r}))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert loaded == []
+
+
+def test_a_front_door_loads_nothing_of_what_it_names():
+    code = "import sys, noisyir, noisyir.losses; print(*(m for m in sys.modules if m.startswith('noisyir.')))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert loaded == ["noisyir.losses"]
 
 
 def test_files_and_functions_stay_readable():

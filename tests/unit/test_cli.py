@@ -70,7 +70,6 @@ def test_shells_complete_verbs_experiments_suites_and_options():
         (["run", "demo", "--dry-rum"], "(Possible options: --dry-run)"),
         (["run"], "Missing argument 'EXPERIMENT'"),
         (["search", "demo", "words", "-k", "many"], "'-k'"),
-        (["export", "demo", "--to", "x", "--format", "tar"], "'tar' is not one of 'sentence-transformers', 'pairs'"),
         (["run", "demo", "--gpu-tflops", "0"], "0 is not a number above 0"),
         (["promote", "--log", "--roll-back"], "exclude each other"),
         (["gc", "demo"], "unexpected extra argument(s) (demo)"),

@@ -51,10 +51,12 @@ class Group:
 class Totals:
     """Of the steps that would run: seconds by where the number is from, peak memory, bytes left in the store.
 
-    unknown: how many of them no time is known of.
+    low, high: seconds, if all steps are quick, or slow.  unknown: how many of them no time is known of.
     """
 
     seconds: dict[str, float]
+    low: dict[str, float]
+    high: dict[str, float]
     ram: float
     disk: float
     unknown: int
@@ -77,6 +79,14 @@ def lines_of(
         time = time_of(call, cost, sizes, rates, machine) if sizes and entry.state == "would run" else None
         lines.append(Line(entry, None if name in unknown else entry.step.key, cost, time))
     return lines, sizes
+
+
+def disk_needed(states: Sequence[Forecast], store: Store, expected: ExpectedParams) -> float:
+    """Bytes that the steps which would run leave in the store, as far as that is known; an estimate."""
+    calls = _planned_calls(states, store, expected)
+    sizes = next((call.sizes for call in calls.values() if call.sizes), None)
+    costs = [cost_of(calls[entry.step.name], sizes) for entry in states if entry.state == "would run" and sizes]
+    return sum(cost.disk for cost in costs if cost)
 
 
 def _is_absent(step: Step, unknown: set[str]) -> bool:
@@ -159,7 +169,7 @@ def grouped(lines: Sequence[Line]) -> list[Group]:
 
 def totals(lines: Iterable[Line]) -> Totals:
     """What the steps that would run amount to."""
-    seconds: dict[str, float] = {}
+    seconds, low, high = (dict[str, float]() for _ in range(3))
     ram = disk = 0.0
     unknown = 0
     for line in lines:
@@ -168,7 +178,8 @@ def totals(lines: Iterable[Line]) -> Totals:
         if line.cost:
             ram, disk = max(ram, line.cost.ram), disk + line.cost.disk
         if line.time:
-            seconds[line.time.basis] = seconds.get(line.time.basis, 0.0) + line.time.seconds
+            for sums, value in ((seconds, line.time.seconds), (low, line.time.low), (high, line.time.high)):
+                sums[line.time.basis] = sums.get(line.time.basis, 0.0) + value
         else:
             unknown += 1
-    return Totals(seconds, ram, disk, unknown)
+    return Totals(seconds, low, high, ram, disk, unknown)

@@ -13,10 +13,13 @@ from noisyir.schemas.training import MODEL, RANKER
 
 GPU_TFLOPS = 100.0  # about a third of an A100's 312 in bf16
 CPU_TFLOPS = 0.5  # a server of 16 to 32 cores in fp32
-_TRUSTED_SECONDS = 1.0  # a shorter build's time is mostly that of starting
 _TELLING = ("factory", "precision", "kind", "folds", "weights")
 _MODELS = {artifact.name for artifact in (MODEL, RANKER, READER)}
-_REACH = 10.0  # how many times its own amount a shorter build may speak for
+_REACH = 10.0  # how many times its own amount a build may speak for
+# A forecast's range is from its seconds divided by a factor to its seconds times that factor.
+_OF_ASSUMED = 3.0  # where no build speaks for it
+_OF_EQUAL = 1.25  # of a build of the very amount: what else the machine does
+_GROWTH = 0.2  # exponent of the amount's ratio: a factor of 2 at ten times the amount
 
 
 @dataclass(frozen=True)
@@ -29,23 +32,42 @@ class Machine:
 
 @dataclass(frozen=True)
 class Time:
-    """Seconds of a step, and where the number is from: measured, or assumed for a gpu or a cpu."""
+    """Seconds of a step, and where the number is from: measured, or assumed for a gpu or a cpu.
+
+    factor: by how much it may be wrong, up or down.
+    """
 
     seconds: float
     basis: str
+    factor: float = _OF_ASSUMED
+
+    @property
+    def low(self) -> float:
+        """Seconds, if it is quick."""
+        return self.seconds / self.factor
+
+    @property
+    def high(self) -> float:
+        """Seconds, if it is slow."""
+        return self.seconds * self.factor
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds for an amount of one kind of work; `largest`, `seconds`: of the largest build behind it."""
+    """Seconds for an amount of one kind of work; `largest`: of the builds behind it; `scatter`: among their rates."""
 
     rate: float
     largest: float
-    seconds: float
+    scatter: float = 1.0
 
     def speaks_for(self, amount: float) -> bool:
-        """Whether the builds were long enough, or large enough, to foretell a step of this amount."""
-        return self.seconds >= _TRUSTED_SECONDS or amount <= _REACH * self.largest
+        """Whether a build was large enough to foretell a step of this amount: a toy says nothing of more."""
+        return amount <= _REACH * self.largest
+
+    def time(self, amount: float) -> Time:
+        """The seconds of such an amount, with a range that grows with what lies between it and the largest build."""
+        factor = _OF_EQUAL * max(1.0, amount / self.largest) ** _GROWTH
+        return Time(self.rate * amount, "measured", max(factor, self.scatter))
 
 
 Rates = Mapping[tuple[str, ...], Measured]
@@ -86,8 +108,10 @@ def _kind(call: Call) -> tuple[str, ...]:
 
 
 def _rate(values: list[tuple[float, float]]) -> Measured:
-    largest, seconds = max(values)
-    return Measured(median(took / amount for amount, took in values if amount >= largest / 10), largest, seconds)
+    largest, _ = max(values)
+    rates = [took / amount for amount, took in values if amount >= largest / _REACH]
+    rate = median(rates)
+    return Measured(rate, largest, max(max(rates) / rate, rate / min(rates)) if min(rates) > 0 else 1.0)
 
 
 def time_of(call: Call, cost: Cost | None, sizes: Sizes, rates: Rates, machine: Machine) -> Time | None:
@@ -97,7 +121,7 @@ def time_of(call: Call, cost: Cost | None, sizes: Sizes, rates: Rates, machine: 
     """
     known, amount = rates.get(_kind(call)), _amount(cost, sizes)
     if known and known.speaks_for(amount):
-        return Time(known.rate * amount, "measured")
+        return known.time(amount)
     if cost and cost.flops:
         tflops = machine.gpu_tflops if call.stage.pool == "gpu" else machine.cpu_tflops
         return Time(cost.flops / (tflops * 1e12), call.stage.pool)

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from noisyir.app.forecast.lines import Group, Line, Totals
-from noisyir.app.forecast.rates import Machine
+from noisyir.app.forecast.rates import Machine, Time
 from noisyir.costs.workload import Sizes
 
 HEADINGS = ("stage", "key", "rows", "", "vectors", "RAM", "disk", "time", "from")
@@ -31,7 +31,8 @@ def forecast_row(group: Group) -> list[str]:
     times = [line.time for line in group.lines if line.time]
     if first.entry.state != "would run" or not times:
         return [name, key, *cells, NOTHING, first.entry.state]
-    return [name, key, *cells, duration(sum(time.seconds for time in times)), times[0].basis]
+    range_ = span(sum(time.low for time in times), sum(time.high for time in times))
+    return [name, key, *cells, range_, times[0].basis]
 
 
 def totals_lines(found: Totals, machine: Machine, sizes: Sizes | None) -> list[str]:
@@ -41,10 +42,11 @@ def totals_lines(found: Totals, machine: Machine, sizes: Sizes | None) -> list[s
     said = {
         "gpu": f"assumed: {machine.gpu_tflops:g} TFLOP/s (--gpu-tflops)",
         "cpu": f"assumed: {machine.cpu_tflops:g} TFLOP/s of arithmetic, rough rates of the rest",
-        "measured": "measured: builds of the same kind in this store, in proportion",
+        "measured": "measured: builds of the same kind in this store, in proportion, of a tenth of the work at least",
     }
     lines = [
-        f"{'time' if number == 0 else '':<12}{duration(found.seconds[basis]):>9} {basis:<9} {said[basis]}"
+        f"{'time' if number == 0 else '':<12}{duration(found.seconds[basis]):>9} "
+        f"[{span(found.low[basis], found.high[basis])}] {basis:<9} {said[basis]}"
         for number, basis in enumerate(basis for basis in said if basis in found.seconds)
     ] or ["time                0"]
     if found.unknown:
@@ -65,12 +67,25 @@ def forecast_json(lines: Sequence[Line], found: Totals, machine: Machine) -> dic
             "state": line.entry.state,
             "pool": line.entry.step.stage.pool,
             **({name: getattr(line.cost, name) for name in _OF_COST} if line.cost else {}),
-            **({"seconds": line.time.seconds, "from": line.time.basis} if line.time else {}),
+            **(_time(line.time) if line.time else {}),
         }
         for line in lines
     ]
-    total = {"seconds": found.seconds, "ram": found.ram, "disk": found.disk, "steps_without_time": found.unknown}
+    seconds = {"seconds": found.seconds, "low": found.low, "high": found.high}
+    total = {**seconds, "ram": found.ram, "disk": found.disk, "steps_without_time": found.unknown}
     return {"steps": steps, "total": total, "assumed": asdict(machine)}
+
+
+def _time(time: Time) -> dict[str, Any]:
+    return {"seconds": time.seconds, "low": time.low, "high": time.high, "from": time.basis}
+
+
+def span(low: float, high: float) -> str:
+    """From so many seconds to so many, in the unit that the longer ones are read in most easily."""
+    longest = duration(high)
+    unit = {"s": 1, "min": 60, "h": 3600}[longest.split()[1]]
+    least = low / unit
+    return f"{least:,.0f}-{longest}" if least >= 10 or unit == 60 else f"{least:,.1f}-{longest}"
 
 
 def duration(seconds: float) -> str:

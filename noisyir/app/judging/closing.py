@@ -2,9 +2,7 @@
 
 from noisyir.app.judging.learning import Known
 from noisyir.app.judging.session import JudgingSession
-from noisyir.noise.guarantee import judgements_needed
-
-_HALF = 0.5  # of the pairs
+from noisyir.verdicts.keeping import Keeping
 
 
 def summary(session: JudgingSession, command: str, wrong: float | None = None) -> str:
@@ -19,7 +17,7 @@ def summary(session: JudgingSession, command: str, wrong: float | None = None) -
     known = session.learnt.known
     lines = [f"{len(own):,} pairs judged by {session.judge}: {session.journal.path}", *told(known)]
     if wrong is not None:
-        lines.append(told_guarantee(known, wrong, len(session.pairs.ids)))
+        lines.append(told_guarantee(known.keeping(len(session.pairs.ids)), wrong))
     return "\n".join([*lines, "", "To use the answers, with --apply to clean the pairs by them:", f"  {command}"])
 
 
@@ -39,23 +37,9 @@ def told(known: Known) -> list[str]:
     return lines
 
 
-def told_guarantee(known: Known, wrong: float, pairs: int) -> str:
-    """How many pairs to keep so that at most the share `wrong` of them is wrong."""
-    at = f"with {known.confidence:.0%} confidence"
-    if not known.guarantee:
-        return f"guarantee      nothing can be said {at}: judge more pairs that are drawn at random (--judge)"
-    if kept := known.keeping(wrong):
-        return (
-            f"guarantee      keep the {kept.pairs:,} of {pairs:,} pairs with the lowest score: "
-            f"at most {kept.bound:.1%} of them are wrong, {at}"
-        )
-    best = min(known.guarantee, key=lambda kept: kept.bound)
-    needed = judgements_needed(wrong, _HALF, known.confidence)
-    return (
-        f"guarantee      no part of the pairs is known to have at most {wrong:.1%} wrong {at}; the least known: "
-        f"at most {best.bound:.1%} of the {best.pairs:,} with the lowest score. To keep half of all takes {needed:,} "
-        "pairs drawn at random and judged, none of those kept being wrong"
-    )
+def told_guarantee(keeping: Keeping, wrong: float) -> str:
+    """How many pairs to keep so that at most the share `wrong` of them is wrong, a line."""
+    return f"guarantee      {keeping.told(wrong)}"
 
 
 def _plain(interval: tuple[float, float, float]) -> str:

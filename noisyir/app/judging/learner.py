@@ -10,11 +10,12 @@ from noisyir.app.judging.learning import Interval, Kept, Known, Learnt
 from noisyir.noise.judged import Answers
 from noisyir.noise.judging import judge_all
 from noisyir.verdicts.judgements import Judged
+from noisyir.verdicts.keeping import SURENESS
 
 Array = np.ndarray
 
 _MORE = 50  # pairs, of which is said what they would do for the rate's interval
-_CONFIDENCE, _SURENESS = 0.95, 0.9  # of the rate's interval and of the guarantee
+_CONFIDENCE = 0.95  # of the rate's interval
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class PairLearner:
             self.query,
             answers,
             confidence=_CONFIDENCE,
-            sureness=_SURENESS,
+            sureness=SURENESS,
             wanted=wanted + unsure,
         )
         lesson, bounds, half = found.lesson, found.guarantee, found.narrower(_MORE)
@@ -52,7 +53,7 @@ class PairLearner:
             narrower=_narrower(half, _MORE, len(self.scores) - found.sampled),
             advice=lesson.advice() if decided else "",
             guarantee=tuple(map(Kept, bounds.kept.tolist(), bounds.bound.tolist())) if bounds else (),
-            confidence=_SURENESS,
+            confidence=SURENESS,
         )
         return Learnt(known, [row for row in found.teaching.tolist() if row not in judged][:wanted])
 

@@ -4,7 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
+from noisyir.noise.guarantee import Guarantee
 from noisyir.verdicts.judgements import Judged
+from noisyir.verdicts.keeping import SURENESS, Keeping
 
 
 class Interval(NamedTuple):
@@ -43,15 +47,18 @@ class Known:
     narrower: str = ""
     advice: str = ""
     guarantee: tuple[Kept, ...] = ()
-    confidence: float = 0.9
+    confidence: float = SURENESS
 
     def as_json(self) -> dict[str, Any]:
         """For the page."""
         return asdict(self)
 
-    def keeping(self, wrong: float) -> Kept | None:
-        """The most pairs of which at most this share is wrong; None where the judgements allow no such statement."""
-        return max((kept for kept in self.guarantee if kept.bound <= wrong), default=None)
+    def keeping(self, pairs: int) -> Keeping:
+        """The guarantee, as it is told of so many audited pairs."""
+        if not self.guarantee:
+            return Keeping(None, pairs)
+        kept, bound = (np.array(column) for column in zip(*self.guarantee, strict=True))
+        return Keeping(Guarantee(kept, bound, self.confidence, self.sampled), pairs)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ from noisyir.app.judging.closing import summary, told_guarantee
 from noisyir.app.judging.opening import FILE, known_from, session_on
 from noisyir.app.judging.serving import has_display, serve_page
 from noisyir.app.judging.terminal import judge_in_terminal
-from noisyir.app.label_audit import Audited
+from noisyir.app.kept_pairs import write_kept
+from noisyir.app.label_audit import KEPT, Audited
 from noisyir.errors import ConfigError
 from noisyir.verdicts.judgements import BY_MODEL
+from noisyir.verdicts.keeping import Keeping
 
 
 class AuditCommand(NamedTuple):
@@ -60,16 +62,32 @@ class Wishes:
             raise ConfigError(f"--keep-wrong-below is a share between 0 and 1, such as 0.05, not {self.wrong}")
 
     def met(self, audited: Audited, folder: Path) -> str:
-        """Do what is wished for; what came of it, empty where nothing is.  ConfigError without any judgements."""
+        """Do what is wished for; what came of it, empty where nothing is.
+
+        Without any judgements what may be kept rests on made-up pairs.
+        """
         if self.judge:
             return self._judged(audited, folder)
         if self.wrong is None:
             return ""
         own = folder / FILE
         if not self.judgements and not own.exists():
-            raise ConfigError("--keep-wrong-below rests on judgements: give --judgements FILE, or --judge first")
+            return self._kept(audited, audited.keeping, folder)
         known = known_from(audited, self.judgements or [str(own)])
-        return told_guarantee(known, self.wrong, audited.table.num_rows)
+        return self._kept(audited, known.keeping(audited.table.num_rows), folder)
+
+    def _kept(self, audited: Audited, keeping: Keeping, folder: Path) -> str:
+        """The line that says how many pairs may be kept, and where they are."""
+        assert self.wrong is not None
+        return f"{told_guarantee(keeping, self.wrong)}\n{self._written(audited, keeping, folder)}".rstrip()
+
+    def _written(self, audited: Audited, keeping: Keeping, folder: Path) -> str:
+        """Write the pairs that may be kept; a line that says where, empty where there are none or nobody asked."""
+        if self.wrong is None:
+            return ""
+        (folder / KEPT).unlink(missing_ok=True)
+        most = keeping.most(self.wrong)
+        return f"{KEPT:<23}{write_kept(audited, most, folder)}" if most else ""
 
     def _judged(self, audited: Audited, folder: Path) -> str:
         with session_on(audited, folder, self.name) as session:
@@ -82,4 +100,5 @@ class Wishes:
             else:
                 serve_page(session, folder, told, stdout_console().print)
             session.finish()
-            return told()
+            kept = self._written(audited, session.learnt.known.keeping(audited.table.num_rows), folder)
+            return f"{told()}\n{kept}".rstrip()

@@ -11,6 +11,7 @@ from pydantic import Field, PositiveInt
 from noisyir.data.records import Source
 from noisyir.data.settings import RecordParams
 from noisyir.engine.provenance import may_be_absent
+from noisyir.settings import HELD_OUT, Split
 from noisyir.variants import Variant
 
 
@@ -31,6 +32,14 @@ class Format(Variant, RecordParams):
         workers: processes that may read; None: as many as there are cores.
         """
         raise NotImplementedError
+
+    def held_out_splits(self) -> frozenset[Split]:
+        """The held-out splits that the data comes with; those of a folder are in its files, whichever they are."""
+        return frozenset(HELD_OUT)
+
+    def count_pairs(self, at_most: int) -> int:
+        """How many training pairs there are, as far as that is quickly known; `at_most` where there may be more."""
+        return at_most
 
     @may_be_absent
     def digest(self) -> str:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from noisyir.data.formats import Format
 from noisyir.data.json_arrays import json_array
+from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.data.text_files import folder_with, list_of, one_of, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
@@ -24,7 +25,6 @@ _QUESTIONS = ("{subset}-{split}.qa.csv", "{subset}-{split}.csv", "{subset}-{spli
 _PARTS = ("wikipedia_split/", "retriever/", "retriever/qas/")
 _FOLDERS = ("", *_PARTS, *(f"downloads/data/{part}" for part in _PARTS))  # flat, or as DPR's script downloads them
 _HEADER = ["id", "text", "title"]
-_LARGEST_FIELD = 1 << 24
 _EXAMPLE = "question<TAB>['an answer', 'another']"
 
 
@@ -142,7 +142,7 @@ def _found(root: Path, names: Iterable[str]) -> Path | None:
 
 def _rows(path: Path, columns: int, expected: str) -> Iterator[tuple[int, list[str]]]:
     """(line, cells) of a tab-separated file with csv's quotes, one row a line; empty lines are passed over."""
-    csv.field_size_limit(_LARGEST_FIELD)
+    csv.field_size_limit(LINE.most)
     for number, line in utf8_lines(path):
         if not line:
             continue

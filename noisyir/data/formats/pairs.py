@@ -4,18 +4,29 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
 from pydantic import Field
 
-from noisyir.data.columns import NAMES, Cells, PairColumn, choose_columns, corpus_documents, found_in, need, open_corpus
+from noisyir.data.columns import (
+    NAMES,
+    Cells,
+    PairColumn,
+    choose_columns,
+    corpus_documents,
+    found_in,
+    names_that_mean,
+    need,
+    open_corpus,
+)
 from noisyir.data.formats import Format
 from noisyir.data.records import Document, Judgement, Query
 from noisyir.data.row_files import RowFile
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
-from noisyir.settings import Location, Split
+from noisyir.settings import HELD_OUT, Location, Split
 
 _OF_CORPUS: tuple[PairColumn, ...] = ("document", "title")
 _OF_DOCUMENT: tuple[PairColumn, ...] = ("doc_id", "document", "title", "weight")
@@ -40,7 +51,28 @@ class Pairs(Format):
     @property
     def has_weights(self) -> bool:
         """Whether the file has a column of weights; a file that is not there has none."""
-        return self.path is not None and Path(self.path).is_file() and "weight" in self.open().columns
+        return self._is_there and "weight" in self.open().columns
+
+    def held_out_splits(self) -> frozenset[Split]:
+        """Those that a column of the file names; none where there is no such column, and no such file."""
+        if not self._is_there or "split" not in (source := self.open()).columns:
+            return frozenset()
+        found: set[Split] = set()
+        for pair in source.pairs_in_order():
+            found.add(pair.split)
+            if found.issuperset(HELD_OUT):
+                break
+        return frozenset(found.intersection(HELD_OUT))
+
+    def count_pairs(self, at_most: int) -> int:
+        """The rows of the file, read until there are so many."""
+        if not self._is_there:
+            return at_most
+        return sum(1 for _ in islice(self.open().pairs_in_order(), at_most))
+
+    @property
+    def _is_there(self) -> bool:
+        return self.path is not None and Path(self.path).is_file()
 
     def open(self, workers: int | None = None) -> "PairsFile":
         """DataError when a file is missing or of another format, or a column that is needed is not there."""
@@ -51,13 +83,14 @@ class Pairs(Format):
         if self.corpus is None:
             columns = choose_columns(pairs, self.columns, NAMES)
             _need_texts(pairs, columns)
-            return PairsFile(name, pairs, columns, None)
+            return PairsFile(name, pairs, columns, None, names_that_mean(self.columns, NAMES))
         if texts := [column for column in _OF_CORPUS if self.columns.get(column)]:
             raise DataError(f"data.columns maps {', '.join(texts)}, but with data.corpus the texts come from there")
         names = {column: known for column, known in NAMES.items() if column not in _OF_CORPUS}
         columns = choose_columns(pairs, self.columns, names)
         need(pairs, columns, ("query", "doc_id"), NAMES)
-        return PairsFile(name, pairs, columns, open_corpus(self.corpus, "data.corpus"))
+        corpus = open_corpus(self.corpus, "data.corpus")
+        return PairsFile(name, pairs, columns, corpus, names_that_mean(self.columns, names))
 
 
 class Pair(NamedTuple):
@@ -87,6 +120,8 @@ class _Asked:
 class PairsFile:
     """Ids that the file does not give are hashes of the text: equal texts are one query, or one document.
 
+    meaningful: names of columns that would be read if the file had them.
+
     The file is read twice, so that the documents' texts need not stay in memory.
     """
 
@@ -94,6 +129,7 @@ class PairsFile:
     pairs: RowFile
     columns: dict[PairColumn, str]
     corpus: RowFile | None
+    meaningful: frozenset[str] = frozenset()
 
     def digest(self) -> str:
         """A hash of the bytes and names of the pairs file and of the corpus file, wherever the two lie."""
@@ -150,12 +186,12 @@ class PairsFile:
     def pairs_in_order(self) -> Iterator[Pair]:
         """Every row with a pair in it, with its place; rows that name several documents give several."""
         number, place = 0, self.pairs.place
-        for number, row in self.pairs.rows(list(dict.fromkeys(self.columns.values()))):
+        for number, row in self.pairs.rows(list(dict.fromkeys(self.columns.values())), self.meaningful):
             values = {column: row[name] for column, name in self.columns.items()}
             for one in _documents_of(values, place, number):
                 yield self._pair(Cells(one, self.columns, place, number))
         if not number:
-            raise DataError(f"{self.pairs.path} holds no pairs")
+            raise DataError(f"{self.pairs.path} holds no pairs: give it a row for each")
 
     def _pair(self, cell: Cells) -> Pair:
         query, title, document = cell.text("query"), cell.text("title"), cell.text("document")
@@ -186,9 +222,9 @@ def _documents_of(values: dict[PairColumn, Any], place: str, number: int) -> Ite
     """One pair for each document, where a row lists several (`pos: [.., ..]`)."""
     lists = {column: values[column] or [None] for column in _OF_DOCUMENT if isinstance(values.get(column), list)}
     if lists.keys() == {"weight"} and len(lists["weight"]) > 1:
-        raise DataError(f"{place} {number}: weight lists {len(lists['weight'])} numbers for one document")
+        raise DataError(f"{place} {number}: weight lists {len(lists['weight'])} numbers for one document: leave one")
     if len({len(items) for items in lists.values()}) > 1:
-        raise DataError(f"{place} {number}: {' and '.join(lists)} list different numbers of documents")
+        raise DataError(f"{place} {number}: {' and '.join(lists)} list different numbers of documents: give each one")
     if not lists:
         yield values
     for items in zip(*lists.values(), strict=True):

@@ -54,6 +54,7 @@ class Ar2Continued(Method):
 
 def _begun(context: "Context", mining: "Experiment") -> Outputs:
     """Both models before the first round."""
+    context.refuse_weights("ar2")
     exp, ranker = context.exp, initial_ranker(context)
     if exp.ar2.start_from == "weights":
         return {"model": context.start, "ranker": ranker}

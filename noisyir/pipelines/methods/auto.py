@@ -1,7 +1,7 @@
 """Plain, weighted and corrected training side by side: held-out pairs decide, and chance changes nothing."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveInt, model_validator
 
@@ -9,26 +9,27 @@ from noisyir.engine.stage import Output, Outputs
 from noisyir.pipelines.methods import Method
 from noisyir.stages.training.choose_model import CHOOSE_MODEL, PLAIN
 from noisyir.stages.training.hold_out import HOLD_OUT
-from noisyir.training.settings import ChooseModelParams, HoldOutParams
+from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, HoldOutParams
 
 if TYPE_CHECKING:
     from noisyir.pipelines.context import Context
 
-Candidate = Literal["reweight", "drop", "relabel", "npc", "npc_flags", "npc_relabel", "co_teaching"]
+Candidate = Literal["reweight", "drop", "relabel", "reweight_relabel", "npc", "npc_flags", "npc_relabel", "co_teaching"]
 
 
 class Auto(Method):
     """The method that held-out pairs prefer beyond doubt, else plain training: a correction that cannot hurt much.
 
     Each is trained under several seeds and judged on dev queries or, where the data has none, on training queries that
-    these trainings do without; what is chosen is then trained on all pairs.
+    these trainings do without, other ones under each seed; what is chosen is then trained on all pairs.
     """
 
+    version: ClassVar[int] = 2
     kind: Literal["auto"] = "auto"
     candidates: tuple[Candidate, ...] = Field(
         ("reweight", "npc_relabel"), min_length=1, description="methods tried beside plain training"
     )
-    seeds: PositiveInt = Field(3, description="trainings of each method that are compared")
+    seeds: PositiveInt = Field(5, description="trainings of each method that are compared")
     hold_out: HoldOutParams = HoldOutParams()
     choose: ChooseModelParams = ChooseModelParams()
 
@@ -36,17 +37,22 @@ class Auto(Method):
     def _candidates_differ(self) -> Self:
         if len(set(self.candidates)) < len(self.candidates):
             raise ValueError(f"candidates={list(self.candidates)} names one of them twice")
+        self._fold(self.seeds - 1)
         return self
+
+    def _fold(self, number: int) -> HoldOutFoldParams:
+        return HoldOutFoldParams(**self.hold_out.model_dump(exclude_unset=True), fold=number)
 
     def train(self, context: "Context") -> Outputs:
         """Train every candidate on all pairs, and under each seed without the held-out queries; choose."""
         plan, names = context.plan, (PLAIN, *self.candidates)
         final = {name: Method.parse(name).train(context) for name in names}
         texts = {name: context.data[name] for name in ("queries", "qrels")} | {"pairs": context.noisy["noisy_pairs"]}
-        trial = plan.add(HOLD_OUT, self.hold_out, context.label, **texts)["trial"]
         trials: dict[str, Output] = {}
+        held: dict[str, Output] = {}
         for number in range(self.seeds):
             label = context.name(f"trial{number}")
+            trial = held[str(number)] = plan.add(HOLD_OUT, self._fold(number), label, **texts)["trial"]
             on_trial = replace(context, label=label, judged={}, trial=trial, training_seed=plan.seed + number)
             trials |= {f"{name}:{number}": Method.parse(name).train(on_trial)["model"] for name in names}
         chosen = plan.add(
@@ -56,7 +62,7 @@ class Auto(Method):
             models={name: trained["model"] for name, trained in final.items()},
             curves={name: trained["curves"] for name, trained in final.items()},
             trials=trials,
-            trial=trial,
+            held=held,
             corpus=context.data["corpus"],
             **texts,
         )

@@ -17,5 +17,6 @@ class CoTeaching(Method):
 
     def train(self, context: "Context") -> Outputs:
         """Estimate the rate, then train both."""
+        context.refuse_weights("co_teaching")
         pairs, estimate = context.noisy["noisy_pairs"], context.flags()["noise_estimate"]
         return context.train(TRAIN_CO_TEACHING, context.exp.teaching(), "co_teaching", pairs=pairs, estimate=estimate)

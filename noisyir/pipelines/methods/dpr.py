@@ -16,9 +16,6 @@ class Dpr(Method):
     kind: Literal["dpr"] = "dpr"
 
     def train(self, context: "Context") -> Outputs:
-        """Without hard negatives it is the warm-up of ANCE and AR2.  Pairs to which the data gives weights get them."""
+        """Without hard negatives it is the warm-up of ANCE and AR2."""
         mined = {} if context.exp.train.hard_negatives else {"negatives": None}
-        params, weights = context.exp.train, context.given_weights()
-        if weights is not None:
-            params = params.model_copy(update={"flagged": "weight"})
-        return context.train(TRAIN_DPR, params, "dpr", pairs=context.noisy["noisy_pairs"], flags=weights, **mined)
+        return context.train(TRAIN_DPR, context.exp.train, "dpr", pairs=context.noisy["noisy_pairs"], **mined)

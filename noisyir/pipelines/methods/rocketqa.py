@@ -35,6 +35,7 @@ class Rocketqa(Method):
         """
         exp, pairs = context.exp, context.noisy["noisy_pairs"]
         _refuse(exp)
+        context.refuse_weights("rocketqa")
         first = exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
         start = context.train(TRAIN_DPR, first, "rocketqa@0", pairs=pairs, negatives=None)["model"]
         judge = TrainedJudge(_ranker(context, start))

@@ -240,6 +240,28 @@ function saveVerdicts() {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
+// How many pairs may be kept: the bounds, where there are any, hold together ------------------------------------
+
+function boundOfKept() {
+  const { kept, bound, confidence } = data.keeping;
+  const place = byId("keep").value;
+  const share = (value) => `${(100 * value).toFixed(1)} %`;
+  byId("keep").setAttribute("aria-valuetext", `${kept[place].toLocaleString("en")} pairs`);
+  byId("bound").replaceChildren(
+    `Keep the ${kept[place].toLocaleString("en")} pairs with the lowest score (${share(kept[place] / kept.at(-1))}): at most `,
+    element("strong", {}, share(bound[place])), ` of these are wrong, with ${100 * confidence} % confidence.`);
+}
+
+if (data.keeping) {
+  const { kept, bound } = data.keeping;
+  const start = bound.findLastIndex((share) => share <= 0.05);
+  byId("slider").hidden = false;
+  byId("keep").max = kept.length - 1;
+  byId("keep").value = start < 0 ? bound.indexOf(Math.min(...bound)) : start;
+  byId("keep").addEventListener("input", boundOfKept);
+  boundOfKept();
+}
+
 // The audited pairs -----------------------------------------------------------------------------------------------
 
 const rows = rowsOf(data.rows);

@@ -1,4 +1,4 @@
-"""given_weights: what a file of pairs says each pair counts in training, as flags that training reads."""
+"""given_weights: what a file of pairs says each pair counts in training."""
 
 from functools import partial
 
@@ -15,30 +15,21 @@ from noisyir.schemas.noise import GIVEN_WEIGHTS
 
 
 def given_weights(job: Job[Pairs]) -> None:
-    """Each training pair's weight in `p_clean`, none of them flagged; one to which the file gives none counts whole."""
+    """Write each training pair's weight; one to which the file gives none counts whole."""
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))
     given = {(query_id, doc_id): weight for query_id, doc_id, weight in job.params.open(job.runtime.threads).weights()}
     ids = zip(training["query_id"].to_pylist(), training["doc_id"].to_pylist(), strict=True)
     weights = np.array([given.get(pair, 1.0) for pair in ids], np.float32)
-    flags = training.select(["query_id", "doc_id"])
-    columns = {
-        "epoch": pa.repeat(pa.scalar(0, pa.int32()), len(weights)),
-        "score": pa.array(1 - weights),
-        "p_clean": pa.array(weights),
-        "is_clean": pa.repeat(True, len(weights)),
-        "replacement": pa.nulls(len(weights), pa.string()),
-    }
-    for name, column in columns.items():
-        flags = flags.append_column(name, column)
-    job.write("given_weights", flags)
+    table = training.select(["query_id", "doc_id"]).append_column("weight", pa.array(weights))
+    job.write("given_weights", table)
     below_half = int((weights < 0.5).sum())
     job.note("weights", {"pairs": len(weights), "mean": float(weights.mean()), "below_half": below_half})
 
 
 GIVEN = Stage(
     name="given_weights",
-    version=1,
+    version=2,
     params=Pairs,
     reads={"pairs": NOISY_PAIRS["query_id", "doc_id", "split"]},
     writes={"given_weights": GIVEN_WEIGHTS},

@@ -1,10 +1,14 @@
 """Raw data, whatever its format, as the tables that every other stage reads."""
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.costs.workload import ID, Workload
 from noisyir.data.formats import Format
+from noisyir.data.held_out import hold_out
+from noisyir.data.text_keys import text_key
 from noisyir.data.validate import Validator
 from noisyir.engine.stage import Cost, Job, Stage
 from noisyir.engine.tables import semi_join
@@ -16,22 +20,33 @@ def ingest(job: Job[Format]) -> None:
     """Read, check and write; the corpus passes through in parts."""
     source = job.params.open(job.runtime.threads)
     checked = Validator(source.name, job.params)
+    texts: dict[str, int] = {}
     with job.writer("corpus") as out:
         for part in checked.documents(source.documents()):
             out.append(part)
             job.progress(out.rows, None, "documents")
+            texts |= _texts_by_id(part) if job.params.hold_out else {}
     checked.queries(source.queries())
     checked.judgements(source.judgements())
     tables = checked.tables()
     tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
+    held_out: dict[str, Any] = {}
+    if job.params.hold_out:
+        tables, held_out = hold_out(tables, texts, job.params.hold_out)
     for name, table in tables.items():
         job.write(name, table)
-    job.note("source", {"name": source.name, **source.facts()})
+    job.note("source", {"name": source.name, **source.facts(), **held_out})
     job.note("excluded", checked.excluded_counts())
     if "train" not in tables["pairs"]["split"].unique().to_pylist():
         job.note("training", "no training pairs: this data can be searched and scored, not trained on")
     if not tables["qrels"].num_rows and not {*HELD_OUT} & {*tables["queries"]["split"].unique().to_pylist()}:
         job.note("scoring", "no judgements: this data can be trained on and audited, not scored")
+
+
+def _texts_by_id(part: pa.Table) -> dict[str, int]:
+    """What stands for a document's words, by its id."""
+    columns = (part[name].to_pylist() for name in ("doc_id", "title", "text"))
+    return {doc_id: text_key(f"{title} {text}".casefold()) for doc_id, title, text in zip(*columns, strict=True)}
 
 
 def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:

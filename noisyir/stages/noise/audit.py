@@ -25,13 +25,15 @@ from noisyir.schemas.noise import (
     AUDIT_JUDGES,
     AUDIT_NEGATIVES,
     COMPETITORS,
+    KEPT_BY_NULL,
     NOISE_ESTIMATE,
     NOISE_FLAGS,
     PAIR_FEATURES,
 )
 from noisyir.verdicts.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judged_by_hand
 from noisyir.verdicts.files import write_csv, write_pairs
-from noisyir.verdicts.judgements import judgements_digest, read_judgements
+from noisyir.verdicts.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements
+from noisyir.verdicts.keeping import Keeping, kept_by_judgements, kept_by_nulls
 from noisyir.verdicts.pair_evidence import better_documents, with_reasons
 from noisyir.verdicts.settings import AuditParams
 from noisyir.verdicts.suspects_page import Suspects
@@ -49,8 +51,11 @@ def write_audit(job: Job[AuditParams]) -> None:
     from noisyir.verdicts.page import AuditPage, documents_shown, render
 
     pairs, estimate, making = _flagged(job), last_estimate(job.table("estimate")), _making(job)
+    keeping = _kept_by_nulls(job, estimate, pairs.num_rows)
     if job.params.judgement_files:
-        pairs, estimate, making = _by_hand(job, pairs, estimate, making)
+        judgements = read_judgements(job.params.judgement_files, pairs)
+        keeping = kept_by_judgements(pairs, judgements) if drawn_at_random(judgements) else keeping
+        pairs, estimate, making = _by_hand(job, judgements, pairs, estimate, making)
     else:
         pairs = as_the_machine_says(pairs)
     pairs = _searched(job, pairs.sort_by(MOST_SUSPECT_FIRST).combine_chunks())
@@ -69,7 +74,7 @@ def write_audit(job: Job[AuditParams]) -> None:
     if suspects:
         _write_suspects(job, suspects, texts, folder)
     shown = _explained(pairs.slice(0, job.params.html_rows), texts)
-    page = render(job.params, AuditPage(pairs, shown, texts, estimate, making, suspects))
+    page = render(job.params, AuditPage(pairs, shown, texts, estimate, making, keeping, suspects))
     (folder / "audit.html").write_text(page, encoding="utf-8")
 
 
@@ -89,17 +94,22 @@ def _flagged(job: Job[AuditParams]) -> pa.Table:
 
 
 def _by_hand(
-    job: Job[AuditParams], pairs: pa.Table, estimate: dict[str, float], making: "Making"
+    job: Job[AuditParams], judgements: Judgements, pairs: pa.Table, estimate: dict[str, float], making: "Making"
 ) -> "tuple[pa.Table, dict[str, float], Making]":
-    """The three as the judgements in the files have them; the notes keep what changed."""
+    """The three as the judgements have them; the notes keep what changed."""
     detect = making.detect or DetectParams()
-    judgements = read_judgements(job.params.judgement_files, pairs)
     limits = {"threshold": detect.threshold, "confidence": detect.confidence}
     pairs, found = judged_by_hand(pairs, judgements, **limits, refit=job.params.refit, features=_features(job, pairs))
     job.note("judgements", {**asdict(found), "summary": found.summary()})
     rates = dict(zip(("rate", "rate_low", "rate_high"), found.interval or (), strict=False))
     hands = replace(making, judged=found.judged, sampled=found.sampled, border=found.anew)
     return pairs, estimate | rates, replace(hands, detect=detect)
+
+
+def _kept_by_nulls(job: Job[AuditParams], estimate: dict[str, float], pairs: int) -> Keeping:
+    """What may be kept where nobody judged."""
+    bounds = job.table("kept_by_null") if job.has("kept_by_null") else KEPT_BY_NULL.schema.empty_table()
+    return kept_by_nulls(bounds, estimate, pairs)
 
 
 def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
@@ -146,7 +156,7 @@ def _write_suspects(job: Job[AuditParams], suspects: Suspects, texts: Texts, fol
     write_csv([_cut(rows, job.params.text_chars)], folder / "negatives.csv")
     sure = suspects.sure(job.params.promote)
     if sure.num_rows:
-        write_pairs(sure.select([*_PAIR, "query"]), texts, folder / "extra_positives.jsonl")
+        write_pairs(sure.select([*_PAIR, "query"]), texts.documents, folder / "extra_positives.jsonl")
     job.note("suspects", {"shown": rows.num_rows, "extra_positives": sure.num_rows})
 
 
@@ -220,7 +230,7 @@ def _making(job: Job[AuditParams]) -> "Making":
 
 AUDIT = Stage(
     name="audit",
-    version=5,
+    version=6,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],
@@ -228,6 +238,7 @@ AUDIT = Stage(
         "pairs": PAIRS.all(),
         "flags": NOISE_FLAGS.all(),
         "estimate": NOISE_ESTIMATE.all(),
+        "kept_by_null": KEPT_BY_NULL.all().or_none(),
         "competitors": COMPETITORS.all().or_none(),
         "features": PAIR_FEATURES.all().or_none(),
         "audit_negatives": AUDIT_NEGATIVES.all().or_none(),

@@ -15,9 +15,11 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.noise.combine import Scores, combined
 from noisyir.noise.detection import Detection
 from noisyir.noise.detection import detect as judge
+from noisyir.noise.guarantee import Guarantee
+from noisyir.noise.guarantee_by_null import guaranteed_by_nulls
 from noisyir.noise.null import NULLS
 from noisyir.noise.settings import DetectParams
-from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
+from noisyir.schemas.noise import KEPT_BY_NULL, NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
 from noisyir.verdicts.rates import in_a_sentence
 
 _PAIR = ["query_id", "doc_id"]
@@ -26,12 +28,17 @@ _PAIR = ["query_id", "doc_id"]
 def detect(job: Job[DetectParams]) -> None:
     """Judge the pairs of each epoch on their own; the scores of several detectors are judged as one."""
     summary = {}
-    with job.writer("noise_flags") as flags, job.writer("noise_estimate") as estimates:
+    with (
+        job.writer("noise_flags") as flags,
+        job.writer("noise_estimate") as estimates,
+        job.writer("kept_by_null") as bounds,
+    ):
         for epoch, tables in _by_epoch(job.tables("scores")):
             scores = combined([_scores(table) for table in tables])
             found = judge(scores, job.params)
             flags.append(_flags(tables, scores.observed, found))
             estimates.append(_rows(epoch, found.estimate))
+            bounds.append(_bounds(epoch, guaranteed_by_nulls(scores)))
             summary[str(epoch)] = {"pairs": len(scores.observed), **found.estimate}
     job.note("detection", summary)
 
@@ -106,6 +113,13 @@ def _rows(epoch: int, estimate: dict[str, float]) -> pa.Table:
     return pa.table({"epoch": pa.repeat(epoch, len(names)), "name": names, "value": values})
 
 
+def _bounds(epoch: int, found: Guarantee | None) -> pa.Table:
+    if found is None:
+        return KEPT_BY_NULL.schema.empty_table()
+    columns = {"epoch": np.full(len(found.kept), epoch), "kept": found.kept, "bound": found.bound}
+    return pa.table(columns).cast(KEPT_BY_NULL.schema)
+
+
 def _story(meta: Meta, store: Store) -> Iterator[str]:
     """The last detection, from its note."""
     if note := meta.notes.get("detection"):
@@ -116,10 +130,10 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 
 DETECT = Stage(
     name="detect",
-    version=3,
+    version=4,
     params=DetectParams,
     reads={"scores": PAIR_SCORES.all().each()},
-    writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE},
+    writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE, "kept_by_null": KEPT_BY_NULL},
     run=detect,
     cost=partial(per_pair, rate=1.3e-5),
     story=_story,

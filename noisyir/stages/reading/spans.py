@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from noisyir.costs.reading import asked_of
 from noisyir.costs.workload import ROW, Workload
-from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.engine.stage import Cost, Job, SplitCounts, Stage
 from noisyir.errors import DataError
 from noisyir.reading.settings import SpansParams
 from noisyir.schemas import reading
@@ -135,6 +135,12 @@ def _cost(of: Workload) -> Cost:
     return Cost(rows, "passages", rows, rate=2.5e-5, ram=of.texts(rows) + rows * ROW, disk=2 * rows * ROW)
 
 
+def _fits(params: SpansParams, data: SplitCounts) -> None:
+    from noisyir.retrieval.texts import check_splits
+
+    check_splits(data.queries.keys(), params.splits, "spans.splits")
+
+
 SPANS = Stage(
     name="spans",
     version=1,
@@ -148,5 +154,6 @@ SPANS = Stage(
     writes={"spans": reading.SPANS, "passages": PASSAGES},
     run=spans,
     seeded=True,
+    fits=_fits,
     cost=_cost,
 )

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from noisyir.costs.workload import ROW, Workload
 from noisyir.data.answers import answer_match
-from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.engine.stage import Cost, Job, SplitCounts, Stage
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval import trec
 from noisyir.eval.measures import asked_splits, judged, parse, per_query, query_groups, ranked, ranking, with_means
@@ -14,6 +14,7 @@ from noisyir.eval.settings import ScoreParams
 from noisyir.schemas.data import ANSWERS, CORPUS, QRELS, QUERIES
 from noisyir.schemas.results import METRICS, TREC
 from noisyir.schemas.retrieval import DENSE_RUN
+from noisyir.settings import HELD_OUT
 
 
 def score(job: Job[ScoreParams]) -> None:
@@ -65,6 +66,18 @@ def measures_are_known(params: ScoreParams) -> None:
         parse(name)
 
 
+def splits_are_there(params: ScoreParams, data: SplitCounts) -> None:
+    """DataError for a split to score that has no query with a judgement or answers."""
+    there = [split for split, count in data.queries.items() if count]
+    if lacking := [split for split in params.splits if split not in there]:
+        instead = [split for split in HELD_OUT if split in there]
+        remedy = f"score.splits=[{','.join(instead)}], or give" if instead else "give"
+        raise DataError(
+            f"score.splits: no query of split {lacking[0]!r} has a judgement or answers; the data has queries in: "
+            f"{', '.join(sorted(there)) or 'no split'}; set {remedy} the data such queries"
+        )
+
+
 def _cost(of: Workload) -> Cost:
     asked = of.queries(*of.params.splits)
     return Cost(asked, "queries", asked + of.sizes.documents / 100, rate=3e-4, disk=asked * ROW * 10)
@@ -85,5 +98,6 @@ SCORE = Stage(
     run=score,
     pool="driver",
     ready=measures_are_known,
+    fits=splits_are_there,
     cost=_cost,
 )

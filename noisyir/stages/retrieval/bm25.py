@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pyarrow as pa
 
 from noisyir.costs.retrieval import bm25_indexing, bm25_searching
-from noisyir.engine.stage import Job, Stage
+from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.errors import MissingPackageError
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
 from noisyir.schemas.data import CORPUS, QUERIES
@@ -75,6 +75,12 @@ def bm25(job: Job[Bm25Params]) -> None:
             job.progress(start + some.num_rows, queries.num_rows, "queries")
 
 
+def _fits(params: Bm25Params, data: SplitCounts) -> None:
+    from noisyir.retrieval.texts import check_splits
+
+    check_splits(data.queries.keys(), params.splits, "bm25.splits")
+
+
 BM25_INDEX = Stage(
     name="bm25_index",
     version=1,
@@ -93,5 +99,6 @@ BM25 = Stage(
     reads={"lexical_index": LEXICAL_INDEX.all(), "queries": QUERIES["query_id", "text", "split"]},
     writes={"bm25_run": BM25_RUN},
     run=bm25,
+    fits=_fits,
     cost=bm25_searching,
 )

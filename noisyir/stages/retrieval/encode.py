@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir.costs.retrieval import encoding
-from noisyir.engine.stage import Job, Stage
+from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.engine.tables import regrouped
 from noisyir.errors import StoreError
 from noisyir.retrieval.settings import EncodeParams
@@ -135,6 +135,12 @@ def _new_documents(job: Job[EncodeParams], new: pa.ChunkedArray) -> Iterator[pa.
         first += batch.num_rows
 
 
+def _fits(params: EncodeParams, data: SplitCounts) -> None:
+    from noisyir.retrieval.texts import check_splits
+
+    check_splits(data.queries.keys(), params.splits, "encode.splits")
+
+
 ENCODE = Stage(
     name="encode",
     version=1,
@@ -148,6 +154,7 @@ ENCODE = Stage(
     run=encode,
     pool="gpu",
     spreads=True,
+    fits=_fits,
     cost=encoding,
 )
 

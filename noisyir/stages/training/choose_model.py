@@ -32,12 +32,17 @@ def choose_model(job: Job[ChooseModelParams]) -> None:
     trials: dict[str, list[np.ndarray]] = {}
     for label, ranks in _reciprocal_ranks(job).items():
         trials.setdefault(label.partition(":")[0], []).append(ranks)
-    rows = choose({method: np.stack(ranks, axis=1) for method, ranks in trials.items()}, PLAIN, job.params.alpha)
+    rows = choose(trials, PLAIN, job.params.alpha, same_queries=_same_queries(job))
     (chosen,) = (row["method"] for row in rows if row["chosen"])
     job.write("trials", pa.Table.from_pylist(rows, schema=TRIALS.schema))
     job.note("chosen", chosen)
     shutil.copytree(job.store.folder(job.refs("models")[chosen]), job.new_folder("model"), dirs_exist_ok=True)
     job.write("curves", job.tables("curves")[chosen])
+
+
+def _same_queries(job: Job[ChooseModelParams]) -> bool:
+    """Whether every trial ranks the same queries, those of dev, or each its own."""
+    return not any(trial.num_rows for trial in job.tables("held").values())
 
 
 def _reciprocal_ranks(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
@@ -49,12 +54,14 @@ def _reciprocal_ranks(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
     from noisyir.training.validation import dev_ranks
 
     torch.set_num_threads(job.runtime.cpu_threads)
-    found, held = {}, None
-    for number, (label, ref) in enumerate(job.refs("trials").items()):
-        encoder = load_bi_encoder(job.store.folder(ref), job.runtime.device)
-        held = held or held_queries(job, encoder)
-        found[label] = dev_ranks(encoder, held).cpu().numpy()
-        job.progress(number + 1, len(job.refs("trials")), "models")
+    found, models = {}, job.refs("trials")
+    for number, trial in job.tables("held").items():
+        held = None
+        for label in (label for label in models if label.partition(":")[2] == number):
+            encoder = load_bi_encoder(job.store.folder(models[label]), job.runtime.device)
+            held = held or held_queries(job, encoder, trial)
+            found[label] = dev_ranks(encoder, held).cpu().numpy()
+            job.progress(len(found), len(models), "models")
     return found
 
 
@@ -75,7 +82,7 @@ CHOOSE_MODEL = Stage(
         "queries": QUERIES["query_id", "text", "split"],
         "corpus": CORPUS["doc_id", "title", "text"],
         "qrels": QRELS["query_id", "doc_id", "relevance"],
-        "trial": TRIAL.all(),
+        "held": TRIAL.all().each(),
     },
     writes={"model": MODEL, "curves": CURVES, "trials": TRIALS},
     run=choose_model,

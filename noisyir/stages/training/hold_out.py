@@ -11,11 +11,14 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
 from noisyir.schemas.data import NOISY_PAIRS, QRELS, QUERIES
 from noisyir.schemas.training import TRIAL
-from noisyir.training.settings import HoldOutParams
+from noisyir.training.settings import HoldOutFoldParams
 
 
-def hold_out(job: Job[HoldOutParams]) -> None:
-    """Write the pairs of a share of the training queries, equal texts together; none where dev queries are judged."""
+def hold_out(job: Job[HoldOutFoldParams]) -> None:
+    """Write the pairs of a share of the training queries, equal texts together; none where dev queries are judged.
+
+    Every fold has other queries.
+    """
     queries, qrels, pairs = job.table("queries"), job.table("qrels"), job.table("pairs")
     qrels = qrels.filter(pc.greater(qrels["relevance"], 0))
     dev = queries.filter(pc.equal(queries["split"], "dev"))
@@ -25,13 +28,14 @@ def hold_out(job: Job[HoldOutParams]) -> None:
     pairs = pairs.filter(pc.equal(pairs["split"], "train"))
     training = queries.filter(pc.is_in(queries["query_id"], value_set=pairs["query_id"]))
     texts = training["text"].unique()
-    count = min(round(job.params.share * len(texts)), job.params.most)
+    start, end = (round(fold * job.params.share * len(texts)) for fold in (job.params.fold, job.params.fold + 1))
+    count = min(end - start, job.params.most)
     if count < 2 or count == len(texts):
         raise DataError(
             f"auto chooses by held-out queries, and {job.params.share:g} of {len(texts)} training queries are too few: "
             "give the data a dev split, or name one method"
         )
-    drawn = texts.take(np.sort(job.rng("queries").choice(len(texts), count, replace=False)))
+    drawn = texts.take(np.sort(job.rng("queries").permutation(len(texts))[start : start + count]))
     kept = training.filter(pc.is_in(training["text"], value_set=drawn))["query_id"]
     held = pairs.filter(pc.is_in(pairs["query_id"], value_set=kept)).select(["query_id", "doc_id"])
     job.note("held_out_queries", len(kept))
@@ -40,8 +44,8 @@ def hold_out(job: Job[HoldOutParams]) -> None:
 
 HOLD_OUT = Stage(
     name="hold_out",
-    version=1,
-    params=HoldOutParams,
+    version=2,
+    params=HoldOutFoldParams,
     reads={
         "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
         "queries": QUERIES["query_id", "text", "split"],

@@ -10,6 +10,7 @@ from noisyir.training.job import (
     RANKING_READS,
     dev_relevance,
     held_out,
+    pairs_are_there,
     read_lists,
     start_model,
     start_ranker,
@@ -67,5 +68,6 @@ TRAIN_AR2 = Stage(
     run=train_ar2,
     seeded=True,
     pool="gpu",
+    fits=pairs_are_there,
     cost=ar2_training,
 )

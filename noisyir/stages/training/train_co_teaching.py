@@ -11,7 +11,14 @@ from noisyir.engine.story import told
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.noise import NOISE_ESTIMATE
 from noisyir.schemas.training import CURVES, MODEL
-from noisyir.training.job import TRAINING_READS, read_examples, start_model, train_and_write, training_pairs
+from noisyir.training.job import (
+    TRAINING_READS,
+    pairs_are_there,
+    read_examples,
+    start_model,
+    train_and_write,
+    training_pairs,
+)
 from noisyir.training.launch import in_processes
 from noisyir.training.settings import TrainCoTeachingParams
 
@@ -53,6 +60,7 @@ TRAIN_CO_TEACHING = Stage(
     run=train_co_teaching,
     seeded=True,
     pool="gpu",
+    fits=pairs_are_there,
     cost=partial(bi_encoder_training, factor=2.0),
     story=partial(told, "noise_rate", "Co-teaching left out up to {:.1%} of the pairs, of the largest losses."),
 )

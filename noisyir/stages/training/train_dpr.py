@@ -5,7 +5,15 @@ from functools import partial
 from noisyir.costs.training import bi_encoder_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.training import CURVES, MODEL
-from noisyir.training.job import TRAINING_READS, read_examples, start_model, train_and_write, training_pairs
+from noisyir.training.job import (
+    TRAINING_READS,
+    pairs_are_there,
+    product,
+    read_examples,
+    start_model,
+    train_and_write,
+    training_pairs,
+)
 from noisyir.training.launch import in_processes
 from noisyir.training.settings import TrainDprParams
 
@@ -13,18 +21,16 @@ from noisyir.training.settings import TrainDprParams
 @in_processes
 def train_dpr(job: Job[TrainDprParams]) -> None:
     """Train the model on the pairs; write it, and how its loss and its dev MRR@10 went."""
-    import torch
-
     from noisyir.training.objective import Contrastive
 
     encoder, pairs = start_model(job), training_pairs(job)
-    weights = None
+    counts = ["weight"] if job.has("weights") else []
     if job.has("flags") and job.params.flagged == "drop":
         pairs = pairs.filter(pairs["is_clean"])
     elif job.has("flags"):
-        weights = torch.from_numpy(pairs["p_clean"].to_numpy().copy())
+        counts.append("p_clean")
     train, held = read_examples(job, encoder, pairs)
-    train_and_write(job, encoder, train, held, Contrastive(weights))
+    train_and_write(job, encoder, train, held, Contrastive(product(pairs, counts)))
 
 
 TRAIN_DPR = Stage(
@@ -37,5 +43,6 @@ TRAIN_DPR = Stage(
     run=train_dpr,
     seeded=True,
     pool="gpu",
+    fits=pairs_are_there,
     cost=partial(bi_encoder_training, rate=9e-6),
 )

@@ -17,7 +17,15 @@ from noisyir.errors import ConfigError
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.schemas.noise import NOISE_FLAGS, NULL_SCORES, PAIR_SCORES
 from noisyir.schemas.training import CURVES, MODEL
-from noisyir.training.job import TRAINING_READS, read_examples, start_model, train_and_write, training_pairs
+from noisyir.training.job import (
+    TRAINING_READS,
+    pairs_are_there,
+    product,
+    read_examples,
+    start_model,
+    train_and_write,
+    training_pairs,
+)
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
@@ -49,9 +57,12 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
     if settings.final == "teacher" and job.params.patience is not None:
         raise ConfigError("npc.final=teacher and train.patience exclude each other: patience keeps a student's epoch")
     encoder, pairs = start_model(job), training_pairs(job)
-    given = [pairs[name].to_numpy(zero_copy_only=False) for name in ("is_clean", "p_clean")] if job.has("flags") else []
+    is_clean, p_clean = (
+        pairs[name].to_numpy(zero_copy_only=False) if job.has("flags") else None for name in ("is_clean", "p_clean")
+    )
     train, held = read_examples(job, encoder, pairs)
-    correction = NoisyPairCorrection(encoder, train, job.params, job.rng, *given)
+    weights = product(pairs, ["weight"] if job.has("weights") else [])
+    correction = NoisyPairCorrection(encoder, train, job.params, job.rng, is_clean, p_clean, weights)
     train_and_write(job, encoder, train, held, correction)
     job.note("corrected", correction.teacher is not None)
     if correction.teacher is None:
@@ -96,6 +107,7 @@ TRAIN_NPC = Stage(
     run=train_npc,
     seeded=True,
     pool="gpu",
+    fits=pairs_are_there,
     cost=partial(bi_encoder_training, factor=5 / 3, rate=1.1e-5),  # the teacher reads each batch, detection all pairs
     story=_story,
 )

@@ -3,7 +3,14 @@
 from noisyir.costs.training import ranker_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.training import CURVES, RANKER
-from noisyir.training.job import RANKING_READS, read_lists, start_ranker, training_context, write_curves
+from noisyir.training.job import (
+    RANKING_READS,
+    pairs_are_there,
+    read_lists,
+    start_ranker,
+    training_context,
+    write_curves,
+)
 from noisyir.training.launch import in_processes
 from noisyir.training.settings import WarmUpRankerParams
 
@@ -29,5 +36,6 @@ WARM_UP_RANKER = Stage(
     run=warm_up_ranker,
     seeded=True,
     pool="gpu",
+    fits=pairs_are_there,
     cost=ranker_training,
 )

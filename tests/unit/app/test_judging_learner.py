@@ -52,10 +52,11 @@ def test_the_bound_is_kept_by_what_it_names(world):
     for pairs, bound in known.guarantee:
         assert 0 <= bound <= 1 and 0 < pairs <= PAIRS
     assert known.guarantee[-1].bound >= is_wrong.mean()
-    kept = known.keeping(0.4)
-    assert f"keep the {kept.pairs:,} of 600 pairs with the lowest score: at most" in told_guarantee(known, 0.4, PAIRS)
-    assert "no part of the pairs is known" in told_guarantee(known, 0.001, PAIRS)
-    assert "nothing can be said" in told_guarantee(Known(), 0.1, PAIRS)
+    keeping = known.keeping(PAIRS)
+    expected = f"keep the {keeping.most(0.4):,} of 600 pairs with the lowest score: at most"
+    assert expected in told_guarantee(keeping, 0.4)
+    assert "no part of the pairs is known" in told_guarantee(keeping, 0.02)
+    assert "nothing can be said" in told_guarantee(Known().keeping(PAIRS), 0.1)
 
 
 def test_without_features_or_answers_it_still_says_what_to_ask(world):
@@ -76,5 +77,6 @@ def test_chosen_pairs_tell_nothing_of_the_rate(world):
 
 def test_what_could_be_kept_is_the_most_within_the_bound():
     known = Known(guarantee=(Kept(40, 0.03), Kept(60, 0.02), Kept(80, 0.08)))
-    assert known.keeping(0.05) == Kept(60, 0.02)
-    assert known.keeping(0.01) is None
+    keeping = known.keeping(100)
+    assert keeping.most(0.05) == 60
+    assert keeping.most(0.01) == 0

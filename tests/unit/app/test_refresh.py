@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pytest
 
 from noisyir import experiments
+from noisyir.app.answering import answer
 from noisyir.app.lookup import find_model, newest_index, search_inputs
 from noisyir.app.refresh import refresh_corpus
 from noisyir.app.retention import unneeded
 from noisyir.app.runs import run_experiment
-from noisyir.commands.search import answer
 from noisyir.data.settings import JoinCorpusParams
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan

@@ -1,6 +1,11 @@
-from noisyir.app.retention import unneeded
+from datetime import UTC, datetime, timedelta
+
+from noisyir.app import retention
+from noisyir.app.retention import deletable, unneeded
+from noisyir.cli import main
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
+from tests.run_records import run_record
 from tests.unit.engine.test_store import run, two_steps
 
 
@@ -14,32 +19,83 @@ def record(store: Store, name: str, plan, results, **facts: str) -> None:
         }
         for step in plan.steps
     }
-    store.record_run(name, {"steps": steps, "facts": facts})
+    store.record_run(name, run_record(steps=steps, facts=facts))
 
 
-def stages_and_counts(metas) -> list[tuple[str, int]]:
-    return sorted((meta.stage, int(meta.params.get("count", 0))) for meta in metas)
+def doomed(store: Store, keep_runs: int) -> list[tuple[str, int]]:
+    """(stage, its setting `count`) of every build that may go."""
+    found = unneeded(store, keep_runs=keep_runs, host="here").values()
+    return sorted((meta.stage, int(meta.params.get("count", 0))) for meta, _ in found)
 
 
 def test_recent_runs_and_registered_models_keep_what_they_were_made_from(store: Store):
     for number, facts in enumerate([{"registered": "noisyir-retriever v1"}, {}, {}]):
         plan = two_steps(count=number + 1)
         record(store, f"run{number}", plan, run(plan, store), **facts)
-    assert unneeded(store, keep_runs=2) == []
-    assert stages_and_counts(unneeded(store, keep_runs=1)) == [("make", 2), ("upper", 0)]
-    assert stages_and_counts(unneeded(store, keep_runs=0)) == [("make", 2), ("make", 3), ("upper", 0), ("upper", 0)]
+    assert doomed(store, 2) == []
+    assert doomed(store, 1) == [("make", 2), ("upper", 0)]
+    assert doomed(store, 0) == [
+        ("make", 2),
+        ("make", 3),
+        ("upper", 0),
+        ("upper", 0),
+    ]
 
 
 def test_inputs_of_a_kept_build_are_kept_although_no_run_names_them(store: Store):
     plan = two_steps()
     results = run(plan, store)
-    only_last = {"upper": {"key": plan.steps[1].key, "build": results["upper"].meta.build}}
-    store.record_run("run", {"steps": only_last, "facts": {}})
-    assert unneeded(store, keep_runs=1) == []
+    only_last = {
+        "upper": {"stage": "upper", "key": plan.steps[1].key, "build": results["upper"].meta.build, "cached": False}
+    }
+    store.record_run("run", run_record(steps=only_last))
+    assert doomed(store, 1) == []
 
 
 def test_an_unfinished_run_keeps_every_build_of_its_keys(store: Store):
     plan = two_steps()
     run(plan, store, Choice(to="make"))
     record(store, "running", plan, {})
-    assert unneeded(store, keep_runs=1) == []
+    assert doomed(store, 1) == []
+
+
+def test_what_a_run_of_another_machine_may_still_need_stays_for_a_week(store: Store):
+    plan = two_steps()
+    run(plan, store, Choice(to="make"))
+    steps = {
+        step.name: {"stage": step.stage.name, "key": step.key, "build": None, "cached": None} for step in plan.steps
+    }
+    began = datetime.now(UTC) - timedelta(days=1)
+    store.record_run("r1", run_record(steps=steps, status="running", host="there", began=began.isoformat()))
+    assert doomed(store, 0) == []
+    store.record_run("r1", run_record(steps=steps, status="running", host="here", began=began.isoformat()))
+    assert doomed(store, 0) == [("make", 3)]  # who asks holds the store alone: no run of this machine lives
+    began -= timedelta(days=7)
+    store.record_run("r1", run_record(steps=steps, status="running", host="there", began=began.isoformat()))
+    assert doomed(store, 0) == [("make", 3)]
+
+
+def test_what_the_registry_names_stays_although_no_record_says_so(store: Store, monkeypatch):
+    model = run(two_steps(), store)["upper"].meta.ref("model")
+    monkeypatch.setattr(retention, "registered_digests", lambda home: {model.digest})
+    assert doomed(store, 0) == []
+    monkeypatch.setattr(retention, "registered_digests", lambda home: set())
+    assert len(doomed(store, 0)) == 2
+
+
+def test_a_run_that_begins_elsewhere_meanwhile_keeps_what_it_needs(store: Store):
+    plan = two_steps()
+    results = run(plan, store)
+    deleting = deletable(store, keep_runs=1, host="here")
+    _, why = next(deleting)
+    assert "no run that is on record" in why
+    record(store, "elsewhere", plan, results)
+    assert list(deleting) == []
+
+
+def test_checkpoints_of_the_last_runs_stay(store: Store):
+    plan = two_steps()
+    record(store, "killed", plan, {})
+    work = store.work("upper", plan.steps[1].key, {})
+    assert main(["gc", "--keep-runs", "1", "--store", store.root]) == 0 and work.exists()
+    assert main(["gc", "--keep-runs", "0", "--store", store.root]) == 0 and not work.exists()

@@ -6,14 +6,15 @@ from dataclasses import replace
 import pytest
 
 from noisyir import experiments
-from noisyir.app.serialized_step import SerializedStep
 from noisyir.engine.builds import Ref
 from noisyir.engine.plan import Plan
 from noisyir.engine.provenance import without_inputs
+from noisyir.engine.serialized_step import SerializedStep
 from noisyir.engine.stage import Inputs, Output, Step
 from noisyir.errors import ConfigError
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.pipelines.retrievers import audit_pairs
+from noisyir.stages import stage_named
 
 
 def resolved(step: Step) -> Inputs:
@@ -49,7 +50,7 @@ PLANS = plans()
 def test_every_step_that_noisyir_plans_arrives_as_it_was_sent(name):
     for step in PLANS[name].steps:
         inputs = resolved(step)
-        there, found = travelled(SerializedStep.of(step, inputs)).open()
+        there, found = travelled(SerializedStep.of(step, inputs)).open(stage_named)
         assert there == replace(step, inputs={})
         assert found == inputs
         labels = {name: list(value) for name, value in inputs.items() if isinstance(value, dict)}
@@ -60,8 +61,8 @@ def test_a_worker_with_another_version_refuses():
     step = PLANS["demo"].steps[-1]
     sent = SerializedStep.of(step, resolved(step))
     with pytest.raises(ConfigError, match=r"has the key .* other versions of noisyir; bring both to one"):
-        sent.model_copy(update={"key": "abc"}).open()
+        sent.model_copy(update={"key": "abc"}).open(stage_named)
     with pytest.raises(ConfigError, match="has no stage 'wash'"):
-        sent.model_copy(update={"stage": "wash"}).open()
+        sent.model_copy(update={"stage": "wash"}).open(stage_named)
     with pytest.raises(ConfigError, match=r"has a bad setting nobody; this worker and the sender have other"):
-        sent.model_copy(update={"params": {**sent.params, "nobody": 1}}).open()
+        sent.model_copy(update={"params": {**sent.params, "nobody": 1}}).open(stage_named)

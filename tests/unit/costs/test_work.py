@@ -169,9 +169,13 @@ def test_without_expected_sizes_nothing_is_forecast(lines):
     assert ExpectedParams().documents is None
 
 
-def test_a_short_build_speaks_for_little_more_than_itself():
-    brief, long = Measured(1e-3, largest=100, seconds=0.1), Measured(1e-3, largest=100, seconds=1.0)
-    assert brief.speaks_for(1000) and not brief.speaks_for(1001) and long.speaks_for(10**9)
+def test_a_build_speaks_for_ten_times_itself_and_the_further_off_the_wider_the_range():
+    toy = Measured(1e-3, largest=100)
+    assert toy.speaks_for(1000) and not toy.speaks_for(1001)
+    near, far = toy.time(100), toy.time(1000)
+    assert (near.seconds, near.factor) == (0.1, 1.25) and far.seconds == 1.0
+    assert far.factor == pytest.approx(2, abs=0.02) and far.low < far.seconds < far.high
+    assert Measured(1e-3, largest=100, scatter=4.0).time(100).factor == 4.0
 
 
 def of_a_third_party(cost=None):
@@ -188,8 +192,8 @@ def polishing(of):
     [
         (None, 0, None),
         (polishing, 0, Time(5.0, "cpu")),
-        (None, 1, Time(8.0, "measured")),
-        (polishing, 1, Time(8.0, "measured")),
+        (None, 1, Time(8.0, "measured", 1.25)),
+        (polishing, 1, Time(8.0, "measured", 1.25)),
     ],
 )
 def test_a_stage_of_a_third_party_is_forecast_by_its_own_declaration_or_by_its_builds(store, cost, builds, time):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisyir.data import json_arrays
+from noisyir.data.limits import LINE
 from noisyir.errors import DataError
 
 VALUES = st.recursive(
@@ -63,7 +64,7 @@ def test_damaged_bytes_are_refused(tmp_path):
 
 def test_an_item_without_end_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(json_arrays, "_READ_AT_ONCE", 8)
-    monkeypatch.setattr(json_arrays, "_LARGEST_ITEM", 100)
+    monkeypatch.setenv(LINE.name, "100")
     (tmp_path / "a.json").write_text('[{"a": "' + "x" * 500)
     with pytest.raises(DataError, match="does not end within 100 characters"):
         list(json_arrays.json_array(tmp_path / "a.json"))

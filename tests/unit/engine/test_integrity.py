@@ -1,7 +1,10 @@
 """Damage is noticed before it is used, and cured by what the messages advise."""
 
 import os
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +12,11 @@ import pytest
 
 from noisyir.cli import main
 from noisyir.engine import integrity
-from noisyir.engine.builds import Meta
-from noisyir.engine.store import META, Store
+from noisyir.engine import store as store_module
+from noisyir.engine.builds import META, Meta
+from noisyir.engine.store import Store
 from noisyir.errors import StoreError
+from tests.run_records import run_record
 from tests.unit.engine.test_store import cached, run, two_steps
 
 
@@ -139,19 +144,17 @@ def test_a_root_of_any_name_is_cached(tmp_path: Path, name: str):
     store = Store(tmp_path / name, home=tmp_path / "home")
     run(two_steps(), store)
     assert all(cached(run(two_steps(), Store(tmp_path / name, home=tmp_path / "home"))).values())
-    store.record_run("r", {"facts": {}})
-    assert store.runs() == [{"facts": {}}]
+    store.record_run("r", run_record())
+    assert store.runs() == [run_record()]
 
 
 def test_names_go_on_when_the_clock_goes_back(store: Store, monkeypatch):
-    from datetime import UTC, datetime
-
     from noisyir.engine.records import stamp
 
     now = datetime(2026, 5, 1, tzinfo=UTC)
     later = stamp(now, "")
     assert stamp(datetime(2026, 4, 29, tzinfo=UTC), later) > later
-    store.record_run(f"{later}-demo", {"facts": {}})
+    store.record_run(f"{later}-demo", run_record())
     assert store.run_id("demo", datetime(2026, 4, 29, tzinfo=UTC)) > f"{later}-demo"
 
 
@@ -163,3 +166,105 @@ def test_gc_waits_for_whoever_uses_the_store_and_gives_up_in_one_line(store: Sto
     assert len(store.all_builds()) == 2
     assert main(["gc", "--store", store.root]) == 0
     assert store.all_builds() == []
+
+
+def test_a_byte_of_a_builds_account_is_no_more_trusted_than_one_of_its_data(store: Store, monkeypatch):
+    """It stays JSON, names the same files and digests, and says something else."""
+    meta = run(two_steps(), store)["make"].meta
+    whole, path = files_of(store), Path(store.root) / meta.folder / META
+    path.write_text(path.read_text().replace(f'"created": "{meta.created[:3]}', '"created": "1999'))
+    assert store.builds("make", meta.key) == [] and list(store.damaged_metas()) == [meta.folder]
+    another_process(monkeypatch)
+    assert cached(run(two_steps(), store)) == {"make": False, "upper": True}
+    assert files_of(store) == whole and store.damaged_metas() == {}
+    assert [found.build for found in store.builds("make", meta.key)] == [meta.build]  # by which runs know it
+
+
+def test_what_repair_removed_comes_again_under_its_name(store: Store, monkeypatch):
+    made = run(two_steps(), store)["make"].meta
+    damage(artifact_files(store)[0], np.random.default_rng(3))
+    another_process(monkeypatch)
+    assert main(["verify", "--repair", "--store", store.root]) == 0
+    assert store.builds("make", made.key) == []
+    assert store.orphans(timedelta(seconds=-1)) == []  # its name waits, and gc lets it
+    assert run(two_steps(), store)["make"].meta.build == made.build
+
+
+def test_a_newer_build_is_not_displaced_by_a_name_that_waits(store: Store, monkeypatch):
+    made = run(two_steps(), store)["make"].meta
+    store.remove_folder(made.folder, keep_name=True)
+    again = run(two_steps(), store)["make"].meta
+    newer = replace(again, build=f"{again.build[:20]}9-000000000000", inputs={"raw": "other"})
+    store.remove_folder(again.folder, keep_name=True)
+    folder = Path(store.root) / newer.folder
+    folder.mkdir()
+    (folder / META).write_text(newer.to_json())
+    third = run(two_steps(), store)["make"].meta
+    assert third.build > newer.build
+
+
+def test_a_damaged_record_is_told_of_set_aside_and_keeps_gc_from_deleting(store: Store, capsys):
+    run(two_steps(), store)
+    store.record_run("r1", run_record())
+    path = Path(store.root) / ".runs" / "r1.json"
+    path.write_text(path.read_text().replace("done", "gone", 1))
+    assert main(["gc", "--store", store.root]) == 1
+    said = capsys.readouterr().err
+    assert ".runs/r1.json" in said and "noisyir verify --repair" in said and len(store.all_builds()) == 2
+    assert main(["verify", "--store", store.root]) == 1
+    assert main(["verify", "--repair", "--store", store.root]) == 0
+    assert store.runs() == [] and Path(f"{path}.damaged").exists()
+    assert main(["gc", "--store", store.root]) == 0 and store.all_builds() == []
+
+
+def test_names_of_builds_sort_behind_those_of_their_inputs_when_the_clock_goes_back(store: Store, monkeypatch):
+    class Earlier(datetime):
+        turns = iter(range(10))
+
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2026, 5, 20 - next(cls.turns), tzinfo=UTC)  # a day earlier each time
+
+    monkeypatch.setattr(store_module, "datetime", Earlier)
+    made = run(two_steps(), store)
+    assert [meta.stage for meta in store.all_builds()] == ["make", "upper"]
+    assert made["upper"].meta.created < made["make"].meta.created
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_what_this_user_may_not_read_is_no_empty_store(store: Store, depth: int):
+    """Typed by a process of another user, for root may read all."""
+    meta = run(two_steps(), store)["make"].meta
+    closed = Path(store.root).joinpath(*Path(meta.folder).parts[:depth])
+    closed.chmod(0)
+    for words in (["verify"], ["gc", "--dry-run"], ["gc"]):
+        code, said = as_another_user([*words, "--store", store.root], open_to_all=Path(store.root))
+        assert code == 1 and "cannot read the store" in said and said.count("\n") == 1
+    closed.chmod(0o755)
+    code, said = as_another_user(["verify", "--store", store.root], open_to_all=Path(store.root))
+    assert code == 0 and "all as written" in said
+
+
+def as_another_user(words: list[str], open_to_all: Path) -> tuple[int, str]:
+    """The exit code of a command and what it says, in a fork of this process that is not root's any more."""
+    there, here = os.pipe()
+    if os.geteuid() == 0:
+        for folder in [open_to_all, *open_to_all.parents]:
+            if folder.stat().st_mode & 0o055 != 0o055 and folder != Path("/"):
+                folder.chmod(0o755)
+    if (child := os.fork()) == 0:
+        code, said = 99, StringIO()
+        try:
+            if os.geteuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
+            with redirect_stdout(said), redirect_stderr(said):
+                code = main(words)
+        finally:
+            os.write(here, said.getvalue().encode())
+            os._exit(code)
+    os.close(here)
+    with os.fdopen(there) as handle:
+        text = handle.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), text

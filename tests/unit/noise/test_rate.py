@@ -39,8 +39,8 @@ def test_the_power_is_that_of_the_right_pairs_alone():
     assert rate_by_null(shares(values, 1)).power == pytest.approx(0.9, abs=0.01)
 
 
-def said(rate=0.2, low=0.18, high=0.22, counted=200.0, tail=0.5, fit=1.0, auroc=0.88):
-    return RateByNull(rate, low, high, counted, tail, fit, auroc)
+def said(rate=0.2, low=0.18, high=0.22, counted=200.0, tail=0.5, fit=1.0, below=50.0, auroc=0.88):
+    return RateByNull(rate, low, high, counted, tail, fit, below, auroc)
 
 
 def test_how_far_a_null_may_be_believed():
@@ -51,6 +51,16 @@ def test_how_far_a_null_may_be_believed():
     assert said(auroc=0.8).reading == "weak" and not said(auroc=0.8).supported
     assert said(counted=19.0).reading == "unchecked" and said(rate=0.04).reading == "few"  # so many may be right ones
     assert said(fit=np.nan).reading == "unchecked"
+    assert said(below=74.0).reading == "agrees" and said(below=80.0).reading == "too_easy"
+    assert said(counted=24.0, below=10.0).reading == "agrees"  # of so few it may be chance
+
+
+def test_wrong_pairs_that_look_half_right_are_not_taken_for_the_few_that_do_not():
+    """Half of the wrong ones lie anywhere below 3/4 of their ranking, which the check of the upper half cannot see."""
+    rng = np.random.default_rng(1)
+    values = np.concatenate([0.1 * rng.random(2000), 0.1 + 0.55 * rng.random(600) ** 2, rng.random(60)])
+    found = rate_by_null(shares(values, 1))
+    assert found.rate < 0.12 and found.crowded and found.reading == "too_easy"
 
 
 def test_of_nulls_that_agree_the_highest_rate_fits_best_as_an_easy_one_counts_easy_pairs():

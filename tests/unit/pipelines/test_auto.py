@@ -46,8 +46,10 @@ def test_what_other_methods_train_is_trained_once(plan_of):
     keys = {step.key for step in together.steps}
     assert {step.key for step in apart.steps if step.stage.name.startswith(("train", "detect", "score_pairs"))} <= keys
     count = Counter(step.stage.name for step in together.steps)
-    assert (count["train_dpr"], count["train_npc"]) == (2 + 2 * 3, 1 + 3)
-    assert count["detect"] == count["repair"] == count["hold_out"] == count["choose_model"] == 1
+    assert (count["train_dpr"], count["train_npc"]) == (2 + 2 * 5, 1 + 5)
+    assert count["detect"] == count["repair"] == count["choose_model"] == 1
+    folds = [step.params.fold for step in together.steps if step.stage.name == "hold_out"]
+    assert folds == [0, 1, 2, 3, 4]
 
 
 def test_steps_after_it_have_the_experiments_seed_again(plan_of):
@@ -72,3 +74,6 @@ def test_candidates_that_repeat_are_refused(plan_of):
         plan_of([{"kind": "auto", "candidates": ["drop", "drop"]}])
     with pytest.raises(ConfigError, match="candidates"):
         plan_of([{"kind": "auto", "candidates": ["oracle"]}])
+    with pytest.raises(ConfigError, match=r"6 shares of 0\.2 are more than all queries"):
+        plan_of([{"kind": "auto", "seeds": 6}])
+    plan_of([{"kind": "auto", "seeds": 10, "hold_out": {"share": 0.1}}])

@@ -10,7 +10,7 @@ from noisyir.schemas.training import CURVES, TRIAL
 from noisyir.stages.training.choose_model import CHOOSE_MODEL
 from noisyir.stages.training.hold_out import HOLD_OUT
 from noisyir.stages.training.train_dpr import TRAIN_DPR
-from noisyir.training.settings import ChooseModelParams, HoldOutParams, TrainDprParams
+from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, TrainDprParams
 from tests.tiny_models import static_encoder
 from tests.unit.stages.audit_world import table
 
@@ -31,6 +31,9 @@ WITH_DEV = {
 }
 
 
+NONE = TRIAL.schema.empty_table()
+
+
 def saved(folder, *, knows):
     """A model that tells the words apart, or takes all of them for one."""
     vectors = torch.eye(COUNT // 2) if knows else torch.ones(COUNT // 2, 1)
@@ -39,7 +42,21 @@ def saved(folder, *, knows):
 
 
 def held(run_stage_on, seed=0, tables=TABLES, **params):
-    return run_stage_on(HOLD_OUT, HoldOutParams(**params), tables, seed=seed)["trial"]
+    return run_stage_on(HOLD_OUT, HoldOutFoldParams(**params), tables, seed=seed)["trial"]
+
+
+def held_apart(run_stage_on):
+    """What two trials hold out."""
+    return [held(run_stage_on, fold=fold) for fold in range(2)]
+
+
+def test_folds_have_no_query_in_common_and_are_all_queries_together(run_stage_on):
+    names = [set(held(run_stage_on, fold=fold)["query_id"].to_pylist()) for fold in range(5)]
+    assert sorted(map(len, names)) == [10] * 5 and len(set().union(*names)) == COUNT
+    thirds = [len(held(run_stage_on, share=0.3333, fold=fold)["query_id"]) for fold in range(3)]
+    assert sorted(thirds) == [16, 16, 18], "25 texts, each asked twice"
+    with pytest.raises(ValueError, match=r"6 shares of 0\.2 are more than all queries"):
+        HoldOutFoldParams(fold=5)
 
 
 def test_a_share_of_the_queries_texts_is_held_out_with_all_who_ask_them(run_stage_on):
@@ -65,43 +82,51 @@ def test_too_few_queries_are_refused_with_what_to_do(run_stage_on):
 
 @pytest.fixture
 def chosen(run_stage_on, tmp_path):
-    """`chosen(trial, **knows)`: the stage's outputs, and each way's model; a way knows the words or does not."""
+    """`chosen(trials, **knows)`: the stage's outputs, and each way's model; a way knows the words or does not."""
 
-    def run(trial, tables=TABLES, seeds=2, **knows):
+    def run(held_out, tables=TABLES, **knows):
         models = {name: saved(tmp_path / name, knows=which) for name, which in knows.items()}
         points = {name: table(CURVES, [(name, 1, 1.0, 0.5)]) for name in knows}
-        trials = {f"{name}:{seed}": models[name] for seed in range(seeds) for name in knows}
-        given = {**tables, "corpus": CORPUS_TABLE, "trial": trial, "models": models, "curves": points, "trials": trials}
+        trials = {f"{name}:{seed}": models[name] for seed in range(len(held_out)) for name in knows}
+        by_seed = {str(seed): trial for seed, trial in enumerate(held_out)}
+        given = {
+            **tables,
+            "corpus": CORPUS_TABLE,
+            "held": by_seed,
+            "models": models,
+            "curves": points,
+            "trials": trials,
+        }
         return run_stage_on(CHOOSE_MODEL, ChooseModelParams(), given), models
 
     return run
 
 
 def test_what_ranks_held_out_pairs_better_is_passed_on_with_its_curves(run_stage_on, chosen):
-    out, models = chosen(held(run_stage_on), dpr=False, reweight=True)
+    out, models = chosen(held_apart(run_stage_on), dpr=False, reweight=True)
     rows = {row["method"]: row for row in out["trials"].to_pylist()}
     assert (rows["dpr"]["mean"], rows["reweight"]["mean"]) == (0.0, 1.0), "ties count against a model"
     assert rows["reweight"]["chosen"] and not rows["dpr"]["chosen"]
-    assert (rows["dpr"]["queries"], rows["dpr"]["seeds"]) == (10, 2)
+    assert (rows["dpr"]["queries"], rows["dpr"]["seeds"]) == (20, 2)
     assert out["curves"]["name"].to_pylist() == ["reweight"]
     weights = "model.safetensors"
     assert (out["model"] / weights).read_bytes() == (models["reweight"] / weights).read_bytes()
 
 
 def test_ties_leave_plain_training(run_stage_on, chosen):
-    out, _ = chosen(held(run_stage_on), dpr=True, reweight=True, npc_relabel=False)
+    out, _ = chosen(held_apart(run_stage_on), dpr=True, reweight=True, npc_relabel=False)
     assert [row["method"] for row in out["trials"].to_pylist() if row["chosen"]] == ["dpr"]
     assert out["curves"]["name"].to_pylist() == ["dpr"]
 
 
 def test_dev_queries_are_ranked_where_there_are_some(chosen):
-    out, _ = chosen(TRIAL.schema.empty_table(), WITH_DEV, dpr=True, reweight=False)
+    out, _ = chosen([NONE, NONE], WITH_DEV, dpr=True, reweight=False)
     assert {row["queries"] for row in out["trials"].to_pylist()} == {1}
 
 
 def test_without_anything_held_out_there_is_nothing_to_choose_by(chosen):
     with pytest.raises(DataError, match="nothing to choose by"):
-        chosen(TRIAL.schema.empty_table(), dpr=True, reweight=False)
+        chosen([NONE, NONE], dpr=True, reweight=False)
 
 
 def test_training_does_without_held_out_queries_and_ranks_them_instead(run_stage_on, tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from noisyir.app.runs import Outcome
+from noisyir.engine.outside_errors import without_password
 from noisyir.engine.provenance import git_commit
 from noisyir.engine.stage import Step
 from noisyir.engine.store import Store
@@ -17,7 +18,7 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import train_retriever
 from noisyir.tracking import open_tracker
-from noisyir.tracking.backend import Backend, connect, without_password
+from noisyir.tracking.backend import Backend, connect
 from noisyir.tracking.tracker import Tracker
 
 

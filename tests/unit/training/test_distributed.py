@@ -82,6 +82,6 @@ def test_each_process_draws_dropout_of_its_own_and_another_number_other_ones():
 
 
 def test_gpus_are_not_shared_out_of_nothing(monkeypatch):
-    assert device_of(World(1, 2), "cpu") == "cpu"
-    with pytest.raises(ConfigError, match=r"runtime\.processes=2 with runtime\.device=meta: set auto, cuda or cpu"):
-        device_of(World(1, 2), "meta")
+    assert device_of(1, 2, "cpu") == "cpu"
+    with pytest.raises(ConfigError, match=r"runtime\.processes with runtime\.device=meta: set auto, cuda or cpu"):
+        device_of(1, 2, "meta")

@@ -322,7 +322,7 @@ def test_in_half_precision_the_teacher_stays_in_single(bert, tmp_path):
     assert {weight.dtype for weight in objective.teacher.parameters()} == {torch.float32}
     batch = assemble(objective.pairs, np.arange(8), np.arange(8, 16)[:, None])
     queries, passages = objective.teacher.embed_both(batch.queries, batch.passages)
-    torch.testing.assert_close(objective._teacher_scores(batch), 20.0 * queries @ passages.T)
+    torch.testing.assert_close(objective.teacher_scores(batch), 20.0 * queries @ passages.T)
 
 
 @pytest.mark.parametrize("backbone", BACKBONES)

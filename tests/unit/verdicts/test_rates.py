@@ -57,7 +57,7 @@ def test_what_one_null_says_and_how_far_it_may_be_believed(changes, words):
 
 def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
     assert rates(random=EASY, near=EASY)[-2].startswith("it cannot be known")
-    assert rates(random=EASY, near=HARD)[-2].startswith("0 to 48 %; it cannot be known")
+    assert rates(random=EASY, near=HARD)[-2].startswith("it cannot be known")
     assert rates()[-2].startswith("it cannot be known")
     assert rates(random=FITS)[-2] == "22 to 26 %"
     assert rates(random=FITS, near={**HARD, "high": 1.0})[-2].startswith("any rate is possible")

@@ -1,16 +1,15 @@
 """A step on its way to another machine: all that a worker needs to run it, without the pipeline that it belongs to."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from noisyir.engine.builds import Ref
 from noisyir.engine.plan import key_of
-from noisyir.engine.stage import Inputs, Step
+from noisyir.engine.stage import Inputs, Stage, Step
 from noisyir.errors import ConfigError
 from noisyir.settings import Params
-from noisyir.stages import stage_named
 
 _TWO_VERSIONS = "this worker and the sender have other versions of noisyir; bring both to one"
 
@@ -35,8 +34,8 @@ class SerializedStep(Params):
         params = step.params.model_dump(mode="json")
         return cls(name=step.name, stage=step.stage.name, params=params, seed=step.seed, inputs=listed, key=step.key)
 
-    def open(self) -> tuple[Step, Inputs]:
-        """The step, by this machine's code, and its inputs.  ConfigError where that is not what was sent."""
+    def open(self, stage_named: Callable[[str], Stage]) -> tuple[Step, Inputs]:
+        """The step, by this machine's stages, and its inputs.  ConfigError where that is not what was sent."""
         stage = stage_named(self.stage)
         try:
             params = stage.params.parse(self.params)

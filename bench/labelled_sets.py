@@ -1,0 +1,130 @@
+"""Sets of training pairs for the benches of training: some that people judged, some to put noise into."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Training pairs, which of them people call right (None: nobody looked), and a test without wrong pairs.
+
+    sources: of documents, where they have one; answers: of queries, likewise.
+    """
+
+    documents: Mapping[str, str]
+    queries: Mapping[str, str]
+    train: Sequence[tuple[str, str]]
+    is_right: Sequence[bool] | None
+    test: Sequence[tuple[str, str]]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def _staqc(folder: Path, pairs: int | None) -> Labelled:
+    lines = (folder / "sql_annotated.jsonl").read_text(encoding="utf-8").splitlines()[:pairs]
+    rows = list(map(json.loads, lines))
+    asked = sorted({str(row["qid"]) for row in rows})
+    taught = set(np.random.default_rng(0).permutation(asked)[: len(asked) // 2])
+    train = [row for row in rows if str(row["qid"]) in taught]
+    return Labelled(
+        {row["id"]: row["code"] for row in rows},
+        {str(row["qid"]): row["title"] for row in rows},
+        [(str(row["qid"]), row["id"]) for row in train],
+        [row["label"] == 1 for row in train],
+        [(str(row["qid"]), row["id"]) for row in rows if str(row["qid"]) not in taught and row["label"] == 1],
+    )
+
+
+def _nl2bash(folder: Path, pairs: int | None) -> Labelled:
+    verdicts: dict[tuple[str, str], bool] = {}
+    for path in sorted(folder.glob("manual.evaluations.*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                verdicts.setdefault((row["description"], row["prediction"]), row["correct template"].strip() == "y")
+    judged = list(verdicts)[:pairs]
+    texts, commands = ((folder / name).read_text(encoding="utf-8").splitlines() for name in ("all.nl", "all.cm"))
+    described = {description for description, _ in judged}
+    others = [(text, command) for text, command in zip(texts, commands, strict=True) if text not in described]
+    tested = set(np.random.default_rng(0).permutation(sorted({text for text, _ in others}))[:1500])
+    test = [(text, command) for text, command in others if text in tested]
+    document = {text: f"d{n}" for n, text in enumerate(dict.fromkeys([*(c for _, c in judged), *commands]))}
+    query = {text: f"q{n}" for n, text in enumerate(dict.fromkeys([*(q for q, _ in judged), *(q for q, _ in test)]))}
+    return Labelled(
+        {name: text for text, name in document.items()},
+        {name: text for text, name in query.items()},
+        [(query[text], document[command]) for text, command in judged],
+        list(verdicts.values())[:pairs],
+        list(dict.fromkeys((query[text], document[command]) for text, command in test)),
+    )
+
+
+def _squad(folder: Path, pairs: int | None) -> Labelled:
+    documents: dict[str, str] = {}
+    queries: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    answers: dict[str, list[str]] = {}
+    found: dict[str, list[tuple[str, str]]] = {"train": [], "dev": []}
+    for split, rows in found.items():
+        most = pairs if split == "train" else 2000
+        for number, (title, passage, asked) in enumerate(islice(_questions(folder / f"{split}-v1.1.json"), most)):
+            doc_id, query_id = documents.setdefault(passage, f"d{len(documents)}"), f"{split}{number}"
+            queries[query_id], sources[doc_id] = asked["question"], title
+            answers[query_id] = [answer["text"] for answer in asked["answers"]]
+            rows.append((query_id, doc_id))
+    texts = {name: text for text, name in documents.items()}
+    return Labelled(texts, queries, found["train"], None, found["dev"], sources, answers)
+
+
+def _questions(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Title, passage and question: of the first three paragraphs of every article, then of the next three, ..."""
+    articles = json.loads(path.read_text(encoding="utf-8"))["data"]
+    for start in count(0, 3):
+        paragraphs = [
+            (article["title"], paragraph)
+            for article in articles
+            for paragraph in article["paragraphs"][start : start + 3]
+        ]
+        if not paragraphs:
+            return
+        for title, paragraph in paragraphs:
+            for question in paragraph["qas"]:
+                yield title, paragraph["context"], question
+
+
+READERS = {"staqc": _staqc, "nl2bash": _nl2bash, "squad": _squad}
+
+
+def write_beir(labelled: Labelled, kept: Sequence[int], folder: Path) -> None:
+    """A BEIR folder with the training pairs numbered `kept`; documents and test are the same whatever they are."""
+    train = [labelled.train[number] for number in kept]
+    asked = dict.fromkeys(query for query, _ in [*train, *labelled.test])
+    documents = (
+        {"_id": name, "text": text, "metadata": {"source": labelled.sources.get(name)}}
+        for name, text in labelled.documents.items()
+    )
+    queries = (
+        {"_id": name, "text": labelled.queries[name], "answers": labelled.answers.get(name, [])} for name in asked
+    )
+    write_folder(folder, documents, queries, {"train": train, "test": labelled.test})
+
+
+def write_folder(
+    folder: Path,
+    documents: Iterable[Mapping[str, Any]],
+    queries: Iterable[Mapping[str, Any]],
+    qrels: Mapping[str, Sequence[tuple[str, str]]],
+) -> None:
+    """A BEIR folder with these lines and these (query, document) by split."""
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    for name, rows in {"corpus": documents, "queries": queries}.items():
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    for split, pairs in qrels.items():
+        lines = (f"{query}\t{document}\t1\n" for query, document in pairs)
+        (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines), "utf-8")

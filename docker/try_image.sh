@@ -1,0 +1,22 @@
+# In a container, as its user: Prefect's server, a worker for each pool, and the smallest experiment through them.
+set -eu
+export PREFECT_API_URL=http://127.0.0.1:4271/api PREFECT_FLOWS_HEARTBEAT_FREQUENCY=30 MLFLOW_TRACKING_URI=sqlite:////data/mlflow.db
+prefect server start --host 127.0.0.1 --port 4271 >/tmp/server.log 2>&1 &
+server=$!
+workers=
+trap 'kill $server $workers 2>/dev/null || true' EXIT
+waited=0
+until python -c "import urllib.request as u; u.urlopen('$PREFECT_API_URL/health')" 2>/dev/null; do
+    waited=$((waited + 1))
+    [ $waited -lt 90 ] || { tail -n 20 /tmp/server.log; exit 1; }
+    sleep 1
+done
+python -m infra.bootstrap
+python -m infra.deploy
+for pool in driver cpu gpu; do
+    prefect worker start --pool $pool --type process >/tmp/$pool.log 2>&1 &
+    workers="$workers $!"
+done
+prefect deployment run train_retriever/on-demand --watch --watch-timeout 900 \
+    -p 'overrides=["data.dev_queries=100", "data.test_queries=200", "methods=[dpr]", "train.epochs=1"]' || { for log in /tmp/*.log; do tail -n 30 "$log"; done; exit 1; }
+noisyir status

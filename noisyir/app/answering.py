@@ -1,0 +1,40 @@
+"""The best documents for a question, by a model and the index that was made with it."""
+
+from typing import Any
+
+from noisyir.engine.builds import Ref
+from noisyir.engine.store import Store
+
+
+def answer(store: Store, model: Ref, index: Ref, corpus: Ref, *, query: str, k: int) -> list[dict[str, Any]]:
+    """The k best documents: rank, score, doc_id, title, text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from noisyir.engine.runtime import Runtime
+    from noisyir.engine.tables import read_parts, stream_parts
+    from noisyir.models.bi_encoder import load_bi_encoder
+    from noisyir.retrieval.encode import embed_all
+    from noisyir.retrieval.search import ids_by_row, open_vectors, search
+    from noisyir.retrieval.settings import SearchParams
+
+    encoder = load_bi_encoder(store.folder(model), "cpu")
+    vectors = embed_all(encoder, encoder.tokenize([query], "query"), "query", batch_tokens=1)
+    parts = store.parts(corpus)
+    doc_ids = ids_by_row(read_parts(store.fs, parts, ("doc_id", "doc_row")))
+    settings = SearchParams()
+    opened = open_vectors(
+        store.folder(index), probes=settings.probes, breadth=settings.breadth,
+        device="cpu", threads=Runtime().cpu_threads,
+    )  # fmt: skip
+    found = search(opened, vectors, doc_ids, k)
+    wanted = found.doc_ids.to_pylist()
+    texts = {
+        row["doc_id"]: row
+        for batch in stream_parts(store.fs, parts, ("doc_id", "title", "text"), 65536)
+        for row in batch.filter(pc.is_in(batch["doc_id"], pa.array(wanted, pa.string()))).to_pylist()
+    }
+    return [
+        {"rank": rank, "score": float(score), **texts[doc_id]}
+        for rank, (doc_id, score) in enumerate(zip(wanted, found.scores, strict=True), start=1)
+    ]

@@ -1,0 +1,190 @@
+"""Two systems side by side, query by query: whose runs they are, what differs between them, and on which queries."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir import experiments
+from noisyir.app.lookup import Finished, finished_comparison, finished_runs
+from noisyir.engine.builds import Ref
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts, stream_parts
+from noisyir.errors import ConfigError, DataError, did_you_mean
+from noisyir.eval.compare import without_promotion
+from noisyir.eval.significance import crossed_t_test, holm
+from noisyir.pipelines.experiment import Experiment
+from noisyir.report.dataset import snippet
+from noisyir.report.duel import Document, Duel, Measured, Shift
+from noisyir.report.queries import Change, largest_changes
+from noisyir.retrieval.texts import passages_of
+from noisyir.tracking.evaluation import Evaluation, eval_digest, read_evaluation, recipe, system_of
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One system of an experiment, as it was scored under each seed."""
+
+    name: str
+    scored: Mapping[int, Ref]
+    store: Store
+
+    @cached_property
+    def values(self) -> dict[int, dict[tuple[str, str], dict[str, float]]]:
+        """Seed -> (split, measure) -> query id -> value."""
+        return {seed: dict(self._values(ref)) for seed, ref in self.scored.items()}
+
+    def _values(self, ref: Ref) -> Iterator[tuple[tuple[str, str], dict[str, float]]]:
+        table = without_promotion(read_parts(self.store.fs, self.store.parts(ref)))
+        table = table.filter(pc.is_valid(table["query_id"]))
+        for group in table.group_by(["split", "measure"], use_threads=False).aggregate([]).to_pylist():
+            mine = pc.and_(pc.equal(table["split"], group["split"]), pc.equal(table["measure"], group["measure"]))
+            rows = table.filter(mine)
+            ids, values = rows["query_id"].to_pylist(), rows["value"].to_pylist()
+            yield (group["split"], group["measure"]), dict(zip(ids, values, strict=True))
+
+    @cached_property
+    def groups(self) -> dict[str, str]:
+        """The document by which a query is one draw with others, by query id."""
+        table = read_parts(self.store.fs, self.store.parts(next(iter(self.scored.values()))), ("query_id", "group"))
+        return dict(zip(table["query_id"].to_pylist(), table["group"].to_pylist(), strict=True))
+
+    def given(self, name: str) -> Ref:
+        """An input of the scoring under the first seed: run, qrels, queries, corpus."""
+        first = next(iter(self.scored.values()))
+        return dict(self.store.meta(first).input_refs())[name]
+
+
+def duel(store: Store, one: str, other: str, *, count: int = 5) -> Duel:
+    """How `other` compares with `one`: each an experiment, or EXPERIMENT:SYSTEM; `count` queries shown of each kind.
+
+    ConfigError for a system that was not run; DataError where the two were not scored by the same judgements.
+    """
+    first, second = contestant(store, one), contestant(store, other)
+    if first.scored == second.scored:
+        raise ConfigError(f"{one} and {other} are the same system: name another one, such as {one.split(':')[0]}:bm25")
+    metas = [store.meta(next(iter(side.scored.values()))) for side in (first, second)]
+    if len({eval_digest(meta) for meta in metas}) > 1:
+        raise DataError(
+            f"{first.name} and {second.name} were not scored by the same queries, judgements and measures: give their "
+            "experiments the same data (and data.hold_out) and the same score"
+        )
+    seeds = list(zip(*_paired(list(first.scored), list(second.scored)), strict=True))
+    measured = _measured(first, second, seeds)
+    wins, losses = _shifts(store, first, second, seeds, measured[0], count)
+    return Duel(first.name, second.name, [list(pair) for pair in seeds], measured, wins, losses)
+
+
+def contestant(store: Store, name: str) -> Contestant:
+    """A system by its name: of an experiment the model that it kept, unless `:SYSTEM` names another.
+
+    It has a scoring for each seed that the same settings have run under.
+    """
+    experiment, _, system = name.partition(":")
+    newest = finished_comparison(store, experiment)
+    evaluation = read_evaluation(store, newest.results["comparison"])
+    model = newest.results.get("model")
+    system = system or (model and system_of(store, evaluation, model)) or list(evaluation.scored)[-1]
+    if system not in evaluation.scored:
+        known = ", ".join(evaluation.scored)
+        raise ConfigError(
+            f"{experiment} has no system {system!r}{did_you_mean(system, list(evaluation.scored))}; it has {known}"
+        )
+    label = f"{experiments.name_of(experiment)}:{system}"
+    return Contestant(label, dict(_of_seeds(store, experiment, newest, evaluation, system)), store)
+
+
+def _of_seeds(
+    store: Store, experiment: str, newest: Finished, evaluation: Evaluation, system: str
+) -> Iterator[tuple[int, Ref]]:
+    """(seed, scoring) of the newest run of each seed, those of other settings left out; the newest run's first."""
+    settings = Experiment.model_validate(newest.settings)
+    yield settings.seed, evaluation.scored[system]
+    met, made = {settings.seed}, recipe(settings, store, newest.results["comparison"])
+    for run in finished_runs(store, experiment, "comparison"):
+        exp = Experiment.model_validate(run.settings)
+        found = read_evaluation(store, run.results["comparison"]).scored.get(system)
+        if exp.seed not in met and found and recipe(exp, store, run.results["comparison"]) == made:
+            met.add(exp.seed)
+            yield exp.seed, found
+
+
+def _paired(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Seeds of both sides in pairs: equal ones together, the others in their order, as many as both have."""
+    both = [seed for seed in one if seed in other]
+    rest = [[seed for seed in side if seed not in both] for side in (one, other)]
+    few = min(map(len, rest))
+    return both + rest[0][:few], both + rest[1][:few]
+
+
+def _measured(one: Contestant, other: Contestant, seeds: Sequence[tuple[int, int]]) -> list[Measured]:
+    """Each measure and split: means, difference, test over queries and seeds, wins and losses of query means."""
+    found = []
+    for split, measure in next(iter(one.values.values())):
+        ids = sorted(one.values[seeds[0][0]][split, measure])
+        sides = [
+            np.array([[side.values[pair[place]][split, measure][query] for pair in seeds] for query in ids])
+            for place, side in enumerate((one, other))
+        ]
+        documents = np.unique([one.groups[query] for query in ids], return_inverse=True)[1]
+        test, gains = crossed_t_test(sides[1] - sides[0], documents), (sides[1] - sides[0]).mean(axis=1)
+        counts = {"wins": int((gains > 0).sum()), "losses": int((gains < 0).sum()), "queries": len(ids)}
+        means = {"first": float(sides[0].mean()), "second": float(sides[1].mean())}
+        found.append(Measured(measure, split, **means, **_fields(test._asdict()), p_holm=1.0, **counts))
+    corrected = holm(np.array([row.p_value for row in found]))
+    return [Measured(**{**asdict(row), "p_holm": float(p)}) for row, p in zip(found, corrected, strict=True)]
+
+
+def _fields(test: dict[str, float]) -> dict[str, float]:
+    return {"difference": test["mean"], "low": test["low"], "high": test["high"], "p_value": test["p_value"]}
+
+
+def _shifts(
+    store: Store,
+    one: Contestant,
+    other: Contestant,
+    seeds: Sequence[tuple[int, int]],
+    first: Measured,
+    count: int,
+) -> tuple[list[Shift], list[Shift]]:
+    """The queries that gain most and lose most on the first measure, under the first pair of seeds, and why."""
+    sides = {one.name: (one, seeds[0][0]), other.name: (other, seeds[0][1])}
+    runs = {name: read_parts(store.fs, store.parts(_run_of(side, seed))) for name, (side, seed) in sides.items()}
+    values = {name: side.values[seed][first.split, first.measure] for name, (side, seed) in sides.items()}
+    qrels = read_parts(store.fs, store.parts(one.given("qrels")))
+    changes = largest_changes(values, runs, qrels, system=other.name, baseline=one.name, count=count)
+    heads = {name: _heads(run, [change.query_id for change in changes.all()]) for name, run in runs.items()}
+    shown = [change.doc_id for change in changes.all() if change.doc_id] + [
+        d for h in heads.values() for d in h.values()
+    ]
+    corpus = stream_parts(store.fs, store.parts(one.given("corpus")), ("doc_id", "title", "text"), 65536)
+    texts = passages_of(corpus, pa.array(shown, pa.string()))
+    queries = read_parts(store.fs, store.parts(one.given("queries")))
+    asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+
+    def document(doc_id: str | None) -> Document | None:
+        return None if doc_id is None else Document(doc_id, snippet(texts.get(doc_id, "")))
+
+    def shift(change: Change) -> Shift:
+        tops = [heads[name].get(change.query_id) for name in sides]
+        of_query = [values[name][change.query_id] for name in sides]
+        ranks = list(change.ranks) or [None, None]
+        return Shift(
+            change.query_id, asked[change.query_id], *of_query, document(change.doc_id), *ranks, *map(document, tops)
+        )
+
+    return [shift(change) for change in changes.wins], [shift(change) for change in changes.losses]
+
+
+def _run_of(side: Contestant, seed: int) -> Ref:
+    return dict(side.store.meta(side.scored[seed]).input_refs())["run"]
+
+
+def _heads(run: pa.Table, query_ids: Sequence[str]) -> dict[str, str]:
+    """The document at rank 1 of each of these queries."""
+    asked = pc.is_in(run["query_id"], value_set=pa.array(query_ids, pa.string()))
+    first = run.filter(pc.and_(asked, pc.equal(run["rank"], 1)))
+    return dict(zip(first["query_id"].to_pylist(), first["doc_id"].to_pylist(), strict=True))

@@ -1,0 +1,64 @@
+"""What can be copied out of the store, a file each, found by its format's name; nothing is computed here.
+
+Each has `SUFFIX`, what its default target ends with, and `export(store, name, target, licence)`, which writes what an
+experiment, a key or a registered model of that name is, and says what was written and how it is used.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+
+from noisyir import experiments
+from noisyir.engine.store import Store
+from noisyir.errors import ConfigError, StoreError, did_you_mean
+
+
+def formats() -> list[str]:
+    """The formats that there are."""
+    return [module.name.replace("_", "-") for module in iter_modules(__path__)]
+
+
+def export(store: Store, name: str, kind: str, to: str | None, licence: str | None) -> tuple[str, Path]:
+    """Write a model or a result in a format; what was written, in words, and where.
+
+    to: a file or folder that is not there yet; None: beside, by the name of what is exported.  licence: of the model,
+    for its card.  StoreError where `to` is there already or cannot be written.
+    """
+    module = _module(kind)
+    stem = experiments.name_of(name).replace("models:/", "").replace("/", "-").replace("@", "-")
+    target = Path(to) if to else Path(f"{stem}{module.SUFFIX}")
+    if target.exists():
+        raise StoreError(f"{target} exists already: name a new path with --to")
+    try:
+        return str(module.export(store, name, target, licence)), target
+    except OSError as error:
+        raise StoreError(f"cannot write {target}: {error}") from error
+
+
+def pushed(folder: Path, repository: str) -> str:
+    """Send an exported folder to a repository of the Hugging Face Hub, made private where there is none; where it is.
+
+    ConfigError for what is no folder; StoreError, with the Hub's words, where it is refused.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
+
+    if not folder.is_dir():
+        raise ConfigError(f"--push sends a model's folder, and {folder} is a file")
+    try:
+        hub = HfApi()
+        hub.create_repo(repository, private=True, exist_ok=True)
+        return str(hub.upload_folder(repo_id=repository, folder_path=folder, commit_message="noisyir export"))
+    except (HfHubHTTPError, HFValidationError, LocalTokenNotFoundError, OSError) as error:
+        raise StoreError(
+            f"{folder} was written, and {repository} did not take it: {str(error).splitlines()[0]}; log in with "
+            "`hf auth login`"
+        ) from error
+
+
+def _module(kind: str) -> ModuleType:
+    if kind not in formats():
+        known = ", ".join(formats())
+        raise ConfigError(f"no format {kind!r} to export to{did_you_mean(kind, formats())}; there are {known}")
+    return import_module(f"{__name__}.{kind.replace('-', '_')}")

@@ -1,0 +1,39 @@
+"""A transformer's folder as transformers' AutoModel loads it: of one tower, its own folder; of two, a folder each."""
+
+import shutil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from noisyir.app.exports.sentence_transformers import write_model
+from noisyir.engine.store import Store
+from noisyir.errors import ConfigError
+from noisyir.models.layout import read_layout
+
+SUFFIX = "-huggingface"
+_OTHERS = ("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json", "router_config.json")
+
+
+def export(store: Store, name: str, target: Path, licence: str | None) -> str:
+    """The encoder's weights, settings and tokenizer.  ConfigError for a static model, which transformers has not."""
+    with TemporaryDirectory(dir=target.parent) as temporary:
+        made = Path(temporary) / "model"
+        write_model(store, name, made, licence)
+        layout = read_layout(made)
+        if layout.shape.backbone != "transformer":
+            raise ConfigError(
+                f"{name} is a static model, a table of token vectors, which transformers cannot load: export it as "
+                "sentence-transformers, onnx or openvino"
+            )
+        for side, tower in layout.towers.items():
+            folder = target if layout.shape.shared else target / side
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in tower.iterdir():
+                if file.is_file() and file.name not in _OTHERS:
+                    shutil.copyfile(file, folder / file.name)
+        for about in ("README.md", "noisyir.json"):
+            shutil.copyfile(made / about, target / about)
+    pooled = "the first token's vector" if layout.shape.pooling == "cls" else "the mean of the tokens' vectors"
+    return (
+        f'{target}\nfrom transformers import AutoModel; model = AutoModel.from_pretrained("{target}")\n'
+        f"A text's vector is {pooled}; noisyir.json has prefixes, lengths and similarity."
+    )

@@ -1,0 +1,51 @@
+"""A retriever as ONNX, whole and with weights of 8 bits, beside the folder that sentence-transformers loads."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from noisyir.app.lookup import find_model
+from noisyir.app.other_runtimes import Array, Embed, Padded, Written, difference_rows, need_packages, write_copies
+from noisyir.engine.store import Store
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.tokens import Side
+
+SUFFIX = "-onnx"
+
+
+def export(store: Store, name: str, target: Path, licence: str | None) -> str:
+    """`onnx/model.onnx` and `onnx/model_int8.onnx`; of two towers, query and document instead of model."""
+    need_packages("onnx", "onnxscript", "onnxruntime")
+    found = write_copies(store, find_model(store, name), name, target, licence, partial(write_side, target))
+    rows = "\n".join("  ".join(row) for row in difference_rows(found))
+    return f'{target}\n{rows}\nimport onnxruntime; onnxruntime.InferenceSession("{target / found[0].file}")'
+
+
+def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Written:
+    """Both files of a side, and what opens each."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    from noisyir.models.portable import write_onnx
+
+    (folder / "onnx").mkdir(exist_ok=True)
+    whole, small = f"onnx/{stem}.onnx", f"onnx/{stem}_int8.onnx"
+    write_onnx(encoder, side, folder / whole)
+    quantize_dynamic(folder / whole, folder / small, weight_type=QuantType.QInt8, per_channel=True)
+    return {file: opened(folder / file) for file in (whole, small)}
+
+
+def opened(file: Path) -> Callable[[], Embed]:
+    """What opens a graph."""
+
+    def open_() -> Embed:
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+
+        def embed(texts: Padded) -> Array:
+            found: Array = session.run(None, dict(texts))[0]
+            return found
+
+        return embed
+
+    return open_

@@ -1,0 +1,59 @@
+"""A retriever for OpenVINO, whole and with weights of 8 bits, beside the folder that sentence-transformers loads."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from noisyir.app.lookup import find_model
+from noisyir.app.other_runtimes import Array, Embed, Padded, Written, difference_rows, need_packages, write_copies
+from noisyir.engine.store import Store
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.tokens import Side
+
+SUFFIX = "-openvino"
+_EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in 16 bits
+
+
+def export(store: Store, name: str, target: Path, licence: str | None) -> str:
+    """`openvino/model.xml` and `openvino/model_int8.xml`; of two towers, query and document instead of model."""
+    need_packages("onnx", "onnxscript", "openvino", "nncf")
+    found = write_copies(store, find_model(store, name), name, target, licence, partial(write_side, target))
+    rows = "\n".join("  ".join(row) for row in difference_rows(found))
+    return f'{target}\n{rows}\nimport openvino; openvino.compile_model("{target / found[0].file}")'
+
+
+def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Written:
+    """Both models of a side, and what opens each."""
+    import nncf
+    import openvino
+
+    from noisyir.models.portable import write_onnx
+
+    with TemporaryDirectory() as temporary:
+        graph = Path(temporary) / "model.onnx"
+        write_onnx(encoder, side, graph)
+        model = openvino.convert_model(graph)
+    whole, small = f"openvino/{stem}.xml", f"openvino/{stem}_int8.xml"
+    openvino.save_model(model, folder / whole, compress_to_fp16=False)
+    nncf.set_log_level("ERROR")
+    smaller = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_ASYM)
+    openvino.save_model(smaller, folder / small, compress_to_fp16=False)
+    return {file: opened(folder / file) for file in (whole, small)}
+
+
+def opened(file: Path) -> Callable[[], Embed]:
+    """What opens a model."""
+
+    def open_() -> Embed:
+        import openvino
+
+        compiled = openvino.compile_model(file, "CPU", _EXACT)
+
+        def embed(texts: Padded) -> Array:
+            found: Array = compiled(dict(texts))[0]
+            return found
+
+        return embed
+
+    return open_

@@ -1,0 +1,26 @@
+"""The pairs that a reader believes in: each question with the passage that its confidences favour, as jsonl."""
+
+from pathlib import Path
+
+from noisyir.app.lookup import find_confidences
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts, stream_parts
+from noisyir.reading.positives import most_believed
+from noisyir.verdicts.files import write_pairs
+from noisyir.verdicts.texts import read_texts
+
+SUFFIX = "-pairs.jsonl"
+
+
+def export(store: Store, name: str, target: Path, licence: str | None) -> str:
+    """One line a question."""
+    meta = find_confidences(store, name)
+    given = dict(meta.input_refs())
+    believed = ("query_id", "doc_id", "update", "value")
+    pairs = most_believed(read_parts(store.fs, store.parts(meta.ref("confidences")), believed))
+    queries = read_parts(store.fs, store.parts(given["queries"]), ("query_id", "text"))
+    pairs = pairs.join(queries.rename_columns(["query_id", "query"]), "query_id")
+    corpus = stream_parts(store.fs, store.parts(given["corpus"]), ("doc_id", "title", "text"), 65536)
+    texts = read_texts(corpus, pairs["doc_id"].unique(), ())
+    write_pairs(pairs.sort_by("query_id"), texts, target)
+    return f"{target}: {pairs.num_rows:,} pairs\nnoisyir audit {target}"

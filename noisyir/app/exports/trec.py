@@ -1,0 +1,23 @@
+"""What was retrieved and what is relevant, as trec_eval reads it: a run for each system, the judgements once."""
+
+import shutil
+from pathlib import Path
+
+from noisyir.app.lookup import finished_comparison
+from noisyir.engine.store import Store
+from noisyir.tracking.evaluation import read_evaluation
+
+SUFFIX = "-trec"
+
+
+def export(store: Store, name: str, target: Path, licence: str | None) -> str:
+    """`SYSTEM.SPLIT.run` and `SPLIT.qrels`, as they were scored."""
+    run = finished_comparison(store, name)
+    target.mkdir(parents=True)
+    for system, scored in read_evaluation(store, run.results["comparison"]).scored.items():
+        for file in sorted(store.folder(store.meta(scored).ref("trec")).iterdir()):
+            shutil.copyfile(file, target / (file.name if file.suffix == ".qrels" else f"{system}.{file.name}"))
+    runs = sorted(file.name for file in target.glob("*.run"))
+    return (
+        f"{target}: {', '.join(runs)}\nir_measures {target}/{runs[-1].split('.')[-2]}.qrels {target}/{runs[-1]} nDCG@10"
+    )

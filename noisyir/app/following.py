@@ -1,0 +1,39 @@
+"""A further machine of a run under torchrun: it takes its part in each stage that the first one trains."""
+
+import logging
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from noisyir.engine.build_stage import recorded
+from noisyir.engine.nodes import Launched
+from noisyir.engine.processes import PeerLostError
+from noisyir.engine.runtime import default_home
+from noisyir.engine.stage import PortableJob
+from noisyir.engine.store import Store
+from noisyir.stages import stage_named
+from noisyir.training.launch import Call, Part, take_part
+
+log = logging.getLogger("noisyir")
+
+
+def follow(begun: Launched) -> None:
+    """Train with the first machine, stage after stage, until its run is over.
+
+    The store is the first machine's, so a folder must be one that both see.  ConfigError where the two have other
+    versions of noisyir; NoisyirError where a process of this machine was killed, or the first machine is gone.
+    """
+    for meeting, message in begun.calls():
+        call = Call.model_validate_json(message)
+        step, inputs = call.step.open(stage_named)
+        store = Store(call.store, home=default_home())
+        work = store.work(step.stage.name, step.key, recorded(inputs))
+        with TemporaryDirectory(prefix="noisyir-") as staging:
+            job = PortableJob(step, inputs, store.url, store.home, call.runtime, Path(staging), work)
+            try:
+                take_part(job, Part(begun.first_rank, begun.here, begun.size, meeting), hear=_nothing)
+            except PeerLostError as error:  # the first machine tells why, and may begin anew
+                log.warning("%s: %s", step.name, error)
+
+
+def _nothing(message: object) -> None:
+    """What the first process of all tells, no process of this machine does."""

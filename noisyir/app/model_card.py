@@ -1,0 +1,162 @@
+"""The README.md of an exported model: what it is, what it was made from, how it was measured, and what it cannot do."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from noisyir import __version__
+from noisyir.app.lookup import Finished
+from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.provenance import lineage
+from noisyir.engine.store import Store
+from noisyir.models.weights import MINILM
+from noisyir.pipelines.experiment import Experiment
+from noisyir.stages import known_stages
+from noisyir.stages.data.ingest import INGEST
+from noisyir.stages.training.init_model import INIT_MODEL
+from noisyir.tracking.card import write_card
+from noisyir.tracking.evaluation import Evaluation, read_evaluation, system_of
+from noisyir.tracking.kinds import RETRIEVER
+
+_MINILM = "sentence-transformers/all-MiniLM-L6-v2"  # what the packaged weights are, on the Hugging Face Hub
+_USE = """## Use
+
+```python
+from sentence_transformers import SentenceTransformer
+
+model = SentenceTransformer("{folder}")
+queries = model.encode_query(["how to parse a date"])
+documents = model.encode_document(["strptime turns a text into a date and time"])
+model.similarity(queries, documents)
+```"""
+_LIMITS = """## Limits
+
+- It was measured on the data above alone; another collection needs judgements of its own.
+- {held_out}
+- {reads}
+- {vectors}"""
+_CITATION = """## Citation
+
+```bibtex
+@software{{noisyir,
+  title = {{noisyir: dense retrievers from noisy labels}},
+  author = {{{{The noisyir developers}}}},
+  version = {{{version}}},
+  license = {{Apache-2.0}}
+}}
+```
+
+Training is DPR (Karpukhin et al., EMNLP 2020), and of the methods npc* NPC (Zhang et al., Findings of EMNLP 2023)."""
+
+
+def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, licence: str | None) -> str:
+    """The card in Markdown, with the metadata that the Hugging Face Hub reads.
+
+    run: the experiment's run that kept the model; without one nothing is known of how it was measured.  folder: what
+    the example loads.  licence: an identifier of the Hub, such as apache-2.0; None: the card says that there is none.
+    """
+    behind = lineage(store, [model])
+    exp = Experiment.model_validate(run.settings) if run else None
+    evaluation = read_evaluation(store, run.results.get("comparison") if run else None)
+    system = system_of(store, evaluation, model) if run else None
+    parts = [f"# {exp.name if exp else model.stage}", _USE.format(folder=folder.name)]
+    if exp and run:
+        told = write_card(exp, store, run.results, evaluation, RETRIEVER, None, known_stages())
+        parts = [parts[0], _raised(told.text), _command(exp), parts[1]]
+    parts += [_digests(behind), _limits(behind), _licence(behind, licence), _CITATION.format(version=__version__)]
+    metadata = _metadata(behind, exp, evaluation, system, licence)
+    head = yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True, width=1000)
+    return f"---\n{head}---\n\n" + "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _raised(text: str) -> str:
+    """A registry's card with its sections one level higher."""
+    return re.sub("^### ", "## ", text, flags=re.MULTILINE)
+
+
+def _command(exp: Experiment) -> str:
+    """How the measures are made again."""
+    settings = exp.model_dump(mode="json", exclude_defaults=True, exclude={"chosen"})
+    places = {name: Path(settings["data"][name]).name for name in exp.data.locations() if settings["data"].get(name)}
+    settings["data"] |= places  # whose machine it was is nobody's business
+    written = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=100).strip()
+    return f"Made and measured by `noisyir run {exp.name}.yaml` (noisyir {__version__}) with\n\n```yaml\n{written}\n```"
+
+
+def _digests(behind: Sequence[Meta]) -> str:
+    """What the data was, down to its bytes."""
+    rows = ["## Data, by digest", "", "| what | rows | SHA-256 |", "|---|--:|---|"]
+    for meta in behind:
+        if meta.stage == INGEST.name:
+            raw = meta.inputs.get("source")
+            rows += [f"| raw data ({meta.params.get('kind', '')}) | | `{raw}` |"] if isinstance(raw, str) else []
+            rows += [
+                f"| {name} | {made.rows:,} | `{made.digest}` |" for name, made in meta.artifacts.items() if made.rows
+            ]
+    return "\n".join(rows) if len(rows) > 4 else ""
+
+
+def _limits(behind: Sequence[Meta]) -> str:
+    shape = next(meta.params for meta in behind if meta.stage == INIT_MODEL.name)
+    source: dict[str, Any] = next((meta.notes.get("source", {}) for meta in behind if meta.stage == INGEST.name), {})
+    held_out = f"Dev and test: {source['held_out']}." if "held_out" in source else (
+        "Dev and test queries are those of the data set."
+    )  # fmt: skip
+    reads = (
+        f"It reads the first {shape['query_max_len']} tokens of a query and {shape['passage_max_len']} of a passage."
+    )
+    return _LIMITS.format(held_out=held_out, reads=reads, vectors=RETRIEVER.limits)
+
+
+def _licence(behind: Sequence[Meta], licence: str | None) -> str:
+    chosen = f"`{licence}`, as whoever exported it said." if licence else (
+        "Nobody has chosen one: see the licences of what it is made from."
+    )  # fmt: skip
+    return (
+        f"## Licence\n\n{chosen} It is made from {_start(behind)} and from the data above, and noisyir knows neither's "
+        "licence beyond that all-MiniLM-L6-v2 is Apache-2.0. noisyir itself is Apache-2.0."
+    )
+
+
+def _start(behind: Sequence[Meta]) -> str:
+    """The model that training started from: by its name, where it has one that others know."""
+    weights = next((str(meta.params["weights"]) for meta in behind if meta.stage == INIT_MODEL.name), MINILM)
+    if weights == MINILM:
+        return _MINILM
+    return weights if weights.count("/") == 1 and not Path(weights).exists() else "a model of its maker's own"
+
+
+def _metadata(
+    behind: Sequence[Meta], exp: Experiment | None, evaluation: Evaluation, system: str | None, licence: str | None
+) -> dict[str, Any]:
+    """What the Hub reads: https://github.com/huggingface/hub-docs/blob/main/modelcard.md."""
+    start, name = _start(behind), exp.name if exp else "noisyir-retriever"
+    given = {"license": licence} if licence else {"license": "other", "license_name": "not-chosen"}
+    data = exp.data.kind if exp else "unknown"
+    results = [
+        {
+            "task": {"type": "information-retrieval", "name": "Information retrieval"},
+            "dataset": {"type": data, "name": f"{name} ({split})", "split": split},
+            "metrics": [
+                {"type": row["measure"], "name": _interval(row), "value": round(row["mean"], 6)}
+                for row in evaluation.own(system)
+                if row["split"] == split
+            ],
+        }
+        for split in dict.fromkeys(row["split"] for row in evaluation.own(system))
+    ]
+    return {
+        **given,
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": ["sentence-transformers", "feature-extraction", "dense-retrieval", "noisy-labels", "noisyir"],
+        **({"base_model": start} if "/" in start else {}),
+        **({"model-index": [{"name": name, "results": results}]} if results else {}),
+    }
+
+
+def _interval(row: dict[str, Any]) -> str:
+    return f"{row['measure']} [{row['low']:.4f}, {row['high']:.4f}]"

@@ -1,0 +1,151 @@
+"""A model's copies for other runtimes: the graphs, and how far their vectors are from the model's own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from noisyir.app.exports.sentence_transformers import write_model
+from noisyir.engine.builds import Ref
+from noisyir.engine.provenance import lineage
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts, stream_parts
+from noisyir.errors import MissingPackageError
+from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
+from noisyir.models.tokens import SIDES, Side, passage_text
+from noisyir.report.cells import markdown_table
+from noisyir.stages.data.ingest import INGEST
+
+Array = np.ndarray
+Padded = Mapping[str, Array]
+Embed = Callable[[Padded], Array]
+Written = Mapping[str, Callable[[], Embed]]  # a graph's file, and what opens it
+Write = Callable[[BiEncoder, Side, str], Written]
+
+_SAMPLE = 256  # queries, and as many documents, that the copies are compared on
+_AT_ONCE, _TOP = 32, 10
+_ONE_TOWER: Mapping[Side, str] = {"passage": "model"}
+_TWO_TOWERS: Mapping[Side, str] = {"query": "query", "passage": "document"}
+_OWN = ("what is measured", "does it say the same?")  # where a model's data is not known
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A copy against the model: the largest difference and the cosines of vectors, and the share of a top ten."""
+
+    file: str
+    megabytes: float
+    largest: float
+    cosine: float
+    least_cosine: float
+    same_top: float
+
+
+def need_packages(*modules: str) -> None:
+    """MissingPackageError, with the extra that brings them, where one cannot be imported."""
+    if missing := [module for module in modules if find_spec(module) is None]:
+        raise MissingPackageError(f"this export needs {', '.join(missing)}: pip install 'noisyir[export]'")
+
+
+def write_copies(
+    store: Store,
+    model: Ref,
+    name: str,
+    target: Path,
+    licence: str | None,
+    write: Write,
+) -> list[Difference]:
+    """The model's folder and card, and in it what `write` makes of each side; how far each copy is, in the card, too.
+
+    write: is given the model, a side, and what its files are called.
+    """
+    write_model(store, name, target, licence)
+    encoder = load_bi_encoder(target, "cpu")
+    texts = _sample(store, model)
+    own = {side: vectors_of(encoder, texts[side], side) for side in SIDES}
+    found = []
+    for side, stem in (_ONE_TOWER if encoder.shape.shared else _TWO_TOWERS).items():
+        for file, opened in write(encoder, side, stem).items():
+            embed = opened()
+            reads = SIDES if encoder.shape.shared else (side,)
+            vectors = {**own, **{read: _embedded(encoder, embed, texts[read], read) for read in reads}}
+            found.append(_difference(target, file, own, vectors, reads))
+    card = target / "README.md"
+    card.write_text(card.read_text(encoding="utf-8") + _section(found), encoding="utf-8")
+    return found
+
+
+def _sample(store: Store, model: Ref) -> dict[Side, list[str]]:
+    """Queries and documents of the data behind a model: the first of each."""
+    read = next((meta for meta in lineage(store, [model]) if meta.stage == INGEST.name), None)
+    if read is None:
+        return {side: list(_OWN) for side in SIDES}
+    queries = read_parts(store.fs, store.parts(read.ref("queries")), ("text",)).slice(0, _SAMPLE)
+    documents = next(iter(stream_parts(store.fs, store.parts(read.ref("corpus")), ("title", "text"), _SAMPLE)))
+    passages = map(passage_text, documents["title"].to_pylist(), documents["text"].to_pylist())
+    return {"query": queries["text"].to_pylist(), "passage": list(passages)}
+
+
+def vectors_of(encoder: BiEncoder, texts: Sequence[str], side: Side) -> Float[Array, "text dim"]:
+    """The model's own vectors."""
+    import torch
+
+    with torch.no_grad():
+        return np.asarray(encoder.embed(encoder.tokenize(texts, side), side))
+
+
+def padded(encoder: BiEncoder, texts: Sequence[str], side: Side) -> Padded:
+    """Token ids and mask of texts, as other runtimes take them."""
+    tokens = encoder.ids(texts, side)
+    width = max(1, int(tokens.lengths.max(initial=0)))
+    mask = np.arange(width) < tokens.lengths[:, None]
+    ids = np.zeros(mask.shape, np.int64)
+    ids[mask] = tokens.ids
+    return {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
+
+
+def _embedded(encoder: BiEncoder, embed: Embed, texts: Sequence[str], side: Side) -> Float[Array, "text dim"]:
+    parts = (texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE))
+    return np.concatenate([embed(padded(encoder, part, side)) for part in parts])
+
+
+def _difference(
+    folder: Path, file: str, own: Mapping[Side, Array], copy: Mapping[Side, Array], sides: Sequence[Side]
+) -> Difference:
+    ours, theirs = (np.concatenate([vectors[side] for side in sides]) for vectors in (own, copy))
+    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    cosines = np.where(norms > 0, (ours * theirs).sum(axis=1) / np.where(norms > 0, norms, 1), 1.0)
+    same = [len({*one} & {*other}) / len(one) for one, other in zip(_tops(own), _tops(copy), strict=True)]
+    size = sum(part.stat().st_size for part in folder.glob(f"{file.rsplit('.', 1)[0]}.*")) / 1e6
+    largest, mean, least = float(np.abs(ours - theirs).max()), float(cosines.mean()), float(cosines.min())
+    return Difference(file, size, largest, mean, least, float(np.mean(same)))
+
+
+def _tops(vectors: Mapping[Side, Array]) -> list[list[int]]:
+    """The rows of the documents nearest to each query."""
+    order = np.argsort(-(vectors["query"] @ vectors["passage"].T), axis=1, kind="stable")
+    return [list(map(int, row)) for row in order[:, :_TOP]]
+
+
+def difference_rows(found: Sequence[Difference]) -> list[list[str]]:
+    """A row for each copy, headings first."""
+    headings = ["copy", "MB", "largest difference", "mean cosine", "least cosine", f"same top {_TOP}"]
+    return [headings] + [
+        [
+            *(one.file, f"{one.megabytes:.1f}", f"{one.largest:.1e}", f"{one.cosine:.5f}", f"{one.least_cosine:.5f}"),
+            f"{one.same_top:.1%}",
+        ]
+        for one in found
+    ]
+
+
+def _section(found: Sequence[Difference]) -> str:
+    table = markdown_table(difference_rows(found), left=1)
+    return (
+        f"\n## Copies for other runtimes\n\n{table}\nThey take `input_ids` and `attention_mask`, as tokenizer.json "
+        "gives them, and give `sentence_embedding`. They were compared with the model's own vectors of "
+        f"{_SAMPLE} queries and {_SAMPLE} documents of its data, at most, when they were exported.\n"
+    )

@@ -1,0 +1,28 @@
+"""`noisyir init`: an experiment for a file of one's own, to run at once and to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from noisyir.commands import argument, option
+
+
+def run(
+    data: Annotated[str, argument("PAIRS|DATASET", "a file of pairs, or a data set's folder")],
+    to: Annotated[str | None, option("FILE", "the experiment's file (default: beside the data, as .yaml)")] = None,
+    corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
+) -> int:
+    """Write an experiment that trains on your own pairs: what was found in them, and what is chosen, as comments.
+
+    example: noisyir init pairs.csv && noisyir run pairs.yaml
+    """
+    from noisyir.app.init import experiment_file
+
+    path = Path(data)
+    target = Path(to) if to else path.with_name(f"{path.name.split('.')[0]}.yaml")
+    found = experiment_file(path, target, corpus=corpus)
+    print(found)
+    print(f"\n{'written':<12}{target}")
+    print(f"{'next':<12}noisyir audit {target}    which of the pairs are wrong\n{'':<12}noisyir run {target}")
+    return 0

@@ -1,0 +1,148 @@
+"""Dev and test queries drawn from data that comes without any, so that nothing of them is met in training."""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.data.settings import HeldOutParams
+from noisyir.errors import DataError
+from noisyir.settings import HELD_OUT, Split
+
+Tables = dict[str, pa.Table]
+Groups = list[list[int]]  # rows of queries that belong in one split
+_WORD = re.compile(r"\w+")
+_ENOUGH = 0.5  # of the queries wanted: if groups that share documents fill less, documents may be shared
+
+
+def hold_out(tables: Tables, documents: Mapping[str, Hashable], params: HeldOutParams) -> tuple[Tables, dict[str, Any]]:
+    """The tables with some training queries in dev and test, and what was done, for the build's notes.
+
+    tables: queries, pairs and qrels as ingest writes them.  documents: what stands for a document's text, by id.
+    The pairs of a query that is held out count as judged relevant.  DataError where there are too few queries.
+    """
+    queries, pairs = tables["queries"], tables["pairs"].filter(pc.equal(tables["pairs"]["split"], "train"))
+    training = queries.filter(pc.is_in(queries["query_id"], value_set=pairs["query_id"].combine_chunks()))
+    names = training["query_id"].to_pylist()
+    wanted = {split: min(round(share * len(names)), params.most) for split, share in params.shares.items()}
+    if len(names) <= sum(wanted.values()) or not all(wanted.values()):
+        raise DataError(
+            f"data.hold_out: {len(names)} training queries are too few to hold {params.dev:g} of them out for dev and "
+            f"{params.test:g} for test: take larger shares, or mark some pairs as dev and test in a column split"
+        )
+    alike = list(near_duplicates(training["text"].to_pylist(), params.near))
+    sharing = list(_sharing(names, pairs, documents))
+    by_documents = params.together != "queries"
+    drawn = _drawn(names, _groups(len(names), alike + (sharing if by_documents else [])), wanted, params.seed)
+    if params.together == "auto" and len(drawn) < _ENOUGH * sum(wanted.values()):
+        by_documents, drawn = False, _drawn(names, _groups(len(names), alike), wanted, params.seed)
+    counts = Counter(drawn.values())
+    if missing := [split for split in wanted if not counts[split]]:
+        raise DataError(
+            f"data.hold_out: no group of queries is small enough for {missing[0]}: with data.hold_out.together=queries "
+            "queries of different splits may share documents"
+        )
+    return {**tables, **_moved(tables, drawn)}, _facts(counts, params, by_documents=by_documents)
+
+
+def near_duplicates(texts: Sequence[str], near: float) -> Iterator[tuple[int, int]]:
+    """Pairs of rows that link all texts of which each shares at least `near` of its words with another.
+
+    The measure is Jaccard's: words in both by words in either; of texts without words, equality.  Two sets can only be
+    so similar if they share one of their rarest words, and those are looked up: Chaudhuri, Ganti and Kaushik, ICDE
+    2006 (prefix filter).
+    """
+    sets = [frozenset(_WORD.findall(text.casefold())) or frozenset({text}) for text in texts]
+    first: dict[frozenset[str], int] = {}
+    for row, words in enumerate(sets):
+        if (same := first.setdefault(words, row)) != row:
+            yield same, row
+    often = Counter(word for words in first for word in words)
+    holding: dict[str, list[frozenset[str]]] = defaultdict(list)
+    for words in sorted(first, key=len):
+        rare = sorted(words, key=lambda word: (often[word], word))[: len(words) - math.ceil(near * len(words)) + 1]
+        others = {other for word in rare for other in holding[word] if len(other) >= near * len(words)}
+        yield from ((first[other], first[words]) for other in others if _jaccard(words, other) >= near)
+        for word in rare:
+            holding[word].append(words)
+
+
+def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+    both = len(one & other)
+    return both / (len(one) + len(other) - both)
+
+
+def _sharing(names: Sequence[str], pairs: pa.Table, documents: Mapping[str, Hashable]) -> Iterator[tuple[int, int]]:
+    """Pairs of rows that link the queries of each document text."""
+    row_of = {name: row for row, name in enumerate(names)}
+    first: dict[Hashable, int] = {}
+    for query_id, doc_id in zip(pairs["query_id"].to_pylist(), pairs["doc_id"].to_pylist(), strict=True):
+        row = row_of[query_id]
+        if (same := first.setdefault(documents[doc_id], row)) != row:
+            yield same, row
+
+
+def _groups(count: int, links: Iterable[tuple[int, int]]) -> Groups:
+    """The rows 0 to `count` - 1, those that links join in one group."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    one, other = zip(*links, strict=True) if (links := list(links)) else ((), ())
+    graph = coo_array(([1] * len(one), (one, other)), shape=(count, count))
+    groups: Groups = [[] for _ in range(count)]
+    for row, group in enumerate(connected_components(graph, directed=False)[1].tolist()):
+        groups[group].append(row)
+    return [group for group in groups if group]
+
+
+def _drawn(names: Sequence[str], groups: Groups, wanted: Mapping[Split, int], seed: int) -> dict[str, Split]:
+    """The queries held out, by id: groups in the order of their hashes, each into the first split with room for it."""
+    room, found = dict(wanted), dict[str, Split]()
+
+    def place(group: Sequence[int]) -> bytes:
+        return sha256(f"{seed} {min(names[row] for row in group)}".encode()).digest()
+
+    for group in sorted(groups, key=place):
+        if (split := next((split for split, left in room.items() if len(group) <= left), None)) is not None:
+            room[split] -= len(group)
+            found |= {names[row]: split for row in group}
+    return found
+
+
+def _moved(tables: Tables, drawn: Mapping[str, Split]) -> dict[str, pa.Table]:
+    """Queries, pairs and qrels with the drawn queries in their splits; pairs of test are judgements alone."""
+    queries, pairs, qrels = tables["queries"], tables["pairs"], tables["qrels"]
+    held = pairs.filter(pc.is_in(pairs["query_id"], value_set=pa.array(list(drawn), pa.string())))
+    judged = {*zip(qrels["query_id"].to_pylist(), qrels["doc_id"].to_pylist(), strict=True)}
+    ids = zip(held["query_id"].to_pylist(), held["doc_id"].to_pylist(), strict=True)
+    new = [{"query_id": query_id, "doc_id": doc_id, "relevance": 1} for query_id, doc_id in ids
+           if (query_id, doc_id) not in judged]  # fmt: skip
+    pairs = _with_splits(pairs, drawn)
+    return {
+        "queries": _with_splits(queries, drawn),
+        "pairs": pairs.filter(pc.not_equal(pairs["split"], "test")),
+        "qrels": pa.concat_tables([qrels, pa.Table.from_pylist(new, qrels.schema)]),
+    }
+
+
+def _with_splits(table: pa.Table, drawn: Mapping[str, Split]) -> pa.Table:
+    asked = zip(table["query_id"].to_pylist(), table["split"].to_pylist(), strict=True)
+    splits = pa.array([drawn.get(query_id, split) for query_id, split in asked], pa.string())
+    return table.set_column(table.schema.get_field_index("split"), "split", splits)
+
+
+def _facts(counts: Mapping[Split, int], params: HeldOutParams, *, by_documents: bool) -> dict[str, Any]:
+    """What a build says of the split, one fact of it a sentence."""
+    held = " and ".join(f"{counts[split]:,} {split}" for split in HELD_OUT if counts.get(split))
+    shared = "share a document or" if by_documents else "share"
+    documents = "" if by_documents else ", which documents need not be"
+    said = (
+        f"{held} queries held out, drawn by seed {params.seed}; queries that {shared} {params.near:.0%} of their words "
+        f"are in one split{documents}; nobody checked their pairs"
+    )
+    return {"held_out": said, "split": {**counts, "by_documents": by_documents}}

@@ -1,0 +1,44 @@
+"""How much of one thing readers take in before they say that it cannot be what it should be.
+
+Each limit is set by an environment variable of its name, for it is the machine's and changes no result.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from noisyir.errors import ConfigError, DataError
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit in bytes or characters; `$name` sets another."""
+
+    name: str
+    usual: int
+
+    @property
+    def most(self) -> int:
+        """The limit in force.  ConfigError where the environment has no whole number above 0."""
+        given = os.environ.get(self.name, "").strip()
+        if not given:
+            return self.usual
+        if not (given.isdecimal() and len(given) < 16 and int(given)):
+            raise ConfigError(f"{self.name} must be a whole number above 0, such as {self.usual}, found {given!r:.60}")
+        return int(given)
+
+    @property
+    def remedy(self) -> str:
+        """How more is allowed, as the end of a sentence."""
+        return f"{self.name} sets another limit"
+
+
+LINE = Limit("NOISYIR_LONGEST_LINE", 1 << 25)  # bytes of a line, a cell or an item: thirty books
+DOCUMENT = Limit("NOISYIR_LARGEST_JSON", 1 << 26)  # bytes of a JSON file that is read whole: SQuAD has 30 million
+SETTINGS = Limit("NOISYIR_LARGEST_SETTINGS", 1 << 17)  # characters of an experiment: a hundred times the largest here
+
+
+def refuse_special(path: Path) -> None:
+    """DataError for a folder, a pipe or a device, which may never end; what is not there is left to who opens it."""
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is a folder, a pipe or a device: name a file, and copy into one what comes by a pipe")

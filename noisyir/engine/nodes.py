@@ -1,0 +1,105 @@
+"""What torchrun began, on one machine or several: which process this one is, and how the first one calls the rest.
+
+The first process is the run.  Of each other machine the first process waits, until the run trains, and then begins its
+machine's part; all further processes of torchrun return at once, for only who begins processes can end them.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cached_property
+from itertools import count
+from multiprocessing import parent_process
+from typing import TYPE_CHECKING
+
+from noisyir.errors import NoisyirError
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
+
+_ASK_AGAIN = timedelta(seconds=60)
+_OVER = "over"
+
+
+@dataclass(frozen=True)
+class Launched:
+    """One of torchrun's processes.
+
+    rank, size: of all processes.  local_rank, here: of those on this machine.  node: the number of this machine.
+    """
+
+    rank: int
+    size: int
+    local_rank: int
+    here: int
+    node: int
+
+    @property
+    def first_rank(self) -> int:
+        """The rank of this machine's first process."""
+        return self.rank - self.local_rank
+
+    @property
+    def several_machines(self) -> bool:
+        """Whether some of the processes are elsewhere."""
+        return self.size > self.here
+
+    def call(self, message: str) -> str:
+        """Tell the other machines what is trained now; the name of the meeting of all processes."""
+        name = str(self._board.add("calls", 1))
+        self._board.set(name, message)
+        return name
+
+    def calls(self) -> Iterator[tuple[str, str]]:
+        """What the first machine tells, until its run is over, and the name of each meeting.
+
+        NoisyirError when it cannot be reached any more.
+        """
+        for name in map(str, count(1)):
+            if (message := self._next(name)) == _OVER:
+                return
+            yield name, message
+
+    def meeting(self, name: str) -> "Store":
+        """Where the processes of all machines find each other."""
+        from torch._C._distributed_c10d import PrefixStore
+
+        return PrefixStore(f"meeting/{name}", self._board)
+
+    def end(self) -> None:
+        """Send the other machines home."""
+        self.call(_OVER)
+
+    def _next(self, key: str) -> str:
+        from torch.distributed import DistNetworkError, DistStoreError
+
+        while True:
+            try:
+                self._board.wait([key], _ASK_AGAIN)
+                return self._board.get(key).decode()
+            except DistNetworkError as error:
+                raise NoisyirError("the first machine of the run is gone; torchrun begins anew where it may") from error
+            except DistStoreError:  # nothing was told in this time
+                continue
+
+    @cached_property
+    def _board(self) -> "Store":
+        """The key-value store of torchrun itself, apart for each attempt, which hears nothing of earlier ones."""
+        from torch._C._distributed_c10d import PrefixStore, TCPStore
+
+        agent_hosts = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        hosts = self.rank == 0 and not agent_hosts and parent_process() is None
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = TCPStore(address, port, is_master=hosts, wait_for_workers=False)
+        return PrefixStore(f"noisyir/{attempt}", store)
+
+
+def launched() -> Launched | None:
+    """Which process this is, where torchrun, or `accelerate launch`, began it with others; else None."""
+    if (size := int(os.environ.get("WORLD_SIZE", "1"))) == 1:
+        return None
+    rank, here = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", str(size)))
+    local, node = int(os.environ.get("LOCAL_RANK", str(rank % here))), int(os.environ.get("GROUP_RANK", "0"))
+    return Launched(rank, size, local, here, node)

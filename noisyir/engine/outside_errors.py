@@ -1,0 +1,125 @@
+"""What other libraries and the machine raise, as one line that says what to do: the one place that knows of it."""
+
+import errno
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from noisyir.errors import ConfigError, DataError, NoisyirError, StoreError
+
+_LONGEST = 300  # characters of a stranger's message that are shown
+_GOES_ON = "then the same command goes on where it stopped"
+_FULL = re.compile(r"no space left on device|disk quota exceeded|disk is full|os error 28\b", re.IGNORECASE)
+_NO_MEMORY = re.compile(r"can't allocate memory|cannot allocate memory|out of memory|failed to allocate", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class _Advice:
+    """What a kind of error means, and what to do about it."""
+
+    kind: type[NoisyirError]
+    means: str
+    remedy: str
+
+
+_DISK_FULL = _Advice(StoreError, "the disk is full", f"free space on it, {_GOES_ON}")
+_MEMORY = _Advice(
+    NoisyirError,
+    "the memory does not suffice",
+    "lower train.batch_size, runtime.batch_tokens or runtime.steps_at_once, or end what else runs here",
+)
+_BY_NUMBER: Mapping[int, _Advice] = {
+    errno.ENOSPC: _DISK_FULL,
+    errno.EDQUOT: _DISK_FULL,
+    errno.ENOMEM: _MEMORY,
+    errno.EROFS: _Advice(StoreError, "the file system is read only", "name a folder that can be written"),
+    errno.EACCES: _Advice(StoreError, "this user may not do that", "change the rights of the file or folder"),
+    errno.EPERM: _Advice(StoreError, "this user may not do that", "change the rights of the file or folder"),
+    errno.EMFILE: _Advice(StoreError, "too many files are open", "raise the limit: ulimit -n 8192"),
+    errno.EIO: _Advice(StoreError, "the disk cannot be read or written", "look at it, then run noisyir verify"),
+}
+_REMOTE = _Advice(
+    StoreError,
+    "the object store or server did not do what it was asked",
+    f"check its address, the network and the keys, {_GOES_ON}",
+)
+_DATABASE = _Advice(
+    ConfigError,
+    "the tracking database cannot be used",
+    "put a backup of it back, or move it away, which begins an empty registry; or --no-track",
+)
+# By how the name of a class begins, with its module; the first that fits one of an error's classes counts.
+_BY_CLASS: Mapping[str, _Advice] = {
+    "sqlite3.": _DATABASE,
+    "sqlalchemy.": _DATABASE,
+    "alembic.": _DATABASE,
+    "mlflow.": _Advice(ConfigError, "MLflow refuses", "check MLFLOW_TRACKING_URI, or --no-track"),
+    "torch.OutOfMemoryError": _MEMORY,
+    "builtins.MemoryError": _MEMORY,
+    "safetensors": _Advice(DataError, "weights cannot be read", "get the model anew; of a build, noisyir verify"),
+    "tokenizers.": _Advice(DataError, "a tokenizer cannot be read", "get the model anew"),
+    "huggingface_hub.": _Advice(DataError, "a model cannot be read", "get it anew: hf download NAME"),
+    "pyarrow.": _Advice(StoreError, "a table cannot be read or written", "find damaged builds: noisyir verify"),
+    "zlib.": _Advice(DataError, "a compressed file is damaged", "get it anew"),
+    "builtins.EOFError": _Advice(DataError, "a file ends too early", "get it anew; of a build, noisyir verify"),
+    "builtins.UnicodeDecodeError": _Advice(DataError, "a file is not UTF-8", "convert it, as with iconv -t UTF-8"),
+    "builtins.RecursionError": _Advice(DataError, "something is nested too deeply", "make it flatter"),
+    **dict.fromkeys(("botocore.", "aiobotocore.", "aiohttp.", "s3fs.", "gcsfs.", "adlfs.", "fsspec."), _REMOTE),
+    **dict.fromkeys(("urllib3.", "requests.", "httpx.", "builtins.ConnectionError", "builtins.TimeoutError"), _REMOTE),
+}
+_OTHER_OS = _Advice(StoreError, "a file could not be read or written", "look at what stands there")
+_UNEXPECTED = _Advice(
+    NoisyirError, "noisyir did not expect this", "its traceback, which --debug shows, helps whoever mends it"
+)
+
+
+def in_our_words(error: BaseException) -> NoisyirError:
+    """The error as one line: what it means, what was said, and what to do; one of ours as it is."""
+    if isinstance(error, NoisyirError):
+        return error
+    advice = next((found for one in _chain(error) if (found := _known(one)) is not None), _UNEXPECTED)
+    return advice.kind(f"{advice.means}: {one_line(error)}: {advice.remedy}")
+
+
+def is_from_outside(error: BaseException) -> bool:
+    """Whether it is known what the error means, so that it is no fault of noisyir's own."""
+    return any(_known(one) is not None for one in _chain(error))
+
+
+def one_line(error: BaseException) -> str:
+    """What an error says, without passwords and line ends; of a stranger's its type, too, and no more than helps."""
+    said = without_password(" ".join(str(error).split()))
+    if said and isinstance(error, NoisyirError):
+        return said
+    said = re.split(r"\s*\[SQL:|\s*\(Background on this error", said)[0]
+    said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]} ..."
+    return said if said and isinstance(error, OSError) else f"{type(error).__name__}: {said}".rstrip(": ")
+
+
+def without_password(text: str) -> str:
+    """The text, less the user and password of every address in it: for messages and links."""
+    return re.sub(r"(\w://)[^/\s]*@", r"\1", text)
+
+
+def _known(error: BaseException) -> _Advice | None:
+    """What is known of one error; None for one that could be anything."""
+    if _FULL.search(str(error)):
+        return _DISK_FULL
+    if isinstance(error, OSError) and error.errno is not None and error.errno in _BY_NUMBER:
+        return _BY_NUMBER[error.errno]
+    names = [f"{one.__module__}.{one.__qualname__}" for one in type(error).__mro__]
+    for beginning, advice in _BY_CLASS.items():
+        if any(name.startswith(beginning) for name in names):
+            return advice
+    if isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error)):  # torch's, on a CPU
+        return _MEMORY
+    return _OTHER_OS if isinstance(error, OSError) else None
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, then what it was raised from, and so on."""
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__

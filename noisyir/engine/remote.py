@@ -1,0 +1,48 @@
+"""Object stores that may not answer: how long that is waited for."""
+
+import os
+from threading import Thread
+from typing import Any
+
+from noisyir.engine.locks import seconds_of
+from noisyir.engine.outside_errors import without_password
+from noisyir.errors import StoreError
+
+SECONDS = "NOISYIR_REMOTE_SECONDS"  # for the first answer; later ones may take four times as long
+_USUAL = "6"
+
+
+def patient_options(protocol: str) -> dict[str, Any]:
+    """Options of a file system that let it give up what never answers, but where fsspec's own settings have some.
+
+    What answers that it failed is asked three times more, as the makers of S3 ask of its clients.
+    """
+    from fsspec.config import conf
+
+    if protocol not in ("s3", "s3a") or "config_kwargs" in conf.get("s3", {}):
+        return {}
+    timeouts = {"connect_timeout": _seconds(), "read_timeout": 4 * _seconds(), "retries": {"max_attempts": 3}}
+    return {"config_kwargs": timeouts}
+
+
+def check_answers(fs: Any, root: str, url: str) -> None:
+    """StoreError where an object store says nothing in the time for a first answer; what it says is left to others."""
+    asking = Thread(target=_ask, args=(fs, root), daemon=True)  # a daemon, for it may never come back
+    asking.start()
+    asking.join(_seconds())
+    if asking.is_alive():
+        raise StoreError(
+            f"the store {without_password(url)} does not answer within {_seconds():g} s: check its address and the "
+            f"network, or wait longer with {SECONDS}=60"
+        )
+
+
+def _ask(fs: Any, root: str) -> None:
+    try:
+        fs.exists(root)
+    except Exception:  # an answer, too: what it means is told by who reads or writes
+        return
+
+
+def _seconds() -> float:
+    return seconds_of(os.environ.get(SECONDS) or _USUAL)

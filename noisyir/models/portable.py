@@ -1,0 +1,62 @@
+"""A side of a bi-encoder as one graph that other runtimes read: token ids and mask in, vectors out."""
+
+from pathlib import Path
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.static_tower import StaticTower
+from noisyir.models.tokens import Side
+
+INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"  # the names that sentence-transformers gives
+
+
+class Portable(nn.Module):
+    """One tower with its pooling and norm, on padded ids: what `BiEncoder.embed` computes."""
+
+    def __init__(self, encoder: BiEncoder, side: Side) -> None:
+        super().__init__()
+        tower = encoder.query_tower if side == "query" else encoder.passage_tower
+        self.of_tokens = _rows_of(tower) if isinstance(tower, StaticTower) else tower.encoder
+        self.static, self.cosine = isinstance(tower, StaticTower), encoder.similarity == "cosine"
+        self.first_token = encoder.shape.pooling == "cls" and not self.static
+
+    def forward(
+        self, input_ids: Int[Tensor, "text token"], attention_mask: Int[Tensor, "text token"]
+    ) -> Float[Tensor, "text dim"]:
+        """The vectors; a text of padding alone has the zero vector."""
+        if self.static:
+            states = self.of_tokens(input_ids)
+        else:
+            states = self.of_tokens(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        if self.first_token:
+            vectors = states[:, 0]
+        else:
+            mask = attention_mask.unsqueeze(-1).to(states.dtype)
+            vectors = (states * mask).sum(1) / mask.sum(1).clamp(min=1.0)
+        return functional.normalize(vectors, dim=1) if self.cosine else vectors
+
+
+def _rows_of(tower: StaticTower) -> nn.Embedding:
+    return nn.Embedding.from_pretrained(tower.weight.detach(), freeze=True)
+
+
+def write_onnx(encoder: BiEncoder, side: Side, path: Path) -> None:
+    """Write a side as ONNX, for any number of texts and tokens."""
+    sizes = {0: torch.export.Dim("text"), 1: torch.export.Dim("token")}
+    ids = torch.arange(14).reshape(2, 7)
+    with torch.no_grad():
+        torch.onnx.export(
+            Portable(encoder, side).eval(),
+            (ids, torch.ones_like(ids)),
+            path,
+            input_names=list(INPUTS),
+            output_names=[OUTPUT],
+            dynamo=True,
+            external_data=False,
+            verbose=False,
+            dynamic_shapes={name: sizes for name in INPUTS},
+        )

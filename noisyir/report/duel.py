@@ -1,0 +1,109 @@
+"""Two systems side by side as rows of text and as a page: measures with their tests, then the queries that changed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from noisyir.report.cells import number, p_value, signed
+from noisyir.report.pages import templates
+
+_LEVEL = 0.05  # corrected p below which two systems are told apart
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measure on a split: the means of both, and the test of second minus first over queries and seeds."""
+
+    measure: str
+    split: str
+    first: float
+    second: float
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    p_holm: float
+    wins: int
+    losses: int
+    queries: int
+
+
+@dataclass(frozen=True)
+class Document:
+    """A document and its beginning."""
+
+    doc_id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Shift:
+    """A query whose value differs: its relevant document with its rank in both (None: not found), and their tops."""
+
+    query_id: str
+    query: str
+    first: float
+    second: float
+    relevant: Document | None
+    first_rank: int | None
+    second_rank: int | None
+    first_top: Document | None
+    second_top: Document | None
+
+    @property
+    def why(self) -> str:
+        """What changed, in words."""
+        if self.relevant is None:
+            return "scored by its answers alone"
+        ranks = [f"rank {rank}" if rank else "not retrieved" for rank in (self.first_rank, self.second_rank)]
+        worse = self.second_top if self.second < self.first else self.first_top
+        instead = (
+            "" if worse is None or worse.doc_id == self.relevant.doc_id else f"; instead {worse.doc_id} stood first"
+        )
+        return f"{self.relevant.doc_id}: {ranks[0]}, then {ranks[1]}{instead}"
+
+
+@dataclass(frozen=True)
+class Duel:
+    """How the second system compares with the first; `seeds` are those of both, in pairs."""
+
+    first: str
+    second: str
+    seeds: list[list[int]]
+    measures: Sequence[Measured]
+    wins: Sequence[Shift]
+    losses: Sequence[Shift]
+
+    @property
+    def conclusion(self) -> str:
+        """What the first measure says, in a sentence."""
+        test = self.measures[0]
+        direction = "better than" if test.difference > 0 else "worse than"
+        told = direction if test.p_holm < _LEVEL else "not told apart from"
+        few = "; one seed says nothing of others" if len(self.seeds) == 1 else ""
+        return (
+            f"{self.second} is {told} {self.first}: {test.measure} {test.second:.3f} against {test.first:.3f} "
+            f"({signed(test.difference)} [{signed(test.low)}, {signed(test.high)}], corrected p {p_value(test.p_holm)}"
+            f", {test.queries:,} queries, {_count(self.seeds)}{few})."
+        )
+
+    def rows(self) -> list[list[str]]:
+        """A row for each measure, headings first."""
+        headings = ["measure", "split", self.first, self.second, "difference", "interval", "p (Holm)", "wins", "losses"]
+        return [headings] + [
+            [
+                *(test.measure, test.split, number(test.first), number(test.second), signed(test.difference)),
+                *(f"[{signed(test.low)}, {signed(test.high)}]", p_value(test.p_holm)),
+                *(f"{test.wins:,}", f"{test.losses:,}"),
+            ]
+            for test in self.measures
+        ]
+
+    def page(self) -> str:
+        """The page as HTML text."""
+        return (
+            templates(signed=signed).get_template("duel.html").render(title=f"{self.second} vs {self.first}", duel=self)
+        )
+
+
+def _count(seeds: Sequence[object]) -> str:
+    return f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"

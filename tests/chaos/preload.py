@@ -1,0 +1,19 @@
+"""What the server of processes imports, once, so that each of its children begins within milliseconds."""
+
+from importlib import import_module
+from pkgutil import walk_packages
+
+import noisyir
+
+_INSIDE_FUNCTIONS = (
+    "accelerate", "bm25s", "faiss", "ir_measures", "jinja2", "pyarrow.parquet", "pytrec_eval", "safetensors.torch",
+    "scipy.optimize", "scipy.sparse.linalg", "scipy.stats", "sklearn.isotonic", "sklearn.linear_model",
+    "sklearn.mixture", "tokenizers", "torch._dynamo", "transformers", "transformers.modeling_utils",
+    "transformers.models.bert.modeling_bert",
+)  # fmt: skip
+
+for _module in walk_packages(noisyir.__path__, "noisyir."):
+    if not _module.name.rpartition(".")[2].startswith(("pyfunc_", "mlflow_")):
+        import_module(_module.name)
+for _name in _INSIDE_FUNCTIONS:
+    import_module(_name)

@@ -1,0 +1,178 @@
+"""A csv of one's own, from its first audit to an exported model, by the commands that the docs name."""
+
+import ast
+import csv
+import inspect
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from noisyir.cli import main
+
+ROOT = Path(__file__).parents[2]
+SQUAD = ROOT.parent / "shared" / "data" / "squad" / "train-v1.1.json"
+LIBRARY = Path(json.__file__).parents[1]  # Python's own
+
+
+def functions():
+    """(first paragraph of the docstring, source without it) of functions of the standard library."""
+    for path in sorted(LIBRARY.glob("[a-z]*.py"), key=lambda path: path.name)[::4]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            doc = ast.get_docstring(node) if isinstance(node, ast.FunctionDef) else None
+            if doc and len(node.body) > 1 and len(doc.split()) > 2:
+                node.body = node.body[1:]
+                yield re.sub(r"\s+", " ", inspect.cleandoc(doc).split("\n\n")[0]), ast.unparse(node)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture
+def noisyir(home, monkeypatch, capsys):
+    """`noisyir("run", ...)` in this process: (exit code, stdout, stderr)."""
+    monkeypatch.setenv("NOISYIR_HOME", str(home))
+
+    def run(*args):
+        capsys.readouterr()
+        code = main([str(arg) for arg in args])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with docs.csv: docstrings and code, nothing else known of them."""
+    place = tmp_path_factory.mktemp("mine")
+    with (place / "docs.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("question", "answer"), *dict(functions()).items()])
+    return place
+
+
+QUICK = ("bm25_index.engine=bm25s", "runtime.threads=1", "--no-track")
+
+
+def test_a_csv_becomes_a_model_that_is_better_than_its_start(noisyir, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    code, out, _ = noisyir("init", "docs.csv")
+    assert code == 0 and "noisyir run docs.yaml" in out and "train.learning_rate  0.003" in out
+    code, out, _ = noisyir("run", "docs.yaml", "--dry-run")
+    assert code == 0 and "train.epochs" in out and "the data has no test and no dev queries" in out
+    code, out, err = noisyir("run", "docs.yaml", *QUICK)
+    assert code == 0, err
+    assert "dev and" in out and "queries held out" in out and "train.batch_size" in err
+    code, out, _ = noisyir("compare", "docs:zero_shot", "docs.yaml", "--html", "compared.html", "--json")
+    found = json.loads(out)
+    test = found["measures"][0]
+    assert code == 0 and "is better than" in found["conclusion"] and test["p_holm"] < 0.01
+    assert test["wins"] > test["losses"] > 0 and found["conclusion"].split(":")[0] in Path("compared.html").read_text()
+    assert len(found["wins"]) == 5 and found["wins"][0]["relevant"]["text"]
+
+
+def test_what_has_run_is_found_by_its_name_its_file_and_its_data(noisyir, folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(folder)
+    keys = set()
+    for name in ("docs", "docs.yaml", folder / "docs.yaml", "docs.csv"):
+        code, out, err = noisyir("trace", name, "--json")
+        assert code == 0, err
+        keys.add(json.loads(out)["builds"][-1]["key"])
+        assert noisyir("search", name, "parse a date", "-k", 2)[0] == 0
+    assert len(keys) == 1
+    monkeypatch.chdir(tmp_path)  # the data lies beside the experiment
+    code, _, err = noisyir("run", folder / "docs.yaml", *QUICK)
+    assert code == 0 and re.search(r"train_npc@npc +cached", err)
+    code, _, err = noisyir("export", "doc")
+    assert code == 1 and "experiments that have run: docs" in err
+
+
+def test_an_exported_model_has_a_card_that_the_hub_can_read(noisyir, folder, monkeypatch, tmp_path):
+    from huggingface_hub import ModelCard
+    from sentence_transformers import SentenceTransformer
+
+    monkeypatch.chdir(tmp_path)
+    code, out, err = noisyir("export", folder / "docs.yaml", "--licence", "apache-2.0")
+    assert code == 0 and out.startswith("docs-model\n"), err
+    card = ModelCard.load(Path("docs-model/README.md"))
+    assert card.data.license == "apache-2.0" and card.data.base_model == "sentence-transformers/all-MiniLM-L6-v2"
+    results = {result.metric_type: result for result in card.data.eval_results}
+    assert {"nDCG@10", "RR@10", "R@100"} == set(results) and 0 < results["nDCG@10"].metric_value < 1
+    for section in ("Data", "Noise", "Training", "Measures", "Use", "Limits", "Licence", "Citation"):
+        assert f"\n## {section}\n" in card.text
+    assert "queries held out" in card.text and "noisyir run docs.yaml" in card.text
+    settings = yaml.safe_load(re.search(r"```yaml\n(.*?)```", card.text, re.DOTALL)[1])
+    assert settings["data"]["path"] == "docs.csv"  # no more of where it lay, and with it they make the same model
+    settings["data"]["path"] = str(folder / "docs.csv")
+    Path("again.yaml").write_text(yaml.safe_dump(settings))
+    code, out, err = noisyir("run", "again.yaml", "--dry-run")
+    assert code == 0 and "would run" not in re.sub(r"report .*", "", out), out
+    example = re.search(r"```python\n(.*?)```", card.text, re.DOTALL)[1]
+    exec(compile(example, "card", "exec"), {})
+    assert SentenceTransformer("docs-model").encode_query(["a"]).shape == (1, 384)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("latex", r"\toprule"), ("markdown", "| npc"), ("trec", "npc.test.run")]
+)
+def test_results_are_exported_for_papers_and_for_trec_eval(noisyir, folder, monkeypatch, tmp_path, kind, expected):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = noisyir("export", "docs", "--format", kind)
+    assert code == 0, err
+    made = Path(out.split(":")[0])
+    assert expected in (made.read_text() if made.is_file() else " ".join(path.name for path in made.iterdir()))
+
+
+def test_a_model_that_learned_nothing_is_warned_of_everywhere(noisyir, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    slow = ("train.learning_rate=1e-9", "methods=[dpr]", "name=slow", "train.epochs=1")
+    code, out, err = noisyir("run", "docs.yaml", *QUICK, *slow)
+    assert code == 0 and "WARNING" in out and "dpr is not better than the untrained model" in out, err
+    report = Path(re.search(r"report +(\S+)", out)[1]).read_text()
+    assert "is not better than the untrained model" in report
+    # what it advises: leave the rate out
+    code, out, _ = noisyir("run", "docs.yaml", *QUICK, "methods=[dpr]", "name=mended")
+    assert code == 0 and "is not better than the untrained model" not in out
+    noisyir("export", "slow")
+    assert "is not better than the untrained model" in Path("slow-model/README.md").read_text()
+
+
+def test_a_misspelt_format_is_answered_with_those_that_there_are(noisyir):
+    code, _, err = noisyir("export", "docs", "--format", "latx")
+    assert code == 1 and "did you mean latex?" in err and "sentence-transformers" in err
+
+
+def test_data_in_the_place_of_an_experiment_is_answered_with_what_to_type(noisyir, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    code, _, err = noisyir("run", "docs.csv")
+    assert code == 1 and "noisyir init docs.csv" in err
+    code, _, err = noisyir("init", "docs.csv")
+    assert code == 1 and "docs.yaml exists already" in err
+
+
+def test_the_example_of_the_docs_works_as_typed(noisyir, folder, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": q, "answer": a, "topic": "python"} for q, a in dict(functions()).items()][:300]
+    Path("support.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = (ROOT / "docs" / "data.md").read_text()
+    Path("support.yaml").write_text(re.search(r"\$ cat support.yaml\n(.*?)```", said, re.DOTALL)[1])
+    code, out, err = noisyir("run", "support.yaml", *QUICK)
+    assert code == 0 and "30 dev and 30 test queries held out" in out, err
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SQUAD.exists(), reason="needs ../shared/data/squad")
+def test_twelve_thousand_pairs_with_nothing_else(noisyir, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    articles = json.loads(SQUAD.read_text())["data"]
+    rows = [(qa["question"], p["context"]) for a in articles for p in a["paragraphs"] for qa in p["qas"]][::7][:12_000]
+    with Path("x.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("question", "answer"), *rows])
+    for command in (["audit", "x.csv"], ["init", "x.csv"], ["run", "x.yaml", "--no-track"], ["export", "x"]):
+        code, _, err = noisyir(*command)
+        assert code == 0, err
+    found = json.loads(noisyir("compare", "x:zero_shot", "x", "--json")[1])
+    assert found["measures"][0]["low"] > 0 and found["measures"][0]["p_holm"] < 0.001

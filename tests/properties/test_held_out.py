@@ -1,0 +1,87 @@
+"""Queries held out of data without splits: who is near whom, who stays together, and what the tables say afterwards."""
+
+import re
+from itertools import combinations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noisyir.data.held_out import hold_out, near_duplicates
+from noisyir.data.settings import HeldOutParams
+from noisyir.errors import DataError
+from noisyir.schemas.data import PAIRS, QRELS, QUERIES
+
+TEXTS = st.lists(st.text("abcde ", max_size=12), min_size=1, max_size=30)
+
+
+def words(text):
+    return frozenset(re.findall(r"\w+", text.casefold())) or frozenset({text})
+
+
+def components(count, links):
+    group = list(range(count))
+    for one, other in links:
+        old, new = group[other], group[one]
+        group = [new if g == old else g for g in group]
+    return {frozenset(i for i in range(count) if group[i] == g) for g in group}
+
+
+@given(TEXTS, st.sampled_from([0.3, 0.5, 0.8, 1.0]))
+@settings(deadline=None)
+def test_near_duplicates_are_those_of_a_comparison_of_all_with_all(texts, near):
+    sets = [words(text) for text in texts]
+    every = [
+        (i, j) for i, j in combinations(range(len(texts)), 2) if len(sets[i] & sets[j]) >= near * len(sets[i] | sets[j])
+    ]
+    assert components(len(texts), near_duplicates(texts, near)) == components(len(texts), every)
+
+
+def tables(queries, docs_of):
+    names = [f"q{n}" for n in range(len(queries))]
+    pairs = [(name, doc_id) for name, of in zip(names, docs_of, strict=True) for doc_id in of]
+    rows = [{"query_id": name, "doc_id": doc_id, "split": "train", "source": None} for name, doc_id in pairs]
+    return {
+        "queries": pa.table({"query_id": names, "text": queries, "split": ["train"] * len(names)}, QUERIES.schema),
+        "pairs": pa.Table.from_pylist(rows, PAIRS.schema),
+        "qrels": QRELS.schema.empty_table(),
+    }
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcdefgh"), st.integers(0, 40)), min_size=40, max_size=120), st.integers(0, 5)
+)
+@settings(deadline=None, max_examples=40)
+def test_what_belongs_together_is_in_one_split_and_every_pair_is_kept(rows, seed):
+    queries = [f"how do I {word} number{n}" for n, (word, _) in enumerate(rows)]
+    given_tables = tables(queries, [[f"d{doc}"] for _, doc in rows])
+    params = HeldOutParams(dev=0.2, test=0.2, seed=seed)
+    found, facts = hold_out(given_tables, {f"d{n}": n for n in range(41)}, params)
+    split = dict(zip(found["queries"]["query_id"].to_pylist(), found["queries"]["split"].to_pylist(), strict=True))
+    assert list(split.values()).count("test") == facts["split"]["test"] <= round(0.2 * len(rows))
+    if facts["split"]["by_documents"]:
+        of_doc = {}
+        for n, (_, doc) in enumerate(rows):
+            of_doc.setdefault(doc, set()).add(split[f"q{n}"])
+        assert all(len(splits) == 1 for splits in of_doc.values())
+    before = set(zip(*(given_tables["pairs"][c].to_pylist() for c in ("query_id", "doc_id")), strict=True))
+    trained = set(zip(*(found["pairs"][c].to_pylist() for c in ("query_id", "doc_id")), strict=True))
+    judged = set(zip(*(found["qrels"][c].to_pylist() for c in ("query_id", "doc_id")), strict=True))
+    assert trained | judged == before
+    assert {q for q, _ in judged} == {q for q, s in split.items() if s != "train"}
+    assert {q for q, _ in trained & judged} == {q for q, s in split.items() if s == "dev"}
+    assert hold_out(given_tables, {f"d{n}": n for n in range(41)}, params) == (found, facts)
+
+
+def test_one_document_for_all_lets_documents_be_shared_and_says_so():
+    shared = tables([f"q{n} w{n}" for n in range(40)], [["d"]] * 40)
+    _, facts = hold_out(shared, {"d": 0}, HeldOutParams())
+    assert not facts["split"]["by_documents"] and "documents need not be" in facts["held_out"]
+    with pytest.raises(DataError, match="together=queries"):
+        hold_out(shared, {"d": 0}, HeldOutParams(together="documents"))
+
+
+def test_too_few_queries_are_refused_with_what_to_do():
+    with pytest.raises(DataError, match=r"3 training queries are too few.*column split"):
+        hold_out(tables(["a", "b", "c"], [["d0"], ["d1"], ["d2"]]), {"d0": 0, "d1": 1, "d2": 2}, HeldOutParams())

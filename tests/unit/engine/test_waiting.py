@@ -1,0 +1,93 @@
+"""Who waits for a lock is told who holds it, and gives up when it was asked to."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noisyir import experiments
+from noisyir.engine.locks import WAIT, held, held_one_of, seconds_of
+from noisyir.engine.store import Store
+from noisyir.errors import ConfigError, StoreError
+from noisyir.pipelines.readers import pipeline_of
+from tests.tiny import SETTINGS, write_beir
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from noisyir.engine.locks import current_run, held
+current_run.set("20260131T090000000000-nightly")
+with held(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.fixture
+def hold() -> Iterator:
+    """`hold(path)`: another process that holds the lock, for a run of its own."""
+    begun: list[subprocess.Popen] = []
+
+    def begin(path: Path) -> subprocess.Popen:
+        process = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+        begun.append(process)
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        return process
+
+    yield begin
+    for process in begun:
+        process.kill()
+        process.wait()
+
+
+def test_a_run_gives_up_waiting_for_a_build_and_says_for_whom(hold, tmp_path: Path):
+    settings = [*SETTINGS, f"data.path={write_beir(tmp_path / 'data')}"]
+    step = pipeline_of(experiments.load("demo", settings)).steps[0]
+    store = Store(tmp_path / "store", home=tmp_path)
+    holder = hold(store._lock_file(step.stage.name, step.key))
+    command = [sys.executable, "-m", "noisyir.cli", "run", "demo", *settings, "--no-track", "--store", store.url]
+    found = subprocess.run([*command, "--wait", "1s"], capture_output=True, text=True, cwd=tmp_path)
+    assert found.returncode == 1 and "Traceback" not in found.stderr
+    for said in (f"process {holder.pid} of {socket.gethostname()} since ", "for the run 20260131T090000000000-nightly",
+                 "waited 1 s for it, and gave up"):  # fmt: skip
+        assert said in found.stderr
+    holder.kill()
+    holder.wait()
+    found = subprocess.run([*command, "--wait", "1s", "--to", step.name], capture_output=True, text=True, cwd=tmp_path)
+    assert found.returncode == 0, found.stderr
+
+
+def test_the_environment_sets_the_wait_of_every_lock(hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    hold(tmp_path / "one")
+    hold(tmp_path / "two")
+    monkeypatch.setenv(WAIT, "0.3")
+    began = time.monotonic()
+    with pytest.raises(StoreError, match=r"one is locked by process .* and two is locked by process .*gave up"):
+        with held_one_of([tmp_path / "one", tmp_path / "two"]):
+            pass
+    assert time.monotonic() - began >= 0.3
+    with held_one_of([tmp_path / "one", tmp_path / "three"]) as index:
+        assert index == 1
+
+
+def test_a_lock_that_a_run_let_go_is_there_for_the_next(tmp_path: Path):
+    with held(tmp_path / "x"):
+        pass
+    with held(tmp_path / "x", wait=0) as waited:
+        assert not waited and f'"pid": {os.getpid()}' in (tmp_path / "x").read_text()
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400), ("0", 0)])
+def test_times_are_read(text: str, seconds: float):
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "-1", "m", "10 m", "1d", "nan", "inf", "9" * 5000])
+def test_what_is_no_time_is_refused(text: str):
+    with pytest.raises(ConfigError, match="write it as 90s, 10m or 2h"):
+        seconds_of(text)
