@@ -195,7 +195,7 @@ def _print(cells: Mapping[str, pa.Table], data: str) -> None:
 def _rows(block: Block) -> Iterator[str]:
     values = dict(zip(block.methods, block.values, strict=True))
     others = [method for method in values if method != "dpr"]
-    tests = {method: crossed_t_test((values[method] - values["dpr"]).T) for method in others}
+    tests = {method: crossed_t_test((values[method] - values["dpr"]).T, block.groups) for method in others}
     corrected = dict(zip(others, holm(np.array([tests[method].p_value for method in others])), strict=True))
     for method, found in values.items():
         of_seed = found.mean(axis=1)

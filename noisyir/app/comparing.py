@@ -14,6 +14,7 @@ from noisyir.engine.builds import Ref
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, DataError, StoreError, did_you_mean
+from noisyir.eval.compare import without_promotion
 from noisyir.eval.significance import crossed_t_test, holm
 from noisyir.report.dataset import snippet
 from noisyir.report.duel import Document, Duel, Measured, Shift
@@ -36,7 +37,7 @@ class Contestant:
         return {seed: dict(self._values(ref)) for seed, ref in self.scored.items()}
 
     def _values(self, ref: Ref) -> Iterator[tuple[tuple[str, str], dict[str, float]]]:
-        table = read_parts(self.store.fs, self.store.parts(ref))
+        table = without_promotion(read_parts(self.store.fs, self.store.parts(ref)))
         table = table.filter(pc.is_valid(table["query_id"]))
         for group in table.group_by(["split", "measure"], use_threads=False).aggregate([]).to_pylist():
             mine = pc.and_(pc.equal(table["split"], group["split"]), pc.equal(table["measure"], group["measure"]))

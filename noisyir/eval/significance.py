@@ -105,7 +105,8 @@ def nested_t_test(differences: Sequence[Float[Array, " query"]], confidence: flo
     if seeds > 1:
         by_seed = float(np.var([some.mean() for some in differences], ddof=1)) / seeds
         if by_query + by_seed > 0:
-            degrees = (by_query + by_seed) ** 2 / (by_query**2 / (queries - 1) + by_seed**2 / (seeds - 1))
+            share = by_seed / (by_query + by_seed)
+            degrees = 1 / ((1 - share) / (queries - 1) + share / (seeds - 1))
     return _by_t(mean, max(by_query, by_seed), degrees, confidence)
 
 

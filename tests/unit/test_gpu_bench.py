@@ -63,14 +63,15 @@ def test_when_the_time_is_over_nothing_runs(bench, tmp_path):
 
 def test_the_table_compares_over_the_seeds_that_both_have(bench):
     def done(*values):
-        return bench.Finished({f"q{n}": v for n, v in enumerate(values)}, "RR@10", {"tokens_per_second": 1234.5})
+        by_query = {f"q{n}": v for n, v in enumerate(values)}
+        return bench.Finished(by_query, {query: query for query in by_query}, "RR@10", {"tokens_per_second": 1234.5})
 
     found = {
         bench.Arm("dpr", "uniform"): {0: done(0.1, 0.2, 0.3, 0.4), 1: done(0.3, 0.4, 0.5, 0.6)},
         bench.Arm("ance", "uniform"): {0: done(0.2, 0.4, 0.3, 0.6)},
         bench.Arm("ance", "sieve"): {0: done(0.3, 0.4, 0.4, 0.7)},
     }
-    head, _, dpr, uniform, sieve = bench.report(found, np.random.default_rng(0))
+    head, _, dpr, uniform, sieve = bench.report(found)
     assert head.startswith("| method | sampler | RR@10 | seeds |")
     spread = np.std([0.25, 0.45], ddof=1)
     assert dpr == f"| dpr | uniform | 0.350 ± {spread:.3f} | 2 |  |  | 1,234 |  |"
@@ -79,8 +80,8 @@ def test_the_table_compares_over_the_seeds_that_both_have(bench):
     # three tests, Holm: the smallest p counts three times
     p_values = [float(text.split()[0]) for text in (uniform + sieve).split("p ")[1:] if text[0].isdigit()]
     raw = (
-        bench.paired_t_test(np.array([0.1, 0.0, 0.1, 0.1])[:, None])[0],
-        bench.paired_t_test(np.array([0.2, 0.2, 0.1, 0.3])[:, None])[0],
+        bench.crossed_t_test(np.array([0.1, 0.0, 0.1, 0.1])[:, None]).p_value,
+        bench.crossed_t_test(np.array([0.2, 0.2, 0.1, 0.3])[:, None]).p_value,
     )
     assert min(p_values) == pytest.approx(3 * raw[1], rel=0.05)
     assert 2 * raw[0] == pytest.approx(sorted(p_values)[1], rel=0.1)

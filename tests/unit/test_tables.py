@@ -9,7 +9,7 @@ from bench import tables
 SHOWN = [(page, name) for page in tables.pages() for name in tables.names(page.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("page", tables.pages(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", list(tables.pages()), ids=lambda page: page.name)
 def test_a_page_is_what_its_records_say(page):
     text = page.read_text(encoding="utf-8")
     assert tables.written(text) == text, "python -m bench.tables writes it"

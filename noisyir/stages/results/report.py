@@ -98,7 +98,7 @@ def _cost(of: Workload) -> Cost:
 
 REPORT = Stage(
     name="report",
-    version=6,
+    version=7,
     params=ReportParams,
     reads={
         "comparison": COMPARISON.all(),

@@ -9,7 +9,6 @@ from noisyir.errors import ConfigError, StoreError
 
 QUICK = {
     "train.epochs": 2, "train.batch_size": 8, "train.learning_rate": 0.01, "bm25_index.engine": "bm25s",
-    "compare.resamples": 100,
 }  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def test_seeds_with_queries_of_their_own_by_hand():
     assert found.mean == 2.0 and found.p_value == pytest.approx(stats.ttest_1samp(every, 0).pvalue)
     # seed means 1 and 3: variance 2 / 2 = 1; that of all four is (1 + 1 + 1 + 1) / 3 / 4 = 1 / 3
     found = nested_t_test([np.array([1.0, 1.0]), np.array([3.0, 3.0])])
-    degrees = (1 + 1 / 3) ** 2 / (1 + (1 / 3) ** 2 / 3)
+    degrees = 1 / (3 / 4 / 1 + 1 / 4 / 3)  # shares 3 / 4 of the seeds, 1 / 4 of the queries
     assert found.p_value == pytest.approx(2 * stats.t(degrees).sf(2.0))
     assert nested_t_test([np.zeros(3), np.zeros(2)]).p_value == 1.0
 
