@@ -7,7 +7,7 @@ BIN := .venv/bin
 # pip install included, or nothing to keep the torch that it brings.  The images' ARG TORCH is this one.
 TORCH ?= torch==2.13.0
 
-.PHONY: help demo test test-fast test-slow e2e lint lock format ui up down chaos bench clean
+.PHONY: images-test help demo test test-fast test-slow e2e lint lock format ui up down chaos bench clean
 
 help:  ## say what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -54,6 +54,9 @@ down: .venv/.installed  ## stop what make up started
 
 chaos: .venv/.installed  ## damage, kill and starve runs, and see whether they heal; FAMILIES="kills gc" chooses
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos $(FAMILIES)
+
+images-test:  ## build the CPU image without Docker and run a flow in it (root; buildah and debootstrap)
+	sh docker/test_images.sh
 
 bench: .venv/.installed  ## run the speed benchmarks
 	$(BIN)/python bench/static_training.py

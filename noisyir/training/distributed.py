@@ -19,6 +19,7 @@ import numpy.typing as npt
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, distributed, nn
+from torch._C._distributed_c10d import FileStore
 
 from noisyir.engine.nodes import launched
 from noisyir.engine.processes import PeerLostError
@@ -209,7 +210,7 @@ def joined(here: World, device: str, meeting: Path | str, seconds: float) -> Ite
     if begun and isinstance(meeting, str):
         found = begun.meeting(meeting)
     else:
-        found = distributed.FileStore(str(meeting), here.size)
+        found = FileStore(str(meeting), here.size)
         loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
         os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)  # never leaves this machine
     with _peers():
