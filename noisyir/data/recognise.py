@@ -92,21 +92,22 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
         rows = RowFile.open(str(path), "data.path")
     except DataError as error:
         why = f" ({error})"
-    if rows is not None and (found := _of_rows(rows, with_corpus="corpus" in files)):
+    if rows is not None and (found := _of_rows(rows)):
         return found
     if kind := _headerless(path):
         return {"kind": kind, "path": str(path)}
     if rows is not None:
         raise DataError(
-            f"{path}: its columns do not tell which is query and which is document; it has {', '.join(rows.columns)}; "
-            "say it with --map query=NAME,positive=NAME (data.columns), or name its format with --format (data.kind)"
+            f"{path}: its columns do not tell which is query and which is document; it has {', '.join(rows.columns)}: "
+            "name them by data.columns={query: NAME, document: NAME} (of noisyir import: --map "
+            "query=NAME,positive=NAME), or its format by data.kind (--format)"
         )
     raise DataError(
         f"{path} is of no known format{why}: name it with --format ({', '.join(Format.variants())}), or data.kind"
     )
 
 
-def _of_rows(rows: RowFile, *, with_corpus: bool = False) -> dict[str, Any] | None:
+def _of_rows(rows: RowFile) -> dict[str, Any] | None:
     """The format of rows with named columns, by the first of them; pairs where the names of the columns do."""
     first = next((row for _, row in rows.rows(rows.columns)), {})
     path = str(rows.path)
@@ -114,8 +115,7 @@ def _of_rows(rows: RowFile, *, with_corpus: bool = False) -> dict[str, Any] | No
         if variant.fits(first):
             return {"kind": kind, "path": path}
     chosen = choose_columns(rows, {}, NAMES)
-    named = "document" in chosen or (with_corpus and "doc_id" in chosen)
-    return {"kind": "pairs", "path": path} if "query" in chosen and named else None
+    return {"kind": "pairs", "path": path} if "query" in chosen and chosen.keys() & {"document", "doc_id"} else None
 
 
 def _is_squad(path: Path) -> bool:

@@ -4,7 +4,6 @@ from typing import Any, NamedTuple
 
 from noisyir.data.settings import HeldOutParams
 from noisyir.pipelines.experiment import Experiment
-from noisyir.settings import HELD_OUT
 
 MANY = 30_000  # pairs, from which on the first rule for the static backbone holds
 
@@ -52,8 +51,9 @@ def _held_out(exp: Experiment) -> HeldOutParams | None:
     """What to hold out; None where the experiment says, or the data has its splits."""
     if "hold_out" in exp.data.model_fields_set:
         return None
-    given = exp.data.held_out_splits()
-    return HeldOutParams(**dict.fromkeys(given, 0.0)) if not given.issuperset(HELD_OUT) else None
+    there = exp.data.held_out_splits()
+    held = HeldOutParams(**{split: 0.0 for split in ("test", "dev") if split in there})
+    return held if held.shares else None
 
 
 def _training(exp: Experiment, pairs: int, *, draws_dev: bool) -> tuple[dict[str, Any], str]:

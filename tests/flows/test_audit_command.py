@@ -399,7 +399,7 @@ BAD_PAIRS = {
     "unknown columns": (
         lambda o: [{"ask": "a", "reply": "b"}],
         [],
-        "has no column for query (query, question, anchor, text, sentence1, title); it has ask, reply; map one with",
+        "its columns do not tell which is query and which is document; it has ask, reply: name them by data.columns=",
     ),
     "a mapped column that is not there": (
         lambda o: o.inline,
@@ -440,13 +440,13 @@ def test_bad_pairs_are_one_line_that_says_what_to_do(noisyir, owner, tmp_path, f
     ("args", "message"),
     [
         (["demoo"], "'demoo' is no experiment (ar2_small, demo, "),
-        (["pairs.txt"], "no file of pairs (.jsonl, .csv, .tsv, .parquet)"),
-        (["."], ". is a folder of no known format: it holds none of corpus.jsonl, train-v1.1.json"),
+        (["pairs.txt"], "there is no file and no folder pairs.txt"),
+        (["."], ". is a folder of no known format: it holds none of corpus.jsonl (beir)"),
         (
             ["demo", "--corpus", "c.jsonl"],
-            "--corpus belongs to a file of pairs (.jsonl, .csv, .tsv, .parquet), which demo",
+            "--corpus belongs to a file of pairs, which demo is not",
         ),
-        (["none.jsonl"], "none.jsonl is not a file"),
+        (["none.jsonl"], "there is no file and no folder none.jsonl"),
     ],
 )
 def test_what_is_no_data_is_said(noisyir, args, message):

@@ -159,7 +159,7 @@ def test_a_users_error_arrives_as_it_is_and_is_not_retried(first, exp: Experimen
     from flows.train_retriever import run_experiment
 
     tracker = Watched()
-    message = r"(?s)^noise.kind=group needs pairs with a source.*\nin step corrupt$"
+    message = r"(?s)^noise.kind=group needs pairs with a source.*\nin step corrupt\ntraceback in [^\n]*\.log$"
     with pytest.raises(DataError, match=message):
         run_experiment(
             unsourced, Choice(to="corrupt"), store=empty, runtime=Runtime(), tracker=tracker, observer=Silent()

@@ -28,7 +28,7 @@ def test_overrides_are_yaml_and_reach_nested_settings():
         ("demo", ["trian.epochs=3"], r"unknown key trian \(did you mean train\?\)"),
         ("demo", ["train.epochs=many"], r"train.epochs: .*integer.*got 'many'"),
         ("demo", ["noise.rate=1.5"], r"noise.rate: .*less than or equal to 1.*got 1.5"),
-        ("demo", ["train.epochs"], r"an override is key=value.*got 'train.epochs'"),
+        ("demo", ["train.epochs"], r"write an override as key=value.*got 'train.epochs'"),
         ("demo", ["seed.x=1"], r"seed is a value, not a group|unknown key|seed"),
         ("missing.yaml", [], r"cannot read the experiment missing.yaml"),
     ],

@@ -42,6 +42,7 @@ def tried(trial: Trial, folder: Path, seed: int) -> Case:
     """Make and read the input in a process of its own, which may neither hang nor take much memory."""
     folder.mkdir(parents=True)
     read_end, write_end = os.pipe()
+    inherited = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # which a fork begins with
     child = os.fork()
     if child == 0:
         os.close(read_end)
@@ -56,8 +57,8 @@ def tried(trial: Trial, folder: Path, seed: int) -> Case:
         )
     else:
         fault = said or None
-    if not fault and used.ru_maxrss * 1024 > MEMORY:
-        fault = f"takes {used.ru_maxrss / 1024:.0f} MB"
+    if not fault and (taken := used.ru_maxrss * 1024 - inherited) > MEMORY:
+        fault = f"takes {taken >> 20} MB"
     return Case(trial.name, fault)
 
 

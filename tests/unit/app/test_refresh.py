@@ -16,6 +16,7 @@ from noisyir.app.refresh import refresh_corpus
 from noisyir.app.retention import unneeded
 from noisyir.app.runs import run_experiment
 from noisyir.data.settings import JoinCorpusParams
+from noisyir.engine.builds import sealed, unsealed
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.provenance import lineage
@@ -241,8 +242,9 @@ def test_gc_keeps_what_a_refreshed_index_was_made_of_and_the_newest_index_of_a_r
     world.refresh(documents(20))
     world.index(documents(1, 2), "model.passage_max_len=32", name="other")
     world.refresh(documents(3), model="other")
-    assert unneeded(world.store, keep_runs=1) == []
-    for meta in (doomed := unneeded(world.store, keep_runs=0)):
+    assert unneeded(world.store, keep_runs=1, host="here") == {}
+    doomed = [meta for meta, _ in unneeded(world.store, keep_runs=0, host="here").values()]
+    for meta in doomed:
         world.store.remove(meta)
     assert {meta.stage for meta in doomed} >= {"ingest", "encode", "index", "encode_new"}
     check_equal(world, documents(*range(21)))  # of the registered model nothing is gone
@@ -312,7 +314,7 @@ def test_a_model_without_an_index_is_an_error_that_says_what_to_run(world: World
 def test_vectors_of_another_version_are_not_mixed_with_new_ones(world: World):
     world.index(documents(*range(5)))
     (path,) = (world.folder / "store" / "encode").glob("*/*/_meta.json")
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"version": 0}))
+    path.write_text(sealed(unsealed(path.read_text()) | {"version": 0}))
     with pytest.raises(StoreError, match=r"encode .* was made by another version of noisyir"):
         world.refresh(documents(9))
 

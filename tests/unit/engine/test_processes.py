@@ -3,6 +3,7 @@
 import atexit
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,8 +14,9 @@ import psutil
 import pytest
 
 from noisyir import cli, experiments
+from noisyir.engine.nodes import Launched, launched
 from noisyir.engine.processes import PeerLostError, run_together
-from noisyir.errors import ConfigError, DataError, NoisyirError
+from noisyir.errors import DataError, NoisyirError
 
 
 class AwkwardError(Exception):
@@ -155,10 +157,23 @@ def test_under_torchrun_the_first_process_runs_all_and_takes_the_number_of_proce
     assert capsys.readouterr().err == ""
 
 
-def test_several_machines_are_refused(monkeypatch, capsys):
-    monkeypatch.setenv("WORLD_SIZE", "8")
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    with pytest.raises(ConfigError, match=r"WORLD_SIZE=8, LOCAL_WORLD_SIZE=4: a run trains on one machine"):
-        experiments.load_runtime([])
-    assert cli.main(["ls"]) == 1
-    assert "noisyir: WORLD_SIZE=8" in capsys.readouterr().err
+def test_of_several_machines_the_first_process_is_the_run_and_others_know_their_place(monkeypatch):
+    env = {"WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "RANK": "6", "LOCAL_RANK": "2", "GROUP_RANK": "1"}
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    begun = launched()
+    assert begun.several_machines and (begun.first_rank, begun.node, begun.here, begun.size) == (4, 1, 4, 8)
+    assert experiments.load_runtime([]).processes == 8
+
+
+def test_what_the_first_machine_calls_the_others_hear_until_it_ends(monkeypatch):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "TORCHELASTIC_USE_AGENT_STORE": "False"}
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    first, other = Launched(0, 2, 0, 1, 0), Launched(1, 2, 0, 1, 1)
+    assert [first.call("dpr"), first.call("npc")] == ["1", "2"]
+    first.end()
+    assert list(other.calls()) == [("1", "dpr"), ("2", "npc")]

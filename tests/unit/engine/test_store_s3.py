@@ -10,6 +10,10 @@ from noisyir.engine.tables import stream_parts
 
 from .test_store import cached, run, two_steps
 
+RECORD = {
+    "experiment": "x", "status": "done", "began": "2026-01-01T00:00:00+00:00", "seconds": 1.0, "steps": {}, "facts": {},
+}  # fmt: skip
+
 
 @pytest.fixture
 def bucket(monkeypatch, tmp_path: Path) -> Iterator[str]:
@@ -49,8 +53,8 @@ def test_builds_on_s3_are_found_read_copied_verified_and_removed(bucket: str, tm
     assert (elsewhere.folder(model) / "weights.txt").read_text().startswith("TEXT Q0")
     assert [elsewhere.verify(meta) for meta in elsewhere.all_builds()] == [{}, {}]
 
-    elsewhere.record_run("r1", {"facts": {}})
-    assert elsewhere.runs() == [{"facts": {}}]
+    elsewhere.record_run("r1", RECORD)
+    assert elsewhere.runs() == [RECORD]
     elsewhere.remove(results["upper"].meta)
     assert [meta.stage for meta in elsewhere.all_builds()] == ["make"]
 
@@ -65,7 +69,7 @@ def test_a_store_that_was_asked_before_sees_what_another_process_publishes(bucke
     worker = Store(bucket, home=tmp_path / "worker")
     assert worker.fs is not parent.fs
     made = run(two_steps(), worker)["make"].meta
-    worker.record_run("r1", {"facts": {}})
-    assert parent.builds("make", key) == [made] and parent.runs() == [{"facts": {}}]
+    worker.record_run("r1", RECORD)
+    assert parent.builds("make", key) == [made] and parent.runs() == [RECORD]
     worker.remove(made)
     assert parent.builds("make", key) == worker.builds("make", key) == []

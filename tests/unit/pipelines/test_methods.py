@@ -20,6 +20,7 @@ EXPECTED = {
     "drop": ("train_dpr", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "drop"}),
     "reweight": ("train_dpr", {"noisy_pairs", "noise_flags"}, JUDGED, {"flagged": "weight"}),
     "relabel": ("train_dpr", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"flagged": "drop"}),
+    "reweight_relabel": ("train_dpr", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"flagged": "weight"}),
     "co_teaching": ("train_co_teaching", {"noisy_pairs", "noise_estimate"}, JUDGED, {}),
     "npc": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 1.0}),
     "npc_flags": ("train_npc", {"noisy_pairs", "noise_flags"}, JUDGED, {"detect": "given"}),
