@@ -51,7 +51,7 @@ class Sheet:
         try:
             book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         except (*_DAMAGED, openpyxl.utils.exceptions.InvalidFileException) as error:
-            raise DataError(f"{path} is not .xlsx, or damaged: {error}") from error
+            raise DataError(f"{path} is not .xlsx, or damaged, get it anew: {error}") from error
         try:
             width = 0
             for number, values in enumerate(book.worksheets[0].iter_rows(values_only=True), 1):
