@@ -1,0 +1,77 @@
+"""Two machines under torchrun, each an agent of its own, train the same models as one process."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from noisyir.engine.store import Store
+from noisyir.models.bi_encoder import load_bi_encoder
+from tests.tiny import SETTINGS, write_beir
+from tests.tiny_models import tiny_bert
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def experiment(tmp_path_factory):
+    """The arguments of a run that trains by DPR, NPC and AR2, with models small enough for tests."""
+    data, bert = write_beir(tmp_path_factory.mktemp("beir")), tiny_bert(tmp_path_factory.mktemp("bert"))
+    mined = ["mine.per_query=6", "mine.rank_to=20", "mine.run=dense"]
+    rounds = ["ar2.rounds=1", "ar2.ranker_steps=3", "ar2.retriever_steps=4", "ar2.n=5", "ar2.ranker_batch_size=8"]
+    ranker = [f"ranker.init.weights={bert}", "ranker.init.max_len=32"]
+    given = [f"data.path={data}", "methods=[dpr,npc,ar2]", "npc.warmup_epochs=1", "runtime.device=cpu"]
+    return ["run", "demo", *SETTINGS, *given, *mined, *rounds, *ranker, "--no-track"]
+
+
+@pytest.fixture(scope="module")
+def of_one_process(experiment, tmp_path_factory):
+    home = tmp_path_factory.mktemp("one")
+    subprocess.run([sys.executable, "-m", "noisyir.cli", *experiment], env=_home(home), check=True)
+    return vectors(home)
+
+
+def _home(folder: Path, **more: str) -> dict[str, str]:
+    return {**os.environ, "NOISYIR_HOME": str(folder), "OMP_NUM_THREADS": "1", **more}
+
+
+def agents(home: Path, arguments: list[str], nodes: int = 2) -> list[subprocess.Popen[bytes]]:
+    """torchrun's agent of each machine, each with one process; all in sessions of their own."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    program = [sys.executable, "-m", "torch.distributed.run", f"--nnodes={nodes}", "--nproc-per-node=1",
+               "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--local-addr=127.0.0.1",
+               "-m", "noisyir.cli", *arguments]  # fmt: skip
+    env = _home(home)
+    return [subprocess.Popen(program, env=env, start_new_session=True) for _ in range(nodes)]
+
+
+def vectors(home: Path) -> dict[str, np.ndarray]:
+    """What every trained model makes of a text, by the key of its build."""
+    store, found = Store(str(home / "store"), home=home), {}
+    for meta in store.all_builds():
+        if "model" in meta.artifacts and meta.stage.startswith("train"):
+            encoder = load_bi_encoder(store.folder(meta.ref("model")), "cpu")
+            texts = encoder.tokenize(["w1 w2 w3", "w7 w40"], "query")
+            found[f"{meta.stage}-{meta.key}"] = encoder.embed(texts, "query").detach().numpy()
+    return found
+
+
+def same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> bool:
+    return found.keys() == expected.keys() and all(
+        np.allclose(found[name], expected[name], atol=1e-4) for name in expected
+    )
+
+
+def test_two_machines_train_the_models_of_one_process(experiment, of_one_process, tmp_path):
+    started = agents(tmp_path, experiment)
+    assert [agent.wait(600) for agent in started] == [0, 0]
+    assert len(of_one_process) >= 3
+    assert same(vectors(tmp_path), of_one_process)
+    notes = [meta.notes for meta in Store(str(tmp_path / "store"), home=tmp_path).all_builds()]
+    assert {note.get("processes") for note in notes} == {None, 2}
