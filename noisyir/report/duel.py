@@ -3,10 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from noisyir.eval.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
 from noisyir.report.cells import number, p_value, signed
 from noisyir.report.pages import templates
 
-_LEVEL = 0.05  # corrected p below which two systems are told apart
+_SAID: dict[Verdict, str] = {
+    "better": "is better than",
+    "worse": "is worse than",
+    "suggests better": "seems better than",
+    "suggests worse": "seems worse than",
+    "unclear": "is not told apart from",
+    "equal": "is on every query what is",
+}
 
 
 @dataclass(frozen=True)
@@ -77,11 +85,10 @@ class Duel:
     def conclusion(self) -> str:
         """What the first measure says, in a sentence."""
         test = self.measures[0]
-        direction = "better than" if test.difference > 0 else "worse than"
-        told = direction if test.p_holm < _LEVEL else "not told apart from"
-        few = "; one seed says nothing of others" if len(self.seeds) == 1 else ""
+        said = verdict(test.low, test.high, test.p_holm, seeds=len(self.seeds))
+        few = f"; fewer than {SEEDS_OF_A_CLAIM} suggest and prove nothing" if said.startswith("suggests") else ""
         return (
-            f"{self.second} is {told} {self.first}: {test.measure} {test.second:.3f} against {test.first:.3f} "
+            f"{self.second} {_SAID[said]} {self.first}: {test.measure} {test.second:.3f} against {test.first:.3f} "
             f"({signed(test.difference)} [{signed(test.low)}, {signed(test.high)}], corrected p {p_value(test.p_holm)}"
             f", {test.queries:,} queries, {_count(self.seeds)}{few})."
         )
