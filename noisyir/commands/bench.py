@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run(
-    kind: Annotated[Literal["noise"], argument("noise", "noise: wrong pairs put in on purpose")],
+    kind: Annotated[Literal["noise"], argument("WHAT", "noise: wrong pairs put in on purpose")],
     overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as methods=[dpr,npc]")] = None,
     suite: Annotated[str, option("NAME", "a suite, or a .yaml file", complete=suite_names)] = "pydocs",
     seeds: Annotated[int | None, option("N", "seeds 0 to N - 1 instead of the suite's")] = None,

@@ -52,7 +52,7 @@ class Store(Records, Scratch, Removal):
             self.fs.pipe_file(probe, b"")
             self.fs.rm_file(probe)
         except Exception as error:  # fsspec's backends raise what they like; the user needs one line
-            raise StoreError(f"cannot write to the store {self.url}: {error}") from error
+            raise StoreError(f"cannot write to the store {self.url}, name one that can be written: {error}") from error
 
     def check_readable(self) -> None:
         """Tell a store, or a part of one, that this user may not read from one that is empty."""
@@ -271,5 +271,7 @@ def _open_root(url: str) -> tuple[Any, str]:
             patient = patient_options(url.partition("://")[0])
             fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False, **patient)
     except (ImportError, ValueError) as error:
-        raise StoreError(f"cannot open the store {url}: {error}") from error
+        raise StoreError(
+            f"cannot open the store {url}, name a folder or a URL such as s3://bucket/folder: {error}"
+        ) from error
     return fs, root
