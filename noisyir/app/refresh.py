@@ -57,7 +57,7 @@ def refresh_corpus(settings: RefreshCorpusParams, **execution: Unpack[Execution]
     """Bring the newest index of a model up to date.
 
     The same documents again, on top of what they were joined with, are cached and change nothing.  Two refreshes of a
-    model on one machine run one after the other, so that the second builds upon the first.
+    model run one after the other, where the store's locks reach, so that the second builds upon the first.
     """
     store = execution["store"]
     model = find_model(store, settings.model)
