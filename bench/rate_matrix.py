@@ -1,6 +1,6 @@
 """What each null says of the noise rate, for every kind of noise that `corrupt` can put in: a matrix in Markdown.
 
-    python bench/rate_matrix.py ../shared/data/squad --pairs 3000 --rates 0.24
+    python -m bench.rate_matrix ../shared/data/squad --pairs 3000 --rates 0.24
 
 Of SQuAD's first questions so many are kept, a share of them is made wrong by each kind of noise in turn, and the
 experiment's detectors judge them as the audit does.  A cell is what a null says: the rate, and how far it may be
@@ -15,15 +15,14 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from bench.remembered import remember_texts
 from noisyir import experiments
 from noisyir.app.runs import run_experiment
 from noisyir.data.flags import last_estimate
@@ -35,9 +34,6 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError
 from noisyir.eval.detection import detection_quality
-from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.tokens import Side, Tokens
-from noisyir.noise import reading
 from noisyir.noise.detection import nulls_in
 from noisyir.noise.null import NULLS, Null
 from noisyir.noise.rate import RateByNull, rate_range
@@ -58,7 +54,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=sorted(Noise.variants()), help="of noise")
     parser.add_argument("--detectors", type=json.loads, default={}, help="the setting, in JSON, if not the default")
     given = parser.parse_args()
-    reading.read_texts = Remembered(reading.read_texts)
+    remember_texts()
     home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
     slice_of(given.squad, given.pairs, home / "slice")
     names = ["noise", "truth", *NULLS, "range", "holds", "kept, wrong of these", "AUROC"]
@@ -161,28 +157,6 @@ def judged(home: Path, kind: str, rate: float, detectors: dict[str, Any]) -> Fou
     quality = detection_quality(*(flags[name].to_numpy() for name in ("score", "is_clean", "is_noisy")))
     auroc = f"{quality['auroc']:.3f}" if any(is_wrong) else "-"
     return Found(estimate, sum(is_wrong) / len(is_wrong), is_wrong, keeping, auroc)
-
-
-class Remembered:
-    """Reads each text once in a process, however many cells have it: that is most of their time."""
-
-    def __init__(self, read_texts: Callable[..., np.ndarray]) -> None:
-        self._read_texts, self._known = read_texts, dict[tuple[str, bytes], np.ndarray]()
-
-    def __call__(
-        self, encoder: BiEncoder, tokens: Tokens, side: Side, wanted: np.ndarray, progress: Callable[..., None]
-    ) -> np.ndarray:
-        """As `noisyir.noise.reading.read_texts`."""
-        if not encoder.transformers:
-            return self._read_texts(encoder, tokens, side, wanted, progress)
-        names = [(side, tokens.ids[start:end].tobytes()) for start, end in pairwise(tokens.offsets)]
-        new = np.array([asked and name not in self._known for asked, name in zip(wanted, names, strict=True)])
-        vectors = self._read_texts(encoder, tokens, side, new, progress)
-        for row in np.flatnonzero(new):
-            self._known[names[row]] = vectors[row].copy()
-        for row in np.flatnonzero(wanted):
-            vectors[row] = self._known[names[row]]
-        return vectors
 
 
 def _cell(said: dict[Null, RateByNull], null: Null) -> str:
