@@ -30,8 +30,8 @@ SQUAD = "--data squad {data}/squad --pairs 1500 --rate 0.4 --mechanism "
 SETS = {
     "staqc": ("StaQC SQL, 43 % wrong by people", "--data staqc {data}/staqc_sql"),
     "nl2bash": ("nl2bash, most wrong by experts", "--data nl2bash {data}/nl2bash"),
-    "pydocs": ("pydocs, its own noise", "--data pydocs --max-documents 3000 --rate 0"),
-    "pydocs_uniform": ("pydocs, `uniform` 40 %", "--data pydocs --max-documents 3000 --rate 0.4"),
+    "pydocs": ("pydocs, its own noise", "--data pydocs --max-documents 4500 --rate 0"),
+    "pydocs_uniform": ("pydocs, `uniform` 40 %", "--data pydocs --max-documents 4500 --rate 0.4"),
     "near_same_page": ("SQuAD, right pairs and same page", "--data squad_same_page {data}/squad --pairs 1500"),
     "near_half_answers": ("SQuAD, right pairs and half answers", "--data squad_half_answers {data}/squad --pairs 1500"),
     **{
