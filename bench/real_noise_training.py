@@ -142,7 +142,8 @@ class Bench:
         """What detectors flagged, when NPC began, and what `auto` chose, over the seeds."""
         flags = [self._read(step.name, "noise_flags")["is_clean"].to_pylist() for step in self._steps("detect")]
         if flags:
-            yield "flagged", ", ".join(f"{some.count(False) / len(some):.0%}" for some in flags)
+            shares = [f"{100 * some.count(False) / len(some):.0f}" for some in flags]
+            yield "flagged", " to ".join(sorted({min(shares, key=int), max(shares, key=int)}, key=int)) + " %"
         for method in ("npc", "npc_flags", "npc_relabel"):
             steps = [step for step in self._steps("train_npc") if step.name.endswith(f":{method}")]
             steps = [step for step in steps if "trial" not in step.name]
