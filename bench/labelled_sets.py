@@ -102,7 +102,7 @@ def _with_near_misses(miss: Callable[[Labelled, int], str | None]) -> Reader:
     return read
 
 
-def _of_the_same_page(right: Labelled, number: int) -> str | None:
+def of_the_same_page(right: Labelled, number: int) -> str | None:
     """The next passage of the same article that does not hold the answer."""
     query, document = right.train[number]
     names = list(dict.fromkeys(name for _, name in right.train if right.sources[name] == right.sources[document]))
@@ -111,7 +111,7 @@ def _of_the_same_page(right: Labelled, number: int) -> str | None:
     return next((text for text in texts if not _answers(right, query, text)), None)
 
 
-def _half_an_answer(right: Labelled, number: int) -> str | None:
+def half_an_answer(right: Labelled, number: int) -> str | None:
     """The first or the last half of the passage's words, the one without the answer."""
     query, document = right.train[number]
     words = right.documents[document].split()
@@ -143,8 +143,8 @@ READERS: dict[str, Reader] = {
     "staqc": _staqc,
     "nl2bash": _nl2bash,
     "squad": _squad,
-    "squad_same_page": _with_near_misses(_of_the_same_page),
-    "squad_half_answers": _with_near_misses(_half_an_answer),
+    "squad_same_page": _with_near_misses(of_the_same_page),
+    "squad_half_answers": _with_near_misses(half_an_answer),
 }
 
 

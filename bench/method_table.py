@@ -30,8 +30,8 @@ SQUAD = "--data squad {data}/squad --pairs 1500 --rate 0.4 --mechanism "
 SETS = {
     "staqc": ("StaQC SQL, 43 % wrong by people", "--data staqc {data}/staqc_sql"),
     "nl2bash": ("nl2bash, most wrong by experts", "--data nl2bash {data}/nl2bash"),
-    "pydocs": ("pydocs, its own noise", "--data pydocs --max-documents 3000 --rate 0"),
-    "pydocs_uniform": ("pydocs, `uniform` 40 %", "--data pydocs --max-documents 3000 --rate 0.4"),
+    "pydocs": ("pydocs, its own noise", "--data pydocs --max-documents 4500 --rate 0"),
+    "pydocs_uniform": ("pydocs, `uniform` 40 %", "--data pydocs --max-documents 4500 --rate 0.4"),
     "near_same_page": ("SQuAD, right pairs and same page", "--data squad_same_page {data}/squad --pairs 1500"),
     "near_half_answers": ("SQuAD, right pairs and half answers", "--data squad_half_answers {data}/squad --pairs 1500"),
     **{
@@ -70,7 +70,7 @@ def main() -> None:
         how = ["--seeds", str(asked.seeds), "--methods", *asked.methods]
         found = _values(*measured(arguments([*given, *how]), home / name))
         known: dict[str, Any] = read(NAME)["sets"] if (RECORDS / f"{NAME}.json").exists() else {}
-        known[name] = _together(known.get(name, {}), found)
+        known[name] = together(known.get(name, {}), found)
         in_order = {name: known[name] for name in SETS if name in known}
         record(NAME, table(in_order), left=1, claim=CLAIM, seeds=asked.seeds, sets=in_order)
         print(name, found, flush=True)
@@ -93,7 +93,7 @@ def _values(block: Block, told: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _together(known: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+def together(known: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     """What was recorded of other methods stays, if plain training is what it was then."""
     if not known or known["by_seed"]["dpr"] != found["by_seed"]["dpr"]:
         return found

@@ -44,7 +44,8 @@ from noisyir.settings import merged
 from noisyir.tracking import open_tracker
 
 METHODS = ["dpr", "reweight", "relabel", "reweight_relabel", "drop", "npc", "npc_flags", "npc_relabel", "co_teaching",
-           "auto"]  # fmt: skip
+           "auto", "random", "true_labels"]  # fmt: skip
+MADE_HERE = ("random", "true_labels")
 MEASURE = "nDCG@10"
 SMALL = {"epochs": 12, "batch_size": 128, "learning_rate": 3e-3, "dev_queries": 0}
 LARGE = {"epochs": 5, "batch_size": 512, "learning_rate": 3e-3, "decay": "constant", "warmup_ratio": 0.0,
@@ -62,7 +63,9 @@ def measured(asked: argparse.Namespace, home: Path) -> tuple[Block, dict[str, st
     """What every method is worth on each query under each seed, and what was told on the way."""
     remember_texts()
     bench = Bench(asked, home)
-    methods = [*asked.methods, "oracle"] if bench.rate else asked.methods
+    methods = [method for method in asked.methods if method not in MADE_HERE]
+    if bench.rate and "true_labels" in asked.methods:
+        methods.append("oracle")
     cells = bench.cells(methods, bench.data(), range(asked.seeds), asked.mechanism, bench.rate)
     told = dict(bench.told())
     (block,) = read_blocks(by_cell({**cells, **bench.arms()}))
@@ -94,7 +97,7 @@ class Bench:
     def data(self) -> dict[str, Any]:
         """The experiment's `data`: all of it."""
         if self.labelled is None:
-            return {"kind": "pydocs", "max_documents": self.asked.max_documents}
+            return {"kind": "pydocs", "max_documents": self.asked.max_documents, "dev_queries": 0}
         folder = self.home / f"{self.asked.data}_{self.asked.pairs or 'all'}"
         write_beir(self.labelled, range(len(self.labelled.train)), folder)
         return _folder(folder)
@@ -114,11 +117,12 @@ class Bench:
         """Plain training on the pairs that people call right, and on as many as the detectors leave, at random."""
         kept = {}
         for seed in range(self.asked.seeds):
-            (flags,) = (self._read(step.name, "noise_flags") for step in self._steps("detect", seed))
             (corrupt,) = self._steps("corrupt", seed)
-            draw = np.random.default_rng(seed).permutation(flags.num_rows)
-            kept["random", seed] = corrupt, np.sort(draw[pc.sum(pc.invert(flags["is_clean"])).as_py() or 0 :])
-            if self.judged:
+            if "random" in self.asked.methods:
+                (flags,) = (self._read(step.name, "noise_flags") for step in self._steps("detect", seed))
+                draw = np.random.default_rng(seed).permutation(flags.num_rows)
+                kept["random", seed] = corrupt, np.sort(draw[pc.sum(pc.invert(flags["is_clean"])).as_py() or 0 :])
+            if self.judged and "true_labels" in self.asked.methods:
                 kept["human", seed] = corrupt, np.flatnonzero(self._right(corrupt))
         folders = {arm: self._folder_with(*given, "_".join(map(str, arm))) for arm, given in kept.items()}
         found = {}
@@ -138,7 +142,8 @@ class Bench:
         """What detectors flagged, when NPC began, and what `auto` chose, over the seeds."""
         flags = [self._read(step.name, "noise_flags")["is_clean"].to_pylist() for step in self._steps("detect")]
         if flags:
-            yield "flagged", ", ".join(f"{some.count(False) / len(some):.0%}" for some in flags)
+            shares = [f"{100 * some.count(False) / len(some):.0f}" for some in flags]
+            yield "flagged", " to ".join(sorted({min(shares, key=int), max(shares, key=int)}, key=int)) + " %"
         for method in ("npc", "npc_flags", "npc_relabel"):
             steps = [step for step in self._steps("train_npc") if step.name.endswith(f":{method}")]
             steps = [step for step in steps if "trial" not in step.name]
