@@ -53,7 +53,7 @@ def target(line: Line) -> str:
     return f"≤ {line.at_most:g}" if line.at_most is not None else ""
 
 
-def written(known: Mapping[str, Row], measured: Mapping[str, Any], machine: str) -> Path:
+def record(known: Mapping[str, Row], measured: Mapping[str, Any], machine: str) -> Path:
     """Write the record: these rows anew, the others as they were measured before.
 
     measured: by row, `lines` (cells), and what was taken: `when`, `commit`, `data`, `size`, `turns`.
