@@ -30,8 +30,7 @@ def dispatched_step(
     """
     opened, inputs = step.open(stage_named)
     artifacts = writable_store(store)
-    if opened.stage.ready:
-        opened.stage.ready(opened.params)
+    opened.stage.check_ready(opened.params)
     tracker = join_tracker(mlflow_run, home=artifacts.home)
     with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, parent=parent) as run_step:
         run_step(opened, inputs, refresh)

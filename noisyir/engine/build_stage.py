@@ -45,6 +45,7 @@ def run_stage(
     spread: how an engine takes over what a stage spreads.
     """
     observer = observer or Silent()
+    store.be_source()
     if not refresh and (result := reuse(step, inputs, store, observer)):
         return result
     at_gpu = step.stage.pool == "gpu" and not (step.stage.spreads and spread)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import pyarrow as pa
 
 from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.fetched import located
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import TableWriter, batches_in, read_parts, stream_parts
@@ -94,8 +95,13 @@ class Stage:
 
     def digests(self, params: Params) -> dict[str, str]:
         """What stands for the raw inputs as they are now.  NoisyirError where one is missing or of another kind."""
-        found = {name: digest(params) for name, digest in self.raw.items()}
+        found = {name: digest(located(params)) for name, digest in self.raw.items()}
         return {name: value for name, value in found.items() if value is not None}
+
+    def check_ready(self, params: Params) -> None:
+        """Ask `ready`, where there is one."""
+        if self.ready:
+            self.ready(located(params))
 
 
 @dataclass(frozen=True)
@@ -169,6 +175,11 @@ class Job(Generic[P]):
     spreader: Spread | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     written: dict[str, int | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find what was fetched into the store, where settings name it and it is not on this machine."""
+        with self.store.as_source():
+            self.params = located(self.params)
 
     # Inputs -------------------------------------------------------------------------------------------------
 
