@@ -112,7 +112,7 @@ def _build(
         raise type(ours)(f"stage {step.name}: {ours}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    shutil.rmtree(work, ignore_errors=True)
+    store.remove_work(work)
     return meta
 
 

@@ -1,5 +1,6 @@
 """A stage is declared once; Python, the command line and Prefect all run that declaration through `run_stage`."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -115,7 +116,7 @@ class Output:
 
 
 Outputs = Mapping[str, Output]
-PlannedInputs = Mapping[str, str | Ref | Output | Mapping[str, Output]]
+PlannedInputs = Mapping[str, str | Ref | Output | Mapping[str, Ref | Output]]
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class Step:
             if isinstance(value, Output):
                 yield value
             elif isinstance(value, Mapping):
-                yield from value.values()
+                yield from (made for made in value.values() if isinstance(made, Output))
 
 
 class Observer:
@@ -175,6 +176,7 @@ class Job(Generic[P]):
     spreader: Spread | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     written: dict[str, int | None] = field(default_factory=dict)
+    _keep_again: float = 0.0
 
     def __post_init__(self) -> None:
         """Find what was fetched into the store, where settings name it and it is not on this machine."""
@@ -266,6 +268,16 @@ class Job(Generic[P]):
     def note(self, name: str, value: Any) -> None:
         """Keep a fact (JSON) about this build in its meta: counts, versions, decisions."""
         self.notes[name] = value
+
+    def keep(self, file: Path) -> None:
+        """Have another machine find a file of `work`, where the store is remote and a killed build may go on there.
+
+        For files that are written anew again and again: it takes at most a tenth of the time between two calls.
+        """
+        if time.monotonic() >= self._keep_again:
+            began = time.monotonic()
+            self.store.keep_work(self.work, file)
+            self._keep_again = time.monotonic() + 9 * (time.monotonic() - began)
 
     # While working ------------------------------------------------------------------------------------------
 

@@ -259,9 +259,12 @@ class Store(Records, Scratch, Removal, Fetched):
 
 
 def open_store(url: str | None) -> Store:
-    """The store at a folder or URL, or the one in noisyir's home.  StoreError where a remote one does not answer."""
+    """The store at a folder or URL; None: $NOISYIR_STORE, or the one in noisyir's home.
+
+    StoreError where a remote one does not answer.
+    """
     home = default_home()
-    store = Store(url or home / "store", home=home)
+    store = Store(url or os.environ.get("NOISYIR_STORE") or home / "store", home=home)
     if not store.is_local:
         check_answers(store.fs, store.root, store.url)
     store.be_source()
