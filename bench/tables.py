@@ -10,7 +10,6 @@ rules.  tests/unit/test_tables.py fails where a page is not what its records say
 
 import argparse
 import json
-import os
 import platform
 import re
 import subprocess
@@ -20,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.machine import machine
 from noisyir.report.cells import markdown_table
 
 ROOT = Path(__file__).parents[1]
@@ -36,7 +36,7 @@ def record(name: str, rows: Sequence[Sequence[str]], *, left: int = 0, claim: st
         "claim": claim,
         "command": " ".join([Path(sys.executable).name, *sys.orig_argv[1:]]),
         "commit": commit.stdout.strip(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
+        "machine": machine(),
         "packages": f"pylock.toml of the commit, Python {platform.python_version()}",
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         **about,
