@@ -22,7 +22,7 @@ class Mining(Row):
         Line("mining, peak memory", "noisyir", "torch", f"{_PEER}, torch", quantity="peak_mb"),
         Line("mining, peak memory", "noisyir", "faiss", f"{_PEER}, FAISS", quantity="peak_mb"),
     )
-    size = 40_000
+    size = 20_000
     turns = 3
     needs: ClassVar = {"faiss": ("faiss",)}
     grows = True

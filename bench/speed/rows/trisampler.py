@@ -16,7 +16,8 @@ class Trisampler(Row):
             unit="queries",
         ),
     )  # fmt: skip
-    size = 40_000
+    size = 20_000
+    turns = 3
 
     def prepare(self, work: Work) -> None:
         from bench.speed.stages import build, training_tables
