@@ -202,7 +202,7 @@ def _remember(ctx: typer.Context, asked: bool) -> None:
 
 def _patience(given: str | None) -> str | None:
     if given is not None:
-        from noisyir.engine.locks import WAIT, seconds_of
+        from noisyir.engine.waiting import WAIT, seconds_of
 
         seconds_of(given)
         os.environ[WAIT] = given

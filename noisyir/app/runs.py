@@ -11,15 +11,16 @@ from typing import Any, NotRequired, TypedDict, Unpack
 from noisyir.app.readiness import Readiness
 from noisyir.engine.build_stage import Result
 from noisyir.engine.builds import Ref
-from noisyir.engine.locks import current_run
 from noisyir.engine.observe import Several
 from noisyir.engine.outside_errors import one_line
 from noisyir.engine.parallel import execute_side_by_side
 from noisyir.engine.plan import Choice, Plan, RunStep, execute, failed_step
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.scratch import RUN_LOCK
 from noisyir.engine.stage import Observer, Pool, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tracebacks import keep_traceback, traceback_of
+from noisyir.engine.waiting import current_run
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.pipelines.suite import Suite
@@ -28,7 +29,6 @@ from noisyir.tracking.tracker import Tracker
 
 log = logging.getLogger("noisyir")
 
-RUN_LOCK = "run"
 Then = Callable[[Step, Result], None]
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from noisyir.app.runs import RUN_LOCK
+from noisyir.engine.scratch import RUN_LOCK
 from noisyir.engine.store import Store
 
 _OF_FAILURE = ("error", "traceback", "log")
@@ -16,7 +16,8 @@ State = Literal["done", "failed", "running", "killed", "unknown"]
 class RunState:
     """One pipeline run.
 
-    state: `killed` where its process is gone without having ended the run; `unknown` where that was on another host.
+    state: `killed` where its process is gone without having ended the run; `unknown` where that was on another host,
+    and the store is a folder.
     failed_in: the step that raised; log: the file that holds its traceback.
     seconds: until it ended, or until its record was last written.
     """
@@ -99,7 +100,7 @@ def _state(store: Store, host: str, run: Mapping[str, Any]) -> RunState:
 
 
 def _living(store: Store, host: str, run: Mapping[str, Any], id_: str) -> State:
-    """A run holds its lock while it lives; a lock is seen on the machine that holds it only."""
-    if run.get("host") != host:
+    """A run holds its lock while it lives; one of a folder is seen on the machine that holds it only."""
+    if run.get("host") != host and not store.locks_everywhere:
         return "unknown"
     return "running" if store.is_locked(RUN_LOCK, id_) else "killed"

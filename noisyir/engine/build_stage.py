@@ -10,6 +10,7 @@ from typing import Any
 
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.devices import own_device
+from noisyir.engine.leases import LeaseLostError
 from noisyir.engine.observe import Silent
 from noisyir.engine.outside_errors import in_our_words, is_from_outside
 from noisyir.engine.provenance import git_commit, package_versions
@@ -55,6 +56,8 @@ def run_stage(
             with own_device(runtime, store.home) if at_gpu else nullcontext(runtime) as machine:
                 meta = _build(step, inputs, store, machine, observer, spread)
         except BaseException as error:
+            if isinstance(error, LeaseLostError) and (result := reuse(step, inputs, store, observer)):
+                return result  # of who took over and was faster
             observer.failed(step, error)
             raise
         observer.finished(step, meta, cached=False)

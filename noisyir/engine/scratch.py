@@ -1,22 +1,32 @@
-"""What lies on this machine beside a store: builds in progress, their checkpoints, and locks."""
+"""What lies on this machine beside a store: builds in progress and their checkpoints; and locks, leases included."""
 
 import errno
 import hashlib
+import logging
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from noisyir.engine.builds import canonical_json, input_digests
-from noisyir.engine.locks import WAIT, held, held_if_free, is_held
+from noisyir.engine.conditional import conditional_files
+from noisyir.engine.leases import Lease, Leases
+from noisyir.engine.locks import held, held_if_free, is_held
+from noisyir.engine.waiting import WAIT
+
+log = logging.getLogger("noisyir")
+
+RUN_LOCK = "run"  # the lock that each run holds under its id, while it lives
+_STORE = "store"  # the lock that runs share, and `gc` has alone
 
 
 class Scratch:
-    """Folders and locks that the processes of one machine share."""
+    """Folders that the processes of one machine share, and locks."""
 
+    fs: Any
     root: str
     url: str
     home: Path
@@ -29,34 +39,92 @@ class Scratch:
             return Path(self.root)
         return self.home / "remote" / hashlib.sha256(self.url.encode()).hexdigest()[:16]
 
-    def lock(self, stage: str, key: str) -> AbstractContextManager[bool]:
-        """Hold the build of a key on this machine; yields whether another process had to be waited for."""
-        return held(self._lock_file(stage, key))
+    @cached_property
+    def _leases(self) -> Leases | None:
+        """Leases of an object store whose server knows conditional writes; None where locks of this home must do."""
+        if self.is_local or not (files := conditional_files(self.fs)):
+            return None
+        if files.are_kept_apart(f"{self.root}/.leases/conditions"):
+            return Leases(files, self.fs, self.root, self._scratch)
+        log.warning(
+            "the server of %s ignores conditional writes: locks hold between processes of this machine only, so let "
+            "one machine at a time use it",
+            self.url,
+        )
+        return None
+
+    @cached_property
+    def _held(self) -> dict[str, Lease]:
+        """Leases that this object holds, by name."""
+        return {}
+
+    @contextmanager
+    def lock(self, stage: str, key: str) -> Iterator[bool]:
+        """Hold the build of a key, on all machines that use the store; yields whether another had to be waited for.
+
+        All: where the store is a folder, those that share it with its locks; on S3 those that reach it.
+        """
+        name = f"{stage}-{key}"
+        with held(self._lock_file(stage, key)) as waited:
+            if self._leases is None:
+                yield waited
+                return
+            with self._leases.held(name) as (lease, waited_there), self._remembered_as(name, lease):
+                yield waited or waited_there
 
     def is_locked(self, stage: str, key: str) -> bool:
-        """Whether a process of this machine holds the lock."""
-        return is_held(self._lock_file(stage, key))
+        """Whether a process holds the lock: of this machine, or, where the store has leases, of any."""
+        if is_held(self._lock_file(stage, key)):
+            return True
+        return self._leases is not None and self._leases.is_held(f"{stage}-{key}")
+
+    @property
+    def locks_everywhere(self) -> bool:
+        """Whether a lock is seen from every machine that uses the store, and not from that of its holder alone."""
+        return self._leases is not None
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep others of this machine from deleting builds; runs hold it together.
+        """Keep others from deleting builds; runs hold it together.
 
         A store that this user may only read is used without: the lock is a file in it.
         """
         with ExitStack() as stack:
             try:
-                stack.enter_context(held(self._scratch / ".locks" / "store", shared=True))
-            except OSError as error:
-                if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                stack.enter_context(held(self._scratch / ".locks" / _STORE, shared=True))
+                if self._leases:
+                    stack.enter_context(self._leases.shared(_STORE))
+            except OSError as error:  # of an object store a PermissionError without a number
+                if not isinstance(error, PermissionError) and error.errno != errno.EROFS:
                     raise
             yield
 
-    def alone(self) -> AbstractContextManager[bool]:
-        """Be the only one of this machine at work on the store.
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Be the only one at work on the store.
 
         StoreError when others are: at once, or when they still are after the time that $NOISYIR_WAIT sets.
         """
-        return held(self._scratch / ".locks" / "store", wait=None if WAIT in os.environ else 0.0)
+        wait = None if WAIT in os.environ else 0.0
+        with held(self._scratch / ".locks" / _STORE, wait=wait) as waited:
+            if self._leases is None:
+                yield waited
+                return
+            with self._leases.alone(_STORE, wait) as lease, self._remembered_as(_STORE, lease):
+                yield waited
+
+    @contextmanager
+    def _remembered_as(self, name: str, lease: Lease) -> Iterator[None]:
+        self._held[name] = lease
+        try:
+            yield
+        finally:
+            del self._held[name]
+
+    def check_alone(self) -> None:
+        """LeaseLostError where this process was to be alone, and another has taken that over."""
+        if lease := self._held.get(_STORE):
+            lease.check()
 
     def _lock_file(self, stage: str, key: str) -> Path:
         return self._scratch / ".locks" / f"{stage}-{key}"
@@ -93,4 +161,6 @@ class Scratch:
             with held_if_free(path) as free:
                 if free:
                     path.unlink(missing_ok=True)
+        if self._leases:
+            self._leases.sweep()
         return removed

@@ -3,6 +3,7 @@
     <root>/<stage>/<key>/<build>/<artifact>/...      a build; its name is its time and its digest's first 12 digits
     <root>/<stage>/<key>/<build>/_meta.json          written last: without it the build does not exist
     <root>/.staging, .work, .locks, .runs            a build in progress, its checkpoints, its lock; run records
+    <root>/.leases                                   on S3: who builds what, for other machines
     <root>/.promotions                               which registered model became champion, when and why
 
 The root is a folder or any fsspec URL.  On an object store a build is made locally and then uploaded, meta last.
@@ -20,6 +21,7 @@ from typing import Any
 
 from noisyir.engine.builds import META, Contents, Meta, Ref, canonical_json, contents_of, input_digests
 from noisyir.engine.integrity import Integrity, is_copy
+from noisyir.engine.leases import LeaseLostError
 from noisyir.engine.records import Records, flush_to_disk, stamp
 from noisyir.engine.remote import check_answers, patient_options
 from noisyir.engine.removal import Removal
@@ -129,6 +131,8 @@ class Store(Records, Scratch, Removal):
             try:
                 self._parse_meta(path)
             except _UNREADABLE as error:
+                if self.is_barred(path):
+                    continue
                 found[path[len(self.root) + 1 : -len(META) - 1]] = str(error)
         return found
 
@@ -169,6 +173,8 @@ class Store(Records, Scratch, Removal):
         except FileNotFoundError:
             return None
         except _UNREADABLE as error:
+            if self.is_barred(path):
+                return None
             log.warning("damaged %s is passed over: %s. Remove it: noisyir verify --repair", path, error)
             return None
         self._latest = max(self._latest, meta.build)
@@ -228,10 +234,26 @@ class Store(Records, Scratch, Removal):
             staging.rename(target)
             flush_to_disk(target.parent)
             return
-        for path in sorted(staging.rglob("*"), key=lambda p: p.name == META):
-            if path.is_file():
+        for path in sorted(staging.rglob("*")):
+            if path.is_file() and path != staging / META:
                 self.fs.put_file(str(path), f"{self.root}/{final}/{path.relative_to(staging).as_posix()}")
+        try:
+            self._finish(meta)
+        except LeaseLostError:
+            self.fs.rm(f"{self.root}/{final}", recursive=True)
+            raise
         shutil.rmtree(staging)
+
+    def _finish(self, meta: Meta) -> None:
+        """Write the meta, and never over what another holder of the key's lease has made of it meanwhile."""
+        path, text = f"{self.root}/{meta.folder}/{META}", meta.to_json().encode()
+        if lease := self._held.get(f"{meta.stage}-{meta.key}"):
+            lease.announce(path)
+        try:
+            self.fs.pipe_file(path, text, mode="create")
+        except FileExistsError:
+            if self.fs.cat_file(path) != text:  # an answer was lost, and the second attempt met the first
+                raise LeaseLostError(f"{meta.stage} {meta.key[:12]} was built by another machine meanwhile") from None
 
 
 def open_store(url: str | None) -> Store:

@@ -1,6 +1,5 @@
 """A store on S3 whose server refuses or fails from some request on, or for a while, by the protocol, on loopback."""
 
-import logging
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator
@@ -8,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 from noisyir.engine.plan import Choice
@@ -17,6 +15,7 @@ from tests.chaos.case import Case
 from tests.chaos.damage import typed
 from tests.chaos.kills import command
 from tests.chaos.world import Digests, World, run
+from tests.s3_server import s3_server
 
 _TO = Choice(to="bm25")
 _KINDS = ("PUT refused", "GET refused", "PUT fails a while", "GET fails a while", "all cut off")
@@ -104,28 +103,18 @@ def _digests(store: Store) -> Digests:
 
 @contextmanager
 def _server(home: Path) -> Iterator[_Faulty]:
-    import s3fs
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-    from werkzeug.serving import make_server
+    made: list[_Faulty] = []
 
-    faulty = _Faulty(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", 0, faulty, threaded=True)
-    before = dict(os.environ)
-    os.environ |= {
-        "NOISYIR_HOME": str(home),
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",
-    }
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        s3fs.S3FileSystem.clear_instance_cache()
-        s3fs.S3FileSystem().makedirs("bucket", exist_ok=True)
-        yield faulty
-    finally:
-        s3fs.S3FileSystem.clear_instance_cache()
-        server.shutdown()
-        os.environ.clear()
-        os.environ |= before
+    def between(inside: Callable[..., Iterable[bytes]]) -> _Faulty:
+        made.append(_Faulty(inside))
+        return made[0]
+
+    before = os.environ.get("NOISYIR_HOME")
+    with s3_server(between):
+        os.environ["NOISYIR_HOME"] = str(home)
+        try:
+            yield made[0]
+        finally:
+            os.environ.pop("NOISYIR_HOME")
+            if before is not None:
+                os.environ["NOISYIR_HOME"] = before
