@@ -6,7 +6,7 @@ from bench.speed.row import Line, Row, Taken, Work
 
 class TransformerEncoding(Row):
     lines = (Line("transformer encoding, CPU", "noisyir", "fp32", "sentence-transformers fp32", unit="passages"),)
-    size = 400
+    size = 200
     turns = 3
 
     def prepare(self, work: Work) -> None:
