@@ -42,11 +42,18 @@ def bench_noise(
 ) -> Outcome:
     """Compare denoisers on every kind of noise.
 
-    suite: a name that ships with noisyir, a .yaml file, or all settings; overrides: such as methods=[dpr,npc].
-    seeds: 0 to N - 1 instead of the suite's.  jobs: steps at a time, here and on the pools (default: one a core).
-    refresh: stages to rebuild.  store: folder or fsspec URL of the artifacts.
-    pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
-    runtime.fan_out: a Dask or Ray cluster that runs all steps instead, as many at a time as it says workers.
+    Args:
+        suite: a name that ships with noisyir, a .yaml file that the worker sees, or all settings.
+        overrides: settings to change, such as methods=[dpr,npc].
+        seeds: 0 to N - 1 instead of the suite's.
+        jobs: steps at a time, here and on the pools; empty: one a core.
+        refresh: stages to rebuild although they are there, such as encode or encode@npc.
+        store: folder or fsspec URL of the artifacts; empty: the one that this worker's NOISYIR_STORE or NOISYIR_HOME
+            names.
+        runtime: the machine, not the method; runtime.fan_out: a Dask or Ray cluster that runs all steps instead, as
+            many at a time as it says workers.
+        pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
+
     """
     chosen = experiments.load_suite(suite, overrides) if isinstance(suite, str) else suite
     chosen = experiments.with_seeds(chosen, seeds)

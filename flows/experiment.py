@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from pathlib import Path
 
 from prefect.runtime import flow_run
 
@@ -18,7 +19,7 @@ from noisyir.engine.plan import Choice, RunStep
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store, open_store
-from noisyir.errors import ConfigError
+from noisyir.errors import ConfigError, NoisyirError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking import open_tracker
 from noisyir.tracking.tracker import Tracker
@@ -32,11 +33,16 @@ _watchers: ContextVar[tuple[Tracker, Observer] | None] = ContextVar("watchers", 
 
 
 def run_name() -> str:
-    """The experiment's name, from the flow's parameters."""
+    """What a person looks for: experiment, methods and seed, from the flow's parameters."""
     experiment: dict[str, object] | Experiment | str = flow_run.parameters["experiment"]
-    if isinstance(experiment, Experiment):
-        return experiment.name
-    return experiment if isinstance(experiment, str) else str(experiment["name"])
+    if isinstance(experiment, dict):
+        return str(experiment["name"])
+    try:
+        exp = load(experiment, tuple(flow_run.parameters.get("overrides", ())))
+    except NoisyirError:  # the flow says what is wrong
+        return Path(str(experiment)).stem
+    methods = f"{', '.join(method.kind for method in exp.methods)}, " if exp.task == "retriever" else ""
+    return f"{exp.name}: {methods}seed {exp.seed}"
 
 
 def load(experiment: Experiment | str, overrides: tuple[str, ...], task: str | None = None) -> Experiment:
