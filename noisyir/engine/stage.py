@@ -299,7 +299,9 @@ class PortableJob:
     staging: Path
     work: Path
 
-    def open(self, runtime: Runtime, observer: Observer, kind: type[Job[Any]] = Job) -> Job[Any]:
-        """The job, with the settings of the machine that it has come to."""
-        store = Store(self.url, home=self.home)
+    def open(
+        self, runtime: Runtime, observer: Observer, kind: type[Job[Any]] = Job, home: Path | None = None
+    ) -> Job[Any]:
+        """The job, with the settings of the machine that it has come to, and its home where it has another."""
+        store = Store(self.url, home=home or self.home)
         return kind(self.step, self.step.params, self.inputs, store, runtime, observer, self.staging, self.work)

@@ -79,15 +79,6 @@ def _model(folder: Path, device: str, batch_tokens: int | Literal["auto"]) -> "t
     return model, model.batch_tokens(batch_tokens)
 
 
-def release_gpu() -> None:
-    """Let go of the model where it takes a GPU's memory, which others have next."""
-    import torch
-
-    if torch.cuda.is_available():
-        _model.cache_clear()
-        torch.cuda.empty_cache()
-
-
 def _asked(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
     from noisyir.retrieval.encode import Shard
 
