@@ -64,7 +64,7 @@ def main() -> None:
     print(f"{len(pairs.scores):,} pairs, {pairs.is_wrong.mean():.1%} wrong, {given.seeds} sessions each\n")
     print("| drawn | judged | AUROC before | AUROC | improves | rate's error | covered | width | broken | kept |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
-    for drawn in ("random", "teaching"):
+    for drawn in given.drawn:
         found: dict[int, list[Outcome]] = {number: [] for number in given.judged}
         for seed in range(given.seeds):
             for judged, outcome in _session(pairs, drawn == "teaching", given.judged, seed, given.at_most):
@@ -81,7 +81,7 @@ def _session(
     drawn: list[int] = []
     chosen: list[int] = []
     for number in range(BATCH, max(numbers) + 1, BATCH):
-        told = _told(pairs, drawn, chosen) if drawn else None
+        told = _told(pairs, drawn, chosen) if drawn and teaching else None
         teach = [] if told is None else told.teaching.tolist()
         while (judged := len(set(drawn) | set(chosen))) < number:
             if teaching and judged >= FIRST and judged % 2 and teach:
@@ -171,6 +171,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--doc-id", default="doc_id")
     parser.add_argument("--judged", type=int, nargs="+", default=[25, 50, 100, 200, 400])
     parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--drawn", nargs="+", choices=["random", "teaching"], default=["random", "teaching"])
     parser.add_argument("--at-most", type=float, default=0.1, help="share of wrong pairs among the kept")
     return parser.parse_args()
 

@@ -2,8 +2,8 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ class Labelled:
     test: Sequence[tuple[str, str]]
     sources: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+Reader = Callable[[Path, int | None], Labelled]
 
 
 def _staqc(folder: Path, pairs: int | None) -> Labelled:
@@ -82,6 +85,44 @@ def _squad(folder: Path, pairs: int | None) -> Labelled:
     return Labelled(texts, queries, found["train"], None, found["dev"], sources, answers)
 
 
+def _with_near_misses(miss: Callable[[Labelled, int], str | None]) -> Reader:
+    """SQuAD's right pairs, and for every other question a second pair with what is nearly its passage."""
+
+    def read(folder: Path, pairs: int | None) -> Labelled:
+        right = _squad(folder, pairs)
+        documents, wrong = dict(right.documents), list[tuple[str, str]]()
+        for number in range(0, len(right.train), 2):
+            if text := miss(right, number):
+                document = next((name for name, known in documents.items() if known == text), f"near{number}")
+                documents[document] = text
+                wrong.append((right.train[number][0], document))
+        labels = [True] * len(right.train) + [False] * len(wrong)
+        return replace(right, documents=documents, train=[*right.train, *wrong], is_right=labels)
+
+    return read
+
+
+def of_the_same_page(right: Labelled, number: int) -> str | None:
+    """The next passage of the same article that does not hold the answer."""
+    query, document = right.train[number]
+    names = list(dict.fromkeys(name for _, name in right.train if right.sources[name] == right.sources[document]))
+    others = names[names.index(document) + 1 :] + names[: names.index(document)]
+    texts = (right.documents[name] for name in others)
+    return next((text for text in texts if not _answers(right, query, text)), None)
+
+
+def half_an_answer(right: Labelled, number: int) -> str | None:
+    """The first or the last half of the passage's words, the one without the answer."""
+    query, document = right.train[number]
+    words = right.documents[document].split()
+    halves = (" ".join(words[: len(words) // 2]), " ".join(words[len(words) // 2 :]))
+    return next((half for half in halves if not _answers(right, query, half)), None)
+
+
+def _answers(right: Labelled, query: str, text: str) -> bool:
+    return any(answer.casefold() in text.casefold() for answer in right.answers[query])
+
+
 def _questions(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Title, passage and question: of the first three paragraphs of every article, then of the next three, ..."""
     articles = json.loads(path.read_text(encoding="utf-8"))["data"]
@@ -98,7 +139,13 @@ def _questions(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
                 yield title, paragraph["context"], question
 
 
-READERS = {"staqc": _staqc, "nl2bash": _nl2bash, "squad": _squad}
+READERS: dict[str, Reader] = {
+    "staqc": _staqc,
+    "nl2bash": _nl2bash,
+    "squad": _squad,
+    "squad_same_page": _with_near_misses(of_the_same_page),
+    "squad_half_answers": _with_near_misses(half_an_answer),
+}
 
 
 def write_beir(labelled: Labelled, kept: Sequence[int], folder: Path) -> None:

@@ -1,13 +1,14 @@
 """What each null says of the noise rate, for every kind of noise that `corrupt` can put in: a matrix in Markdown.
 
-    python bench/rate_matrix.py ../shared/data/squad --pairs 3000 --rates 0.24
+    python -m bench.rate_matrix ../shared/data/squad --pairs 3000 --rates 0.24
+    python -m bench.rate_matrix pairs.jsonl --rates 0.24
 
-Of SQuAD's first questions so many are kept, a share of them is made wrong by each kind of noise in turn, and the
-experiment's detectors judge them as the audit does.  A cell is what a null says: the rate, and how far it may be
-believed (`noisyir.noise.rate.RateByNull.reading`).  Then: the range over all nulls as it is printed, and
-whether it holds the truth (`yes`), or the text says that it cannot be known (`said`), or neither (`NO`).  Last: the
-share that may be kept with 5 % wrong at most by the nulls that agree, the share of these that is wrong in truth, and
-AUROC.
+Of SQuAD's questions so many are kept, or all pairs of a file that are right, a share of them is made wrong by each kind
+of noise in turn, and the experiment's detectors judge them as the audit does.  A cell is what a null says: the rate,
+and how far it may be believed (`noisyir.noise.rate.RateByNull.reading`).  Then: the range over all nulls as it is
+printed, and whether it holds the truth (`yes`), or the text says that it cannot be known (`said`), or neither (`NO`).
+Last: the share that may be kept with 5 % wrong at most by the nulls that agree, the share of these that is wrong in
+truth, and AUROC.
 A kind of noise in a file of its own is taken up by itself.  Texts that many cells have are encoded once.
 """
 
@@ -15,15 +16,14 @@ import argparse
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from bench.remembered import remember_texts
 from noisyir import experiments
 from noisyir.app.runs import run_experiment
 from noisyir.data.flags import last_estimate
@@ -35,9 +35,6 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError
 from noisyir.eval.detection import detection_quality
-from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.tokens import Side, Tokens
-from noisyir.noise import reading
 from noisyir.noise.detection import nulls_in
 from noisyir.noise.null import NULLS, Null
 from noisyir.noise.rate import RateByNull, rate_range
@@ -52,18 +49,20 @@ _WRONG = 0.05  # of what is kept
 def main() -> None:
     """Print the matrix, a row as soon as it is known, and how many rows hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("squad", type=Path, help="holds train-v1.1.json")
-    parser.add_argument("--pairs", type=int, default=3000, help="training pairs")
+    parser.add_argument("data", type=Path, help="SQuAD's folder, holding train-v1.1.json, or a file of pairs")
+    parser.add_argument("--pairs", type=int, default=3000, help="training pairs kept of SQuAD")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.05, 0.24, 0.5], help="shares made wrong")
     parser.add_argument("--kinds", nargs="+", default=sorted(Noise.variants()), help="of noise")
     parser.add_argument("--detectors", type=json.loads, default={}, help="the setting, in JSON, if not the default")
     given = parser.parse_args()
-    reading.read_texts = Remembered(reading.read_texts)
+    remember_texts()
     home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
-    slice_of(given.squad, given.pairs, home / "slice")
+    data = {"kind": "pairs", "path": str(given.data)}
+    if given.data.is_dir():
+        data = {"kind": "squad", "path": str(slice_of(given.data, given.pairs, home / "slice"))}
     names = ["noise", "truth", *NULLS, "range", "holds", "kept, wrong of these", "AUROC"]
     print(f"| {' | '.join(names)} |\n|---|--:|{'---|' * (len(names) - 2)}", flush=True)
-    held = [row(home, kind, rate, given.detectors) for kind, rate in cells(given.kinds, given.rates)]
+    held = [row(home, data, kind, rate, given.detectors) for kind, rate in cells(given.kinds, given.rates)]
     known = [value for value in held if value is not None]
     print(
         f"\nThe range held the truth, or the text said that it cannot be known, in {sum(known)} of {len(known)} rows."
@@ -77,7 +76,7 @@ def cells(kinds: list[str], rates: list[float]) -> Iterator[tuple[str, float]]:
         yield from ((kind, rate) for kind in kinds)
 
 
-def slice_of(squad: Path, pairs: int, folder: Path) -> None:
+def slice_of(squad: Path, pairs: int, folder: Path) -> Path:
     """Articles of SQuAD's training file, a few of dev, with every so manieth question of each paragraph kept."""
     folder.mkdir(parents=True, exist_ok=True)
     data = json.loads((squad / "train-v1.1.json").read_text(encoding="utf-8"))["data"]
@@ -95,12 +94,13 @@ def slice_of(squad: Path, pairs: int, folder: Path) -> None:
     dev = json.loads((squad / "dev-v1.1.json").read_text(encoding="utf-8"))["data"][:1]
     for name, articles in (("train", data), ("dev", dev)):
         (folder / f"{name}-v1.1.json").write_text(json.dumps({"data": articles}), encoding="utf-8")
+    return folder
 
 
-def row(home: Path, kind: str, rate: float, detectors: dict[str, Any]) -> bool | None:
+def row(home: Path, data: dict[str, str], kind: str, rate: float, detectors: dict[str, Any]) -> bool | None:
     """Print a row; whether it holds, None where this noise cannot be put in."""
     try:
-        found = judged(home, kind, rate, detectors)
+        found = judged(home, data, kind, rate, detectors)
     except DataError as error:
         print(f"| {kind} {rate:.0%} | - | {error} |", flush=True)
         return None
@@ -136,11 +136,11 @@ class Found:
         return f"{most / len(self.is_wrong):.1%}, {sum(self.is_wrong[:most]) / most:.1%}"
 
 
-def judged(home: Path, kind: str, rate: float, detectors: dict[str, Any]) -> Found:
-    """What the audit's stages say of the slice with this noise."""
+def judged(home: Path, data: dict[str, str], kind: str, rate: float, detectors: dict[str, Any]) -> Found:
+    """What the audit's stages say of the data with this noise."""
     settings = {
         "name": "rate_matrix",
-        "data": {"kind": "squad", "path": str(home / "slice")},
+        "data": data,
         "noise": {"kind": kind, "rate": rate},
         **({"detectors": detectors} if detectors else {}),
     }
@@ -161,28 +161,6 @@ def judged(home: Path, kind: str, rate: float, detectors: dict[str, Any]) -> Fou
     quality = detection_quality(*(flags[name].to_numpy() for name in ("score", "is_clean", "is_noisy")))
     auroc = f"{quality['auroc']:.3f}" if any(is_wrong) else "-"
     return Found(estimate, sum(is_wrong) / len(is_wrong), is_wrong, keeping, auroc)
-
-
-class Remembered:
-    """Reads each text once in a process, however many cells have it: that is most of their time."""
-
-    def __init__(self, read_texts: Callable[..., np.ndarray]) -> None:
-        self._read_texts, self._known = read_texts, dict[tuple[str, bytes], np.ndarray]()
-
-    def __call__(
-        self, encoder: BiEncoder, tokens: Tokens, side: Side, wanted: np.ndarray, progress: Callable[..., None]
-    ) -> np.ndarray:
-        """As `noisyir.noise.reading.read_texts`."""
-        if not encoder.transformers:
-            return self._read_texts(encoder, tokens, side, wanted, progress)
-        names = [(side, tokens.ids[start:end].tobytes()) for start, end in pairwise(tokens.offsets)]
-        new = np.array([asked and name not in self._known for asked, name in zip(wanted, names, strict=True)])
-        vectors = self._read_texts(encoder, tokens, side, new, progress)
-        for row in np.flatnonzero(new):
-            self._known[names[row]] = vectors[row].copy()
-        for row in np.flatnonzero(wanted):
-            vectors[row] = self._known[names[row]]
-        return vectors
 
 
 def _cell(said: dict[Null, RateByNull], null: Null) -> str:

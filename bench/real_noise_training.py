@@ -1,9 +1,9 @@
 """What training makes of wrong pairs, real and injected: plain, weighted, repaired, dropped, corrected, and by choice.
 
-    python bench/real_noise_training.py --data staqc ../shared/data/staqc_sql
-    python bench/real_noise_training.py --data nl2bash ../shared/data/nl2bash --methods dpr npc auto
-    python bench/real_noise_training.py --data squad ../shared/data/squad --pairs 4000 --mechanism half_answer
-    python bench/real_noise_training.py --data pydocs --max-documents 6000 --rate 0
+    python -m bench.real_noise_training --data staqc ../shared/data/staqc_sql
+    python -m bench.real_noise_training --data nl2bash ../shared/data/nl2bash --methods dpr npc auto
+    python -m bench.real_noise_training --data squad ../shared/data/squad --pairs 4000 --mechanism half_answer
+    python -m bench.real_noise_training --data pydocs --max-documents 6000 --rate 0
 
 staqc: trained on all pairs of half of the questions, tested on those of the other half that people judged right.
 nl2bash: trained on the judged predictions of models, tested on experts' own pairs of other descriptions.
@@ -19,15 +19,16 @@ import argparse
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from labelled_sets import READERS, write_beir, write_folder
 
+from bench.labelled_sets import READERS, write_beir, write_folder
+from bench.remembered import remember_texts
 from noisyir.app.runs import Outcome, run_suite
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
@@ -36,14 +37,15 @@ from noisyir.engine.stage import Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import pair_ids, read_parts
 from noisyir.eval.bench import Block, Cell, by_cell, read_blocks
-from noisyir.eval.significance import crossed_t_test, holm
+from noisyir.eval.significance import Difference, crossed_t_test, holm
 from noisyir.pipelines.retrievers import noise_bench
 from noisyir.pipelines.suite import Suite
 from noisyir.settings import merged
 from noisyir.tracking import open_tracker
 
 METHODS = ["dpr", "reweight", "relabel", "reweight_relabel", "drop", "npc", "npc_flags", "npc_relabel", "co_teaching",
-           "auto"]  # fmt: skip
+           "auto", "random", "true_labels"]  # fmt: skip
+MADE_HERE = ("random", "true_labels")
 MEASURE = "nDCG@10"
 SMALL = {"epochs": 12, "batch_size": 128, "learning_rate": 3e-3, "dev_queries": 0}
 LARGE = {"epochs": 5, "batch_size": 512, "learning_rate": 3e-3, "decay": "constant", "warmup_ratio": 0.0,
@@ -51,14 +53,32 @@ LARGE = {"epochs": 5, "batch_size": 512, "learning_rate": 3e-3, "decay": "consta
 
 
 def main() -> None:
-    asked = _asked()
-    home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
+    asked = arguments()
+    block, told = measured(asked, Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp()))
+    _print(block, asked.data)
+    print("\n" + "\n".join(f"{what}: {how}" for what, how in told.items()), flush=True)
+
+
+def measured(asked: argparse.Namespace, home: Path) -> tuple[Block, dict[str, str]]:
+    """What every method is worth on each query under each seed, and what was told on the way."""
+    remember_texts()
     bench = Bench(asked, home)
-    methods = [*asked.methods, "oracle"] if bench.rate else asked.methods
+    methods = [method for method in asked.methods if method not in MADE_HERE]
+    if bench.rate and "true_labels" in asked.methods:
+        methods.append("oracle")
     cells = bench.cells(methods, bench.data(), range(asked.seeds), asked.mechanism, bench.rate)
-    told = list(bench.told())
-    _print({**cells, **bench.arms()}, asked.data)
-    print("\n" + "\n".join(told), flush=True)
+    told = dict(bench.told())
+    (block,) = read_blocks(by_cell({**cells, **bench.arms()}))
+    return block, told
+
+
+def against_plain(block: Block) -> dict[str, Difference]:
+    """Each other method's difference to plain training; p is corrected by Holm for all of them."""
+    values = dict(zip(block.methods, block.values, strict=True))
+    plain = values.pop("dpr")
+    tests = {method: crossed_t_test((found - plain).T, block.groups) for method, found in values.items()}
+    corrected = holm(np.array([test.p_value for test in tests.values()]))
+    return {name: test._replace(p_value=float(p)) for (name, test), p in zip(tests.items(), corrected, strict=True)}
 
 
 class Bench:
@@ -77,7 +97,7 @@ class Bench:
     def data(self) -> dict[str, Any]:
         """The experiment's `data`: all of it."""
         if self.labelled is None:
-            return {"kind": "pydocs", "max_documents": self.asked.max_documents}
+            return {"kind": "pydocs", "max_documents": self.asked.max_documents, "dev_queries": 0}
         folder = self.home / f"{self.asked.data}_{self.asked.pairs or 'all'}"
         write_beir(self.labelled, range(len(self.labelled.train)), folder)
         return _folder(folder)
@@ -88,7 +108,7 @@ class Bench:
         """Per-query values of each method and seed, by the label of a bench's cell."""
         suite = self._suite(methods, data, seeds, {"kind": kind, "rate": rate})
         tracker = open_tracker(experiment=suite.experiment, home=self.home, enabled=False)
-        how = {"store": self.store, "runtime": Runtime(), "tracker": tracker, "observer": Silent()}
+        how = {"store": self.store, "runtime": Runtime(threads=1), "tracker": tracker, "observer": Silent()}
         self.outcome, self.plan = run_suite(suite, Choice(), **how), noise_bench(suite)
         (table,) = self.plan.named("noise_table")
         return {label: self._read(output.step, output.artifact) for label, output in table.inputs["metrics"].items()}
@@ -97,11 +117,12 @@ class Bench:
         """Plain training on the pairs that people call right, and on as many as the detectors leave, at random."""
         kept = {}
         for seed in range(self.asked.seeds):
-            (flags,) = (self._read(step.name, "noise_flags") for step in self._steps("detect", seed))
             (corrupt,) = self._steps("corrupt", seed)
-            draw = np.random.default_rng(seed).permutation(flags.num_rows)
-            kept["random", seed] = corrupt, np.sort(draw[pc.sum(pc.invert(flags["is_clean"])).as_py() or 0 :])
-            if self.judged:
+            if "random" in self.asked.methods:
+                (flags,) = (self._read(step.name, "noise_flags") for step in self._steps("detect", seed))
+                draw = np.random.default_rng(seed).permutation(flags.num_rows)
+                kept["random", seed] = corrupt, np.sort(draw[pc.sum(pc.invert(flags["is_clean"])).as_py() or 0 :])
+            if self.judged and "true_labels" in self.asked.methods:
                 kept["human", seed] = corrupt, np.flatnonzero(self._right(corrupt))
         folders = {arm: self._folder_with(*given, "_".join(map(str, arm))) for arm, given in kept.items()}
         found = {}
@@ -117,17 +138,20 @@ class Bench:
         pairs = self._read(corrupt.name, "noisy_pairs")
         return [verdicts[pair] for pair in pair_ids(pairs.filter(pc.equal(pairs["split"], "train")))]
 
-    def told(self) -> Iterator[str]:
+    def told(self) -> Iterator[tuple[str, str]]:
         """What detectors flagged, when NPC began, and what `auto` chose, over the seeds."""
         flags = [self._read(step.name, "noise_flags")["is_clean"].to_pylist() for step in self._steps("detect")]
-        yield "flagged: " + ", ".join(f"{some.count(False) / len(some):.0%}" for some in flags)
+        if flags:
+            shares = [f"{100 * some.count(False) / len(some):.0f}" for some in flags]
+            yield "flagged", " to ".join(sorted({min(shares, key=int), max(shares, key=int)}, key=int)) + " %"
         for method in ("npc", "npc_flags", "npc_relabel"):
             steps = [step for step in self._steps("train_npc") if step.name.endswith(f":{method}")]
             steps = [step for step in steps if "trial" not in step.name]
-            begun = [self.outcome.results[step.name].meta.notes["corrected"] for step in steps]
-            yield f"{method}: correction began in {sum(begun)} of {len(begun)} runs"
+            if begun := [self.outcome.results[step.name].meta.notes["corrected"] for step in steps]:
+                yield f"{method} began to correct", f"in {sum(begun)} of {len(begun)} runs"
         chosen = [self.outcome.results[step.name].meta.notes["chosen"] for step in self._steps("choose_model")]
-        yield "auto chose: " + ", ".join(f"{method} {count}" for method, count in Counter(chosen).items())
+        if chosen:
+            yield "auto chose", ", ".join(f"{method} {count}" for method, count in Counter(chosen).items())
 
     def _suite(
         self, methods: Sequence[str], data: dict[str, Any], seeds: Sequence[int], noise: dict[str, Any]
@@ -182,9 +206,8 @@ def _folder(path: Path) -> dict[str, Any]:
     return {"kind": "beir", "path": str(path), "on_empty": "exclude"}
 
 
-def _print(cells: Mapping[str, pa.Table], data: str) -> None:
+def _print(block: Block, data: str) -> None:
     """One Markdown row a method, against plain training."""
-    (block,) = read_blocks(by_cell(cells))
     _, seeds, queries = block.values.shape
     print(f"\n{data}, {block.mechanism} {block.rate:g}: {queries:,} queries, {seeds} seeds\n")
     print(f"| | {MEASURE} | ± over seeds | less plain, 95 % | p, Holm | seeds above plain |\n|---|--:|--:|--:|--:|--:|")
@@ -193,23 +216,21 @@ def _print(cells: Mapping[str, pa.Table], data: str) -> None:
 
 
 def _rows(block: Block) -> Iterator[str]:
-    values = dict(zip(block.methods, block.values, strict=True))
-    others = [method for method in values if method != "dpr"]
-    tests = {method: crossed_t_test((values[method] - values["dpr"]).T, block.groups) for method in others}
-    corrected = dict(zip(others, holm(np.array([tests[method].p_value for method in others])), strict=True))
-    for method, found in values.items():
-        of_seed = found.mean(axis=1)
+    means = dict(zip(block.methods, block.values.mean(axis=2), strict=True))
+    tests = against_plain(block)
+    for method, of_seed in means.items():
         spread = f"{of_seed.std(ddof=1):.3f}" if len(of_seed) > 1 else ""
-        line = f"| {'true_labels' if method == 'oracle' else method} | {found.mean():.3f} | {spread} |"
+        line = f"| {'true_labels' if method == 'oracle' else method} | {of_seed.mean():.3f} | {spread} |"
         if method in tests:
-            test, above = tests[method], int((of_seed > values["dpr"].mean(axis=1)).sum())
-            line += f" {test.mean:+.4f} [{test.low:+.3f}, {test.high:+.3f}] | {corrected[method]:.3f} | {above} |"
+            test, above = tests[method], int((of_seed > means["dpr"]).sum())
+            line += f" {test.mean:+.4f} [{test.low:+.3f}, {test.high:+.3f}] | {test.p_value:.3f} | {above} |"
         else:
             line += " | | |"
         yield line
 
 
-def _asked() -> argparse.Namespace:
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """As on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", help="of the data; pydocs needs none")
     parser.add_argument("--data", choices=[*READERS, "pydocs"], required=True)
@@ -220,7 +241,7 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--methods", nargs="+", default=METHODS, help="dpr is what the others are compared with")
     parser.add_argument("--set", nargs="*", default=[], help="other settings, such as train.epochs=6")
-    asked = parser.parse_args()
+    asked = parser.parse_args(given)
     if asked.data in READERS and asked.folder is None:
         parser.error(f"--data {asked.data} needs its folder")
     asked.methods = list(dict.fromkeys(["dpr", *asked.methods]))

@@ -5,17 +5,19 @@ import resource
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Self
 
 from noisyir.engine.devices import own_device
 from noisyir.engine.observe import Silent
+from noisyir.engine.outside_errors import one_line
 from noisyir.engine.runtime import FanOut, Runtime, default_home
+from noisyir.engine.shards import Made
 from noisyir.engine.stage import Job, Piecewise, Pool, PortableJob
 from noisyir.errors import ConfigError, NoisyirError
 
@@ -28,13 +30,13 @@ _LET_GO = 10.0  # seconds that cancelled work is waited for
 
 @dataclass(frozen=True)
 class Done:
-    """A piece that a worker has done: where, for how long, its greatest memory so far, and what its function told."""
+    """A piece that a worker has done: where, for how long, its greatest memory so far, and the shards."""
 
     node: str
     process: int
     seconds: float
     most_bytes: int
-    told: list[Any]
+    made: list[Made]
 
 
 class Cluster:
@@ -53,18 +55,23 @@ class Cluster:
         with self._owner as owner:
             owner.submit(self._stop).result()
 
-    def spread(self, job: Job[Any], function: Piecewise[Any], items: Sequence[Any]) -> Iterator[Any]:
-        """What `noisyir.engine.stage.Job.spread` does on the cluster: a task for some consecutive items each.
+    def spread(self, job: Job[Any], function: Piecewise[Any], items: Mapping[str, Any]) -> Iterator[Made]:
+        """Make shards on the cluster: a task for some consecutive items each.
 
         No more tasks are out than workers can take soon; what a lost worker had is done anew by another.
         """
-        slots = self._slots()
-        size = max(1, -(-len(items) // (PIECES_A_WORKER * slots)))
-        pieces = (items[first : first + size] for first in range(0, len(items), size))
+        size = max(1, -(-len(items) // (PIECES_A_WORKER * self._slots())))
+        names, ended = iter(items), list[Done]()
+        pieces = iter(lambda: {name: items[name] for name in islice(names, size)}, {})
         remote, portable = self._remote(_piece, job.step.stage.pool), job.portable()
-        sent = (remote.remote(portable, function, piece, self.runtime, self._home(job)) for piece in pieces)
+        home = self.home_there(job.store.home)
+        sent = (remote.remote(portable, function, piece, self.runtime, home) for piece in pieces)
         for done in self._results(job.step.name, sent):
-            yield from done.told
+            ended.append(done)
+            if len(ended) * size >= len(items):  # now, for nobody asks for more than the last shard
+                job.note("fan_out", who := _who(ended))
+                job.say(_lines(who))
+            yield from done.made
 
     def call(self, what: str, pool: Pool, function: Callable[..., Any], *arguments: Any) -> Any:
         """What a module's function returns for these arguments on a worker; its error is raised here."""
@@ -74,9 +81,6 @@ class Cluster:
     def home_there(self, home: Path) -> Path | None:
         """The home that a worker uses: this one's on this machine, its own (None) elsewhere."""
         return None if self.fan_out.address else home
-
-    def _home(self, job: Job[Any]) -> Path | None:
-        return self.home_there(job.store.home)
 
     def _results(self, what: str, sent: Iterator[Any]) -> Iterator[Any]:
         """What the tasks return, as they end; `sent` sends one at a time, and only so many are out together."""
@@ -107,7 +111,8 @@ class Cluster:
         gpus = int(pool == "gpu" and _there("GPU") > 0)
         memory = {"memory": int(self.fan_out.memory_gb * 1e9)} if self.fan_out.memory_gb else {}
         cpus = self.runtime.cpu_threads if self.fan_out.address else 1
-        return ray.remote(function).options(num_cpus=cpus, num_gpus=gpus, max_retries=_TRIES, **memory)
+        how = {"num_cpus": cpus, "num_gpus": gpus, "max_retries": _TRIES, "scheduling_strategy": "SPREAD"}
+        return ray.remote(function).options(**how, **memory)
 
     def _slots(self) -> int:
         """How many tasks the cluster can take at a time now, at least one."""
@@ -135,8 +140,9 @@ class Cluster:
             how |= {"num_cpus": self.fan_out.workers, "include_dashboard": False}
         try:
             ray.init(**how)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            raise ConfigError(f"runtime.fan_out.address={self.fan_out.address}: {error}") from error
+        except Exception as error:  # Ray raises what it likes, a plain Exception where a busy machine is slow
+            wanted = f"runtime.fan_out.address={self.fan_out.address}" if self.fan_out.address else "a cluster here"
+            raise NoisyirError(f"Ray: {wanted} could not be joined or started: {one_line(error)}") from error
         self._ours = True
 
     def _stop(self) -> None:
@@ -145,14 +151,53 @@ class Cluster:
 
 
 def _piece(
-    portable: PortableJob, function: Piecewise[Any], items: Sequence[Any], runtime: Runtime, home: Path | None
+    portable: PortableJob, function: Piecewise[Any], items: Mapping[str, Any], runtime: Runtime, home: Path | None
 ) -> Done:
-    """Do some items on a worker."""
+    """Make some shards on a worker."""
     began, here = time.monotonic(), home or default_home()
     with own_device(runtime, here) as machine:
-        told = list(function(portable.open(machine, Silent(), home=here), items))
+        job = portable.open(machine, Silent(), home=here)
+        made = job.shards.made(items)  # by a worker that was lost
+        left = {name: item for name, item in items.items() if name not in {shard.name for shard in made}}
+        made += job.shards.save_each(left, function(job, list(left.values())))
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return Done(socket.gethostname(), os.getpid(), time.monotonic() - began, most, told)
+    return Done(_node(), os.getpid(), time.monotonic() - began, most, made)
+
+
+def _node() -> str:
+    """The machine, and its part of Ray's cluster, of which one machine may have several."""
+    import ray
+
+    return f"{socket.gethostname()}/{ray.get_runtime_context().get_node_id()[:6]}"
+
+
+def _who(ended: Sequence[Done]) -> list[dict[str, Any]]:
+    """A row for each worker, in the order of their names."""
+    by_worker = groupby(sorted(ended, key=_worker), _worker)
+    return [
+        {
+            "node": node,
+            "process": process,
+            "shards": sum(len(done.made) for done in some),
+            "rows": sum(shard.rows for done in some for shard in done.made),
+            "seconds": round(sum(done.seconds for done in some), 1),
+            "most_mb": max(done.most_bytes for done in some) // 10**6,
+        }
+        for (node, process), group in by_worker
+        for some in [list(group)]
+    ]
+
+
+def _worker(done: Done) -> tuple[str, int]:
+    return done.node, done.process
+
+
+def _lines(who: Sequence[Mapping[str, Any]]) -> str:
+    """The rows as a table for people."""
+    names = ("node", "process", "shards", "rows", "seconds", "most_mb")
+    lines = [names, *(tuple(f"{row[name]:,}" if name == "rows" else str(row[name]) for name in names) for row in who)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(text.rjust(width) for text, width in zip(line, widths, strict=True)) for line in lines)
 
 
 def _value(ref: Any, what: str) -> Any:

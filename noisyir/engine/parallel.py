@@ -12,13 +12,13 @@ from typing import Protocol
 
 from noisyir.engine.build_stage import Result, reuse, run_stage
 from noisyir.engine.cluster import Cluster
-from noisyir.engine.locks import current_run
 from noisyir.engine.observe import Relay, Several
 from noisyir.engine.plan import Choice, Plan, execute
 from noisyir.engine.processes import Helpers, Tell
 from noisyir.engine.runtime import Runtime, default_home
 from noisyir.engine.stage import Inputs, Observer, Step
 from noisyir.engine.store import Store
+from noisyir.engine.waiting import current_run
 from noisyir.errors import ConfigError
 
 

@@ -4,8 +4,8 @@ import os
 from threading import Thread
 from typing import Any
 
-from noisyir.engine.locks import seconds_of
 from noisyir.engine.outside_errors import without_password
+from noisyir.engine.waiting import seconds_of
 from noisyir.errors import StoreError
 
 SECONDS = "NOISYIR_REMOTE_SECONDS"  # for the first answer; later ones may take four times as long

@@ -5,9 +5,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
-
-from noisyir.noise.rate import wilson
+from jaxtyping import Bool
 
 Array = np.ndarray
 
@@ -76,42 +74,6 @@ def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: fl
     variance = said * (1 - said) / size + centre**2 * of_wrong + (1 - centre) ** 2 * of_clean
     half = z * math.sqrt(variance) / power
     return Rate(_cut(rate), _cut(centre + shift - half), _cut(centre + shift + half))
-
-
-def prediction_powered_rate(
-    model_says_all: Float[Array, " all"],
-    model_says_judged: Float[Array, " judged"],
-    people_say: Bool[Array, " judged"],
-    confidence: float = 0.95,
-) -> Rate:
-    """The share of wrong pairs by people's verdicts on a random sample, helped by a model's on another, larger one.
-
-    model_says_*: how surely the model calls each pair wrong, 0 to 1, on pairs drawn at random and on those that people
-    judged, which were drawn at random, too.  people_say: whether people call these wrong.  The model may err as it
-    likes: the rate is people's share, plus a part of by how much the model calls more wrong in the larger sample than
-    in theirs.  The part is the one of least variance, within [0, 1], and 0 for a model that tells nothing.  The
-    interval is Wilson's, of as many pairs as people would have had to judge for the same variance, which are never
-    fewer than they judged.  ValueError without a pair in either sample.
-    Source: Angelopoulos et al., Science 2023 (prediction-powered inference); Angelopoulos, Duchi and Zrnic, 2023,
-    arXiv:2311.01453 (the part: power tuning).
-    """
-    size, others = len(people_say), len(model_says_all)
-    if not size or not others:
-        raise ValueError(f"people judged {size} pairs and the model {others}: a rate needs at least one of each")
-    said = np.asarray(people_say, float)
-    own = _variance(said)
-    together = float(np.mean((said - said.mean()) * (model_says_judged - model_says_judged.mean()))) / size
-    spread = float(np.var(model_says_judged)) / size + float(np.var(model_says_all)) / others
-    part = min(max(together / spread, 0.0), 1.0) if spread > 0 else 0.0
-    gained = (2 * part * together - part**2 * spread) / (own / size)
-    rate = _cut(float(said.mean() + part * (np.mean(model_says_all) - np.mean(model_says_judged))))
-    return Rate(rate, *wilson(rate, size / max(1 - gained, 1 / (size + others)), confidence))
-
-
-def _variance(said: Float[Array, " judged"]) -> float:
-    """Of a verdict, with half a wrong and half a clean one added, so that it is not 0 where all agree."""
-    share = (said.sum() + 0.5) / (len(said) + 1)
-    return float(share * (1 - share))
 
 
 def _cut(share: float) -> float:

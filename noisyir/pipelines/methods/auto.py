@@ -24,10 +24,10 @@ class Auto(Method):
     these trainings do without, other ones under each seed; what is chosen is then trained on all pairs.
     """
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     kind: Literal["auto"] = "auto"
     candidates: tuple[Candidate, ...] = Field(
-        ("reweight", "npc_relabel"), min_length=1, description="methods tried beside plain training"
+        ("reweight_relabel", "npc_relabel"), min_length=1, description="methods tried beside plain training"
     )
     seeds: PositiveInt = Field(5, description="trainings of each method that are compared")
     hold_out: HoldOutParams = HoldOutParams()

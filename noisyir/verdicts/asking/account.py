@@ -1,5 +1,6 @@
 """What asking a judge brought: the rate by its word, how often it errs, the rate set right, and what it cost."""
 
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -11,9 +12,9 @@ from noisyir.noise.imperfect_judge import (
     JudgeError,
     Rate,
     judge_error,
-    prediction_powered_rate,
     rate_behind,
 )
+from noisyir.noise.powered_rate import powered_rate
 from noisyir.noise.questions import Draw
 from noisyir.noise.rate import rate_from_judgements
 from noisyir.verdicts.asking.judges import Answer, Spent
@@ -187,8 +188,11 @@ def _corrected(
     weights = [one.people.weight for one in drawn if one.people and one.people.weight]
     if said is not None and len(weights) >= FEWEST_BY_PEOPLE and max(weights) <= _EVEN * min(weights):
         people = np.array([one.people is not None and one.people.wrong for one in drawn])
-        rate = prediction_powered_rate(_surely(random), _surely(drawn), people, confidence)
-        return Corrected(rate, "people and judge")
+        said_of_all, said_of_judged = _surely(random), _surely(drawn)
+        by_judge, unsure = np.full(len(people), said_of_all.mean()), said_of_all.var() / len(said_of_all)
+        alike = np.ones(len(people))
+        found = powered_rate(people, alike, said_of_judged, by_judge, math.inf, confidence, unsure=unsure)
+        return Corrected(Rate(found.value, found.low, found.high), "people and judge")
     if said is not None and error.can_be_corrected_for:
         rate = rate_behind(said.rate, sum(_is_decided(one) for one in random), error, confidence)
         return Corrected(rate, "sensitivity and specificity")

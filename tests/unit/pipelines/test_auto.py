@@ -25,7 +25,7 @@ def plan_of(tmp_path):
 def test_each_candidate_is_trained_on_all_pairs_once_and_tried_under_each_seed(plan_of):
     plan = plan_of([{"kind": "auto", "seeds": 2}])
     (choice,) = plan.named("choose_model")
-    assert list(choice.inputs["models"]) == list(choice.inputs["curves"]) == ["dpr", "reweight", "npc_relabel"]
+    assert list(choice.inputs["models"]) == list(choice.inputs["curves"]) == ["dpr", "reweight_relabel", "npc_relabel"]
     assert list(choice.inputs["trials"]) == [f"{name}:{n}" for n in (0, 1) for name in choice.inputs["models"]]
     steps = {step.name: step for step in plan.steps}
     for label, output in choice.inputs["trials"].items():
@@ -41,8 +41,8 @@ def test_each_candidate_is_trained_on_all_pairs_once_and_tried_under_each_seed(p
 
 
 def test_what_other_methods_train_is_trained_once(plan_of):
-    apart = plan_of(["dpr", "reweight", "npc_relabel"])
-    together = plan_of(["dpr", "reweight", "npc_relabel", "auto"])
+    apart = plan_of(["dpr", "reweight_relabel", "npc_relabel"])
+    together = plan_of(["dpr", "reweight_relabel", "npc_relabel", "auto"])
     keys = {step.key for step in together.steps}
     assert {step.key for step in apart.steps if step.stage.name.startswith(("train", "detect", "score_pairs"))} <= keys
     count = Counter(step.stage.name for step in together.steps)
