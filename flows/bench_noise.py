@@ -52,6 +52,7 @@ def bench_noise(
         runtime: the machine, not the method; runtime.fan_out: a Ray cluster that runs the steps in place of
             processes here.
         pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
+
     """
     chosen = experiments.load_suite(suite, overrides) if isinstance(suite, str) else suite
     chosen = experiments.with_seeds(chosen, seeds)
