@@ -11,6 +11,7 @@ from flows.artifacts import show
 from flows.embedded import embedded
 from noisyir import experiments
 from noisyir.app import runs
+from noisyir.app.now import Now
 from noisyir.app.runs import Outcome
 from noisyir.engine.observe import Several, Silent
 from noisyir.engine.plan import Choice, RunStep
@@ -77,7 +78,7 @@ def stages_as_tasks(
     """
     tag_flow_run(tracker)
     with (
-        through(store=store, runtime=runtime, observer=Several([observer, tracker])) as here,
+        through(store=store, runtime=runtime, observer=Several([observer, tracker, Now(store)])) as here,
         log_context(run=parent or str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)),
     ):
         yield Dispatch(pools, store, runtime, tracker, here)
@@ -93,7 +94,9 @@ def run_in_flow(
 ) -> Outcome:
     """The body of a flow: the experiment's pipeline, its stages as tasks, or as flow runs of the pools' workers."""
     artifacts = writable_store(store)
-    tracker, observer = watchers() or (open_tracker(experiment=exp, home=artifacts.home), Silent())
+    patience = pools.patience_seconds if pools.elsewhere else None  # servers may be starting, too
+    made = partial(open_tracker, experiment=exp, home=artifacts.home, patience=patience)
+    tracker, observer = watchers() or (made(), Silent())
     with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, observer=observer, pools=pools) as run_step:
         outcome = runs.run_experiment(
             exp,

@@ -85,7 +85,11 @@ def _read_into(
     if strict and lost:
         raise DataError(f"--strict: {lost:,} rows or parts of rows would be left out:\n{in_words(report)}")
     if not any(found.rows.values()):
-        raise DataError(f"nothing could be read:\n{in_words(report)}")
+        why = "; ".join(f"{place}: {reason}" for place, of in report["files"].items() for reason in of["left_out"])
+        raise DataError(
+            f"nothing in {opened.name} could be read as format {settings['kind']}: {why or 'it is empty'}: "
+            "get it anew, or name another format with --format"
+        )
     (folder / REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report
 

@@ -261,7 +261,7 @@ def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[s
         return {"path": data, **beside} | ({} if said else {"kind": "pairs"})
     if not Path(data).exists() and not data.startswith("ir_datasets:"):
         if Path(data).suffix or len(Path(data).parts) > 1:
-            raise ConfigError(f"there is no file and no folder {data}")
+            raise ConfigError(f"there is no file and no folder {data}: name one that is there")
         raise ConfigError(
             f"{data!r} is no experiment ({', '.join(experiments.names())}), and no file or folder of a data set"
         )

@@ -33,9 +33,14 @@ def find_build(store: Store, name: str) -> Meta:
 
 
 def _runs_of(store: Store, name: str) -> str:
-    """What there is instead of a model: a run of this experiment that did not end, or experiments that have run."""
+    """What there is instead of a model: a run of this experiment that did not end, or experiments that have run.
+
+    A run that ended may have lost what it made: to a damaged disk, or to someone who deleted its folder.
+    """
     runs, wanted = list(store.runs()), experiments.name_of(name)
     if mine := [run for run in runs if run["experiment"] == wanted]:
+        if mine[0]["status"] == "done" and mine[0].get("kept"):
+            return f" (what its last run made is damaged or gone: noisyir run {name} makes it again)"
         return f" (its last run kept no model and is called {mine[0]['status']}: noisyir status)"
     done = dict.fromkeys(run["experiment"] for run in runs if run["status"] == "done")
     return f" (experiments that have run: {', '.join(done)})" if done else ""

@@ -1,5 +1,6 @@
 """A stage is declared once; Python, the command line and Prefect all run that declaration through `run_stage`."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import pyarrow as pa
 
 from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.fetched import located
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import TableWriter, batches_in, read_parts, stream_parts
@@ -94,8 +96,13 @@ class Stage:
 
     def digests(self, params: Params) -> dict[str, str]:
         """What stands for the raw inputs as they are now.  NoisyirError where one is missing or of another kind."""
-        found = {name: digest(params) for name, digest in self.raw.items()}
+        found = {name: digest(located(params)) for name, digest in self.raw.items()}
         return {name: value for name, value in found.items() if value is not None}
+
+    def check_ready(self, params: Params) -> None:
+        """Ask `ready`, where there is one."""
+        if self.ready:
+            self.ready(located(params))
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ class Output:
 
 
 Outputs = Mapping[str, Output]
-PlannedInputs = Mapping[str, str | Ref | Output | Mapping[str, Output]]
+PlannedInputs = Mapping[str, str | Ref | Output | Mapping[str, Ref | Output]]
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,7 @@ class Step:
             if isinstance(value, Output):
                 yield value
             elif isinstance(value, Mapping):
-                yield from value.values()
+                yield from (made for made in value.values() if isinstance(made, Output))
 
 
 class Observer:
@@ -169,6 +176,12 @@ class Job(Generic[P]):
     spreader: Spread | None = None
     notes: dict[str, Any] = field(default_factory=dict)
     written: dict[str, int | None] = field(default_factory=dict)
+    _keep_again: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Find what was fetched into the store, where settings name it and it is not on this machine."""
+        with self.store.as_source():
+            self.params = located(self.params)
 
     # Inputs -------------------------------------------------------------------------------------------------
 
@@ -255,6 +268,16 @@ class Job(Generic[P]):
     def note(self, name: str, value: Any) -> None:
         """Keep a fact (JSON) about this build in its meta: counts, versions, decisions."""
         self.notes[name] = value
+
+    def keep(self, file: Path) -> None:
+        """Have another machine find a file of `work`, where the store is remote and a killed build may go on there.
+
+        For files that are written anew again and again: it takes at most a tenth of the time between two calls.
+        """
+        if time.monotonic() >= self._keep_again:
+            began = time.monotonic()
+            self.store.keep_work(self.work, file)
+            self._keep_again = time.monotonic() + 9 * (time.monotonic() - began)
 
     # While working ------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@
     <root>/<stage>/<key>/<build>/_meta.json          written last: without it the build does not exist
     <root>/.staging, .work, .locks, .runs            a build in progress, its checkpoints, its lock; run records
     <root>/.leases                                   on S3: who builds what, for other machines
+    <root>/.fetched                                  models and data sets that `noisyir fetch` brought
     <root>/.promotions                               which registered model became champion, when and why
 
 The root is a folder or any fsspec URL.  On an object store a build is made locally and then uploaded, meta last.
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.engine.builds import META, Contents, Meta, Ref, canonical_json, contents_of, input_digests
+from noisyir.engine.fetched import Fetched
 from noisyir.engine.integrity import Integrity, is_copy
 from noisyir.engine.leases import LeaseLostError
 from noisyir.engine.records import Records, flush_to_disk, stamp
@@ -35,7 +37,7 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)  # what a meta o
 _LOCAL = ("file://", "local://")
 
 
-class Store(Records, Scratch, Removal):
+class Store(Records, Scratch, Removal, Fetched):
     """Builds by stage and key, under a local folder or an fsspec URL."""
 
     def __init__(self, root: str | Path, *, home: Path) -> None:
@@ -54,7 +56,7 @@ class Store(Records, Scratch, Removal):
             self.fs.pipe_file(probe, b"")
             self.fs.rm_file(probe)
         except Exception as error:  # fsspec's backends raise what they like; the user needs one line
-            raise StoreError(f"cannot write to the store {self.url}: {error}") from error
+            raise StoreError(f"cannot write to the store {self.url}, name one that can be written: {error}") from error
 
     def check_readable(self) -> None:
         """Tell a store, or a part of one, that this user may not read from one that is empty."""
@@ -257,11 +259,15 @@ class Store(Records, Scratch, Removal):
 
 
 def open_store(url: str | None) -> Store:
-    """The store at a folder or URL, or the one in noisyir's home.  StoreError where a remote one does not answer."""
+    """The store at a folder or URL; None: $NOISYIR_STORE, or the one in noisyir's home.
+
+    StoreError where a remote one does not answer.
+    """
     home = default_home()
-    store = Store(url or home / "store", home=home)
+    store = Store(url or os.environ.get("NOISYIR_STORE") or home / "store", home=home)
     if not store.is_local:
         check_answers(store.fs, store.root, store.url)
+    store.be_source()
     return store
 
 
@@ -293,5 +299,7 @@ def _open_root(url: str) -> tuple[Any, str]:
             patient = patient_options(url.partition("://")[0])
             fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False, **patient)
     except (ImportError, ValueError) as error:
-        raise StoreError(f"cannot open the store {url}: {error}") from error
+        raise StoreError(
+            f"cannot open the store {url}, name a folder or a URL such as s3://bucket/folder: {error}"
+        ) from error
     return fs, root

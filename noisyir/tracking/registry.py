@@ -115,7 +115,10 @@ def find_version(backend: Backend, uri: str) -> "ModelVersion":
             name, _, number = path.rpartition("/")
             found = backend.client.get_model_version(name, number)
     except MlflowException as error:
-        raise StoreError(f"no registered model {uri} at {without_password(backend.uri)}: {one_line(error)}") from error
+        raise StoreError(
+            f"no registered model {uri} at {without_password(backend.uri)}, noisyir status lists those with an alias: "
+            f"{one_line(error)}"
+        ) from error
     if "artifact_digest" not in found.tags:
         raise StoreError(f"{uri} has no tag artifact_digest: noisyir did not register it, or not to the end")
     return found

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -83,11 +82,21 @@ class LinePairsFiles(ExampleSource):
         return ()
 
     def rows(self) -> Iterator[Placed]:
-        """The pairs of lines.  DataError when one file is longer."""
-        for one, two in zip_longest(utf8_lines(self.path), utf8_lines(self.documents_path)):
-            if one is None or two is None:
-                raise DataError(f"{self.path} and {self.documents_path} have different numbers of lines")
-            yield Placed(f"{self.path} line", one[0], (one[1], two[1]))
+        """The pairs of lines; where one of a pair is left out, both are.  DataError when one file is longer."""
+        queries, documents = utf8_lines(self.path), utf8_lines(self.documents_path)
+        one, two = next(queries, None), next(documents, None)
+        while one and two:
+            (number, query), (other, document) = one, two
+            if number == other:
+                yield Placed(f"{self.path} line", number, (query, document))
+            one = next(queries, None) if number <= other else one
+            two = next(documents, None) if other <= number else two
+        if one or two:
+            longer, number = (self.path, one[0]) if one else (self.documents_path, two[0] if two else 0)
+            raise DataError(
+                f"{longer} line {number} belongs to nothing, for {self.path} and {self.documents_path} have different "
+                "numbers of lines: make a query and its document stand in the same line"
+            )
 
     def example(self, found: Placed) -> Example:
         """The two lines."""

@@ -1,6 +1,7 @@
 """The columns that sentence-transformers trains on: anchor, positive and negatives, or two sentences with a label."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -46,7 +47,7 @@ class SentenceTransformers(FormatOfRows):
         columns = {**columns_there(rows, names)}
         if "negative" not in rows.columns:
             columns.pop("negative")  # numbered ones may be there
-        return Pairs(path=self.path, columns=columns).open()
+        return replace(Pairs(path=self.path, columns=columns).open(), meaningful=frozenset(names.values()))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:

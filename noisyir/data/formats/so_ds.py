@@ -110,7 +110,7 @@ class SoDsFolder:
         where = f"{place} {number}"
         doc_id, query = identity(values, "id", where), text(values, "description", where)
         if doc_id is None:
-            raise DataError(f"{where}: lacks an id")
+            raise DataError(f"{where}: lacks an id: give it one")
         yield Document(doc_id, "", text(values, "code", where), place, number)
         if query.strip():
             query_id = content_id(number, query)

@@ -54,7 +54,7 @@ def _example(row: Mapping[str, Any], where: str) -> Example:
     """StaQC puts snippets of one question into several splits: there it is a query in each."""
     qid, split, label = identity(row, "qid", where), split_of(row.get("split"), where), number(row, "label", where)
     if qid is None:
-        raise DataError(f"{where}: lacks a qid")
+        raise DataError(f"{where}: lacks a qid: give it one")
     if label is not None and not label.is_integer():
         raise DataError(f"{where}: 'label' must be a whole number, found {label}")
     judged = None if label is None else int(label)

@@ -133,7 +133,8 @@ class TrecFiles:
         return TopicsFile(self.topics.name, self.topics, self.split).queries()
 
     def judgements(self) -> Iterator[Judgement]:
-        """The lines of the qrels, all grades."""
+        """The lines of the qrels, all grades.  DataError where there are none."""
+        number = 0
         for number, line in utf8_lines(self.qrels) if self.qrels else ():
             place = f"{self.qrels} line"
             if not (fields := line.split()):
@@ -143,6 +144,8 @@ class TrecFiles:
                     raise DataError(f"{place} {number}: expected qid 0 docid grade, found {len(fields)} columns")
                 grade = relevance_of(fields[3], f"{place} {number}")
                 yield Judgement(fields[0], fields[2], grade, self.split, None, place, number)
+        if self.qrels and not number:
+            raise DataError(f"{self.qrels} is empty: get it anew, or give the run in its place")
 
     def negatives(self) -> Iterator[Negative]:
         """The hits of the run, each once with the score that came first, but those that a judgement calls relevant."""
@@ -190,6 +193,8 @@ class TrecFiles:
                     not_kept("a hit that is judged relevant, and so no negative")
                 else:
                     yield Negative(query_id, doc_id, float(score), place, number)
+        if self.run and layout is None:
+            raise DataError(f"{self.run} holds no hits: get it anew, or leave --run (data.run) out")
 
 
 def _is_number(value: str) -> bool:
