@@ -41,7 +41,7 @@ def table(names: Sequence[str], asked: Asked) -> int:
     with _bench(asked) as bench:
         for name, row in chosen.items():
             measured[name] = bench.measured(name, row)
-            if measured[name]["turns"] and not asked.quick:  # now, for a later row may fail or be interrupted
+            if not asked.quick:  # now, for a later row may fail or be interrupted
                 cells.record(rows(), {name: measured[name]}, about)
     lines = [line for one in measured.values() for line in one["lines"]]
     print(markdown_table([cells.HEAD, *lines], left=2), end="")

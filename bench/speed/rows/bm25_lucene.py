@@ -1,7 +1,7 @@
 """The bm25 stage by Lucene beside raw Pyserini: the same index, queries and threads.
 
-Lucene is compiled before the clock starts.  Pyserini's time is that of `LuceneSearcher.batch_search` alone, which returns Java objects; ours is that of the whole
-stage: search, ranks and scores as a table, its checks, Parquet, publication.
+Lucene is compiled before the clock starts.  Pyserini's time is that of `LuceneSearcher.batch_search` alone, which
+returns Java objects; ours is that of the whole stage: search, ranks and scores as a table, its checks, Parquet.
 """
 
 import os
