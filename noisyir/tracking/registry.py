@@ -1,5 +1,6 @@
 """The model registry: trained models under one name a kind, found again by the digest of their files."""
 
+import logging
 import tempfile
 import time
 from collections.abc import Mapping
@@ -141,6 +142,8 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
 
     from noisyir.models.transformer_tower import quietly
 
+    # an environment without pip is no fault: the version's requirements are listed below
+    logging.getLogger("mlflow.utils.environment").setLevel(logging.ERROR)
     client, run_id = backend.client, origin.run_id
     params = client.get_run(run_id).data.params
     logged = client.create_logged_model(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -26,6 +26,7 @@ class FlagEmbedding(FormatOfRows):
     """FlagEmbedding's training rows."""
 
     kind: Literal["flagembedding"] = "flagembedding"
+    written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
 
     @classmethod

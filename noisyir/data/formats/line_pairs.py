@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -23,6 +23,7 @@ class LinePairs(FormatOfRows):
     """Two files whose lines belong together."""
 
     kind: Literal["line_pairs"] = "line_pairs"
+    written: ClassVar[str | None] = ".nl"
     path: Location = Field(None, description="the queries' file, a query a line")
     corpus: Location = Field(None, description="the documents' file, whose n-th line belongs to the n-th query")
 

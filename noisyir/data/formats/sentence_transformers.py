@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,7 @@ class SentenceTransformers(FormatOfRows):
     """The columns that sentence-transformers trains on; a label of 0 is a judgement that a pair is wrong."""
 
     kind: Literal["sentence_transformers"] = "sentence_transformers"
+    written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file, or a folder that `datasets` saved")
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,7 @@ class Staqc(FormatOfRows):
     """StaQC's annotated rows (Yao et al., WWW 2018): a label of 0 is a judgement that a pair is wrong."""
 
     kind: Literal["staqc"] = "staqc"
+    written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file (jsonl, csv, parquet)")
 
     @classmethod

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,6 +27,8 @@ class Tables(FormatOfRows):
     """A folder that `noisyir import` wrote."""
 
     kind: Literal["tables"] = "tables"
+    written: ClassVar[str | None] = ""
+    holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the folder")
 
     def open(self, workers: int | None = None) -> "TablesFolder":

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ class Trec(Format):
     """Judgements, topics, documents, and a run, whose hits that nobody calls relevant are negatives."""
 
     kind: Literal["trec"] = "trec"
+    written: ClassVar[str | None] = ""
     path: Location = Field(None, description="the qrels: qid 0 docid grade; or the run, where there are no qrels")
     queries: Location = Field(None, description="the topics: qid<TAB>text, <top>s, or rows with columns")
     corpus: Location = Field(None, description="the documents: docid<TAB>text, or rows with columns")
