@@ -31,11 +31,10 @@ _MARKED = re.compile(
 
 def record(name: str, rows: Sequence[Sequence[str]], *, left: int = 0, claim: str = "", **about: Any) -> Path:
     """Write benchmarks/NAME.json: the rows, headings first, of which `left` columns are words, and what was run."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     what = {
         "claim": claim,
         "command": " ".join([Path(sys.executable).name, *sys.orig_argv[1:]]),
-        "commit": commit.stdout.strip(),
+        "commit": commit(),
         "machine": machine(),
         "packages": f"pylock.toml of the commit, Python {platform.python_version()}",
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -46,6 +45,13 @@ def record(name: str, rows: Sequence[Sequence[str]], *, left: int = 0, claim: st
     path = RECORDS / f"{name}.json"
     path.write_text(json.dumps(what, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def commit() -> str:
+    """The checkout's commit, in full."""
+    return subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
+    ).stdout.strip()
 
 
 def read(name: str) -> dict[str, Any]:

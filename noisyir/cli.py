@@ -98,10 +98,11 @@ def _before_each_verb(
     version: Annotated[bool, typer.Option("--version", callback=_print_version, help="show the version")] = False,
 ) -> None:
     """Train dense retrievers on data whose labels are wrong, and say which labels are wrong."""
-    from noisyir.engine.nodes import launched
+    from noisyir.engine.nodes import end_with_agent, launched
 
     if (begun := launched()) is None:
         return
+    end_with_agent()
     if begun.local_rank == 0 and begun.node > 0:
         from noisyir.app.following import follow
 

@@ -1,8 +1,8 @@
 """What all settings share: frozen, strict about names, and in a key only where they say something."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -101,6 +101,55 @@ class Params(BaseModel):
 def _is_no_such_number(name: str, said: str) -> PydanticCustomError:
     """An error whose place is that of the group that the setting is in."""
     return PydanticCustomError(OF_A_GROUP, "{name} {said}", {"name": name, "said": said})
+
+
+P = TypeVar("P", bound=Params)
+
+
+def places_of(params: Params, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(dotted name, value) of every setting that says where raw input lies, in groups of settings, too."""
+    for name, field in type(params).model_fields.items():
+        value = getattr(params, name)
+        if _LOCATION in field.metadata:
+            given = value if isinstance(value, tuple) else (value,) if value else ()
+            yield from ((f"{prefix}{name}", place) for place in given)
+        else:
+            for label, inner in _groups_in(value):
+                yield from places_of(inner, f"{prefix}{name}{label}.")
+
+
+def with_places(params: P, move: Callable[[str], str]) -> P:
+    """The same settings with raw input at other places; these very ones where `move` leaves all places alone."""
+    changed: dict[str, Any] = {}
+    for name, field in type(params).model_fields.items():
+        value = getattr(params, name)
+        moved = _moved(value, move, is_place=_LOCATION in field.metadata)
+        if moved is not value:
+            changed[name] = moved
+    return params.model_copy(update=changed) if changed else params
+
+
+def _moved(value: Any, move: Callable[[str], str], *, is_place: bool) -> Any:
+    if isinstance(value, str) and is_place:
+        there = move(value)
+        return value if there == value else there
+    if isinstance(value, Params):
+        return with_places(value, move)
+    if isinstance(value, tuple):
+        parts = tuple(_moved(inner, move, is_place=is_place) for inner in value)
+        return value if all(one is other for one, other in zip(parts, value, strict=True)) else parts
+    if isinstance(value, dict):
+        named = {name: _moved(inner, move, is_place=False) for name, inner in value.items()}
+        return value if all(named[name] is inner for name, inner in value.items()) else named
+    return value
+
+
+def _groups_in(value: Any) -> Iterator[tuple[str, Params]]:
+    """(what follows the setting's name, group) of every group of settings in a setting."""
+    named = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else ()
+    if isinstance(value, Params):
+        yield "", value
+    yield from ((f".{name}", inner) for name, inner in named if isinstance(inner, Params))
 
 
 def _types_in(annotation: Any) -> set[Any]:

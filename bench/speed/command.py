@@ -16,7 +16,7 @@ from bench.speed import table as cells
 from bench.speed.row import Row, Work, rows
 from bench.speed.texts import collect
 from bench.speed.turns import BEFORE, Caller, SideError, compare, noisyir_before, take_turns
-from noisyir.engine.provenance import git_commit
+from bench.tables import commit
 from noisyir.errors import ConfigError, did_you_mean
 from noisyir.report.cells import markdown_table
 
@@ -41,7 +41,7 @@ def table(names: Sequence[str], asked: Asked) -> int:
     with _bench(asked) as bench:
         for name, row in chosen.items():
             measured[name] = bench.measured(name, row)
-            if measured[name]["turns"] and not asked.quick:  # now, for a later row may fail or be interrupted
+            if not asked.quick:  # now, for a later row may fail or be interrupted
                 cells.record(rows(), {name: measured[name]}, about)
     lines = [line for one in measured.values() for line in one["lines"]]
     print(markdown_table([cells.HEAD, *lines], left=2), end="")
@@ -99,7 +99,7 @@ class _Bench:
                 lines.append(cells.compared(line, compare(line, taken, cores())))
             else:
                 lines.append(cells.left_out(line, str(why[line.ours] or why[line.other])))
-        about = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "commit": git_commit()}
+        about = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "commit": commit()}
         size = {"data": self.asked.data or "pydocs", "size": work.size} if work else {}
         return {"lines": lines, **about, **size, "turns": taken}
 

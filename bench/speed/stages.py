@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
@@ -79,6 +80,12 @@ def from_texts_to_negatives(mine: MineParams, given: dict[str, pa.Table] | None 
     found = plan.add(CANDIDATES, mine.candidates(), run=run, **known, **vectors)
     plan.add(MINE, mine, pairs=data["pairs"], **found)
     return plan
+
+
+def load_packages() -> None:
+    """Import what the stages import at first use: loading is not timed."""
+    for name in ("faiss", "torch", "scipy.sparse", "noisyir.models.bi_encoder", "noisyir.retrieval.search"):
+        import_module(name)
 
 
 def build(plan: Plan, store: Store, fresh: set[str]) -> tuple[dict[str, Result], dict[str, float]]:

@@ -100,13 +100,13 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
 class Compared:
     """A line's outcome: medians an item, the ratio by the clock and by CPU time (of times alone), and the verdict.
 
-    What is judged, and shown as the medians, is the clock's; but processor time where the sides had one core, for that
-    is what the clock would show were nobody else there.
+    What is judged, and shown as the medians, is the clock's.  Where the sides had one core it is processor time, which
+    is what the clock would show were nobody else there, and there is no ratio by the clock.
     """
 
     ours: float
     other: float
-    clock: Ratio
+    clock: Ratio | None
     cpu: Ratio | None
     verdict: str
 
@@ -116,9 +116,9 @@ def compare(line: Line, taken: Mapping[str, Sequence[Taken]], cores: int) -> Com
     timed = line.quantity == "seconds" and line.of is None
     clock, cpu = _Both.of(line, taken), _Both.of(line, taken, "cpu_seconds") if timed else None
     judged = cpu if cpu and cores == 1 and not line.waits else clock
-    return Compared(
-        judged.ours, judged.other, clock.ratio, cpu.ratio if cpu else None, verdict(line, judged.ratio, judged.ours)
-    )
+    outcome = verdict(line, judged.ratio, judged.ours)
+    by_clock = None if judged is cpu else clock.ratio
+    return Compared(judged.ours, judged.other, by_clock, cpu.ratio if cpu else None, outcome)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from noisyir.app.fetching import Lacking
 from noisyir.app.forecast.lines import Line, grouped, totals
 from noisyir.app.forecast.rates import Machine
 from noisyir.app.forecast.table import HEADINGS, forecast_row, totals_lines
@@ -73,6 +74,11 @@ class Lines(Silent):
     def started(self, step: Step) -> None:
         """Say what starts."""
         self.console.print(f"  {step.name} ...")
+
+    def said(self, step: Step, text: str) -> None:
+        """Say it, below the stage."""
+        for line in text.splitlines():
+            self.console.print(f"    {line}", markup=False)
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Say what is there, how large it is and how long it took."""
@@ -169,6 +175,14 @@ def print_absences(absences: Iterable[str]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for said in absences:
         console.print(f"{'not there':<12}{said}", markup=False)
+
+
+def print_lacking(found: Sequence[Lacking]) -> None:
+    """What must be fetched before the experiment runs, how large it is, and how; it is not done by itself."""
+    console = Console(highlight=False, soft_wrap=True)
+    for one in found:
+        size = f"about {one.bytes / 1e9:,.1f} GB" if one.bytes else "of unknown size"
+        console.print(f"{'to fetch':<12}{one.place}, {size} ({one.setting}): noisyir fetch {one.place}", markup=False)
 
 
 def print_chosen(exp: Experiment, stream: TextIO) -> None:

@@ -45,6 +45,7 @@ def run_stage(
     spread: how an engine takes over what a stage spreads.
     """
     observer = observer or Silent()
+    store.be_source()
     if not refresh and (result := reuse(step, inputs, store, observer)):
         return result
     at_gpu = step.stage.pool == "gpu" and not (step.stage.spreads and spread)
@@ -111,7 +112,7 @@ def _build(
         raise type(ours)(f"stage {step.name}: {ours}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    shutil.rmtree(work, ignore_errors=True)
+    store.remove_work(work)
     return meta
 
 

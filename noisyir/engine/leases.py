@@ -18,6 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from noisyir.engine.conditional import ConditionalFiles, Found
+from noisyir.engine.outside_errors import is_from_outside
 from noisyir.engine.waiting import Patience, about_this_process, holder_in, seconds_of
 from noisyir.errors import StoreError
 
@@ -56,8 +57,7 @@ class Lease:
     def beat(self) -> None:
         """Say every now and then that this process lives; a thread's work."""
         while not self._over.wait(self._seconds / _BEATS):
-            with suppress(OSError):  # the store may be away for a while, and nobody else may come to it either
-                self._renew()
+            self._renew_if_there()
             if self._lost and not self._over.is_set():
                 log.warning("%s was taken over by another machine, for this process did not answer in time", self.name)
                 return
@@ -79,8 +79,15 @@ class Lease:
     def end(self) -> None:
         """Let others have it."""
         self._over.set()
-        with suppress(OSError):  # it dies by itself
-            self._renew(free=True)
+        self._renew_if_there(free=True)  # else it dies by itself
+
+    def _renew_if_there(self, *, free: bool = False) -> None:
+        """The store may be away for a while; others may not come to it either."""
+        try:
+            self._renew(free=free)
+        except Exception as error:
+            if not is_from_outside(error):
+                raise
 
     def _renew(self, *, free: bool = False) -> None:
         with self._one_at_a_time:

@@ -59,7 +59,7 @@ _BY_CLASS: Mapping[str, _Advice] = {
     "builtins.MemoryError": _MEMORY,
     "safetensors": _Advice(DataError, "weights cannot be read", "get the model anew; of a build, noisyir verify"),
     "tokenizers.": _Advice(DataError, "a tokenizer cannot be read", "get the model anew"),
-    "huggingface_hub.": _Advice(DataError, "a model cannot be read", "get it anew: hf download NAME"),
+    "huggingface_hub.": _Advice(DataError, "a model cannot be read", "get it anew: noisyir fetch NAME --again"),
     "pyarrow.": _Advice(StoreError, "a table cannot be read or written", "find damaged builds: noisyir verify"),
     "zlib.": _Advice(DataError, "a compressed file is damaged", "get it anew"),
     "builtins.EOFError": _Advice(DataError, "a file ends too early", "get it anew; of a build, noisyir verify"),

@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from noisyir.engine.builds import canonical_json, input_digests
 from noisyir.engine.conditional import conditional_files
 from noisyir.engine.leases import Lease, Leases
 from noisyir.engine.locks import held, held_if_free, is_held
+from noisyir.engine.shards import SHARD
 from noisyir.engine.waiting import WAIT
 
 log = logging.getLogger("noisyir")
@@ -139,9 +140,44 @@ class Scratch:
     def work(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Path:
         """A folder that outlives a killed build of the same key and inputs: shards and checkpoints."""
         tag = hashlib.sha256(canonical_json(input_digests(inputs)).encode()).hexdigest()[:12]
-        path = self._scratch / ".work" / f"{stage}-{key}-{tag}"
+        path = self.work_named(f"{stage}-{key}-{tag}")
+        if not self.is_local:
+            self._bring_work(path)
+        return path
+
+    def work_named(self, name: str) -> Path:
+        """The folder of this name that `work` gives, on this machine."""
+        path = self._scratch / ".work" / name
         path.mkdir(parents=True, exist_ok=True)
         return path
+
+    def keep_work(self, work: Path, file: Path) -> None:
+        """Have another machine that goes on with this build find a file of its folder, where the store is remote."""
+        if not self.is_local:
+            there = f"{self.root}/.work/{work.name}/{file.relative_to(work).as_posix()}"
+            self.fs.put_file(str(file), there)
+            _mark(file).write_text(_state(self.fs.info(there)))
+
+    def remove_work(self, work: Path) -> None:
+        """Delete the folder of a build that has ended well, here and in the store."""
+        shutil.rmtree(work, ignore_errors=True)
+        if not self.is_local:
+            with suppress(FileNotFoundError):
+                self.fs.rm(f"{self.root}/.work/{work.name}", recursive=True)
+
+    def _bring_work(self, work: Path) -> None:
+        """Take what another machine has left in the store since, if any has; but no shards, which are asked for."""
+        base = f"{self.root}/.work/{work.name}"
+        found = self.fs.find(base, detail=True)
+        for path, about in ((path, found[path]) for path in found if not path.endswith(SHARD)):
+            file = work / path[len(base) + 1 :]
+            if not (_mark(file).exists() and _mark(file).read_text() == _state(about)):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                arriving = file.with_name(f"{file.name}.arriving")
+                self.fs.get_file(path, str(arriving))
+                arriving.replace(file)
+                _mark(file).write_text(_state(about))
+                log.info("%s was left in the store by another machine, and is gone on from", file.name)
 
     def remove_leftovers(self, needed: Collection[str] = ()) -> list[Path]:
         """Delete checkpoints and half builds of keys that nobody is building now, and locks of runs that have ended.
@@ -163,4 +199,22 @@ class Scratch:
                     path.unlink(missing_ok=True)
         if self._leases:
             self._leases.sweep()
+        return removed + self._remove_remote_work(needed)
+
+    def _remove_remote_work(self, needed: Collection[str]) -> list[Path]:
+        """What machines left in the store of builds that no run goes on with; nobody builds while this is asked."""
+        base, removed = f"{self.root}/.work", []
+        for path in self.fs.ls(base, detail=False) if not self.is_local and self.fs.isdir(base) else []:
+            if path.rpartition("/")[2].split("-")[1] not in needed:
+                self.fs.rm(path, recursive=True)
+                removed.append(Path(path))
         return removed
+
+
+def _mark(file: Path) -> Path:
+    """Beside a file that is in the store, too: in what state the store's was when the two were the same."""
+    return file.with_name(f".{file.name}.kept")
+
+
+def _state(about: Mapping[str, Any]) -> str:
+    return str(about.get("ETag") or about.get("LastModified") or about.get("mtime"))

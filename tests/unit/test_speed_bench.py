@@ -1,5 +1,7 @@
 """The speed bench: rows that are whole, ratios and verdicts that can be counted by hand, sides that agree."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from math import exp, log, sqrt
 
@@ -10,6 +12,7 @@ from bench.speed import table
 from bench.speed.command import Asked
 from bench.speed.command import table as run_table
 from bench.speed.row import Line, Row, Work, rows
+from bench.speed.rows.demo import watched
 from bench.speed.rows.evaluation import Evaluation
 from bench.speed.turns import compare, ratio
 from noisyir.cli import main
@@ -96,3 +99,10 @@ def test_an_unknown_row_is_refused_with_those_that_there_are(capsys):
     assert main(["bench", "speed", "--rows", "minning"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("noisyir: no row 'minning'") and "mining" in said
+
+
+def test_the_memory_of_a_process_is_that_of_all_below_it():
+    child = "held = bytearray(60_000_000); import time; time.sleep(1.5)"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with subprocess.Popen([sys.executable, "-c", code], text=True) as run:
+        assert watched(run) > 60

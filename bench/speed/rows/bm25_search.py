@@ -19,7 +19,8 @@ class Bm25Search(Row):
         Line("Java-free BM25 search", "noisyir", "bm25s", "bm25s with numba", at_least=1.0, unit="queries"),
         Line("Java-free BM25 search", "noisyir", "before_the_work", "noisyir before", unit="queries"),
     )
-    size = 20_000
+    size = 10_000
+    turns = 3
     needs: ClassVar = {"bm25s": ("bm25s", "numba", "Stemmer")}
     before = frozenset({"before_the_work"})
     grows = True

@@ -26,7 +26,8 @@ class StaticTraining(Row):
             unit="pairs",
         ),
     )
-    size = 20_000
+    size = 12_000
+    turns = 3
 
     def prepare(self, work: Work) -> None:
         encoding.save_model(work)

@@ -55,6 +55,33 @@ def test_a_store_that_was_asked_before_sees_what_another_process_publishes(bucke
     assert parent.builds("make", key) == worker.builds("make", key) == []
 
 
+def test_another_machine_goes_on_with_the_work_that_was_left_last(bucket: str, tmp_path: Path):
+    one, two = Store(bucket, home=tmp_path / "one"), Store(bucket, home=tmp_path / "two")
+
+    def leave(store: Store, text: str) -> Path:
+        work = store.work("train", "k1", {})
+        (work / "fold0").mkdir(exist_ok=True)
+        (work / "fold0" / "checkpoint").write_text(text)
+        store.keep_work(work, work / "fold0" / "checkpoint")
+        return work
+
+    def found(store: Store) -> str:
+        return (store.work("train", "k1", {}) / "fold0" / "checkpoint").read_text()
+
+    work = leave(one, "step 1")
+    assert found(two) == "step 1"
+    (work / "fold0" / "checkpoint").write_text("step 2, not yet in the store")
+    assert found(one) == "step 2, not yet in the store"
+    leave(two, "step 3")
+    assert found(one) == "step 3"
+    assert one.remove_leftovers({"k1"}) == [] and found(two) == "step 3"
+    assert len(one.remove_leftovers()) == 2  # here and in the store
+    assert not one.fs.exists(f"{one.root}/.work/{work.name}")
+    leave(two, "step 4")
+    two.remove_work(work)
+    assert not one.fs.exists(f"{one.root}/.work/{work.name}")
+
+
 def test_a_server_that_falls_silent_is_asked_eight_times_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     asked, go_on = [], Event()
 
