@@ -27,7 +27,7 @@ from noisyir.engine.integrity import Integrity
 from noisyir.engine.leases import LeaseLostError
 from noisyir.engine.reading import Reading
 from noisyir.engine.records import Records, flush_to_disk, stamp
-from noisyir.engine.remote import check_answers, patient_options, try_once
+from noisyir.engine.remote import check_answers, limit_attempts, patient_options
 from noisyir.engine.removal import Removal
 from noisyir.engine.runtime import default_home
 from noisyir.engine.scratch import Scratch
@@ -252,7 +252,7 @@ def _open_root(url: str) -> tuple[Any, str]:
         if isinstance(fs, AsyncFileSystem):  # those of clouds, which keep listings; others publish here, too
             patient = patient_options(url.partition("://")[0])
             fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False, **patient)
-            try_once(fs)
+            limit_attempts(fs)
     except (ImportError, ValueError) as error:
         raise StoreError(
             f"cannot open the store {url}, name a folder or a URL such as s3://bucket/folder: {error}"

@@ -238,7 +238,9 @@ def _score_losses(context: Context, params: ScoreLossGroupsParams, model: Output
     ConfigError where the method mined none.
     """
     if not context.mines:
-        raise ConfigError(f"loss_groups: {label} mines no negatives: set mine.per_query, or leave loss_groups out")
+        raise ConfigError(
+            f"loss_groups: {label} mines no negatives: name methods that do, such as ance, or leave loss_groups out"
+        )
     *_, mined = context.mines.values()
     scored = context.plan.add(
         SCORE_LOSS_GROUPS,

@@ -33,7 +33,7 @@ _KINDS: dict[str, tuple[str, int, str]] = {  # method, how many requests, answer
     "no answer to a PUT": ("PUT", _ALWAYS, _SILENT),
     "no answer": ("all", _ALWAYS, _SILENT),
 }
-_PATIENCE = "2"  # seconds that a first answer is waited for; others four times as long, and four times
+_PATIENCE = "2"  # seconds that a first answer is waited for; others twice as long, and eight times
 _LONGEST = 150.0  # seconds that a run may take that gets no answer: a few requests' patience
 _BUCKET = "/bucket"
 
@@ -64,6 +64,8 @@ class _Faulty:
             about["wsgi.input"].read(int(about.get("CONTENT_LENGTH") or 0))
             code = "AccessDenied" if self.answer.startswith("403") else "InternalError"
             start(self.answer or _FAILS, [("Content-Type", "application/xml")])
+            if about["REQUEST_METHOD"] == "HEAD":
+                return []
             return [f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()]
         return self.inside(about, start)
 
