@@ -20,8 +20,15 @@ def fetch(
 ) -> None:
     """Bring a model or a data set into the store, where every worker finds it under its name.
 
-    name_or_url: a name of the Hugging Face Hub, a URL such as s3://bucket/folder, or a path that the worker sees.
-    name: what settings call it; empty: as given.  revision, kind: of the Hub.  again: though the store has it.
+    Args:
+        name_or_url: a name of the Hugging Face Hub, a URL such as s3://bucket/folder, or a path that the worker sees.
+        name: what settings call it; empty: as given.
+        revision: of the Hub: branch, tag or commit; empty: the newest.
+        kind: of the Hub: a model or a data set.
+        again: fetch it anew though the store has it.
+        store: folder or fsspec URL of the artifacts; empty: the one that this worker's NOISYIR_STORE or NOISYIR_HOME
+            names.
+
     """
     artifacts = writable_store(store)
     found = artifacts.fetched(name or name_or_url)

@@ -75,6 +75,11 @@ class Lines(Silent):
         """Say what starts."""
         self.console.print(f"  {step.name} ...")
 
+    def said(self, step: Step, text: str) -> None:
+        """Say it, below the stage."""
+        for line in text.splitlines():
+            self.console.print(f"    {line}", markup=False)
+
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Say what is there, how large it is and how long it took."""
         counts = {name: meta.artifacts[name].rows for name in step.stage.outputs(step.params)}

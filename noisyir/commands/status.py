@@ -73,7 +73,7 @@ def _models() -> tuple[list[dict[str, Any]], str | None]:
     from rich.markup import escape
 
     from noisyir.engine.outside_errors import in_our_words, is_from_outside
-    from noisyir.tracking.registry import standing
+    from noisyir.tracking.standing import standing
 
     try:
         return standing(home), None

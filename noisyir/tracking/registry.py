@@ -5,9 +5,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version as version_installed
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noisyir.engine.builds import Ref
 from noisyir.engine.outside_errors import one_line, without_password
@@ -73,18 +72,6 @@ def aliased(backend: Backend, name: str, alias: str) -> Version | None:
             raise
         return None
     return Version(str(found.version), found.tags)
-
-
-def standing(home: Path) -> list[dict[str, Any]]:
-    """What the aliases of the registered models name: name, alias, version, experiment, what it is promoted by."""
-    backend, found = connect(home), []
-    for kind, alias in product(KINDS, (CHAMPION, CHALLENGER)):
-        if version := aliased(backend, kind.name, alias):
-            measure = kind.measure.replace("@", "_")
-            measures = {name: float(version.tags[name]) for name in version.tags if name.startswith(measure)}
-            facts = {"version": version.version, "experiment": version.tags.get("experiment", "")}
-            found.append({"name": kind.name, "alias": alias, **facts, "measures": measures})
-    return found
 
 
 def digests_of_versions(home: Path) -> set[str]:

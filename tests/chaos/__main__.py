@@ -26,6 +26,7 @@ FAMILIES = {  # and how many trials a whole campaign makes of each
     "disk_full": 20,
     "s3": 40,
     "malformed": 1600,
+    "nodes": 20,
 }
 _TELL = 20  # trials after which it is said how far a family is
 
