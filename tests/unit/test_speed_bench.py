@@ -75,9 +75,9 @@ def test_a_row_that_is_run_anew_leaves_the_others_as_they_were(monkeypatch, tmp_
     monkeypatch.setattr(tables, "RECORDS", tmp_path)
     row = type("Made", (Row,), {"lines": (FASTER,)})()
     one, other = ({"lines": [[name, *[""] * 7]], "turns": {"ours": []}} for name in ("one", "other"))
-    table.record({"a": row, "b": row}, {"a": one}, "a machine")
+    table.record({"a": row, "b": row}, {"a": one})
     assert tables.read("speed")["table"][2][-1] == "not run: not yet"
-    table.record({"a": row, "b": row}, {"b": other}, "a machine")
+    table.record({"a": row, "b": row}, {"b": other})
     assert [line[0] for line in tables.read("speed")["table"]] == ["what", "one", "other"]
 
 
