@@ -120,7 +120,7 @@ class _Bench:
             raise SideError(f"{name} cannot run here: {why}")
         work = self._work(name, row)
         self.caller.call(name, "prepare", work)
-        return self.caller.output(name, side, work, python=["-m", "cProfile", "-s", "cumtime"])
+        return self.caller.output(name, side, work, profile=True)
 
     def _work(self, name: str, row: Row, part: int = 1) -> Work:
         folder, texts = self.scratch / f"{name}_{part}", self.scratch / "texts.json"

@@ -37,11 +37,11 @@ class Caller:
         taken: Taken = json.loads(self.output(name, side, work, tree=tree).splitlines()[-1])
         return taken
 
-    def output(self, name: str, side: str, work: Work, *, tree: Path | None = None, python: Sequence[str] = ()) -> str:
+    def output(self, name: str, side: str, work: Work, *, tree: Path | None = None, profile: bool = False) -> str:
         """What the side's process prints.  SideError where it fails."""
-        given = [name, side, str(work.folder), str(work.texts), str(work.size)]
+        given = [name, side, str(work.folder), str(work.texts), str(work.size), *(["profile"] if profile else [])]
         paths = os.pathsep.join(str(path) for path in (tree, ROOT) if path)
-        command = [*self.under, sys.executable, *python, "-m", "bench.speed.side", *given]
+        command = [*self.under, sys.executable, "-m", "bench.speed.side", *given]
         environment = os.environ | {"PYTHONPATH": paths, "TOKENIZERS_PARALLELISM": "true", "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(command, cwd=work.folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
