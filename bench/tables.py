@@ -33,11 +33,7 @@ def record(name: str, rows: Sequence[Sequence[str]], *, left: int = 0, claim: st
     """Write benchmarks/NAME.json: the rows, headings first, of which `left` columns are words, and what was run."""
     what = {
         "claim": claim,
-        "command": " ".join([Path(sys.executable).name, *sys.orig_argv[1:]]),
-        "commit": commit(),
-        "machine": machine(),
-        "packages": f"pylock.toml of the commit, Python {platform.python_version()}",
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        **circumstances(),
         **about,
         "left": left,
         "table": [list(row) for row in rows],
@@ -47,11 +43,16 @@ def record(name: str, rows: Sequence[Sequence[str]], *, left: int = 0, claim: st
     return path
 
 
-def commit() -> str:
-    """The checkout's commit, in full."""
-    return subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    ).stdout.strip()
+def circumstances() -> dict[str, str]:
+    """What was typed, of which commit, on what machine, with which packages, and when."""
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return {
+        "command": " ".join([Path(sys.executable).name, *sys.orig_argv[1:]]),
+        "commit": head.stdout.strip(),
+        "machine": machine(),
+        "packages": f"pylock.toml of the commit, Python {platform.python_version()}",
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def read(name: str) -> dict[str, Any]:

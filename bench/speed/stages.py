@@ -89,14 +89,14 @@ def load_packages() -> None:
 
 
 def build(plan: Plan, store: Store, fresh: set[str]) -> tuple[dict[str, Result], dict[str, float]]:
-    """Run the plan, these stages anew; seconds of each stage."""
+    """Run the plan, these stages anew; processor seconds of each stage."""
     done: dict[str, Result] = {}
     seconds: dict[str, float] = {}
     for step in plan.steps:
         inputs = resolve(step, plan, store, done)
-        began = time.perf_counter()
+        began = time.process_time()
         done[step.name] = run_stage(step, inputs, store=store, runtime=RUNTIME, refresh=step.stage.name in fresh)
-        seconds[step.stage.name] = seconds.get(step.stage.name, 0.0) + time.perf_counter() - began
+        seconds[step.stage.name] = seconds.get(step.stage.name, 0.0) + time.process_time() - began
     return done, seconds
 
 

@@ -8,7 +8,7 @@ from math import exp, log, sqrt
 import pytest
 
 from bench import tables
-from bench.speed import table
+from bench.speed import command, table
 from bench.speed.command import Asked
 from bench.speed.command import table as run_table
 from bench.speed.row import Line, Row, Work, rows
@@ -75,9 +75,9 @@ def test_a_row_that_is_run_anew_leaves_the_others_as_they_were(monkeypatch, tmp_
     monkeypatch.setattr(tables, "RECORDS", tmp_path)
     row = type("Made", (Row,), {"lines": (FASTER,)})()
     one, other = ({"lines": [[name, *[""] * 7]], "turns": {"ours": []}} for name in ("one", "other"))
-    table.record({"a": row, "b": row}, {"a": one}, "a machine")
+    table.record({"a": row, "b": row}, {"a": one})
     assert tables.read("speed")["table"][2][-1] == "not run: not yet"
-    table.record({"a": row, "b": row}, {"b": other}, "a machine")
+    table.record({"a": row, "b": row}, {"b": other})
     assert [line[0] for line in tables.read("speed")["table"]] == ["what", "one", "other"]
 
 
@@ -106,3 +106,13 @@ def test_the_memory_of_a_process_is_that_of_all_below_it():
     code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     with subprocess.Popen([sys.executable, "-c", code], text=True) as run:
         assert watched(run) > 60
+
+
+def test_growth_is_the_slope_of_the_logarithms(monkeypatch, tmp_path):
+    def turns(name, row, sides, work, turns, caller):
+        return {side: [{"seconds": 3.0 * work.size**1.5, "cpu_seconds": 1.0, "items": work.size}] for side in sides}
+
+    monkeypatch.setattr(command, "take_turns", turns)
+    row = type("Made", (Row,), {"lines": (FASTER,), "size": 1600, "reads_texts": False})()
+    lines = command._Bench(tmp_path, Asked()).grown("made", row)
+    assert [line[1] for line in lines] == ["ours", "peer"] and {line[-1] for line in lines} == {"1.50"}

@@ -60,7 +60,8 @@ class StaticTraining(Row):
                 torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
                 adam.step()
                 adam.zero_grad()
-        return watch.taken(items=len(texts), step_seconds=watch.seconds)
+        alone = {"step_seconds": watch.seconds, "step_cpu_seconds": watch.cpu_seconds}
+        return watch.taken(items=len(texts), **alone)
 
 
 def _peers_pairs(work: Work) -> training.TextPairs:
