@@ -58,17 +58,16 @@ chaos: .venv/.installed  ## damage, kill and starve runs, and see whether they h
 images-test:  ## build the CPU image without Docker and run a flow in it (root; buildah and debootstrap)
 	sh docker/test_images.sh
 
-bench: .venv/.installed  ## run the speed benchmarks
-	$(BIN)/python bench/static_training.py
-	$(BIN)/python bench/npc_epoch.py
-	$(BIN)/python bench/bm25_vs_pyserini.py
+bench: .venv/.bench  ## time noisyir beside its peers; ROWS=mining,npc_epoch chooses
+	$(BIN)/noisyir bench speed $(if $(ROWS),--rows $(ROWS))
 
 clean:  ## remove the environment and the caches, but no artifacts
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/.installed: EXTRA := dev
 .venv/.demo: EXTRA := all
-.venv/.installed .venv/.demo: pyproject.toml pylock.toml infra/install.py
+.venv/.bench: EXTRA := bench
+.venv/.installed .venv/.demo .venv/.bench: pyproject.toml pylock.toml infra/install.py
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("noisyir needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) infra/install.py $(EXTRA) --torch '$(TORCH)'
 	@touch $@

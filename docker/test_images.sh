@@ -22,8 +22,9 @@ began=$(date +%s)
 if ! store inspect --type image "$base" >/dev/null 2>&1; then
     debootstrap --variant=minbase --include=python3,python3-pip,ca-certificates bookworm "$work/root" >"$work/log" 2>&1 \
         || { tail -5 "$work/log" >&2; exit 1; }
-    # As in the official image, pip installs for everybody, and `python` is Python 3.
+    # As in the official image, pip installs for everybody, `python` is Python 3, and there are no manuals.
     rm -f "$work"/root/usr/lib/python3*/EXTERNALLY-MANAGED
+    rm -rf "$work"/root/var/cache/apt "$work"/root/var/lib/apt/lists "$work"/root/usr/share/doc "$work"/root/usr/share/man "$work"/root/usr/share/locale
     ln -sf python3 "$work/root/usr/bin/python"
     empty=$(store from scratch)
     store add --quiet "$empty" "$work/root" /

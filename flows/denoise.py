@@ -35,13 +35,22 @@ def denoise(
 ) -> Outcome:
     """Say which training pairs are wrong, and why; if asked, write cleaned pairs and a log of what was changed.
 
-    data: an experiment, a data set's folder, or a file of pairs, whose documents may lie in the file `corpus`.
-    overrides: such as detect.threshold=0.8.  out: the folder for the files (default: one for this flow run under
-    noisyir's home).  model: judges instead of small ones trained on the data.
-    judgements: files of verdicts by hand.  refit: judge all pairs anew by all of these, also those not drawn at random.
-    drop: leave wrong pairs out instead of weighing them.  force: apply without a random sample that was judged, however
-    much changes.  store: of the artifacts.
-    pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
+    Args:
+        data: an experiment, a data set's folder, or a file of pairs.
+        overrides: settings to change, such as detect.threshold=0.8.
+        corpus: the file of the documents, where the pairs only name them.
+        out: the folder for the files; empty: one for this flow run under noisyir's home.
+        model: judges instead of small ones trained on the data.
+        judgements: files of verdicts by hand.
+        refit: judge all pairs anew by all of these, also those not drawn at random.
+        apply: write cleaned pairs, and a log of what was changed.
+        drop: leave wrong pairs out instead of weighing them.
+        force: apply without a random sample that was judged, however much changes.
+        store: folder or fsspec URL of the artifacts; empty: the one that this worker's NOISYIR_STORE or NOISYIR_HOME
+            names.
+        runtime: the machine that stages run on, not the method: device, threads, processes.
+        pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
+
     """
     exp = experiment_to_audit(data, overrides, corpus=corpus, model=model, judgements=judgements, refit=refit)
     if apply:

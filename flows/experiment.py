@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from pathlib import Path
 
 from prefect.runtime import flow_run
 
@@ -11,31 +12,37 @@ from flows.artifacts import show
 from flows.embedded import embedded
 from noisyir import experiments
 from noisyir.app import runs
+from noisyir.app.now import Now
 from noisyir.app.runs import Outcome
 from noisyir.engine.observe import Several, Silent
 from noisyir.engine.plan import Choice, RunStep
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store, open_store
-from noisyir.errors import ConfigError
+from noisyir.errors import ConfigError, NoisyirError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking import open_tracker
 from noisyir.tracking.tracker import Tracker
 from tasks.dispatch import Dispatch, Pools
 from tasks.log_context import log_context
 from tasks.pages import flow_run_page
-from tasks.stage_task import Through, through_tasks
+from tasks.stage_task import through_tasks
 
 # What a caller in the same process brings along, and no parameter could carry: parameters are JSON.
 _watchers: ContextVar[tuple[Tracker, Observer] | None] = ContextVar("watchers", default=None)
 
 
 def run_name() -> str:
-    """The experiment's name, from the flow's parameters."""
+    """What a person looks for: experiment, methods and seed, from the flow's parameters."""
     experiment: dict[str, object] | Experiment | str = flow_run.parameters["experiment"]
-    if isinstance(experiment, Experiment):
-        return experiment.name
-    return experiment if isinstance(experiment, str) else str(experiment["name"])
+    if isinstance(experiment, dict):
+        return str(experiment["name"])
+    try:
+        exp = load(experiment, tuple(flow_run.parameters.get("overrides", ())))
+    except NoisyirError:  # the flow says what is wrong
+        return Path(str(experiment)).stem
+    methods = f"{', '.join(method.kind for method in exp.methods)}, " if exp.task == "retriever" else ""
+    return f"{exp.name}: {methods}seed {exp.seed}"
 
 
 def load(experiment: Experiment | str, overrides: tuple[str, ...], task: str | None = None) -> Experiment:
@@ -69,7 +76,6 @@ def stages_as_tasks(
     observer: Observer = Silent(),  # noqa: B008 - keeps nothing
     pools: Pools = Pools(),  # noqa: B008 - frozen
     parent: str | None = None,
-    through: Through = through_tasks,
 ) -> Iterator[RunStep]:
     """How a flow runs its steps: as tasks of its own, or as flow runs of the pools that its parameters name.
 
@@ -77,7 +83,7 @@ def stages_as_tasks(
     """
     tag_flow_run(tracker)
     with (
-        through(store=store, runtime=runtime, observer=Several([observer, tracker])) as here,
+        through_tasks(store=store, runtime=runtime, observer=Several([observer, tracker, Now(store)])) as here,
         log_context(run=parent or str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)),
     ):
         yield Dispatch(pools, store, runtime, tracker, here)
@@ -93,7 +99,9 @@ def run_in_flow(
 ) -> Outcome:
     """The body of a flow: the experiment's pipeline, its stages as tasks, or as flow runs of the pools' workers."""
     artifacts = writable_store(store)
-    tracker, observer = watchers() or (open_tracker(experiment=exp, home=artifacts.home), Silent())
+    patience = pools.patience_seconds if pools.elsewhere else None  # servers may be starting, too
+    made = partial(open_tracker, experiment=exp, home=artifacts.home, patience=patience)
+    tracker, observer = watchers() or (made(), Silent())
     with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, observer=observer, pools=pools) as run_step:
         outcome = runs.run_experiment(
             exp,

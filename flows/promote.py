@@ -23,11 +23,14 @@ def promote(
 ) -> Any:
     """Make a registered model the champion if it passes the gate; a refusal completes, too, and says why.
 
-    model: noisyir-retriever, noisyir-ranker or noisyir-reader.  version: its number; the challenger if none is given.
-    params: what is compared and the thresholds.
-    roll_back: make the champion before the present one champion again instead.
-    force: also promote what is no better than BM25 or than the untrained model.
-    store: folder or fsspec URL of the artifacts, which holds the log.
+    Args:
+        model: noisyir-retriever, noisyir-ranker or noisyir-reader.
+        version: its number; empty: the challenger.
+        params: what is compared, and the thresholds.
+        roll_back: make the champion before the present one champion again instead.
+        force: also promote what is no better than BM25 or than the untrained model.
+        store: folder or fsspec URL of the artifacts, which holds the log.
+
     """
     artifacts, run = open_store(store), str(flow_run.id)
     if roll_back:

@@ -26,10 +26,17 @@ def refresh_corpus(
 ) -> Outcome:
     """Encode and index what is new in these documents, and leave the rest of the model's newest index as it is.
 
-    model: an experiment's name, a model's key, or models:/NAME@ALIAS.  documents: a jsonl, csv, tsv or parquet file
-    that the workers can read, or a folder with corpus.jsonl; remove: a file of document ids, one a line.
-    rebuild: build the index anew from all vectors.  store: folder or fsspec URL of the artifacts.
-    pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
+    Args:
+        model: an experiment's name, a model's key, or models:/NAME@ALIAS.
+        documents: a jsonl, csv, tsv or parquet file that the workers can read, or a folder with corpus.jsonl.
+        remove: a file of the ids of documents to take away, one a line.
+        overrides: settings to change, such as data.on_empty=exclude.
+        rebuild: build the index anew from all vectors.
+        store: folder or fsspec URL of the artifacts; empty: the one that this worker's NOISYIR_STORE or NOISYIR_HOME
+            names.
+        runtime: the machine that stages run on, not the method: device, threads, processes.
+        pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
+
     """
     given = {"model": model, "data": {"path": documents, "remove": remove}, "rebuild": rebuild}
     settings = experiments.load_refresh(given, overrides)

@@ -27,8 +27,16 @@ def single_stage(
 ) -> Outcome:
     """Run one stage from artifacts that are in the store.
 
-    experiment, overrides, store, pools: as for train_retriever.  stage: its name, such as encode, or encode@npc for one
-    call.  refresh: build it although it is there.
+    Args:
+        experiment: a name that ships with noisyir, a .yaml file that the worker sees, or all settings.
+        stage: its name, such as encode, or encode@npc for one call.
+        overrides: settings to change, such as encode.dtype=float16.
+        refresh: build it although it is there.
+        store: folder or fsspec URL of the artifacts; empty: the one that this worker's NOISYIR_STORE or NOISYIR_HOME
+            names.
+        runtime: the machine that stages run on, not the method: device, threads, processes.
+        pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
+
     """
     choice = Choice(only=stage, refresh=(stage,) if refresh else ())
     return run_in_flow(load(experiment, overrides), choice, store=store, runtime=runtime, pools=pools)

@@ -25,9 +25,17 @@ def train_reader(
 ) -> Outcome:
     """Train readers on distant labels, compare their answers, and track it.
 
-    experiment: a name that ships with noisyir, a .yaml file, or all settings; overrides: such as reader.train.epochs=1.
-    to, only, refresh: which stages to run, as on the command line.  store: folder or fsspec URL of the artifacts.
-    pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
+    Args:
+        experiment: a name that ships with noisyir, a .yaml file that the worker sees, or all settings.
+        overrides: settings to change, such as reader.train.epochs=1.
+        to: the last stage to run; empty: all.
+        only: the one stage to run, from artifacts that are there; empty: all.
+        refresh: stages to rebuild although they are there, such as encode or encode@npc.
+        store: folder or fsspec URL of the artifacts; empty: the one that this worker's NOISYIR_STORE or NOISYIR_HOME
+            names.
+        runtime: the machine that stages run on, not the method: device, threads, processes.
+        pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
+
     """
     exp = load(experiment, overrides, task="reader")
     choice = Choice(to=to, only=only, refresh=refresh)

@@ -25,9 +25,17 @@ def train_retriever(
 ) -> Outcome:
     """Train a dense retriever on noisy pairs, compare it with BM25, track and register it.
 
-    experiment: a name that ships with noisyir, a .yaml file, or all settings; overrides: such as train.epochs=3.
-    to, only, refresh: which stages to run, as on the command line.  store: folder or fsspec URL of the artifacts.
-    pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
+    Args:
+        experiment: a name that ships with noisyir, a .yaml file that the worker sees, or all settings.
+        overrides: settings to change, such as train.epochs=3 or seed=7.
+        to: the last stage to run; empty: all.
+        only: the one stage to run, from artifacts that are there; empty: all.
+        refresh: stages to rebuild although they are there, such as encode or encode@npc.
+        store: folder or fsspec URL of the artifacts; empty: the one that this worker's NOISYIR_STORE or NOISYIR_HOME
+            names.
+        runtime: the machine that stages run on, not the method: device, threads, processes.
+        pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
+
     """
     exp = load(experiment, overrides, task="retriever")
     choice = Choice(to=to, only=only, refresh=refresh)

@@ -41,7 +41,10 @@ LEAST_BEATS = 3  # with fewer, a run that is merely busy counts as crashed
 SILENT = "noisyir: crash flow runs that fell silent"
 STUCK = "noisyir: crash flow runs that never start"
 FAILURES = "noisyir: tell of failed flow runs"
+LATE = "noisyir: tell of flow runs that nobody takes"
+LATE_SECONDS = 600
 WEBHOOK = "noisyir-failures"
+SCHEDULED, SCHEDULED_PRIORITY = "scheduled", 10  # the queue of a pool, behind its usual one
 START_SECONDS = 300  # from a worker's taking a run to its first sign of life
 ANY_RUN = ResourceSpecification({"prefect.resource.id": ["prefect.flow-run.*"]})
 # A heartbeat must be followed by another, or by one of these: an end, or a state in which nobody sends any.
@@ -68,11 +71,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with get_client(sync_client=True) as client:
         for pool in POOLS:
             print(f"pool {pool}: {ensure_pool(client, pool, args.type, limits.get(pool))}")
+            ensure_queue(client, pool)
         automations = [silent(window)]
         if args.type == "process":  # a Kubernetes job may wait for a node, and its worker watches it
             automations.append(stuck(timedelta(seconds=START_SECONDS)))
         if url := os.environ.get("NOISYIR_WEBHOOK"):
-            automations.append(failures(ensure_webhook(client, url)))
+            webhook = ensure_webhook(client, url)
+            automations += [failures(webhook), late(webhook)]
         for automation in automations:
             print(f"{automation.name}: {ensure_automation(client, automation)}")
     return 0
@@ -128,6 +133,12 @@ def ensure_pool(client: SyncPrefectClient, name: str, kind: str, limit: int | No
     return "changed"
 
 
+def ensure_queue(client: SyncPrefectClient, pool: str) -> None:
+    """Give the pool a queue for scheduled runs, which are taken when none waits that a person started."""
+    if SCHEDULED not in [queue.name for queue in client.read_work_queues(work_pool_name=pool)]:
+        client.create_work_queue(SCHEDULED, work_pool_name=pool, priority=SCHEDULED_PRIORITY)
+
+
 def base_template(pool: str, kind: str) -> dict[str, Any]:
     """How a flow run of this pool becomes a process, by Prefect's template, or a Kubernetes job, by ours."""
     if kind == "kubernetes":
@@ -170,7 +181,6 @@ def _crash(name: str, after: str, expect: Sequence[str], window: timedelta) -> A
 
 def failures(webhook: UUID) -> AutomationCore:
     """Each flow run that fails or crashes is told to the webhook: its name, its state and where to look."""
-    text = "{{ flow.name }}/{{ flow_run.name }} is {{ flow_run.state.name }}: {{ flow_run|ui_url }}"
     return AutomationCore(
         name=FAILURES,
         description="The address is in the block noisyir-failures.",
@@ -181,8 +191,30 @@ def failures(webhook: UUID) -> AutomationCore:
             posture=Posture.Reactive,
             threshold=1,
         ),
-        actions=[CallWebhook(block_document_id=webhook, payload=json.dumps({"text": text}))],
+        actions=[CallWebhook(block_document_id=webhook, payload=_told("is {{ flow_run.state.name }}"))],
     )
+
+
+def late(webhook: UUID) -> AutomationCore:
+    """A flow run that is late, and that nobody has taken after `LATE_SECONDS`, is told to the webhook."""
+    return AutomationCore(
+        name=LATE,
+        description="Its pool has no worker, or is busy for long.  The address is in the block noisyir-failures.",
+        trigger=EventTrigger(
+            after={"prefect.flow-run.Late"},
+            expect={f"prefect.flow-run.{word}" for word in ("Pending", "Running", "Cancelled", "Crashed")},
+            match=ANY_RUN,
+            for_each={"prefect.resource.id"},
+            posture=Posture.Proactive,
+            threshold=1,
+            within=timedelta(seconds=LATE_SECONDS),
+        ),
+        actions=[CallWebhook(block_document_id=webhook, payload=_told("is late, and nobody takes it"))],
+    )
+
+
+def _told(what: str) -> str:
+    return json.dumps({"text": f"{{{{ flow.name }}}}/{{{{ flow_run.name }}}} {what}: {{{{ flow_run|ui_url }}}}"})
 
 
 def ensure_automation(client: SyncPrefectClient, wanted: AutomationCore) -> str:

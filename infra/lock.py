@@ -21,7 +21,7 @@ from infra.install import find_uv, uv_settings
 
 LOCK = Path("pylock.toml")
 # Extras that something installs: make, the images.
-SETS = ("all", "dev", "bm25", "train", "export", "orchestrate", "s3", "servers", "kubernetes")
+SETS = ("all", "bench", "dev", "bm25", "train", "export", "orchestrate", "s3", "servers", "kubernetes")
 # Each machine has its own build of these, pinned by version or by range, and never by hash.
 ACCELERATED = re.compile(r"torch|triton|faiss-gpu|nvidia-.*|cuda-.*")
 PYTHONS, PLATFORMS = ("3.11", "3.12", "3.13", "3.14"), ("manylinux", "macosx")

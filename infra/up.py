@@ -33,6 +33,10 @@ VARIABLES = {
     "mlflow_port": "MLFLOW_PORT",
     "postgres_port": "POSTGRES_PORT",
 }
+DOES = {
+    "bootstrap": "pools     driver, cpu, gpu, their limits and the automations",
+    "deploy": "deploying what infra/prefect.yaml says",
+}
 SERVERS = ("postgres", "prefect", "mlflow")
 REPORT_SECONDS = 3.0  # for a worker to report that its flow runs ended
 
@@ -162,6 +166,8 @@ def _run(services: Iterable[Service], record: Record, settings: Settings) -> lis
     """Start those of `services` that do not run; wait for all of them.  The names of those started."""
     services = list(services)
     absent = [service for service in services if not record.alive(service.name)]
+    if absent:
+        print(f"starting  {', '.join(service.name for service in absent)} ...", flush=True)
     for service in absent:
         mark = f"{record.id}/{'servers' if service.name in SERVERS else 'workers'}/{service.name}"
         if service.name in SERVERS:  # what a server that was killed left behind holds its port
@@ -181,6 +187,7 @@ def _run(services: Iterable[Service], record: Record, settings: Settings) -> lis
 def _call(name: str, arguments: Sequence[str], environment: Mapping[str, str], settings: Settings) -> None:
     """Run a program to its end, with its output in the logs.  SystemExit when it fails."""
     path = settings.logs / f"{name}.log"
+    print(f"{DOES[name]} ...", flush=True)
     with path.open("ab") as log:
         command = [sys.executable, *arguments]
         done = subprocess.run(command, env=environment, cwd=servers.ROOT, stdout=log, stderr=log, check=False)

@@ -1,4 +1,4 @@
-"""The `noisyir` command.  A verb is one file in `noisyir/commands/`: it is loaded when it is called for."""
+"""The `noisyir` command.  A verb is a file in `noisyir/commands/`, or a folder of them, loaded when called for."""
 
 import inspect
 import os
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pkgutil import iter_modules
+from types import ModuleType
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -70,7 +71,8 @@ def _refuse(error: typer.TyperException) -> NoReturn:
     if context := getattr(error, "ctx", None):
         print(context.get_usage(), file=sys.stderr)
     said = error.format_message().replace("Value error, ", "")
-    where = " There are those that noisyir --help names." if said.startswith("No such command") else ""
+    path = context.command_path if context else "noisyir"
+    where = f" There are those that {path} --help names." if said.startswith("No such command") else ""
     print(f"noisyir: {said}{where}", file=sys.stderr)
     raise SystemExit(error.exit_code)
 
@@ -81,7 +83,7 @@ def _group() -> TyperGroup:
     app.callback(context_settings=names, epilog="Start with: noisyir run demo")(_before_each_verb)
     group = get_command(app)
     assert isinstance(group, TyperGroup)
-    group.commands = _Verbs()  # type: ignore[assignment]  # only read
+    group.commands = _Verbs(commands)  # type: ignore[assignment]  # only read
     return group
 
 
@@ -96,10 +98,11 @@ def _before_each_verb(
     version: Annotated[bool, typer.Option("--version", callback=_print_version, help="show the version")] = False,
 ) -> None:
     """Train dense retrievers on data whose labels are wrong, and say which labels are wrong."""
-    from noisyir.engine.nodes import launched
+    from noisyir.engine.nodes import end_with_agent, launched
 
     if (begun := launched()) is None:
         return
+    end_with_agent()
     if begun.local_rank == 0 and begun.node > 0:
         from noisyir.app.following import follow
 
@@ -110,24 +113,44 @@ def _before_each_verb(
         context.call_on_close(begun.end)
 
 
-class _Verbs(Mapping[str, TyperCommand]):
-    """The files in `noisyir/commands/`, each made into a command when it is asked for."""
+class _Verbs(Mapping[str, TyperCommand | TyperGroup]):
+    """The files of a folder, each made into a command when it is asked for; a folder in it holds verbs of its own."""
+
+    def __init__(self, folder: ModuleType) -> None:
+        self.folder = folder
 
     def __iter__(self) -> Iterator[str]:
-        return (module.name for module in iter_modules(commands.__path__))
+        return (module.name for module in iter_modules(self.folder.__path__))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def __getitem__(self, name: str) -> TyperCommand:
+    def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
         if name not in list(self):
             raise KeyError(name)
-        action = import_module(f"noisyir.commands.{name}").run
-        text, _, example = (inspect.getdoc(action) or "").partition(_EXAMPLE)
-        verb = _command(action, name=name, help=text, short_help=_as_clause(text), epilog=f"\b\nexample: {example}")
+        module = import_module(f"{self.folder.__name__}.{name}")
+        if hasattr(module, "__path__"):
+            return _verbs_of(module, name)
+        verb = _command(module.run, name=name, **_about(module.run))
         own = {param.name for param in verb.params}
         verb.params += [param for param in _command(_every_verb).params if param.name not in own]
         return verb
+
+
+def _verbs_of(folder: ModuleType, name: str) -> TyperGroup:
+    app = typer.Typer(name=name, rich_markup_mode=None, subcommand_metavar="WHAT", add_completion=False)
+    about: dict[str, Any] = _about(folder)
+    app.callback(**about)(lambda: None)
+    group = get_command(app)
+    assert isinstance(group, TyperGroup)
+    group.commands = _Verbs(folder)  # type: ignore[assignment]  # only read
+    return group
+
+
+def _about(documented: Any) -> dict[str, str]:
+    """The help of a verb, from its docstring."""
+    text, _, example = (inspect.getdoc(documented) or "").partition(_EXAMPLE)
+    return {"help": text, "short_help": _as_clause(text), "epilog": f"\b\nexample: {example}"}
 
 
 def _as_clause(text: str) -> str:
@@ -180,7 +203,7 @@ def _remember(ctx: typer.Context, asked: bool) -> None:
 
 def _patience(given: str | None) -> str | None:
     if given is not None:
-        from noisyir.engine.locks import WAIT, seconds_of
+        from noisyir.engine.waiting import WAIT, seconds_of
 
         seconds_of(given)
         os.environ[WAIT] = given

@@ -1,11 +1,12 @@
 """What all settings share: frozen, strict about names, and in a key only where they say something."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 LearningRate = Annotated[float, Field(gt=0.0, le=10.0)]  # what is larger has been misspelt
@@ -20,6 +21,7 @@ def with_promotion(splits: Sequence[Split]) -> tuple[Split, ...]:
     return tuple(dict.fromkeys((*splits, PROMOTION))) if {*HELD_OUT} & {*splits} else tuple(splits)
 
 
+OF_A_GROUP = "of_a_group"  # kind of an error that begins with a setting's name, and is placed at its group
 _TOO_LARGE = 10**18  # what is counted here fits into 64 bits
 _LOCATION = "location"
 Location = Annotated[str | None, _LOCATION]
@@ -68,15 +70,15 @@ class Params(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _switches_are_no_numbers(cls, values: Any) -> Any:
-        """ValueError for true and false where a number belongs, which pydantic takes for 1 and 0; and for huge ones."""
+        """Refuse true and false where a number belongs, which pydantic takes for 1 and 0; and huge numbers."""
         if not isinstance(values, dict):
             return values
         for name, field in cls.model_fields.items():
             kinds = _types_in(field.annotation)
             if isinstance(values.get(name), bool) and kinds & {int, float} and bool not in kinds:
-                raise ValueError(f"{name} is a number, not {str(values[name]).lower()}")
+                raise _is_no_such_number(name, f"is a number, not {str(values[name]).lower()}")
             if isinstance(values.get(name), int) and abs(values[name]) >= _TOO_LARGE:
-                raise ValueError(f"{name} must be a number of at most 18 digits")
+                raise _is_no_such_number(name, "must be a number of at most 18 digits")
         return values
 
     @property
@@ -94,6 +96,60 @@ class Params(BaseModel):
     def locations(cls) -> list[str]:
         """The fields that say where raw input lies; its content enters the key as a digest instead."""
         return [name for name, field in cls.model_fields.items() if _LOCATION in field.metadata]
+
+
+def _is_no_such_number(name: str, said: str) -> PydanticCustomError:
+    """An error whose place is that of the group that the setting is in."""
+    return PydanticCustomError(OF_A_GROUP, "{name} {said}", {"name": name, "said": said})
+
+
+P = TypeVar("P", bound=Params)
+
+
+def places_of(params: Params, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(dotted name, value) of every setting that says where raw input lies, in groups of settings, too."""
+    for name, field in type(params).model_fields.items():
+        value = getattr(params, name)
+        if _LOCATION in field.metadata:
+            given = value if isinstance(value, tuple) else (value,) if value else ()
+            yield from ((f"{prefix}{name}", place) for place in given)
+        else:
+            for label, inner in _groups_in(value):
+                yield from places_of(inner, f"{prefix}{name}{label}.")
+
+
+def with_places(params: P, move: Callable[[str], str]) -> P:
+    """The same settings with raw input at other places; these very ones where `move` leaves all places alone."""
+    changed: dict[str, Any] = {}
+    for name, field in type(params).model_fields.items():
+        value = getattr(params, name)
+        moved = _moved(value, move, is_place=_LOCATION in field.metadata)
+        if moved is not value:
+            changed[name] = moved
+    return params.model_copy(update=changed) if changed else params
+
+
+def _moved(value: Any, move: Callable[[str], str], *, is_place: bool) -> Any:
+    if isinstance(value, str) and is_place:
+        there = move(value)
+        return value if there == value else there
+    if isinstance(value, Params):
+        return with_places(value, move)
+    if isinstance(value, tuple):
+        parts = tuple(_moved(inner, move, is_place=is_place) for inner in value)
+        return value if all(one is other for one, other in zip(parts, value, strict=True)) else parts
+    if isinstance(value, dict):
+        named = {name: _moved(inner, move, is_place=False) for name, inner in value.items()}
+        return value if all(named[name] is inner for name, inner in value.items()) else named
+    return value
+
+
+def _groups_in(value: Any) -> Iterator[tuple[str, Params]]:
+    """(what follows the setting's name, group) of every group of settings in a setting."""
+    named = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else ()
+    if isinstance(value, Params):
+        yield "", value
+    yield from ((f".{name}", inner) for name, inner in named if isinstance(inner, Params))
 
 
 def _types_in(annotation: Any) -> set[Any]:

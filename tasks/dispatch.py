@@ -5,8 +5,8 @@ make two flow runs, of which the second finds what the first has built.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 from uuid import uuid4
@@ -18,15 +18,17 @@ from prefect.client.schemas.objects import FlowRun, State, WorkPoolStatus
 from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.logging import get_run_logger
+from prefect.runtime import flow_run
 from prefect.states import Cancelling
 from pydantic import Field, PositiveFloat
 
 from noisyir.engine.build_stage import Result, recorded
-from noisyir.engine.plan import RunStep
+from noisyir.engine.plan import Ahead, RunStep, ahead
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.serialized_step import SerializedStep
-from noisyir.engine.stage import Inputs, Step
+from noisyir.engine.stage import Inputs, Output, PlannedInputs, Step
 from noisyir.engine.store import Store
+from noisyir.engine.waiting import current_run
 from noisyir.errors import ConfigError, NoisyirError, StoreError
 from noisyir.settings import Params
 from noisyir.tracking.tracker import Tracker
@@ -44,17 +46,27 @@ class Pools(Params):
     """Which stages leave the process of the flow that runs the pipeline, and how long it waits for a worker."""
 
     elsewhere: tuple[Literal["cpu", "gpu"], ...] = Field((), description="stages of these pools go to their workers")
+    together: bool = Field(True, description="stages of one pool that can follow each other go in one flow run")
     patience_seconds: PositiveFloat = Field(
         600.0, description="longest that a stage waits for a worker to come up, and its flow for Prefect's server"
     )
 
 
 @dataclass(frozen=True)
+class _Sent:
+    at: datetime
+    child: FlowRun
+    state: "State[object]"
+
+
+@dataclass(frozen=True)
 class Dispatch:
     """How `noisyir.engine.plan.execute` calls a step where some pools' stages run elsewhere; `here` calls the others.
 
-    Cached steps are not sent anywhere.  A child that crashed, as one does that was killed or ran out of memory, is
-    started again, `ATTEMPTS` times in all: stages go on from their checkpoints.  NoisyirError for what a child raises.
+    Cached steps are not sent anywhere.  With a step go those of its pool that the run does next, for a hop costs more
+    than many a stage; each is an artifact of its own, and one that fails leaves those before it in the store.  A child
+    that crashed, as one does that was killed or ran out of memory, is started again, `ATTEMPTS` times in all: stages go
+    on from their checkpoints.  NoisyirError for what a child raises.
     """
 
     pools: Pools
@@ -62,39 +74,73 @@ class Dispatch:
     runtime: Runtime
     tracker: Tracker
     here: RunStep
+    _sent: dict[str, _Sent] = field(default_factory=dict)  # by key, steps that went with an earlier one
 
     def __call__(self, step: Step, inputs: Inputs, refresh: bool) -> Result:
         """Run the step where its pool says."""
         if step.stage.pool not in self.pools.elsewhere:
             return self.here(step, inputs, refresh)
-        if not refresh and self.store.find(step.stage.name, step.key, recorded(inputs)):
+        found = self.store.find(step.stage.name, step.key, recorded(inputs))
+        if sent := self._sent.pop(step.key, None):  # with an earlier step
+            fresh = found is not None and datetime.fromisoformat(found.created) >= sent.at
+            if found and (fresh or sent.state.is_completed()):
+                return Result(found, cached=not fresh)
+            if not sent.state.is_crashed():
+                raise NoisyirError(_failure(step, sent.child, sent.state))
+        elif found and not refresh:
             return self.here(step, inputs, refresh)
-        sent = datetime.now(UTC)
+        return self._send(step, inputs, refresh)
+
+    def _send(self, step: Step, inputs: Inputs, refresh: bool) -> Result:
+        """Have the pool's worker run the step, and those behind it that can run there at once."""
+        together, began = self._together(Ahead(step, inputs, refresh)), datetime.now(UTC)
         for attempt in range(1, ATTEMPTS + 1):
-            child = self._start(step, inputs, refresh)
-            get_run_logger().info("%s sent to the pool %s: %s", step.name, step.stage.pool, flow_run_page(child.id))
+            child = self._start(together)
+            if run := current_run.get():
+                self.store.record_now(run, {"step": f"{step.name} on the pool {step.stage.pool}"})
+            name = ", ".join(one.step.name for one in together)
+            get_run_logger().info("%s sent to the pool %s: %s", name, step.stage.pool, flow_run_page(child.id))
             state = self._wait(child, step)
             if not state.is_crashed():
                 break
-            get_run_logger().warning("%s crashed, attempt %d of %d: %s", step.name, attempt, ATTEMPTS, state.message)
-        log = f"Its log: {flow_run_page(child.id)}"
-        if not state.is_completed():
-            raise NoisyirError(f"{step.name}, on the pool {step.stage.pool}, {_ending(state)}. {log}")
+            get_run_logger().warning("%s crashed, attempt %d of %d: %s", name, attempt, ATTEMPTS, state.message)
         found = self.store.find(step.stage.name, step.key, recorded(inputs))
+        fresh = found is not None and datetime.fromisoformat(found.created) >= began
+        if not state.is_completed() and (len(together) == 1 or not fresh):
+            raise NoisyirError(_failure(step, child, state))
         if found is None:
             raise StoreError(
                 f"{step.name} is done, says the pool {step.stage.pool}, but its artifact is not in {self.store.url}: "
-                f"do its workers share that store? {log}"
+                f"do its workers share that store? Its log: {flow_run_page(child.id)}"
             )
-        another_runs = datetime.fromisoformat(found.created) < sent  # whose child was faster
-        return Result(found, cached=another_runs)
+        self._sent.update({one.step.key: _Sent(began, child, state) for one in together[1:]})
+        return Result(found, cached=not fresh)  # else of another run, whose child was faster
 
-    def _start(self, step: Step, inputs: Inputs, refresh: bool) -> FlowRun:
-        name, request = f"{FLOW}/{step.stage.pool}", str(uuid4())  # asked twice, Prefect makes one run of it
+    def _together(self, first: Ahead) -> list[Ahead]:
+        """The step and those of its pool that a run does next and that need nothing but what is done, or each other.
+
+        Where several steps run side by side, only those that need one of them: others may have a worker to themselves.
+        """
+        together, names = [first], {first.step.name}
+        for later in ahead.get()() if self.pools.together else ():
+            needed = {output.step for output in _outputs_in(later.inputs)}
+            behind = {output.step for output in later.step.outputs_needed()} & names
+            if later.step.stage.pool == first.step.stage.pool and needed <= names and (behind or self._one_at_a_time):
+                together.append(later)
+                names.add(later.step.name)
+        return together
+
+    @property
+    def _one_at_a_time(self) -> bool:
+        return self.runtime.steps_at_once == 1
+
+    def _start(self, together: Sequence[Ahead]) -> FlowRun:
+        pool = together[0].step.stage.pool
+        name, request = f"{FLOW}/{pool}", str(uuid4())  # asked twice, Prefect makes one run of it
         alone = self.runtime.model_copy(update={"steps_at_once": 1})  # how many run at once is its pool's matter
         parameters = {
-            "step": SerializedStep.of(step, inputs).model_dump(mode="json"),
-            "refresh": refresh,
+            "steps": [SerializedStep.of(one.step, one.inputs).model_dump(mode="json") for one in together],
+            "refresh": [one.step.name for one in together if one.refresh],
             "store": self.store.url,
             "runtime": alone.model_dump(mode="json"),
             "parent": self.tracker.tags.get("flow_run"),
@@ -103,8 +149,8 @@ class Dispatch:
 
         def send() -> FlowRun:
             return run_deployment(  # type: ignore[return-value]  # it is a coroutine in async code only
-                name, parameters=parameters, flow_run_name=step.name, tags=[step.stage.pool],
-                idempotency_key=request, timeout=0,
+                name, parameters=parameters, flow_run_name=", ".join(one.step.name for one in together), tags=[pool],
+                idempotency_key=request, timeout=0, work_queue_name=_queue(),
             )  # fmt: skip
 
         try:
@@ -148,6 +194,23 @@ class Dispatch:
                 if not _is_away(error) or time.monotonic() - began > self.pools.patience_seconds:
                     raise
                 time.sleep(POLL_SECONDS)
+
+
+def _queue() -> str | None:
+    """The queue that this flow run was taken from, in which the stages that it sends wait, too; None: the usual one."""
+    with get_client(sync_client=True) as client:
+        return client.read_flow_run(flow_run.id).work_queue_name if flow_run.id else None
+
+
+def _outputs_in(inputs: PlannedInputs) -> Iterator[Output]:
+    for value in inputs.values():
+        yield from (
+            made for made in (value.values() if isinstance(value, Mapping) else (value,)) if isinstance(made, Output)
+        )
+
+
+def _failure(step: Step, child: FlowRun, state: "State[object]") -> str:
+    return f"{step.name}, on the pool {step.stage.pool}, {_ending(state)}. Its log: {flow_run_page(child.id)}"
 
 
 def _is_away(error: httpx.HTTPError) -> bool:

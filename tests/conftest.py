@@ -3,7 +3,7 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.schemas.artifact import Artifact
 from noisyir.settings import Params
+from tests.s3_server import s3_server
 
 # A deadline would time the first call's imports; on a shared runner the examples are the same each time.
 hypothesis.settings.register_profile("noisyir", deadline=None, derandomize="CI" in os.environ)
@@ -38,6 +39,19 @@ class NoParams(Params):
 def store(tmp_path: Path) -> Store:
     """An empty store in the test's own folder."""
     return Store(tmp_path / "store", home=tmp_path)
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[dict[str, str]]:
+    """The environment of a server that speaks S3's protocol."""
+    with s3_server() as environment:
+        yield environment
+
+
+@pytest.fixture
+def bucket(s3: dict[str, str], tmp_path: Path) -> str:
+    """The URL of an empty store on S3; the environment leads to its server."""
+    return f"s3://bucket/{tmp_path.name}"
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from noisyir.app.fetching import Lacking
 from noisyir.app.forecast.lines import Line, grouped, totals
 from noisyir.app.forecast.rates import Machine
 from noisyir.app.forecast.table import HEADINGS, forecast_row, totals_lines
@@ -23,6 +24,7 @@ from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.pipelines.experiment import Experiment
+from noisyir.report.cells import NONE
 from noisyir.report.detection import detection_rows, flag_warnings
 from noisyir.report.settings import PublishedParams
 from noisyir.report.summary import published_rows, summary_rows
@@ -73,6 +75,11 @@ class Lines(Silent):
     def started(self, step: Step) -> None:
         """Say what starts."""
         self.console.print(f"  {step.name} ...")
+
+    def said(self, step: Step, text: str) -> None:
+        """Say it, below the stage."""
+        for line in text.splitlines():
+            self.console.print(f"    {line}", markup=False)
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Say what is there, how large it is and how long it took."""
@@ -171,6 +178,14 @@ def print_absences(absences: Iterable[str]) -> None:
         console.print(f"{'not there':<12}{said}", markup=False)
 
 
+def print_lacking(found: Sequence[Lacking]) -> None:
+    """What must be fetched before the experiment runs, how large it is, and how; it is not done by itself."""
+    console = Console(highlight=False, soft_wrap=True)
+    for one in found:
+        size = f"about {one.bytes / 1e9:,.1f} GB" if one.bytes else "of unknown size"
+        console.print(f"{'to fetch':<12}{one.place}, {size} ({one.setting}): noisyir fetch {one.place}", markup=False)
+
+
 def print_chosen(exp: Experiment, stream: TextIO) -> None:
     """What the experiment left out and noisyir chose, a line a setting."""
     console = Console(file=stream, highlight=False, soft_wrap=True)
@@ -209,9 +224,11 @@ def _print_tables(console: Console, outcome: Outcome, store: Store, published: S
             console.print("\npublished beside measured")
             console.print(_table(rows))
     if "detection" in outcome.kept:
-        console.print("\nwrong pairs found")
         detection = _kept(store, outcome, "detection")
-        console.print(_table(detection_rows(detection)))
+        headings, *rows = detection_rows(detection)
+        if any(cell != NONE for row in rows for cell in row[2:]):  # of data that nobody knows the truth of, all are
+            console.print("\nwrong pairs found")
+            console.print(_table([headings, *rows]))
         for warning in flag_warnings(detection):
             console.print(f"\nwarning     {warning}", markup=False)
     if "trials" in outcome.kept:

@@ -17,7 +17,8 @@ from noisyir import experiments
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.data.flags import last_estimate
 from noisyir.data.formats.pairs import PairsFile
-from noisyir.data.recognise import recognise
+from noisyir.data.hub import SCHEME
+from noisyir.data.recognise import IR_DATASETS, recognise
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
@@ -28,6 +29,7 @@ from noisyir.noise.detectors.ensemble import Ensemble
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.settings import HELD_OUT
+from noisyir.stages.data.chunk import CHUNK
 from noisyir.verdicts.apply import Applied, apply_audit
 from noisyir.verdicts.by_hand import how_many
 from noisyir.verdicts.keeping import Keeping, kept_by_nulls
@@ -147,7 +149,21 @@ class Audited:
 
     def apply(self, folder: Path, *, drop: bool = False) -> Applied:
         """Write the cleaned pairs and a log of what was changed.  DataError when they are there already."""
-        return apply_audit(self.table, self._source(), folder, relabel=self.exp.repair.relabel, drop=drop)
+        source = self._source()
+        table = self._of_documents() if isinstance(source, FileOfPairs) else self.table
+        return apply_audit(table, source, folder, relabel=self.exp.repair.relabel, drop=drop)
+
+    def _of_documents(self) -> pa.Table:
+        """The table with whole documents in the place of their passages, where they were cut: as the file has them."""
+        if (cut := self.outcome.results.get(CHUNK.name)) is None:
+            return self.table
+        passages = read_parts(self.store.fs, self.store.parts(cut.meta.ref("cut_passages")))
+        table = self.table
+        for name in ("doc_id", "replacement", "machine_replacement"):
+            row = pc.index_in(table[name], value_set=passages["doc_id"].combine_chunks())
+            whole = passages["document"].combine_chunks().take(row)
+            table = table.set_column(table.column_names.index(name), name, pc.coalesce(whole, table[name]))
+        return table
 
     def _source(self) -> PairsToClean:
         """The user's file, or the data set's training pairs with the noise put in."""
@@ -244,9 +260,9 @@ def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[s
     if any(override.startswith(("data.kind=", "data.columns")) for override in overrides):
         said = any(override.startswith("data.kind=") for override in overrides)
         return {"path": data, **beside} | ({} if said else {"kind": "pairs"})
-    if not Path(data).exists() and not data.startswith("ir_datasets:"):
+    if not Path(data).exists() and not data.startswith((*IR_DATASETS, SCHEME)):
         if Path(data).suffix or len(Path(data).parts) > 1:
-            raise ConfigError(f"there is no file and no folder {data}")
+            raise ConfigError(f"there is no file and no folder {data}: name one that is there")
         raise ConfigError(
             f"{data!r} is no experiment ({', '.join(experiments.names())}), and no file or folder of a data set"
         )

@@ -36,8 +36,7 @@ class Readiness:
         would_run = [entry.step for entry in states if entry.state == "would run"]
         here = [step for step in would_run if step.stage.pool not in self.elsewhere]
         for step in here:
-            if step.stage.ready:
-                step.stage.ready(step.params)
+            step.stage.check_ready(step.params)
         if self.runtime.device != "auto" and any(step.stage.pool == "gpu" for step in here):
             from noisyir.models.bi_encoder import choose_device
 

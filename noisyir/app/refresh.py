@@ -10,12 +10,14 @@ from noisyir.app.lookup import Indexed, experiment_that_kept, find_model, newest
 from noisyir.app.runs import Execution, Outcome, run_steps
 from noisyir.engine.builds import Meta
 from noisyir.engine.plan import Choice, Plan
+from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, StoreError
+from noisyir.errors import ConfigError, DataError, StoreError
 from noisyir.pipelines.settings import RefreshCorpusParams
 from noisyir.retrieval.settings import EncodeParams, ExtendIndexParams, IndexParams
 from noisyir.settings import Params
+from noisyir.stages.data.chunk import CHUNK
 from noisyir.stages.data.join_corpus import JOIN_CORPUS
 from noisyir.stages.retrieval.encode import ENCODE, ENCODE_NEW
 from noisyir.stages.retrieval.index import EXTEND_INDEX, INDEX
@@ -57,7 +59,7 @@ def refresh_corpus(settings: RefreshCorpusParams, **execution: Unpack[Execution]
     """Bring the newest index of a model up to date.
 
     The same documents again, on top of what they were joined with, are cached and change nothing.  Two refreshes of a
-    model on one machine run one after the other, so that the second builds upon the first.
+    model run one after the other, where the store's locks reach, so that the second builds upon the first.
     """
     store = execution["store"]
     model = find_model(store, settings.model)
@@ -72,6 +74,11 @@ def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Pla
     """Join, encode what is new, and index it, with the settings that the earlier vectors and index were made with."""
     raw = JOIN_CORPUS.digests(settings.data)
     earlier = _before(store, newest, raw)
+    if any(meta.stage == CHUNK.name for meta in lineage(store, [earlier.corpus])):
+        raise ConfigError(
+            "the model searches passages of documents (chunk.words), and a refresh takes whole documents alone: put "
+            "the new ones into the experiment's data and run it again"
+        )
     encode = _settings_of(earlier.vectors, EncodeParams, ENCODE, ENCODE_NEW)
     index = _settings_of(earlier.index, IndexParams, INDEX, EXTEND_INDEX)
     plan = Plan(earlier.index.seed or 0)

@@ -7,6 +7,7 @@ from typing import Any
 from noisyir.app.lookup import indexes
 from noisyir.engine.builds import Meta
 from noisyir.engine.provenance import lineage
+from noisyir.engine.scratch import RUN_LOCK
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 from noisyir.tracking import registered_digests
@@ -31,7 +32,7 @@ def unneeded(store: Store, *, keep_runs: int, host: str) -> dict[str, tuple[Meta
     builds, runs = store.all_builds(), store.runs()
     kept: dict[str, Meta] = {}
     for number, run in enumerate(runs):
-        if number < keep_runs or "registered" in run["facts"] or _may_live_elsewhere(run, host):
+        if number < keep_runs or "registered" in run["facts"] or _may_live_elsewhere(store, run, host):
             wanted = {(step["key"], step["build"]) for step in run["steps"].values()}
             kept |= {m.folder: m for m in builds if (m.key, m.build) in wanted or (m.key, None) in wanted}
     digests = registered_digests(store.home)
@@ -62,10 +63,14 @@ def keys_to_go_on_with(store: Store, *, keep_runs: int) -> set[str]:
     return {step["key"] for run in store.runs()[:keep_runs] for step in run["steps"].values()}
 
 
-def _may_live_elsewhere(run: Mapping[str, Any], host: str) -> bool:
-    """Whether a run without an end is of another machine, where nobody here can ask whether it lives."""
+def _may_live_elsewhere(store: Store, run: Mapping[str, Any], host: str) -> bool:
+    """Whether a run without an end goes on on another machine; for a week it may, where nobody here can ask it."""
+    if run.get("status") != "running" or run.get("host") == host:
+        return False
+    if store.locks_everywhere and "id" in run:
+        return store.is_locked(RUN_LOCK, run["id"])
     began = datetime.fromisoformat(run["began"]) if "began" in run else datetime.min.replace(tzinfo=UTC)
-    return run.get("status") == "running" and run.get("host") != host and datetime.now(UTC) - began < _GIVEN_UP
+    return datetime.now(UTC) - began < _GIVEN_UP
 
 
 def _name(run: Mapping[str, Any]) -> str:

@@ -3,23 +3,27 @@
 import logging
 import socket
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NotRequired, TypedDict, Unpack
 
+from noisyir.app.now import Now
 from noisyir.app.readiness import Readiness
 from noisyir.engine.build_stage import Result
 from noisyir.engine.builds import Ref
-from noisyir.engine.locks import current_run
 from noisyir.engine.observe import Several
 from noisyir.engine.outside_errors import one_line
 from noisyir.engine.parallel import execute_side_by_side
 from noisyir.engine.plan import Choice, Plan, RunStep, execute, failed_step
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.scratch import RUN_LOCK
 from noisyir.engine.stage import Observer, Pool, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tracebacks import keep_traceback, traceback_of
+from noisyir.engine.waiting import current_run
+from noisyir.errors import NoisyirError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.pipelines.suite import Suite
@@ -28,8 +32,11 @@ from noisyir.tracking.tracker import Tracker
 
 log = logging.getLogger("noisyir")
 
-RUN_LOCK = "run"
 Then = Callable[[Step, Result], None]
+
+
+class UnregisteredError(NoisyirError):
+    """A run of which all stages are done, and whose models nobody finds in the registry."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +97,8 @@ def run_steps(plan: Plan, choice: Choice, *, name: str, settings: Params, **exec
     def steps(then: Then) -> dict[str, Result]:
         if run_step := execution.get("run_step"):
             return execute(plan, choice, store, run_step, runtime.steps_at_once, then)
-        return execute_side_by_side(plan, choice, store, runtime, Several([execution["observer"], tracker]), then)
+        observers = Several([execution["observer"], tracker, Now(store)])
+        return execute_side_by_side(plan, choice, store, runtime, observers, then)
 
     elsewhere = execution.get("elsewhere", ())
     return run_plan(
@@ -135,7 +143,14 @@ def run_plan(
             record.write_failure(error)
             tracker.abort(error)
             raise
-        record.write("done", results, facts)
+        finally:
+            store.record_now(record.id, None)
+        record.write("unregistered" if tracker.lost else "done", results, facts)
+        if tracker.lost:
+            raise UnregisteredError(
+                f"{name}: every stage is done and in the store, but MLflow was lost on the way, so that the run is "
+                "not tracked to its end and nothing is registered. Once MLflow is back, the same command does both"
+            )
     return Outcome(name, results, kept, facts)
 
 
@@ -183,7 +198,14 @@ class _Record:
         )
 
     def write_failure(self, error: BaseException) -> None:
-        """Keep what failed, with its traceback; what cannot be written, on a full disk, does not hide the error."""
+        """Keep what failed, with its traceback; what cannot be written, on a full disk, does not hide the error.
+
+        What a person or an orchestrator interrupted is cancelled, and no failure.
+        """
+        if not isinstance(error, Exception):
+            with suppress(Exception):
+                self.write("cancelled", {}, {}, failed_in=failed_step(error))
+            return
         path = keep_traceback(self.store.home, self.id, error)
         facts = {"error": one_line(error), "traceback": traceback_of(error)}
         try:

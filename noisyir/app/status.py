@@ -5,18 +5,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from noisyir.app.runs import RUN_LOCK
+from noisyir.app.now import in_words
+from noisyir.app.prefect_states import state_in_prefect
+from noisyir.engine.scratch import RUN_LOCK
 from noisyir.engine.store import Store
 
 _OF_FAILURE = ("error", "traceback", "log")
-State = Literal["done", "failed", "running", "killed", "unknown"]
+State = Literal["done", "failed", "running", "killed", "unknown", "cancelled", "unregistered"]
 
 
 @dataclass(frozen=True)
 class RunState:
     """One pipeline run.
 
-    state: `killed` where its process is gone without having ended the run; `unknown` where that was on another host.
+    state: `unregistered` where MLflow was lost before the end; `killed` where its process is gone without having ended
+    the run; `unknown` where that was on another host, the store is a folder, and Prefect cannot say.
+    now: the step that it is at, and how far.
     failed_in: the step that raised; log: the file that holds its traceback.
     seconds: until it ended, or until its record was last written.
     """
@@ -33,6 +37,7 @@ class RunState:
     page: str | None
     facts: Mapping[str, str]
     log: str | None = None
+    now: str = ""
 
 
 @dataclass
@@ -82,11 +87,12 @@ def _state(store: Store, host: str, run: Mapping[str, Any]) -> RunState:
     began = datetime.fromisoformat(run["began"])
     id_ = run.get("id") or f"{began:%Y%m%dT%H%M%S%f}-{run['experiment']}"
     steps = [step["cached"] for step in run["steps"].values()]
+    state = _living(store, host, run, id_) if run["status"] == "running" else run["status"]
     return RunState(
         id=id_,
         experiment=run["experiment"],
         began=began,
-        state=_living(store, host, run, id_) if run["status"] == "running" else run["status"],
+        state=state,
         seconds=run["seconds"],
         built=steps.count(False),
         cached=steps.count(True),
@@ -95,11 +101,12 @@ def _state(store: Store, host: str, run: Mapping[str, Any]) -> RunState:
         page=run.get("tags", {}).get("flow_run_url"),
         facts={name: value for name, value in run["facts"].items() if name not in _OF_FAILURE},
         log=run["facts"].get("log"),
+        now=in_words(store.now_of(id_)) if state in ("running", "unknown") else "",
     )
 
 
 def _living(store: Store, host: str, run: Mapping[str, Any], id_: str) -> State:
-    """A run holds its lock while it lives; a lock is seen on the machine that holds it only."""
-    if run.get("host") != host:
-        return "unknown"
+    """A run holds its lock while it lives; one of a folder is seen on the machine that holds it only."""
+    if run.get("host") != host and not store.locks_everywhere:
+        return state_in_prefect(run.get("tags", {}).get("flow_run"))
     return "running" if store.is_locked(RUN_LOCK, id_) else "killed"

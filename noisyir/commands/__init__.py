@@ -57,7 +57,8 @@ def _yaml_names(folder: str) -> list[str]:
 _MODEL = "an experiment's name, a build's key, or models:/NAME@ALIAS"
 Model: TypeAlias = Annotated[str, argument("MODEL", _MODEL, experiment_names)]
 StoreUrl: TypeAlias = Annotated[
-    str | None, option("URL", "folder or fsspec URL of the artifacts (default: $NOISYIR_HOME/store)", "--store")
+    str | None,
+    option("URL", "folder or fsspec URL of artifacts (default: $NOISYIR_STORE or $NOISYIR_HOME/store)", "--store"),
 ]
 Json: TypeAlias = Annotated[bool, flag("--json", "print one JSON object on stdout and nothing else there")]
 Engine: TypeAlias = Annotated[Literal["local", "prefect"], option("local|prefect", "who calls the stages")]

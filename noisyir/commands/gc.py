@@ -17,7 +17,7 @@ def run(
 ) -> int:
     """Delete what no recent run and no registered model needs.
 
-    Nothing is deleted while a run of this machine uses the store: gc gives up, or waits with --wait.
+    Nothing is deleted while a run uses the store, of this machine or on S3 of any: gc gives up, or waits with --wait.
 
     example: noisyir gc --keep-runs 3
     """

@@ -87,7 +87,8 @@ def run(
 
 def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *, why: bool, as_json: bool) -> None:
     """Say what would run and what it would cost, also where data or weights are not there yet."""
-    from noisyir.app.console import print_absences, print_changes, print_chosen, print_costs
+    from noisyir.app.console import print_absences, print_changes, print_chosen, print_costs, print_lacking
+    from noisyir.app.fetching import lacking_in
     from noisyir.app.forecast.changes import changes
     from noisyir.app.forecast.lines import lines_of, totals
     from noisyir.app.forecast.table import forecast_json
@@ -102,6 +103,7 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *,
     if as_json:
         absent = {
             "absent": list(absences),
+            "to_fetch": [asdict(one) for one in lacking_in(exp, list(absences), lines)],
             "chosen": exp.chosen,
             "sizes": sizes and asdict(sizes),
             **({} if new is None else {"why": new}),
@@ -111,6 +113,7 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *,
     print_costs(exp, lines, sizes, machine)
     print_chosen(exp, sys.stdout)
     print_absences(absences)
+    print_lacking(lacking_in(exp, list(absences), lines))
     if new is not None:
         print_changes(new)
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from noisyir.app.status import RunState, StageRate
 
-_COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow"}
+_LONGEST_AGO = 1_000_000  # hours: a century
+_COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow",
+            "cancelled": "yellow", "unregistered": "red"}  # fmt: skip
 
 
 def run(
@@ -35,8 +37,8 @@ def run(
     from noisyir.app.console import stdout_console
     from noisyir.app.status import hours_ago, run_states, stage_rates
 
-    if hours <= 0:
-        raise ConfigError(f"--hours is a time to look back, above 0, not {hours:g}")
+    if not 0 < hours < _LONGEST_AGO:
+        raise ConfigError(f"--hours must be a time to look back, above 0 and below {_LONGEST_AGO:,}, found {hours:g}")
     opened, since = open_store(store), hours_ago(hours)
     runs, rates = run_states(opened, socket.gethostname(), since), stage_rates(opened, since)
     models, unknown = _models()
@@ -49,7 +51,7 @@ def run(
     older = f"no run began in the last {hours:g} hours in {opened.url}: noisyir ls --runs shows older ones"
     out.print(_runs_table(runs) if runs else older)
     for state in runs:
-        if state.state in ("failed", "killed"):
+        if state.state in ("failed", "killed", "unregistered"):
             out.print(f"\n[red]{state.experiment}[/], {state.began:%H:%M}: {escape(_what_failed(state))}")
             out.print(f"  look at   {state.page or state.log or f'{opened.url}/.runs/{state.id}.json'}")
             out.print("  go on     the same command again: what is built stays, training goes on from its checkpoint")
@@ -71,7 +73,7 @@ def _models() -> tuple[list[dict[str, Any]], str | None]:
     from rich.markup import escape
 
     from noisyir.engine.outside_errors import in_our_words, is_from_outside
-    from noisyir.tracking.registry import standing
+    from noisyir.tracking.standing import standing
 
     try:
         return standing(home), None
@@ -84,6 +86,8 @@ def _models() -> tuple[list[dict[str, Any]], str | None]:
 def _what_failed(state: RunState) -> str:
     if state.state == "killed":
         return "its process is gone, killed or out of memory, before the run ended"
+    if state.state == "unregistered":
+        return "all is done, but MLflow was lost before its models were registered"
     return f"in {state.failed_in}: {state.error}" if state.failed_in else str(state.error)
 
 
@@ -92,7 +96,7 @@ def _runs_table(runs: Sequence[RunState]) -> Table:
 
     table = plain_table("began (UTC)", "experiment", "state", "built", "cached", "took", "registered")
     for state in runs:
-        coloured = f"[{_COLOURS[state.state]}]{state.state}[/]"
+        coloured = f"[{_COLOURS[state.state]}]{state.state}[/]" + (f" {state.now}" if state.now else "")
         counts = (str(state.built), str(state.cached), f"{state.seconds:.0f} s") if state.state == "done" else ("",) * 3
         began = f"{state.began:%Y-%m-%d %H:%M}"
         table.add_row(began, state.experiment, coloured, *counts, state.facts.get("registered", ""))

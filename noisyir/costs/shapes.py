@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass
 
+from noisyir.engine.fetched import here
 from noisyir.errors import NoisyirError
 from noisyir.models.settings import InitModelParams, InitRankerParams, InitReaderParams
 from noisyir.models.weights import locate_weights
@@ -67,7 +68,9 @@ def weights_of(params: InitModelParams | InitRankerParams | InitReaderParams) ->
 def encoder_shape(weights: str | None, layers: int | None = None) -> Shape:
     """The shape that config.json of the weights states; where they are not here, BERT's, large if the name says so."""
     try:
-        config = json.loads((locate_weights(weights) / "config.json").read_text(encoding="utf-8"))
+        config = json.loads(
+            (locate_weights(here(weights) if weights else None) / "config.json").read_text(encoding="utf-8")
+        )
         names = "num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size"
         (deep, hidden, inner, vocabulary), known = (int(config[name]) for name in names), True
     except (NoisyirError, ImportError, OSError, ValueError, KeyError, TypeError):

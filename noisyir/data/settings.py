@@ -1,8 +1,8 @@
 """Settings of the data: which records become rows, and how large data is known to be."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from noisyir.settings import Fraction, Location, Params, Split
 
@@ -53,6 +53,29 @@ class RecordParams(Params):
     hold_out: HeldOutParams | None = Field(
         None, description="dev and test queries to draw, where the data has none; null: none are drawn"
     )
+
+
+class ChunkParams(Params):
+    """Long documents as passages, which are trained on and searched for; measures count documents, by their best one.
+
+    Source: of MaxP, by which a document is as good as its best passage, Dai and Callan, SIGIR 2019; of 100 words a
+    passage DPR (Karpukhin et al., EMNLP 2020).
+    """
+
+    words: PositiveInt | None = Field(
+        None,
+        description="words of a passage at most, cut where a sentence ends, such as 150; null: none is cut",
+    )
+    overlap: NonNegativeInt = Field(0, description="words of a passage that the next one repeats; below half of words")
+    depth: PositiveInt = Field(
+        10, description="passages ranked for each document wanted, as a document's best ones may stand together"
+    )
+
+    @model_validator(mode="after")
+    def _goes_on(self) -> Self:
+        if self.words is not None and 2 * self.overlap >= self.words:
+            raise ValueError(f"chunk.overlap={self.overlap} must be below half of chunk.words={self.words}")
+        return self
 
 
 class ExpectedParams(Params):

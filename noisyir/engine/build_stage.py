@@ -10,6 +10,7 @@ from typing import Any
 
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.devices import own_device
+from noisyir.engine.leases import LeaseLostError
 from noisyir.engine.observe import Silent
 from noisyir.engine.outside_errors import in_our_words, is_from_outside
 from noisyir.engine.provenance import git_commit, package_versions
@@ -44,6 +45,7 @@ def run_stage(
     spread: how an engine takes over what a stage spreads.
     """
     observer = observer or Silent()
+    store.be_source()
     if not refresh and (result := reuse(step, inputs, store, observer)):
         return result
     at_gpu = step.stage.pool == "gpu" and not (step.stage.spreads and spread)
@@ -55,6 +57,8 @@ def run_stage(
             with own_device(runtime, store.home) if at_gpu else nullcontext(runtime) as machine:
                 meta = _build(step, inputs, store, machine, observer, spread)
         except BaseException as error:
+            if isinstance(error, LeaseLostError) and (result := reuse(step, inputs, store, observer)):
+                return result  # of who took over and was faster
             observer.failed(step, error)
             raise
         observer.finished(step, meta, cached=False)
@@ -108,7 +112,7 @@ def _build(
         raise type(ours)(f"stage {step.name}: {ours}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    shutil.rmtree(work, ignore_errors=True)
+    store.remove_work(work)
     return meta
 
 

@@ -1,34 +1,17 @@
 """Locks between processes of one machine: flock on a file, which the kernel frees however the holder dies.
 
-Who waits tells for whom after five seconds, and every minute; and gives up after $NOISYIR_WAIT (`--wait 10m`), if set.
+Those between machines, on an object store, are leases (`noisyir.engine.leases`).
 """
 
 import fcntl
 import json
-import logging
-import math
 import os
-import re
-import socket
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
-from noisyir.errors import ConfigError, StoreError
-
-log = logging.getLogger("noisyir")
-
-WAIT = "NOISYIR_WAIT"  # in the environment, so that the processes that this one begins give up, too
-_FIRST_WORD, _NEXT_WORD = 5.0, 60.0  # seconds of waiting after which it is told who holds a lock
-_ASK_AGAIN = 0.2
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
-
-current_run: ContextVar[str | None] = ContextVar("current_run", default=None)
-"""The id of the run that this code works for: who waits for one of its locks is told of it."""
+from noisyir.engine.waiting import ASK_AGAIN, Patience, about_this_process, holder_in
 
 
 @contextmanager
@@ -39,7 +22,7 @@ def held(path: Path, *, shared: bool = False, wait: float | None = None) -> Iter
     else never.
     """
     with _one_of([path], shared=shared, wait=wait) as (_, waited):
-        yield waited > _ASK_AGAIN / 2
+        yield waited > ASK_AGAIN / 2
 
 
 @contextmanager
@@ -66,18 +49,10 @@ def is_held(path: Path) -> bool:
         return False
 
 
-def seconds_of(text: str) -> float:
-    """The seconds that `90`, `90s`, `10m` or `1.5h` means.  ConfigError for anything else."""
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh]?)", text.strip())
-    if found is None:
-        raise ConfigError(f"{text!r} is not a time to wait: write it as 90s, 10m or 2h")
-    return float(found[1]) * _UNITS[found[2]]
-
-
 @contextmanager
 def _one_of(paths: Sequence[Path], *, shared: bool, wait: float | None) -> Iterator[tuple[int, float]]:
     """Hold one of these locks; yields which, and the seconds that it was waited for."""
-    patience = _Patience(paths, wait)
+    patience = Patience(lambda: {path.name: _holder(path) for path in paths}, wait)
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
     while True:
@@ -89,33 +64,6 @@ def _one_of(paths: Sequence[Path], *, shared: bool, wait: float | None) -> Itera
                     yield index, patience.waited
                     return
         patience.wait_a_moment()
-
-
-class _Patience:
-    """How long locks have been waited for, and who was told of it."""
-
-    def __init__(self, paths: Sequence[Path], wait: float | None) -> None:
-        self._paths, self._began, self._told = paths, time.monotonic(), 0.0
-        given = os.environ.get(WAIT)
-        self._most = wait if wait is not None else seconds_of(given) if given else math.inf
-
-    @property
-    def waited(self) -> float:
-        """Seconds since the beginning."""
-        return time.monotonic() - self._began
-
-    def wait_a_moment(self) -> None:
-        """Wait, and now and then tell for whom.  StoreError once it was long enough."""
-        if self.waited >= self._most:
-            raise StoreError(f"{self._state('is locked by', ' and ')}: waited {self._most:g} s for it, and gave up")
-        if self.waited >= (self._told + _NEXT_WORD if self._told else _FIRST_WORD):
-            log.warning("waiting for %s", self._state("which is held by", "; or for "))
-            self._told = self.waited
-        time.sleep(_ASK_AGAIN if self.waited > 1 else _ASK_AGAIN / 20)
-
-    def _state(self, held_by: str, between: str) -> str:
-        comma = ", " if held_by.startswith("which") else " "
-        return between.join(f"{path.name}{comma}{held_by} {_holder(path)}" for path in self._paths)
 
 
 def _take(handle: IO[str], *, shared: bool = False) -> bool:
@@ -130,18 +78,15 @@ def _sign(handle: IO[str]) -> None:
     """Leave a word for those that wait."""
     handle.seek(0)
     handle.truncate()
-    about = {"host": socket.gethostname(), "pid": os.getpid(), "since": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"}
-    handle.write(json.dumps({**about, "run": current_run.get()}))
+    handle.write(json.dumps(about_this_process()))
     handle.flush()
 
 
 def _holder(path: Path) -> str:
     try:
-        about = json.loads(path.read_text())
-        run = f", for the run {about['run']}" if about.get("run") else ""
-        return f"process {about['pid']} of {about['host']} since {about['since']}{run}"
-    except (ValueError, KeyError, TypeError, AttributeError, OSError):
-        return "other processes, or one that did not say"
+        return holder_in(path.read_text())
+    except (OSError, ValueError):
+        return holder_in("")
 
 
 def _is_at(handle: IO[str], path: Path) -> bool:

@@ -5,12 +5,15 @@ machine's part; all further processes of torchrun return at once, for only who b
 """
 
 import os
+import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from itertools import count
 from multiprocessing import parent_process
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from noisyir.errors import NoisyirError
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 _ASK_AGAIN = timedelta(seconds=60)
 _OVER = "over"
+_LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -94,6 +98,23 @@ class Launched:
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         store = TCPStore(address, port, is_master=hosts, wait_for_workers=False)
         return PrefixStore(f"noisyir/{attempt}", store)
+
+
+def end_with_agent() -> None:
+    """Have this process end when torchrun's agent, which began it, is gone, and say so.
+
+    Else it would train on with the others, whose agents then wait minutes for the one that is gone to end, too.
+    """
+    agent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == agent:
+            time.sleep(_LOOK_SECONDS)
+        sys.stderr.write("noisyir: torchrun's agent of this machine is gone, and its part of the run ends\n")
+        sys.stderr.flush()
+        os._exit(1)
+
+    Thread(target=watch, daemon=True, name="agent").start()
 
 
 def launched() -> Launched | None:

@@ -5,15 +5,15 @@ so the graph is stated once and choosing part of it (`--to`, `--only`) is done o
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from threading import Thread
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from noisyir.engine.build_stage import Result, recorded
 from noisyir.engine.builds import Meta, Ref, canonical_json
@@ -114,6 +114,18 @@ class Choice:
 
 
 _IN_STEP = "in step "
+
+
+class Ahead(NamedTuple):
+    """A step that a run has still to do; of its inputs those are references whose makers have ended."""
+
+    step: Step
+    inputs: PlannedInputs
+    refresh: bool
+
+
+ahead: ContextVar[Callable[[], list[Ahead]]] = ContextVar("ahead", default=list)
+"""What `execute` does after the step that it has just called, in order: for who would take several at once."""
 RunStep = Callable[[Step, Inputs, bool], Result]
 
 
@@ -142,7 +154,8 @@ def execute(
             for step in _ready(waiting, selected, done)[: at_once - len(at_work)]:
                 waiting.remove(step)
                 call = partial(run_step, step, resolve(step, plan, store, done), step.name in refreshed)
-                at_work[begin(partial(_naming, step, call, then))] = step.name
+                rest = partial(_ahead, tuple(waiting), dict(done), refreshed)
+                at_work[begin(partial(_naming, step, call, then, rest))] = step.name
             _collect(at_work, done, FIRST_COMPLETED)
     except Exception:  # an interrupt does not wait
         with suppress(Exception):
@@ -157,7 +170,35 @@ def failed_step(error: BaseException) -> str | None:
     return notes[0] if notes else None
 
 
-def _naming(step: Step, call: Callable[[], Result], then: Callable[[Step, Result], None]) -> Result:
+def _ahead(waiting: Sequence[Step], done: Mapping[str, Result], refreshed: set[str]) -> list[Ahead]:
+    return [Ahead(step, filled(step.inputs, done), step.name in refreshed) for step in waiting]
+
+
+def filled(inputs: PlannedInputs, done: Mapping[str, Result]) -> PlannedInputs:
+    """Inputs with references to what has been made in place of outputs; those of steps that are not done stay."""
+
+    def ref(output: Output) -> Ref | Output:
+        return done[output.step].meta.ref(output.artifact) if output.step in done else output
+
+    return {name: _map_outputs(value, ref) for name, value in inputs.items()}
+
+
+def resolved(inputs: PlannedInputs, done: Mapping[str, Result]) -> Inputs:
+    """The same where all that they need is done."""
+
+    def ref(output: Output) -> Ref:
+        return done[output.step].meta.ref(output.artifact)
+
+    return {name: _map_outputs(value, ref) for name, value in inputs.items()}
+
+
+def _naming(
+    step: Step,
+    call: Callable[[], Result],
+    then: Callable[[Step, Result], None],
+    rest: Callable[[], list[Ahead]],
+) -> Result:
+    ahead.set(rest)
     try:
         result = call()
         then(step, result)
@@ -255,11 +296,13 @@ def _cached(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> Me
 
 
 def _map_outputs(
-    value: str | Ref | Output | Mapping[str, Output], ref: Callable[[Output], T]
-) -> str | Ref | T | dict[str, T]:
+    value: str | Ref | Output | Mapping[str, Ref | Output], ref: Callable[[Output], T]
+) -> str | Ref | T | dict[str, Ref | T]:
     if isinstance(value, Output):
         return ref(value)
-    return value if isinstance(value, str | Ref) else {label: ref(output) for label, output in value.items()}
+    if isinstance(value, str | Ref):
+        return value
+    return {label: ref(made) if isinstance(made, Output) else made for label, made in value.items()}
 
 
 def _check_inputs(stage: Stage, given: PlannedInputs) -> None:
@@ -281,7 +324,7 @@ def key_of(stage: Stage, params: Params, seed: int | None, inputs: PlannedInputs
     return hashlib.sha256(canonical_json(described).encode()).hexdigest()[:32]
 
 
-def _key_part(value: str | Ref | Output | Mapping[str, Output] | Mapping[str, Ref]) -> Any:
+def _key_part(value: str | Ref | Output | Mapping[str, Ref | Output] | Mapping[str, Ref]) -> Any:
     if isinstance(value, Ref | Output):
         return [value.key, value.artifact]
     if isinstance(value, str):

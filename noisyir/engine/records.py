@@ -1,5 +1,6 @@
 """What is kept beside the builds: a record of each pipeline run, and the log of decisions on registered models."""
 
+import json
 import logging
 import os
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from noisyir.engine.builds import sealed, unsealed
+from noisyir.engine.outside_errors import is_from_outside
 from noisyir.errors import StoreError
 
 _RUNS, _PROMOTIONS = ".runs", ".promotions"
@@ -28,6 +30,26 @@ class Records:
     def record_run(self, name: str, record: Mapping[str, Any]) -> None:
         """Keep what one pipeline run used and made; `gc` and `ls --runs` read it."""
         self._write_record(f"{self.root}/{_RUNS}", name, record, replace=True)
+
+    def record_now(self, run: str, now: Mapping[str, Any] | None) -> None:
+        """Say what a run is at; None: nothing any more.  It is only looked at: what cannot be written is left."""
+        path = f"{self.root}/{_RUNS}/{run}.now"
+        try:
+            if now is None:
+                self.fs.rm_file(path)
+            else:
+                self.fs.pipe_file(path, json.dumps(now).encode())
+        except Exception as error:
+            if not is_from_outside(error):
+                raise
+
+    def now_of(self, run: str) -> dict[str, Any]:
+        """What a run said last that it is at; empty where it said nothing."""
+        try:
+            found = json.loads(self.fs.cat_file(f"{self.root}/{_RUNS}/{run}.now"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def run_id(self, name: str, now: datetime) -> str:
         """A name for the record of a run that begins now, which sorts behind those of all earlier runs."""

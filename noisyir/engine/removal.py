@@ -7,6 +7,7 @@ from typing import Any
 
 from noisyir.engine.builds import META, Meta
 from noisyir.engine.integrity import Integrity
+from noisyir.engine.leases import BARRED
 from noisyir.errors import StoreError
 
 _GONE = "_gone"  # in place of the meta of a build that was removed and may come again under its name
@@ -17,12 +18,17 @@ class Removal:
 
     fs: Any
     root: str
+    is_local: bool
     _integrity: Integrity
 
     def _glob(self, pattern: str) -> list[str]:
         raise NotImplementedError
 
     def builds(self, stage: str, key: str) -> list[Meta]:
+        """The store's."""
+        raise NotImplementedError
+
+    def check_alone(self) -> None:
         """The store's."""
         raise NotImplementedError
 
@@ -36,6 +42,7 @@ class Removal:
         keep_name: leave the name to a build that will have the same bytes, for runs and other builds know it by that.
         """
         base = f"{self.root}/{folder}"
+        self.check_alone()
         self._integrity.forget(folder)
         try:
             with suppress(FileNotFoundError):
@@ -62,11 +69,15 @@ class Removal:
 
         By the clock that dates the files, which is the store's and not always this machine's.
         """
-        whole = {path.rpartition("/")[0] for path in self._glob(f"*/*/*/{META}")}
+        whole = {path.rpartition("/")[0] for path in self._glob(f"*/*/*/{META}") if not self.is_barred(path)}
         kept = {path.rpartition("/")[0] for path in self._glob(f"*/*/*/{_GONE}")}
         found = [path for path in self._glob("*/*/*") if path not in whole | kept and self.fs.isdir(path)]
         oldest = self._now() - older_than if found else datetime.now(UTC)
         return [path[len(self.root) + 1 :] for path in found if self._last_written(path) < oldest]
+
+    def is_barred(self, path: str) -> bool:
+        """Whether in place of a meta there is the word that its writer came too late."""
+        return not self.is_local and self.fs.size(path) == len(BARRED) and self.fs.cat_file(path) == BARRED
 
     def _now(self) -> datetime:
         probe = f"{self.root}/.now-{os.getpid()}"

@@ -18,7 +18,8 @@ from noisyir.models.layout import Layout, Shape, read_layout, write_layout
 from noisyir.models.settings import InitModelParams
 from noisyir.models.soundness import opening, refuse_broken
 from noisyir.models.static_tower import StaticTower, load_static
-from noisyir.models.tokens import Side, TextTokenizer, Tokens
+from noisyir.models.text_tokenizer import TextTokenizer
+from noisyir.models.tokens import Side, Tokens
 from noisyir.models.transformer_tower import (
     TransformerTower,
     load_transformer,
@@ -129,7 +130,9 @@ def choose_device(name: str) -> str:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"runtime.device={name} cannot be used here: {str(error).splitlines()[0]}") from error
+        raise ConfigError(
+            f"runtime.device={name} cannot be used here, use cpu or auto: {str(error).splitlines()[0]}"
+        ) from error
     return name
 
 

@@ -120,5 +120,5 @@ def _cached_snapshot(name: str, setting: str) -> Path:
     except LocalEntryNotFoundError as error:
         raise DataError(
             f"{setting}={name} is not a model: there is no folder of that name, and no such model in the "
-            f"Hugging Face cache. Download it first: hf download {name}"
+            f"Hugging Face cache or the store. Get it first: noisyir fetch {name}"
         ) from error

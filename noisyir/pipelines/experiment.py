@@ -12,7 +12,7 @@ from noisyir.data.hiding import Hiding
 from noisyir.data.hiding.positives import Positives
 from noisyir.data.noise import Noise
 from noisyir.data.noise.uniform import Uniform
-from noisyir.data.settings import ExpectedParams
+from noisyir.data.settings import ChunkParams, ExpectedParams
 from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.faults import faults
 from noisyir.mining.judges import Judge, Judges
@@ -42,7 +42,7 @@ _LONGEST_NAME = 150  # bytes: file systems take 255, and more is added to it
 def _file_name(name: str) -> str:
     """ValueError for what cannot be a part of a file's name."""
     if not name.strip(". ") or any(sign in "/\\" or not sign.isprintable() for sign in name):
-        raise ValueError(f"name: {name!r} cannot be a part of a file's name: leave out slashes and control characters")
+        raise ValueError(f"name: {name!r} cannot be a part of a file's name: write letters, digits and dashes")
     if len(name.encode()) > _LONGEST_NAME:
         raise ValueError(f"name: {name[:20]!r}... cannot be a part of a file's name: keep it to {_LONGEST_NAME} bytes")
     return name
@@ -57,6 +57,7 @@ class Experiment(Params):
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
     data: Format = Pydocs()
     expected: ExpectedParams = ExpectedParams()
+    chunk: ChunkParams = ChunkParams()
     published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown beside the measured ones")
     hide: Hiding = Positives()
     noise: Noise = Uniform()
@@ -148,6 +149,18 @@ class Experiment(Params):
             raise ValueError(f"methods={names} names one of them twice: leave one out")
         if self.kept not in names:
             raise ValueError(f"keep: {self.kept!r} is not among the methods: {', '.join(names)}")
+        return self
+
+    @model_validator(mode="after")
+    def _passages_are_of_documents(self) -> Self:
+        if self.chunk.words is None:
+            return self
+        if self.task == "reader":
+            raise ValueError("chunk.words: readers cut what they read into windows themselves: leave it out")
+        if self.hide.rate and self.hide.adds_documents:
+            raise ValueError(f"chunk.words: hide.kind={self.hide.kind} adds whole documents: leave one of the two out")
+        if self.noise.rate and self.noise.changes_corpus:
+            raise ValueError(f"chunk.words: noise.kind={self.noise.kind} changes whole documents: leave one of the two")
         return self
 
     @model_validator(mode="after")

@@ -98,6 +98,7 @@ def retrieved(
         **_texts(data),
         answers=data["answers"],
         qrels=data["qrels"],
+        passages=data.get("cut_passages"),
         doc_vectors=compared.get("doc_vectors"),
         query_vectors=compared.get("query_vectors"),
     )["candidates"]

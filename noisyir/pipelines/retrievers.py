@@ -10,6 +10,7 @@ from noisyir.eval.settings import NoiseTableParams, ScoreDetectionParams, ScoreL
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.mining import Mined
+from noisyir.pipelines.passages import by_best_passage, deep_enough, in_passages, of_documents
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.pipelines.suite import Suite
 from noisyir.stages.data.corrupt import CORRUPT
@@ -36,7 +37,7 @@ def train_retriever(exp: Experiment) -> Plan:
     context = context_of(plan, exp, data_of(plan, exp))
     data = context.data
     lexical = plan.add(BM25_INDEX, exp.bm25_index, corpus=data["corpus"])
-    bm25 = plan.add(BM25, exp.bm25, queries=data["queries"], **lexical)
+    bm25 = plan.add(BM25, deep_enough(exp.bm25, exp), queries=data["queries"], **lexical)
     runs = {"bm25": bm25["bm25_run"], "zero_shot": _ranked(plan, exp, data, context.start, "zero_shot")["dense_run"]}
     made: dict[str, Outputs] = {}
     for method in exp.methods:
@@ -108,7 +109,8 @@ def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: s
     found: dict[tuple[str, str], Output] = {}
     for method in suite.retrievers:
         name, arm, trained = method.kind, suite.arm(method.kind, variant), method.train(context)
-        run = _ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
+        ranked = _ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
+        run = by_best_passage(plan, exp, context.data, ranked, context.name(name))
         found["metrics", arm] = _score(plan, exp, context.data, run, context.name(name))
         if suite.loss_groups and exp.mine.per_query:
             found["losses", arm] = _score_losses(context, suite.loss_groups, trained["model"], name)
@@ -133,8 +135,8 @@ def _bench_mining(context: Context, mined: Mined, label: str, arm: str) -> dict[
 
 
 def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
-    """What ingest wrote, some of the relevant documents hidden where the experiment wants that."""
-    data = plan.add(INGEST, exp.data)
+    """What ingest wrote, in passages and with some of the relevant documents hidden where the experiment wants that."""
+    data = in_passages(plan, exp, plan.add(INGEST, exp.data))
     if exp.hide.rate == 0:
         return data
     hidden = plan.add(HIDE, exp.hide, label, **_pick(data, "corpus", "pairs", "qrels"))
@@ -231,7 +233,14 @@ def _score_negatives(context: Context, mined: Mined, label: str) -> Output:
 
 
 def _score_losses(context: Context, params: ScoreLossGroupsParams, model: Output, label: str) -> Output:
-    """How well a trained model tells the false negatives among the last candidates mined from the others."""
+    """How well a trained model tells the false negatives among the last candidates mined from the others.
+
+    ConfigError where the method mined none.
+    """
+    if not context.mines:
+        raise ConfigError(
+            f"loss_groups: {label} mines no negatives: name methods that do, such as ance, or leave loss_groups out"
+        )
     *_, mined = context.mines.values()
     scored = context.plan.add(
         SCORE_LOSS_GROUPS,
@@ -249,17 +258,18 @@ def _score_losses(context: Context, params: ScoreLossGroupsParams, model: Output
 def _ranked(plan: Plan, exp: Experiment, data: Outputs, model: Output, label: str) -> Outputs:
     """The held-out queries' run by one model, and the index that gave it."""
     vectors = encoded(plan, exp.encode, data, model, label)
-    return searched(plan, exp, exp.search, data, vectors, label)
+    return searched(plan, exp, deep_enough(exp.search, exp), data, vectors, label)
 
 
 def _score(plan: Plan, exp: Experiment, data: Outputs, run: Output, label: str) -> Output:
-    truth = _pick(data, "qrels", "queries", "answers", "corpus")
+    truth = _pick(of_documents(data), "qrels", "queries", "answers", "corpus")
     return plan.add(SCORE, exp.score, label, run=run, **truth)["metrics"]
 
 
 def _score_and_report(context: Context, runs: Outputs, *, curves: Output) -> None:
     """Score every run on the same queries, compare them, and write the page."""
     plan, exp, data = context.plan, context.exp, context.data
+    runs = {label: by_best_passage(plan, exp, data, run, label) for label, run in runs.items()}
     metrics = {label: _score(plan, exp, data, run, label) for label, run in runs.items()}
     comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
     detection, mines = _score_detection(context), context.mines.items()
@@ -286,7 +296,7 @@ def report_of(
     settings = exp.model_dump(mode="json", exclude_defaults=True)
     filled = {"title": exp.report.title or exp.name, "settings": settings, "published": exp.published}
     params = exp.report.model_copy(update=filled)
-    about = _pick(data, "corpus", "queries", "pairs", "qrels", "excluded")
+    about = _pick(of_documents(data), "corpus", "queries", "pairs", "qrels", "excluded")
     return plan.add(REPORT, params, comparison=comparison, metrics=metrics, runs=runs, **told, **about)["report"]
 
 

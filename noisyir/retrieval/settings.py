@@ -65,3 +65,9 @@ class RandomRunParams(Params):
     """How many documents of the corpus are drawn at random for each training query."""
 
     top_k: PositiveInt = Field(100, description="documents drawn for each query; all where there are fewer")
+
+
+class BestPassagesParams(Params):
+    """Rankings of documents that were cut into passages."""
+
+    top_k: PositiveInt = Field(100, description="documents kept a query")

@@ -18,3 +18,5 @@ NOISE_TRUTH = Artifact("noise_truth", 1, {**PAIR, "kind": STRING, "is_noisy": BO
 # Relevant documents that no pair names any more, or ever did: the truth, which only scoring may read.
 # `kind`: positives or near_duplicates; `edit_rate`: of a near-duplicate, the share of its words that were edited.
 HIDDEN = Artifact("hidden", 1, {**PAIR, "kind": STRING, "edit_rate": F32}, PAIR_KEY, nullable=("edit_rate",))
+# Which document each passage is of, where documents were cut.
+CUT_PASSAGES = Artifact("cut_passages", 1, {"doc_id": STRING, "document": STRING}, ("doc_id",))

@@ -4,18 +4,24 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+from noisyir.engine.waiting import WAIT, seconds_of
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking.tracker import Tracker
 
 
-def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True) -> Tracker:
-    """MLflow where it is installed and wanted, else a tracker that keeps nothing."""
+def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True, patience: float | None = None) -> Tracker:
+    """MLflow where it is installed and wanted, else a tracker that keeps nothing.
+
+    patience: seconds that a server is waited for which does not answer; None: as $NOISYIR_WAIT says, else none.
+    """
+    given = os.environ.get(WAIT)
+    patience = patience if patience is not None else seconds_of(given) if given else 0.0
     if not enabled or find_spec("mlflow") is None:
         return Tracker()
     from noisyir.tracking.mlflow_tracker import MlflowTracker
 
-    return MlflowTracker(experiment, home)
+    return MlflowTracker(experiment, home, patience)
 
 
 def registered_digests(home: Path) -> set[str]:

@@ -1,6 +1,8 @@
 """A pipeline run in MLflow: the parent of its stages' runs, with the measures, the report and the models."""
 
+import logging
 import tempfile
+import time
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.stage import Stage, Step
 from noisyir.engine.store import Store
+from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.stages import known_stages
 from noisyir.tracking.backend import check_embedded, exclusive
@@ -20,22 +23,40 @@ if TYPE_CHECKING:
     from noisyir.tracking.kinds import Kind
 
 
+log = logging.getLogger("noisyir")
+
+_ASK_AGAIN_SECONDS = 2.0
+
+
 class MlflowTracker(StageRuns):
     """Tracks one pipeline run.  ConfigError when MLflow cannot be opened."""
 
     opens = True
 
-    def __init__(self, experiment: Experiment, home: Path) -> None:
+    def __init__(self, experiment: Experiment, home: Path, patience: float = 0.0) -> None:
         super().__init__(home)
         self.experiment = experiment
+        self._patience = patience
         self._seen: dict[str, Stage] = {}  # stages of this run, which need not be noisyir's own
 
     def ready(self, new: bool) -> None:
-        """ConfigError where MLflow's database is damaged, or, if anything would be tracked, cannot be reached."""
-        if new:
-            assert self._backend
-        else:
-            check_embedded(self.home)
+        """ConfigError where MLflow's database is damaged, or, if anything would be tracked, cannot be reached.
+
+        A server is waited for as long as the tracker's patience lasts, for it may be starting.
+        """
+        _, database = check_embedded(self.home)
+        until, told = time.monotonic() + (0.0 if database else self._patience), False
+        while new:
+            try:
+                assert self._backend
+                return
+            except ConfigError as error:
+                if time.monotonic() >= until:
+                    raise
+                if not told:
+                    log.warning("waiting for MLflow, for %.0f s at most: %s", self._patience, error)
+                told = True
+                time.sleep(_ASK_AGAIN_SECONDS)
 
     @unless_lost
     def run_id(self, begin: bool = True) -> str | None:

@@ -1,13 +1,13 @@
 """The model registry: trained models under one name a kind, found again by the digest of their files."""
 
+import logging
 import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version as version_installed
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from noisyir.engine.builds import Ref
 from noisyir.engine.outside_errors import one_line, without_password
@@ -75,18 +75,6 @@ def aliased(backend: Backend, name: str, alias: str) -> Version | None:
     return Version(str(found.version), found.tags)
 
 
-def standing(home: Path) -> list[dict[str, Any]]:
-    """What the aliases of the registered models name: name, alias, version, experiment, what it is promoted by."""
-    backend, found = connect(home), []
-    for kind, alias in product(KINDS, (CHAMPION, CHALLENGER)):
-        if version := aliased(backend, kind.name, alias):
-            measure = kind.measure.replace("@", "_")
-            measures = {name: float(version.tags[name]) for name in version.tags if name.startswith(measure)}
-            facts = {"version": version.version, "experiment": version.tags.get("experiment", "")}
-            found.append({"name": kind.name, "alias": alias, **facts, "measures": measures})
-    return found
-
-
 def digests_of_versions(home: Path) -> set[str]:
     """Digests of the artifacts behind all registered versions, with an alias or without.  ConfigError as `connect`."""
     client = connect(home).client
@@ -115,7 +103,10 @@ def find_version(backend: Backend, uri: str) -> "ModelVersion":
             name, _, number = path.rpartition("/")
             found = backend.client.get_model_version(name, number)
     except MlflowException as error:
-        raise StoreError(f"no registered model {uri} at {without_password(backend.uri)}: {one_line(error)}") from error
+        raise StoreError(
+            f"no registered model {uri} at {without_password(backend.uri)}, noisyir status lists those with an alias: "
+            f"{one_line(error)}"
+        ) from error
     if "artifact_digest" not in found.tags:
         raise StoreError(f"{uri} has no tag artifact_digest: noisyir did not register it, or not to the end")
     return found
@@ -151,6 +142,8 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
 
     from noisyir.models.transformer_tower import quietly
 
+    # an environment without pip is no fault: the version's requirements are listed below
+    logging.getLogger("mlflow.utils.environment").setLevel(logging.ERROR)
     client, run_id = backend.client, origin.run_id
     params = client.get_run(run_id).data.params
     logged = client.create_logged_model(

@@ -72,7 +72,6 @@ class StageRuns(Tracker, ABC):
     def __init__(self, home: Path) -> None:
         super().__init__()
         self.home = home
-        self.lost = False
         self._one_at_a_time = RLock()  # an engine may ask for the run's id while a stage tells
         self._runs: dict[str, str] = {}  # of the stages at work, by step name
         self._points: list[tuple[str, Metric]] = []  # not yet sent, each with its run

@@ -12,6 +12,7 @@ class Tracker(Silent):
 
     def __init__(self) -> None:
         self.tags: dict[str, str] = {}
+        self.lost = False  # whether what it keeps things in went away on the way
 
     def ready(self, new: bool) -> None:
         """ConfigError where what is to be tracked could not be; new: whether a stage would run."""

@@ -266,7 +266,9 @@ def training_context(job: Job[Any]) -> "TrainingContext":
     """What a training run needs of its job."""
     from noisyir.training.run import TrainingContext
 
-    return TrainingContext(job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric, job.note)
+    return TrainingContext(
+        job.rng, job.work, job.runtime.checkpoint_seconds, job.progress, job.metric, job.note, job.keep
+    )
 
 
 def write_curves(job: Job[Any], curves: "list[Point]") -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from noisyir.engine.outside_errors import is_from_outside, one_line
 from noisyir.training.batches import Rng
 from noisyir.training.checkpoint import CHECKPOINT, Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.distributed import world
@@ -29,7 +30,8 @@ class TrainingContext:
     """What a run needs besides data and settings; only `rng` has a part in the result.
 
     rng: a generator for a purpose; work: where the checkpoint lies;
-    progress(done, total, unit) and metric(name, value, step) tell whoever watches; note(name, value) keeps a fact.
+    progress(done, total, unit) and metric(name, value, step) tell whoever watches; note(name, value) keeps a fact;
+    keep(file) has another machine find a file of `work`.
     """
 
     rng: Rng
@@ -38,6 +40,7 @@ class TrainingContext:
     progress: Callable[[int, int | None, str], None]
     metric: Callable[[str, float, int], None]
     note: Callable[[str, Any], None] = lambda name, value: None
+    keep: Callable[[Path], None] = lambda file: None
 
 
 class TrainingRun:
@@ -112,6 +115,12 @@ class TrainingRun:
             "processes": world().size,
         }
         save_checkpoint(self.context.work, Checkpoint(tensors, progress))
+        try:
+            self.context.keep(self.context.work / CHECKPOINT)
+        except Exception as error:
+            if not is_from_outside(error):
+                raise
+            log.warning("the checkpoint is on this machine alone, for the store is away: %s", one_line(error))
         self._saved = time.monotonic()
 
     def _resume(self) -> None:

@@ -47,7 +47,7 @@ LAYERS = [
 # What names, lazily, things that live above it: `noisyir.audit`, and `noisyir.losses.NoisyPairLoss`.
 FRONT_DOORS = {"noisyir", "noisyir.losses"}
 HEAVY = {"torch", "transformers", "sentence_transformers", "faiss", "pyserini", "jnius", "sklearn", "scipy", "mlflow",
-         "prefect", "pandas", "matplotlib", "bm25s", "ir_measures"}  # fmt: skip
+         "prefect", "pandas", "matplotlib", "bm25s", "ir_measures", "numba"}  # fmt: skip
 LIGHT_ENTRIES = [
     "noisyir",
     "noisyir.cli",
@@ -207,10 +207,14 @@ def test_every_table_has_one_writer_and_stages_are_unique():
             writers.setdefault(artifact.name, set()).add(stage.name)
     trainers = {"train_dpr", "train_npc", "train_co_teaching"}  # one loop, with different objectives
     several = {
-        "corpus": {"ingest", "hide", "join_corpus", "corrupt"},  # as it is, with copies, with new or wrong documents
+        # as it is, in passages, with copies, with new or wrong documents
+        "corpus": {"ingest", "chunk", "hide", "join_corpus", "corrupt"},
+        "dense_run": {"search", "best_passages"},
+        "qrels": {"ingest", "chunk"},
+        "given_negatives": {"ingest", "chunk"},
         "doc_vectors": {"encode", "encode_new"},
         "index": {"index", "extend_index"},
-        "pairs": {"ingest", "hide"},
+        "pairs": {"ingest", "chunk", "hide"},
         "model": {"init_model", *trainers, "train_ar2", "choose_model"},  # the last passes on one of several
         "ranker": {"init_ranker", "warm_up_ranker", "train_ar2"},
         "curves": {*trainers, "sieve", "warm_up_ranker", "train_ar2", "train_reader", "choose_model"},

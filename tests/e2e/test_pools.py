@@ -3,6 +3,7 @@
 import itertools
 import json
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -18,11 +19,11 @@ def test_stages_run_on_their_pools_and_again_only_what_changed(site, parameters)
     given = parameters("data.max_held_out=11", pools={"elsewhere": ["cpu", "gpu"]})
     first = site.start(ON_DEMAND, **given)
     assert site.end(first, 400) == "COMPLETED"
-    pools = {child["name"]: child["work_pool_name"] for child in site.children(first)}
+    pools = pools_of_steps(site.children(first))
     assert {name for name, pool in pools.items() if pool == "cpu"} >= {"ingest", "bm25_index", "bm25", "corrupt"}
     assert {name for name, pool in pools.items() if pool == "gpu"} >= {"train_dpr@dpr", "encode@dpr", "index@dpr"}
     for name, pool in pools.items():
-        assert f"Flow run '{name}'" in site.log(pool)
+        assert name in site.log(pool)
 
     again = site.start(ON_DEMAND, **given)
     assert site.end(again) == "COMPLETED"
@@ -51,7 +52,7 @@ def test_audits_benches_and_single_stages_use_the_pools_too(site, parameters):
     ]
     assert [site.end(run, 600) for run in runs] == ["COMPLETED", "COMPLETED"]
     for run, on_gpu in zip(runs, ({"score_pairs"}, {"train_dpr", "encode", "index"}), strict=True):
-        pools = {child["name"].partition("@")[0]: child["work_pool_name"] for child in site.children(run)}
+        pools = {name.partition("@")[0]: pool for name, pool in pools_of_steps(site.children(run)).items()}
         assert {name for name, pool in pools.items() if pool == "gpu"} >= on_gpu
         assert pools["ingest"] == "cpu"
     assert list((site.home / "audits" / "demo" / runs[0]).glob("*.cleaned.*"))
@@ -99,15 +100,15 @@ def test_a_schedule_fires_on_time_and_one_run_at_a_time(site, parameters):
         return [run for run in found if run["auto_scheduled"] and run["start_time"]]
 
     def ended():
-        return [run for run in runs() if run["end_time"]][:3]
+        return [run for run in runs() if run["end_time"] and run["state_type"] == "COMPLETED"][:3]
 
     try:
-        waiting = False
+        left_out = False
 
         def three_ended():
-            nonlocal waiting
+            nonlocal left_out
             found = site.flow_runs(deployments={"id": {"any_": [nightly]}})
-            waiting = waiting or any(run["state_name"] == "AwaitingConcurrencySlot" for run in found)
+            left_out = left_out or any(run["state_type"] == "CANCELLED" for run in found)
             return len(ended()) == 3
 
         wait_until(three_ended, "three scheduled runs", 240)
@@ -116,9 +117,14 @@ def test_a_schedule_fires_on_time_and_one_run_at_a_time(site, parameters):
         for run in site.flow_runs(deployments={"id": {"any_": [nightly]}}):
             if run["state_type"] in ("SCHEDULED", "PENDING"):
                 site.api.delete(f"/flow_runs/{run['id']}")
-    assert waiting, "no run waited for the one before it"
+    assert left_out, "no run was left out because of the one before it"
     times = sorted((_time(run["start_time"]), _time(run["end_time"])) for run in ended())
     assert all(first[1] <= second[0] for first, second in itertools.pairwise(times))
+
+
+def pools_of_steps(children: list[dict[str, Any]]) -> dict[str, str]:
+    """By step, the pool that it was sent to; a flow run is called after the steps that it does."""
+    return {name: child["work_pool_name"] for child in children for name in child["name"].split(", ")}
 
 
 def _time(text: str) -> datetime:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from noisyir.engine.plan import failed_step
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, NoisyirError
 from noisyir.stages import stage_named
@@ -75,6 +76,26 @@ def test_the_pools_worker_builds_and_the_parent_reads_the_store(home: Path, tmp_
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
+def test_stages_of_a_pool_that_follow_each_other_go_together_and_one_that_fails_is_named(
+    home: Path, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setenv("NOISYIR_HOME", str(home))
+    deploy("gpu")
+    before = {child.id for child in stage_runs("gpu")}
+    with worker("gpu", tmp_path / "worker.log"):
+        outcome = run(home, "data.max_held_out=8", to="search")
+        (child,) = [child for child in stage_runs("gpu") if child.id not in before]
+        together = ["encode@zero_shot", "index@zero_shot", "train_dpr@dpr", "encode@dpr", "index@dpr"]
+        assert child.name == ", ".join(together)
+        assert not any(outcome.results[name].cached for name in together)
+        assert {outcome.results[name].meta.stage for name in together} == {"encode", "index", "train_dpr"}
+        with pytest.raises(NoisyirError, match=r"^index@zero_shot, on the pool gpu, failed: .*Nonsense") as raised:
+            run(home, "data.max_held_out=8", "encode.dtype=float16", "index.factory=Nonsense", to="search")
+    assert failed_step(raised.value) == "index@zero_shot"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_stages_of_an_audit_and_of_a_bench_go_to_their_pool(home: Path, tmp_path: Path, monkeypatch):
     from flows.bench_noise import bench_noise
     from flows.denoise import denoise
@@ -97,7 +118,9 @@ def test_the_stages_of_an_audit_and_of_a_bench_go_to_their_pool(home: Path, tmp_
         if not result.cached
     }
     assert {child.state_name for child in children} == {"Completed"}
-    assert {child.name for child in children} == {name for name, stage in built if stage_named(stage).pool == "gpu"}
+    sent = [name for child in children for name in child.name.split(", ")]
+    assert sorted(sent) == sorted(name for name, stage in built if stage_named(stage).pool == "gpu")
+    assert len(children) < len(sent)
     assert {stage for _, stage in built} >= {"ingest", "score_pairs", "train_dpr", "encode", "noise_table"}
 
 

@@ -293,9 +293,32 @@ def test_kubernetes_jobs_are_contained_and_name_their_secrets(prefect_api, pool)
     assert job["backoffLimit"] == 0 and pod["securityContext"]["runAsNonRoot"]
     assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "{{ shm_size }}"}} in pod["volumes"]
     by_reference = [item["name"] for item in container["env"] if "secretKeyRef" in item.get("valueFrom", {})]
-    assert by_reference == ["PREFECT_API_AUTH_STRING", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"]
+    assert by_reference == [
+        *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ENDPOINT_URL_S3", "NOISYIR_STORE"),
+        *("PREFECT_API_AUTH_STRING", "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD"),
+    ]
     assert ("nvidia.com/gpu" in container["resources"]["limits"]) == (pool == "gpu")
     assert bool(template["variables"]["properties"]["node_selector"]["default"]) == (pool == "gpu")
+
+
+@pytest.mark.parametrize("version", ["1.30", "1.34"])
+def test_manifests_and_jobs_are_strictly_what_kubernetes_knows(prefect_api, version):
+    import kubernetes_validate
+    from prefect.utilities.templating import apply_values
+
+    folder = ROOT / "infra" / "k8s"
+    named = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    objects = [item for name in named for item in yaml.safe_load_all((folder / name).read_text())]
+    for pool in ("driver", "cpu", "gpu"):
+        template = json.loads((folder / f"{pool}.json").read_text())
+        values = {name: about.get("default") for name, about in template["variables"]["properties"].items()}
+        given = {"name": "run", "command": ["python", "-m", "prefect.flow_engine"], "labels": {}, "annotations": {}}
+        objects.append(apply_values(template["job_configuration"]["job_manifest"], {**values, **given}))
+    classes = {item["metadata"]["name"] for item in objects if item["kind"] == "PriorityClass"}
+    for item in objects:
+        kubernetes_validate.validate(item, version, strict=True)
+        pod = item.get("spec", {}).get("template", {}).get("spec")
+        assert pod is None or pod["priorityClassName"] in classes
 
 
 def test_kubernetes_manifests_hold_no_secret_and_a_worker_for_each_pool():

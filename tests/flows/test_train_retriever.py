@@ -207,7 +207,7 @@ def test_a_deployment_runs_by_name_and_tracks_by_itself(first, home: Path, artif
     outcome = train_retriever("demo", overrides=overrides, store=artifacts.url, to="corrupt")
     assert (outcome.executed, list(outcome.results)) == (0, ["ingest", "corrupt"])
     tracked = connect(tmp_path).client.get_run(outcome.facts["mlflow_run"])
-    assert read_flow_run(UUID(tracked.data.tags["flow_run"])).name == "demo"
+    assert read_flow_run(UUID(tracked.data.tags["flow_run"])).name == "demo: dpr, npc, seed 42"
 
 
 def test_a_server_that_is_not_there_is_one_clear_line(exp: Experiment, artifacts: Store):

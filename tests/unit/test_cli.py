@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 import pytest
 
 from noisyir import cli, commands, experiments
-from noisyir.commands import verify
+from noisyir.commands import bench, verify
 from noisyir.errors import StoreError
 
 VERBS = [module.name for module in iter_modules(commands.__path__)]
@@ -30,19 +30,29 @@ def test_the_list_of_verbs_is_the_list_of_files(capsys):
     assert "..." not in listed and "--install-completion" in told
 
 
-WITHOUT_STORE = ("import", "init")  # they read and write files alone
+BENCHES = [f"bench {module.name}" for module in iter_modules(bench.__path__)]
+WITHOUT_STORE = ("import", "init", "bench speed")  # they read and write files alone
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "bench"] + BENCHES)
 def test_the_help_of_each_verb_ends_with_an_example(verb: str, capsys):
-    assert cli.main([verb, "--help"]) == cli.main([verb, "-h"]) == 0
+    assert cli.main([*verb.split(), "--help"]) == cli.main([*verb.split(), "-h"]) == 0
     told = capsys.readouterr().out
     assert told.splitlines()[-1].startswith(f"  example: noisyir {verb}")
     assert ("--store URL" in told) == (verb not in WITHOUT_STORE) and "--debug" in told and "<str>" not in told
 
 
-def test_brackets_are_printed_as_they_are(capsys):
+def test_a_folder_of_verbs_names_those_in_it(capsys):
     assert cli.main(["bench", "--help"]) == 0
+    told = capsys.readouterr().out
+    assert all(f"  {name.split()[1]}  " in told for name in BENCHES) and "example: noisyir bench" in told
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["bench", "nois"])
+    assert ended.value.code == 2 and "There are those that noisyir bench --help names." in capsys.readouterr().err
+
+
+def test_brackets_are_printed_as_they_are(capsys):
+    assert cli.main(["bench", "noise", "--help"]) == 0
     assert "methods=[dpr,npc]" in capsys.readouterr().out
 
 

@@ -50,7 +50,9 @@ def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     return [f"{name} {old.get(name, _DEFAULT)} -> {new.get(name, _DEFAULT)}" for name in names]
 
 
-def _input(name: str, now: str | Ref | Output | Mapping[str, Output], before: Any, waiting: set[str]) -> list[str]:
+def _input(
+    name: str, now: str | Ref | Output | Mapping[str, Ref | Output], before: Any, waiting: set[str]
+) -> list[str]:
     """What is new about one input; of labelled ones, about each label."""
     if isinstance(now, Mapping):
         labels = before if isinstance(before, Mapping) else {}

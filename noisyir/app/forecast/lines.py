@@ -110,7 +110,7 @@ def _outputs(step: Step) -> Iterator[tuple[str, Output]]:
         if isinstance(value, Output):
             yield name, value
         elif isinstance(value, Mapping):
-            yield from ((name, output) for output in value.values())
+            yield from ((name, output) for output in value.values() if isinstance(output, Output))
 
 
 def _built_calls(store: Store, stages: Mapping[str, Stage]) -> Iterator[tuple[Meta, Call]]:

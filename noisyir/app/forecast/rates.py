@@ -1,10 +1,11 @@
 """Seconds for an amount of work: measured on the builds in the store, else assumed."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from noisyir.costs.workload import Call, Sizes, Workload
+from noisyir.data.settings import ChunkParams
 from noisyir.engine.builds import Meta
 from noisyir.engine.stage import Cost
 from noisyir.models.settings import InitModelParams, InitRankerParams, InitReaderParams
@@ -19,6 +20,7 @@ _REACH = 10.0  # how many times its own amount a build may speak for
 # A forecast's range is from its seconds divided by a factor to its seconds times that factor.
 _OF_ASSUMED = 3.0  # where no build speaks for it
 _OF_EQUAL = 1.25  # of a build of the very amount: what else the machine does
+_TOKENS_OF_WORD = 1.3  # of English, in BERT's vocabulary
 _GROWTH = 0.2  # exponent of the amount's ratio: a factor of 2 at ten times the amount
 
 
@@ -75,7 +77,17 @@ Rates = Mapping[tuple[str, ...], Measured]
 
 def cost_of(call: Call, sizes: Sizes) -> Cost | None:
     """What the stage declares of such a call; None where it declares nothing."""
-    return call.stage.cost(Workload(call, sizes)) if call.stage.cost else None
+    return call.stage.cost(Workload(call, _in_passages(call, sizes))) if call.stage.cost else None
+
+
+def _in_passages(call: Call, sizes: Sizes) -> Sizes:
+    """The sizes of what a call reads where documents were cut before it."""
+    behind = next((one.params for one in call.lineage()[1:] if isinstance(one.params, ChunkParams)), None)
+    if behind is None or behind.words is None or sizes.document_tokens is None:
+        return sizes
+    several = max(1.0, sizes.document_tokens / (_TOKENS_OF_WORD * (behind.words - behind.overlap)))
+    tokens = min(sizes.document_tokens, round(_TOKENS_OF_WORD * behind.words))
+    return replace(sizes, documents=round(sizes.documents * several), document_tokens=tokens)
 
 
 def measured(builds: Iterable[tuple[Meta, Call]]) -> Rates:

@@ -13,7 +13,7 @@ from noisyir.engine.tables import semi_join
 from noisyir.errors import ConfigError, DataError
 from noisyir.mining.settings import CandidatesParams
 from noisyir.schemas import training
-from noisyir.schemas.data import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
+from noisyir.schemas.data import ANSWERS, CORPUS, CUT_PASSAGES, PAIRS, QRELS, QUERIES
 from noisyir.schemas.retrieval import BM25_RUN, DOC_VECTORS, QUERY_VECTORS
 
 if TYPE_CHECKING:
@@ -124,8 +124,9 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocume
     """For each rule the hits that it leaves out and no rule before it does.
 
     positive: a pair gives it to the query; same_text: to a query of the same text, or a document of the same text;
-    held_out: a dev or test query, of the same text or any, has it or a copy as relevant; answering: it holds an answer
-    (DPR's rule), unless `answering` is keep.
+    held_out: a dev or test query, of the same text or any, has it or a copy as relevant; same_document: where documents
+    were cut, it is of a document that a pair gives to the query; answering: it holds an answer (DPR's rule), unless
+    `answering` is keep.
     """
     pairs, queries = job.table("pairs"), job.table("queries")
     text_of = queries["text"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
@@ -144,6 +145,8 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocume
         "same_text": has_text(pairs.filter(pc.equal(pairs["split"], "train")), of_query=True),
         "held_out": has_text(_held_out(job), of_query=job.params.held_out == "same_query"),
     }
+    if job.has("passages"):
+        rules["same_document"] = semi_join(*(_of_documents(job, table) for table in (found, pairs)))
     if job.params.answering == "leave_out":
         rules["answering"] = _answering(job, found, documents)
     before = np.zeros(found.num_rows, bool)
@@ -151,6 +154,13 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocume
         rules[name] = mask & ~before
         before |= mask
     return rules
+
+
+def _of_documents(job: Job[CandidatesParams], rows: pa.Table) -> pa.Table:
+    """(query, document) of rows of passages; what is no passage stands for itself."""
+    passages = job.table("passages").combine_chunks()
+    documents = passages["document"].take(pc.index_in(rows["doc_id"], value_set=passages["doc_id"].combine_chunks()))
+    return pa.table({"query_id": rows["query_id"], "doc_id": pc.coalesce(documents, rows["doc_id"])})
 
 
 def _held_out(job: Job[CandidatesParams]) -> pa.Table:
@@ -249,6 +259,7 @@ CANDIDATES = Stage(
         "qrels": QRELS["query_id", "doc_id", "relevance"],
         "corpus": CORPUS["doc_id", "doc_row", "title", "text"],
         "answers": ANSWERS.all(),
+        "passages": CUT_PASSAGES.all().or_none(),
         "doc_vectors": DOC_VECTORS.all().or_none(),
         "query_vectors": QUERY_VECTORS.all().or_none(),
     },

@@ -6,11 +6,15 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from noisyir.app.runs import run_experiment
+from noisyir.app.runs import UnregisteredError, run_experiment
 from noisyir.app.status import hours_ago, run_states, stage_rates
 from noisyir.commands.status import run as status_command
 from noisyir.engine.observe import Silent
@@ -22,6 +26,7 @@ from noisyir.errors import DataError
 from noisyir.schemas.results import REPORT
 from noisyir.settings import Params
 from noisyir.tracking.tracker import Tracker
+from tests.run_records import run_record
 
 ROOT = Path(__file__).parents[3]
 
@@ -34,15 +39,21 @@ def plan_that(fails: bool) -> Plan:
             raise DataError("no pages today")
         (job.new_folder("report") / "report.html").write_text("done")
 
+    return plan_of(page, 1 + fails)
+
+
+def plan_of(page: Callable[[Job[Params]], None], version: int = 9) -> Plan:
     plan = Plan(0)
-    plan.add(Stage("pages", 1 + fails, Params, {}, {"report": REPORT}, page), Params())
+    plan.add(Stage("pages", version, Params, {}, {"report": REPORT}, page), Params())
     return plan
 
 
-def run(store: Store, *, fails: bool = False, tags: dict[str, str] | None = None) -> None:
+def run(
+    store: Store, *, fails: bool = False, tags: dict[str, str] | None = None, tracker: Tracker | None = None
+) -> None:
     from noisyir import experiments
 
-    tracker = Tracker()
+    tracker = tracker or Tracker()
     for name, value in (tags or {}).items():
         tracker.tag(name, value)
     run_experiment(
@@ -59,6 +70,68 @@ def test_runs_and_how_often_their_stages_were_reused(store: Store):
     (rate,) = stage_rates(store, hours_ago(1))
     assert (rate.stage, rate.built, rate.cached, rate.hit_rate, len(rate.seconds)) == ("pages", 1, 2, 2 / 3, 1)
     assert run_states(store, HOST, hours_ago(-1)) == []
+
+
+def test_what_a_person_interrupts_is_cancelled_and_what_mlflow_lost_is_no_green_run(store: Store, monkeypatch):
+    def interrupt(job: Job[Params]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules[__name__], "plan_that", lambda fails: plan_of(interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        run(store)
+    (state,) = run_states(store, HOST, hours_ago(1))
+    assert (state.state, state.failed_in, state.error) == ("cancelled", "pages", None)
+    monkeypatch.undo()
+
+    lost = Tracker()
+    lost.lost = True
+    with pytest.raises(UnregisteredError, match=r"every stage is done .* the same command does both"):
+        run(store, tracker=lost)
+    assert run_states(store, HOST, hours_ago(1))[0].state == "unregistered"
+    run(store)
+    assert run_states(store, HOST, hours_ago(1))[0].state == "done"
+
+
+def test_a_run_says_what_it_is_at_and_prefect_is_asked_about_other_hosts(store: Store, monkeypatch):
+    seen = []
+
+    def work(job: Job[Params]) -> None:
+        job.progress(120, 400, "steps")
+        seen.extend(run_states(store, "elsewhere", hours_ago(1)) + run_states(store, HOST, hours_ago(1)))
+        (job.new_folder("report") / "report.html").write_text("done")
+
+    with flow_run_in("RUNNING") as address:
+        monkeypatch.setenv("PREFECT_API_URL", address)
+        monkeypatch.setattr(sys.modules[__name__], "plan_that", lambda fails: plan_of(work))
+        run(store, tags={"flow_run": "f1"})
+    assert [(state.state, state.now) for state in seen] == [("running", "pages, 120 of 400 steps")] * 2
+    store.record_run("r9", run_record(status="running", host="gone", tags={"flow_run": "f1"}))
+    with flow_run_in("CRASHED") as address:
+        monkeypatch.setenv("PREFECT_API_URL", address)
+        assert {state.state for state in run_states(store, HOST, hours_ago(10**5))} == {"done", "killed"}
+    assert {state.state for state in run_states(store, HOST, hours_ago(10**5))} == {"done", "unknown"}
+
+
+@contextmanager
+def flow_run_in(state: str) -> Iterator[str]:
+    """The address of a server that knows one flow run, f1."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/api/flow_runs/f1" else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps({"state_type": state}).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/api"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_a_failure_says_in_which_step_and_where_to_look(store: Store):

@@ -36,7 +36,7 @@ def test_a_forecast_fits_100_columns_and_rounds_are_one_line(dry_run):
         "assumed: 100 TFLOP/s (--gpu-tflops)",
         "published   ar2_continued test AnswerMatch@20 0.864: passage sieve, Table 1",
         "not there   data/dpr is not a folder: set data.path to the folder with psgs_w100.tsv",
-        "hf download nghuyong/ernie-2.0-base-en",
+        "noisyir fetch nghuyong/ernie-2.0-base-en",
     ):
         assert text in said, text
 

@@ -1,41 +1,21 @@
 """The same store code against a real S3 protocol server on loopback."""
 
-from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
+from noisyir.engine.outside_errors import in_our_words
+from noisyir.engine.remote import SECONDS
 from noisyir.engine.store import Store
 from noisyir.engine.tables import stream_parts
+from tests.s3_server import s3_server
 
 from .test_store import cached, run, two_steps
 
 RECORD = {
     "experiment": "x", "status": "done", "began": "2026-01-01T00:00:00+00:00", "seconds": 1.0, "steps": {}, "facts": {},
 }  # fmt: skip
-
-
-@pytest.fixture
-def bucket(monkeypatch, tmp_path: Path) -> Iterator[str]:
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-    }.items():
-        monkeypatch.setenv(name, value)
-    import s3fs
-
-    s3fs.S3FileSystem.clear_instance_cache()
-    s3fs.S3FileSystem().makedirs("bucket", exist_ok=True)  # the server is new, what it holds is the process's
-    yield f"s3://bucket/{tmp_path.name}"
-    s3fs.S3FileSystem.clear_instance_cache()
-    server.stop()
 
 
 def test_builds_on_s3_are_found_read_copied_verified_and_removed(bucket: str, tmp_path: Path):
@@ -73,3 +53,52 @@ def test_a_store_that_was_asked_before_sees_what_another_process_publishes(bucke
     assert parent.builds("make", key) == [made] and parent.runs() == [RECORD]
     worker.remove(made)
     assert parent.builds("make", key) == worker.builds("make", key) == []
+
+
+def test_another_machine_goes_on_with_the_work_that_was_left_last(bucket: str, tmp_path: Path):
+    one, two = Store(bucket, home=tmp_path / "one"), Store(bucket, home=tmp_path / "two")
+
+    def leave(store: Store, text: str) -> Path:
+        work = store.work("train", "k1", {})
+        (work / "fold0").mkdir(exist_ok=True)
+        (work / "fold0" / "checkpoint").write_text(text)
+        store.keep_work(work, work / "fold0" / "checkpoint")
+        return work
+
+    def found(store: Store) -> str:
+        return (store.work("train", "k1", {}) / "fold0" / "checkpoint").read_text()
+
+    work = leave(one, "step 1")
+    assert found(two) == "step 1"
+    (work / "fold0" / "checkpoint").write_text("step 2, not yet in the store")
+    assert found(one) == "step 2, not yet in the store"
+    leave(two, "step 3")
+    assert found(one) == "step 3"
+    assert one.remove_leftovers({"k1"}) == [] and found(two) == "step 3"
+    assert len(one.remove_leftovers()) == 2  # here and in the store
+    assert not one.fs.exists(f"{one.root}/.work/{work.name}")
+    leave(two, "step 4")
+    two.remove_work(work)
+    assert not one.fs.exists(f"{one.root}/.work/{work.name}")
+
+
+def test_a_server_that_falls_silent_is_asked_eight_times_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked, go_on = [], Event()
+
+    def before(inside):
+        def between(about, start):
+            if about["REQUEST_METHOD"] == "PUT" and about["PATH_INFO"].endswith("/late"):
+                asked.append(about["PATH_INFO"])
+                go_on.wait()
+            return inside(about, start)
+
+        return between
+
+    monkeypatch.setenv(SECONDS, "0.5")
+    with s3_server(before):
+        store = Store("s3://bucket/silent", home=tmp_path)
+        with pytest.raises(Exception, match="timeout") as caught:
+            store.fs.pipe_file(f"{store.root}/late", b"x")
+        go_on.set()
+    assert 1 <= len(asked) <= 8
+    assert "check its address, the network" in str(in_our_words(caught.value))

@@ -36,7 +36,7 @@ def test_a_static_models_texts_are_bags_whose_shares_sum_to_one(bert):
 
 
 def test_many_texts_keep_their_order_across_the_tokenizers_batches(bert, monkeypatch):
-    monkeypatch.setattr("noisyir.models.tokens._TEXTS_AT_ONCE", 3)
+    monkeypatch.setattr("noisyir.models.text_tokenizer._TEXTS_AT_ONCE", 3)
     tokens = tiny_encoder(bert).tokenize([f"w{i}" for i in range(10)], "query")
     assert as_lists(tokens) == [[4 + i] for i in range(10)]
 

@@ -54,7 +54,7 @@ def test_what_is_not_a_model_is_refused_before_any_stage_runs(tmp_path, monkeypa
         (tmp_path / "empty", "is not a model: it has neither modules.json nor config.json"),
         (tmp_path / "bare", "is not a model: it holds no .safetensors file"),
         (tmp_path / "absent", "is not a model: there is no such folder"),
-        ("nobody/nothing", "hf download nobody/nothing"),
+        ("nobody/nothing", "noisyir fetch nobody/nothing"),
     ]:
         with pytest.raises(DataError, match=message):
             digest(weights)

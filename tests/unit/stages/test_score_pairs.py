@@ -275,7 +275,7 @@ def test_the_bytes_of_a_cross_encoder_and_not_its_place_decide_the_key(tmp_path)
     assert "weights" in first.inputs and "weights" not in step(kind="margin").inputs
     with pytest.raises(ConfigError, match=r"needs a sequence classifier: set detectors\.NAME\.weights"):
         step(kind="cross_encoder")
-    with pytest.raises(DataError, match=r"detectors\.NAME\.weights=nobody/nothing .*hf download nobody/nothing"):
+    with pytest.raises(DataError, match=r"detectors\.NAME\.weights=nobody/nothing .*noisyir fetch nobody/nothing"):
         step(kind="cross_encoder", weights="nobody/nothing")
     (one / "model.safetensors").unlink()
     with pytest.raises(DataError, match=r"detectors\.NAME\.weights=.*/one is not a model: it holds no \.safetensors"):

@@ -14,6 +14,7 @@ from noisyir.app.runs import Outcome
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 from noisyir.models.bi_encoder import load_bi_encoder
+from noisyir.tracking import standing
 from noisyir.tracking.backend import connect
 from noisyir.tracking.evaluation import PER_QUERY, recipe
 from noisyir.tracking.kinds import RETRIEVER
@@ -167,3 +168,24 @@ def test_the_recipe_is_all_but_the_seed(tiny, registered):
 def test_a_model_that_is_not_registered_is_one_clear_line(tracked, uri: str):
     with pytest.raises(StoreError, match=f"^no registered model {uri} at sqlite:///"):
         find_version(connect(tracked[0]), uri)
+
+
+def test_what_stands_in_the_registry_is_told_without_loading_mlflow(tracked, monkeypatch):
+    home, _ = tracked
+    ask = (
+        "import json, sys; from pathlib import Path; from noisyir.tracking.standing import standing\n"
+        "print(json.dumps([standing(Path(sys.argv[1])), 'mlflow' in sys.modules]))"
+    )
+    said = subprocess.run([sys.executable, "-c", ask, str(home)], capture_output=True, text=True, check=True).stdout
+    found, loaded = json.loads(said)
+    version = challenger(home)
+    assert not loaded and [(one["alias"], one["version"]) for one in found] == [("challenger", str(version.version))]
+    assert found[0]["measures"]["nDCG_10"] == float(version.tags["nDCG_10"])
+    by_client = standing_of_a_file_that_is_none_of_ours(monkeypatch, home)
+    assert by_client == found
+
+
+def standing_of_a_file_that_is_none_of_ours(monkeypatch, home: Path) -> list:
+    """As after a change in MLflow: the file has other tables, and MLflow itself is asked."""
+    monkeypatch.setattr(standing, "_in_file", lambda *_: {}["another shape"])
+    return standing.standing(home)

@@ -1,13 +1,17 @@
 """Runs in MLflow: what a pipeline leaves there, and what happens when a stage or MLflow itself fails."""
 
 import logging
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
+from noisyir import experiments
 from noisyir.app.runs import Outcome
 from noisyir.engine.outside_errors import without_password
 from noisyir.engine.provenance import git_commit
@@ -216,3 +220,28 @@ def test_no_tracking_keeps_nothing(tiny: Callable[..., Experiment], tmp_path: Pa
     assert type(tracker) is Tracker
     assert tracker.finish(Store(tmp_path / "store", home=tmp_path), {}) == {}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_is_starting_is_waited_for(home: Path, monkeypatch, caplog):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    waiting = open_tracker(experiment=experiments.load("demo", []), home=home, patience=60)
+    starting = Timer(1.0, _serve, (port,))
+    starting.daemon = True
+    starting.start()
+    with caplog.at_level(logging.WARNING, "noisyir"):
+        waiting.ready(new=True)
+    assert [record.message.split(",")[0] for record in caplog.records] == ["waiting for MLflow"]
+
+
+def _serve(port: int) -> None:
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+    HTTPServer(("127.0.0.1", port), Answer).serve_forever()

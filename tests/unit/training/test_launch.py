@@ -7,6 +7,7 @@ from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError, NoisyirError
 from noisyir.models.bi_encoder import load_bi_encoder
@@ -95,6 +96,20 @@ def test_the_error_of_one_process_is_that_of_the_run_and_two_go_on_from_one(stor
         trained(store, bert, TWO, told)
     assert told.steps[0] == 9
     assert "training goes on with 2 processes; its checkpoint is of 1" in capfd.readouterr().err
+
+
+def test_another_machine_goes_on_from_the_checkpoint_in_the_store(bucket, bert, tmp_path, monkeypatch):
+    one, two = (Store(bucket, home=tmp_path / home) for home in ("one", "two"))
+    monkeypatch.setenv("NOISYIR_TEST_FAIL", "0 15 raise")
+    with pytest.raises(DataError, match="rank 0 does not like step 15"):
+        trained(one, bert, ONE)
+    monkeypatch.delenv("NOISYIR_TEST_FAIL")
+    after = Watched()
+    meta, points, values = trained(two, bert, ONE, after)
+    assert 1 < after.steps[0] <= 15 and after.steps[-1] == STEPS
+    two.remove(meta)
+    _, wanted_points, wanted = trained(two, bert, ONE)
+    assert points == wanted_points and (values == wanted).all()
 
 
 @pytest.mark.slow

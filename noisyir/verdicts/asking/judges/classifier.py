@@ -32,7 +32,13 @@ class Classifier(MachineJudge):
             raise ConfigError(
                 f"{_SETTING} reads on this machine, where tokens cost nothing: give --judge-budget in pairs (1000)"
             )
-        locate_classifier(self.model, _SETTING)
+        locate_classifier(self._place, _SETTING)
+
+    @property
+    def _place(self) -> str | None:
+        from noisyir.engine.fetched import here
+
+        return self.model and here(self.model)
 
     @property
     def name(self) -> str:
@@ -41,7 +47,7 @@ class Classifier(MachineJudge):
 
         given = str(self.model)
         called = Path(given).expanduser().resolve().name if Path(given).expanduser().is_dir() else given
-        digest = str(classifier_digest(given, _SETTING)).removeprefix("sha256:")
+        digest = str(classifier_digest(self._place, _SETTING)).removeprefix("sha256:")
         return f"model:{called}@{digest[:12]}"
 
     def expected_tokens(self, question: Question) -> float:
@@ -57,7 +63,7 @@ class Classifier(MachineJudge):
 
         asked = asking.questions[: asking.budget.amount]
         runtime = asking.runtime
-        judge = load_cross_encoder(locate_classifier(self.model, _SETTING), self.max_len, runtime.device)
+        judge = load_cross_encoder(locate_classifier(self._place, _SETTING), self.max_len, runtime.device)
         done = 0
 
         def read(count: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from noisyir.commands import (
     Engine,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 def run(
-    kind: Annotated[Literal["noise"], argument("noise", "noise: wrong pairs put in on purpose")],
     overrides: Annotated[list[str] | None, argument("KEY=VALUE", "settings, such as methods=[dpr,npc]")] = None,
     suite: Annotated[str, option("NAME", "a suite, or a .yaml file", complete=suite_names)] = "pydocs",
     seeds: Annotated[int | None, option("N", "seeds 0 to N - 1 instead of the suite's")] = None,
@@ -38,7 +37,7 @@ def run(
     dry_run: Annotated[bool, flag("--dry-run", "show what is cached and what would run")] = False,
     store: StoreUrl = None,
 ) -> int:
-    """Compare denoisers.
+    """Compare denoisers under wrong pairs put in on purpose.
 
     example: noisyir bench noise --suite pydocs --seeds 3
     """

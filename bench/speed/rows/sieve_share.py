@@ -1,0 +1,60 @@
+"""The sieve's share of a round of AR2, at the paper's proportions.
+
+448 lists of 16 for the ranker, 1,360 for the retriever; a ranker of six layers and a retriever of two, on 225
+documents with up to four queries each.  Both are processor times of one run: the sieve's training and verdicts, and all
+stages of the round.
+"""
+
+import json
+
+from bench.speed.row import Line, Row, Stopwatch, Taken, Work
+from bench.speed.texts import Texts
+
+_ROUND = {"encode", "index", "search", "candidates", "sieve", "mine", "train_ar2"}
+_BEFORE = {"ingest", "init_model", "train_dpr", "init_ranker", "warm_up_ranker"}
+_QUERIES_A_PASSAGE = 4
+_SETTINGS = (
+    "methods=[ar2]", "compare.baseline=bm25", "ar2.rounds=1", "ar2.n=15", "mine.judges=[sieve]",
+    "judges.sieve.precision=bf16", "ranker.init.layers=6", "ranker.warm_up.max_steps=2", "ar2.ranker_steps=28",
+    "ar2.retriever_steps=85",
+)  # fmt: skip
+
+
+class SieveShare(Row):
+    lines = (
+        Line(
+            "the sieve in a round of AR2", "ar2", "ar2", "the whole round; the paper says 0.10", at_most=0.10,
+            quantity="sieve_cpu", of="round_cpu",
+        ),
+    )  # fmt: skip
+    size = 225
+    turns = 2
+    takes_minutes = True
+
+    def prepare(self, work: Work) -> None:
+        texts = Texts.read(work.texts)
+        lines: dict[int, list[dict[str, str]]] = {}
+        for split, pairs in (("train", texts.pairs), ("dev", texts.judged)):
+            for query, row in pairs:
+                line = {"query": texts.queries[query], "document": texts.passages[row], "split": split}
+                if row < work.size and len(lines.setdefault(row, [])) < _QUERIES_A_PASSAGE:
+                    lines[row].append(line)
+        with (work.folder / "pairs.jsonl").open("w") as out:
+            out.writelines(json.dumps(line) + "\n" for found in lines.values() for line in found)
+
+    def ar2(self, work: Work) -> Taken:
+        from bench.speed.stages import build
+        from noisyir.engine.plan import Plan
+        from noisyir.engine.store import Store
+        from noisyir.experiments import load
+        from noisyir.pipelines.readers import pipeline_of
+
+        data = f"data={{kind: pairs, path: {work.folder / 'pairs.jsonl'}}}"
+        plan = pipeline_of(load("ar2_small", [data, *_SETTINGS]))
+        steps = [step for step in plan.steps if step.stage.name in _ROUND | _BEFORE]
+        last = max(place for place, step in enumerate(steps) if step.stage.name == "train_ar2")
+        folder = work.folder / "store"
+        with Stopwatch() as watch:
+            _, seconds = build(Plan(plan.seed, steps[: last + 1]), Store(folder, home=work.folder), _ROUND | _BEFORE)
+        of_round = sum(seconds[name] for name in _ROUND)
+        return watch.taken(sieve_cpu=seconds["sieve"], round_cpu=of_round, stages=seconds)

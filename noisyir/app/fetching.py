@@ -1,0 +1,175 @@
+"""Bringing models and data sets into the store, under their digests: from the Hugging Face Hub, a URL, or a path."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, Protocol
+
+from noisyir.app.forecast.lines import Line
+from noisyir.costs.shapes import encoder_shape
+from noisyir.engine.fetched import FetchedSet
+from noisyir.engine.outside_errors import one_line
+from noisyir.engine.remote import patient_options
+from noisyir.engine.store import Store
+from noisyir.errors import DataError, MissingPackageError
+from noisyir.pipelines.experiment import Experiment
+from noisyir.settings import places_of
+from noisyir.stages.data.ingest import INGEST
+
+Kind = Literal["model", "dataset"]
+Tell = Callable[[str, int, int], None]
+"""Told of each file that is in: its name, bytes so far and in all."""
+
+_OF_A_MODEL = {".json", ".safetensors", ".txt", ".model"}
+_OTHER_RUNTIMES = {"onnx", "openvino"}
+_HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
+
+
+class Source(Protocol):
+    """Where files come from: their sizes by name, before any is brought, and each on its way."""
+
+    revision: str | None
+    single: bool
+    sizes: dict[str, int]
+
+    def bring(self, name: str, folder: Path) -> Path:
+        """A local file with these bytes: in `folder`, unless they are on this machine already."""
+
+
+@dataclass
+class Hub:
+    """A repository of the Hugging Face Hub, or of the server at HF_ENDPOINT, at the commit that a revision is now."""
+
+    name: str
+    revision: str | None
+    kind: Kind
+    single: bool = False
+
+    def __post_init__(self) -> None:
+        from huggingface_hub import HfApi
+
+        try:
+            about: Any = HfApi().repo_info(self.name, revision=self.revision, repo_type=self.kind, files_metadata=True)
+        except Exception as error:  # of the network, of the server, of the name: each library's own
+            raise DataError(
+                f"{self.name} cannot be fetched as a {self.kind} from the Hub: {one_line(error)}"
+            ) from error
+        self.revision = about.sha
+        found = {file.rfilename: file.size or 0 for file in about.siblings or ()}
+        self.sizes = {name: size for name, size in found.items() if self.kind == "dataset" or _is_of_model(name)}
+        if self.kind == "model" and not any(name.endswith(".safetensors") for name in self.sizes):
+            raise DataError(
+                f"{self.name} has no .safetensors file at {self.revision}, and pickled weights are never loaded: name "
+                "a --revision that has one, or --dataset if it is a data set"
+            )
+
+    def bring(self, name: str, folder: Path) -> Path:
+        """Download one file."""
+        from huggingface_hub import hf_hub_download
+
+        try:
+            return Path(hf_hub_download(self.name, name, revision=self.revision, repo_type=self.kind, local_dir=folder))
+        except Exception as error:
+            raise DataError(f"{name} of {self.name} cannot be fetched: {one_line(error)}") from error
+
+
+@dataclass
+class Files:
+    """A file or a folder: a path of this machine, or a URL of fsspec's, such as s3://bucket/folder."""
+
+    url: str
+    revision: str | None = None
+
+    def __post_init__(self) -> None:
+        from fsspec.core import url_to_fs
+
+        options = patient_options(self.url.partition("://")[0])
+        try:
+            self._fs, root = url_to_fs(self.url, **options)
+            web = self.url.startswith(("http://", "https://"))
+            self.single = web or self._fs.isfile(root)
+            found: Any = [root] if self.single else sorted(self._fs.find(root))
+            start = 0 if self.single else len(root.rstrip("/")) + 1
+            names = {_name_in(path, start, single=self.single): path for path in found}
+            self._paths = {name: path for name, path in names.items() if not _is_hidden(name)}
+            self.sizes = {name: int(self._fs.size(path) or 0) for name, path in self._paths.items()}
+        except ImportError as error:
+            raise MissingPackageError(f"fetching {self.url} needs a package: {one_line(error)}") from error
+        except (OSError, ValueError) as error:
+            raise DataError(f"{self.url} cannot be fetched: {one_line(error)}") from error
+        if not self.sizes:
+            raise DataError(f"{self.url} cannot be fetched: there is no file")
+
+    def bring(self, name: str, folder: Path) -> Path:
+        """The file itself where it is on this machine, else a copy."""
+        if "file" in self._fs.protocol:
+            return Path(self._paths[name])
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self._fs.get_file(self._paths[name], str(target))
+        return target
+
+
+def source_of(place: str, revision: str | None = None, kind: Kind = "model") -> Source:
+    """What a path, a URL or a name of the Hub means.  DataError where there is nothing of that name."""
+    if "://" in place or Path(place).expanduser().exists():
+        return Files(place if "://" in place else str(Path(place).expanduser().absolute()))
+    if not _HUB_NAME.fullmatch(place):
+        raise DataError(f"{place} is neither a file or folder here, nor a URL, nor a name of the Hugging Face Hub")
+    return Hub(place, revision, kind)
+
+
+def fetch(
+    store: Store, source: Source, place: str, name: str | None = None, tell: Tell = lambda *_: None
+) -> FetchedSet:
+    """Bring all files of a source into the store, one after another, and have `name` mean them (None: `place`)."""
+    files, done, total = {}, 0, sum(source.sizes.values())
+    scratch = store.home / "fetching"
+    scratch.mkdir(parents=True, exist_ok=True)
+    for file in source.sizes:
+        if ".." in PurePosixPath(file).parts or file.startswith("/"):
+            raise DataError(f"{place} is not fetched: {file} would lie outside of its folder")
+        with TemporaryDirectory(dir=scratch) as folder:
+            files[file] = store.add_file(source.bring(file, Path(folder)))
+        done += files[file][0]
+        tell(file, done, total)
+    now = datetime.now(UTC).isoformat()
+    found = FetchedSet(name or place, place, source.revision, now, source.single, files)
+    store.name_set(found)
+    return found
+
+
+@dataclass(frozen=True)
+class Lacking:
+    """Raw input that an experiment names and that is neither here nor in the store; bytes: about how many."""
+
+    setting: str
+    place: str
+    bytes: float
+
+
+def lacking_in(exp: Experiment, said: Sequence[str], lines: Sequence[Line]) -> list[Lacking]:
+    """What an experiment names that its plan did not find, as the words that were `said` of it tell."""
+    read = next((line.cost.disk for line in lines if line.cost and line.entry.step.stage is INGEST), 0.0)
+    found = {
+        place: Lacking(setting, place, read if setting.startswith("data.") else 4.0 * encoder_shape(place).parameters)
+        for setting, place in reversed(list(places_of(exp)))
+        if any(place in words for words in said)
+    }
+    return list(reversed(found.values()))
+
+
+def _is_of_model(name: str) -> bool:
+    path = PurePosixPath(name)
+    return path.suffix in _OF_A_MODEL and not _OTHER_RUNTIMES & set(path.parts) and not _is_hidden(name)
+
+
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in PurePosixPath(name).parts)
+
+
+def _name_in(path: str, start: int, *, single: bool) -> str:
+    return path.partition("?")[0].rstrip("/").rpartition("/")[2] if single else path[start:]

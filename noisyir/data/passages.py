@@ -1,0 +1,75 @@
+"""Long texts cut into passages at the ends of sentences, and which passage of a document answers a query.
+
+Pure functions of texts; the stage chunk joins them to tables.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+
+from noisyir.data.answers import answer_lines, token_line
+
+# A run of characters without a space, or one sign of a script that puts no spaces between words.
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
+_TERM = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
+_END = re.compile(r"[.!?…。！？]['\"”’»)\]」』]*$")  # noqa: RUF001
+_PARAGRAPH = re.compile(r"\n\s*\n")
+
+
+def cut(text: str, words: int, overlap: int = 0) -> list[str]:
+    """The text as passages of at most `words` words, the last `overlap` of one being the first of the next, or fewer.
+
+    A word is what stands between spaces, and each sign of Chinese and Japanese.  Passages of a text are of about equal
+    length, end where a sentence ends, if one does in the second half of their length, and are slices of the text: with
+    overlap 0 no word is lost or moved.  A text of no more words is one passage, as it stands.
+    overlap: below half of `words`.
+    """
+    places = [found.span() for found in _WORD.finditer(text)]
+    if len(places) <= words:
+        return [text]
+    ends = _sentence_ends(text, places)
+    passages, start = [], 0
+    while len(places) - start > words:
+        end = _end(start, len(places), ends, words, overlap)
+        passages.append(text[places[start][0] : places[end - 1][1]])
+        start = next((first for first in range(end - overlap, end) if ends[first - 1]), end - overlap)
+    return [*passages, text[places[start][0] : places[-1][1]]]
+
+
+def best_passage(query: str, passages: Sequence[str], answers: Sequence[str] = ()) -> int:
+    """The number of the passage that the query is about: among those that hold one of the answers, if any does.
+
+    It has most of the query's words, a word that n of N passages have counting ln((N + 1) / (n + 1/2)): what all
+    passages have tells none of them.  Of equals, the first.
+    """
+    terms = [Counter(_TERM.findall(text.casefold())) for text in passages]
+    wanted = set(_TERM.findall(query.casefold()))
+    held = Counter(word for of_passage in terms for word in wanted & of_passage.keys())
+    weight = {word: math.log((len(passages) + 1) / (count + 0.5)) for word, count in held.items()}
+    fit = [sum(weight[word] for word in sorted(wanted & of_passage.keys())) for of_passage in terms]
+    lines = answer_lines(answers)
+    holding = [any(line in token_line(text) for line in lines) for text in passages] if lines else []
+    return max(range(len(passages)), key=lambda number: (holding[number] if holding else False, fit[number], -number))
+
+
+def _sentence_ends(text: str, places: Sequence[tuple[int, int]]) -> list[bool]:
+    """Of each word whether a sentence or a paragraph ends with it."""
+    gaps = [text[end:start] for (_, end), (start, _) in pairwise(places)]
+    ends = [
+        bool(_END.search(text, max(first, last - 4), last)) or bool(_PARAGRAPH.search(gap))
+        for (first, last), gap in zip(places, gaps, strict=False)
+    ]
+    return [*ends, True]
+
+
+def _end(start: int, count: int, ends: Sequence[bool], words: int, overlap: int) -> int:
+    """Where the passage that starts at a word ends: as near as can be to what makes those to come equally long."""
+    left = count - start
+    passages = math.ceil((left - overlap) / (words - overlap))
+    wanted = math.ceil((left + (passages - 1) * overlap) / passages)
+    least = max(wanted // 2, overlap) + 1
+    found = [end for end in range(start + least, start + words + 1) if ends[end - 1]]
+    return min(found, key=lambda end: (abs(end - start - wanted), end), default=start + wanted)

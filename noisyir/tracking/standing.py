@@ -1,0 +1,93 @@
+"""Which versions stand in the registry, asked without MLflow, which takes seconds to load: of its file, or its server.
+
+Where neither knows the answer in the shape that is expected here, as after a change in MLflow, MLflow itself is asked.
+"""
+
+import base64
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from itertools import product
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+from noisyir.errors import ConfigError
+from noisyir.tracking.backend import connect
+from noisyir.tracking.embedded import check_database, database_of
+from noisyir.tracking.kinds import KINDS
+from noisyir.tracking.registry import CHALLENGER, CHAMPION, aliased
+
+_SECONDS = 3.0
+Found = tuple[str, dict[str, str]]
+Ask = Callable[[str, str], Found | None]
+"""The number and the tags of the version that a model's alias names; None where there is none."""
+
+
+def standing(home: Path) -> list[dict[str, Any]]:
+    """What the aliases of the registered models name: name, alias, version, experiment, what it is promoted by.
+
+    ConfigError where the registry is damaged, or does not answer.
+    """
+    named = os.environ.get("MLFLOW_REGISTRY_URI") or os.environ.get("MLFLOW_TRACKING_URI")
+    uri = named or f"sqlite:///{home / 'mlflow.db'}"
+    try:
+        if database := database_of(uri):
+            check_database(database)
+            with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as opened:
+                return _standing(lambda name, alias: _in_file(opened, name, alias))
+        if uri.startswith(("http://", "https://")):
+            return _standing(lambda name, alias: _on_server(uri, name, alias))
+    except (sqlite3.Error, ValueError, KeyError, TypeError):  # of another shape
+        pass
+    except URLError as error:
+        raise ConfigError(f"MLflow at {uri} does not answer: {error.reason}") from error
+    backend = connect(home)
+
+    def by_client(name: str, alias: str) -> Found | None:
+        version = aliased(backend, name, alias)
+        return (version.version, dict(version.tags)) if version else None
+
+    return _standing(by_client)
+
+
+def _standing(ask: Ask) -> list[dict[str, Any]]:
+    found = []
+    for kind, alias in product(KINDS, (CHAMPION, CHALLENGER)):
+        if version := ask(kind.name, alias):
+            number, tags = version
+            measure = kind.measure.replace("@", "_")
+            measures = {name: float(value) for name, value in tags.items() if name.startswith(measure)}
+            facts = {"version": number, "experiment": tags.get("experiment", "")}
+            found.append({"name": kind.name, "alias": alias, **facts, "measures": measures})
+    return found
+
+
+def _in_file(opened: sqlite3.Connection, name: str, alias: str) -> Found | None:
+    said = opened.execute("SELECT version FROM registered_model_aliases WHERE name = ? AND alias = ?", (name, alias))
+    if (row := said.fetchone()) is None:
+        return None
+    tags = opened.execute("SELECT key, value FROM model_version_tags WHERE name = ? AND version = ?", (name, row[0]))
+    return str(row[0]), dict(tags.fetchall())
+
+
+def _on_server(uri: str, name: str, alias: str) -> Found | None:
+    asked = Request(
+        f"{uri.rstrip('/')}/api/2.0/mlflow/registered-models/alias?{urlencode({'name': name, 'alias': alias})}"
+    )
+    user, password = (os.environ.get(f"MLFLOW_TRACKING_{part}", "") for part in ("USERNAME", "PASSWORD"))
+    if user:
+        asked.add_header("Authorization", f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}")
+    try:
+        with urlopen(asked, timeout=_SECONDS) as answer:
+            version = json.load(answer)["model_version"]
+    except HTTPError as error:
+        said = json.loads(error.read()).get("error_code")
+        if said in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):  # no such alias, no such model
+            return None
+        raise ValueError(f"{uri} says {said}") from error
+    return str(version["version"]), {tag["key"]: tag["value"] for tag in version.get("tags", [])}

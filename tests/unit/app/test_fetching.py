@@ -1,0 +1,104 @@
+"""Models and data sets in the store: brought once, found by name wherever they are not, and checked on their way."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from noisyir import cli
+from noisyir.app.fetching import fetch, source_of
+from noisyir.engine.fetched import here, located
+from noisyir.engine.store import Store
+from noisyir.errors import DataError, StoreError
+from noisyir.models.settings import InitModelParams
+from noisyir.settings import Location, Params, places_of
+
+
+class Data(Params):
+    path: Location = None
+
+
+class Inner(Params):
+    first: Data = Data()
+    more: tuple[Data, ...] = ()
+    named: dict[str, Data] = Field({})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    found = tmp_path / "given"
+    (found / "part").mkdir(parents=True)
+    (found / "a.txt").write_text("a")
+    (found / "part" / "b.txt").write_text("bb")
+    (found / ".hidden").write_text("not for others")
+    return found
+
+
+def test_a_folder_is_found_by_its_name_where_it_is_not(store: Store, folder: Path, monkeypatch, tmp_path: Path):
+    found = fetch(store, source_of(str(folder)), str(folder), "data/mine")
+    assert found.size == 3 and {*found.files} == {"a.txt", "part/b.txt"} and not found.single
+    monkeypatch.chdir(tmp_path)
+    with store.as_source():
+        copy = Path(here("data/mine"))
+        assert (copy / "part" / "b.txt").read_text() == "bb" and here("data/mine") == str(copy)
+        assert here("data/other") == "data/other"
+        (tmp_path / "data" / "mine").mkdir(parents=True)
+        assert here("data/mine") == "data/mine"  # what is on this machine is taken
+
+
+def test_a_file_from_s3_is_brought_once_and_checked(bucket: str, tmp_path: Path):
+    import fsspec
+
+    fsspec.filesystem("s3").pipe_file(f"{bucket}-given/pairs.jsonl", b"{}\n")
+    place = f"{bucket}-given/pairs.jsonl"
+    one, two = (Store(bucket, home=tmp_path / name) for name in ("one", "two"))
+    found = fetch(one, source_of(place), place)
+    assert found.single and found.files["pairs.jsonl"][0] == 3
+    with two.as_source():
+        assert Path(here(place)).read_bytes() == b"{}\n" and Path(here(place)).name == "pairs.jsonl"
+    three = Store(bucket, home=tmp_path / "three")
+    three.fs.pipe_file(three._file(found.files["pairs.jsonl"][1]), b"[]\n")
+    with three.as_source(), pytest.raises(StoreError, match="has other bytes than were fetched: fetch it with --again"):
+        here(place)
+    fetch(one, source_of(place), place)
+    assert len(one.fs.find(f"{one.root}/.fetched/files")) == 1
+
+
+def test_what_two_sets_share_stays_until_both_are_forgotten(store: Store, folder: Path):
+    for name in ("one", "two"):
+        fetch(store, source_of(str(folder)), str(folder), name)
+    files = Path(store.root) / ".fetched" / "files"
+    store.forget_set("one")
+    assert [one.name for one in store.all_fetched()] == ["two"] and len([*files.iterdir()]) == 2
+    store.forget_set("two")
+    assert not [*files.iterdir()]
+
+
+def test_every_place_in_settings_is_seen_and_moved():
+    given = Inner(first=Data(path="a"), more=(Data(path="b"), Data()), named={"x": Data(path="c")})
+    assert [*places_of(given)] == [("first.path", "a"), ("more.0.path", "b"), ("named.x.path", "c")]
+    assert located(given) is given
+    assert [*places_of(InitModelParams(weights="some/name"))] == [("weights", "some/name")]
+
+
+@pytest.mark.parametrize(
+    ("place", "said"), [("no such thing!", "is neither a file"), ("file:///nowhere/at/all", "there is no file")]
+)
+def test_what_is_not_there_is_said_in_one_line(place: str, said: str):
+    with pytest.raises(DataError, match=said):
+        source_of(place)
+
+
+def test_the_command_brings_lists_and_forgets(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    store = ["--store", str(tmp_path / "store")]
+
+    def typed(*words: Any) -> str:
+        assert cli.main(["fetch", *map(str, words), *store]) == 0
+        return capsys.readouterr().out
+
+    assert typed(folder, "--dry-run") == "" and "nothing was fetched" in typed()
+    assert "data/mine" in typed(folder, "--as", "data/mine") and "data/mine" in typed()
+    assert "is gone" in typed("data/mine", "--forget") and "nothing was fetched" in typed()
+    assert cli.main(["fetch", "data/mine", "--forget", *store]) == 1
+    assert "has nothing of the name data/mine" in capsys.readouterr().err
