@@ -68,6 +68,24 @@ def _nl2bash(folder: Path, pairs: int | None) -> Labelled:
     )
 
 
+def _conala(folder: Path, pairs: int | None) -> Labelled:
+    """Written by hand, so all right: what a method loses where it has nothing to find."""
+    documents: dict[str, str] = {}
+    queries: dict[str, str] = {}
+    found: dict[str, list[tuple[str, str]]] = {}
+    for split in ("train", "test"):
+        rows = json.loads((folder / f"conala-{split}.json").read_text(encoding="utf-8"))
+        texts = dict.fromkeys((row["rewritten_intent"] or row["intent"], row["snippet"]) for row in rows)
+        found[split] = [
+            (queries.setdefault(intent, f"q{len(queries)}"), documents.setdefault(snippet, f"d{len(documents)}"))
+            for intent, snippet in islice(texts, pairs)
+        ]
+    taught = {query for query, _ in found["train"]}
+    test = [pair for pair in found["test"] if pair[0] not in taught]
+    by_id = ({name: text for text, name in texts.items()} for texts in (documents, queries))
+    return Labelled(*by_id, found["train"], [True] * len(found["train"]), test)
+
+
 def _squad(folder: Path, pairs: int | None) -> Labelled:
     documents: dict[str, str] = {}
     queries: dict[str, str] = {}
@@ -142,6 +160,7 @@ def _questions(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
 READERS: dict[str, Reader] = {
     "staqc": _staqc,
     "nl2bash": _nl2bash,
+    "conala": _conala,
     "squad": _squad,
     "squad_same_page": _with_near_misses(of_the_same_page),
     "squad_half_answers": _with_near_misses(half_an_answer),

@@ -30,6 +30,7 @@ SQUAD = "--data squad {data}/squad --pairs 1500 --rate 0.4 --mechanism "
 SETS = {
     "staqc": ("StaQC SQL, 43 % wrong by people", "--data staqc {data}/staqc_sql"),
     "nl2bash": ("nl2bash, most wrong by experts", "--data nl2bash {data}/nl2bash"),
+    "conala": ("CoNaLa, written by hand, all right", "--data conala {data}/conala"),
     "pydocs": ("pydocs, its own noise", "--data pydocs --max-documents 4500 --rate 0"),
     "pydocs_uniform": ("pydocs, `uniform` 40 %", "--data pydocs --max-documents 4500 --rate 0.4"),
     "near_same_page": ("SQuAD, right pairs and same page", "--data squad_same_page {data}/squad --pairs 1500"),
@@ -59,7 +60,7 @@ METHODS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="holds the folders staqc_sql, nl2bash and squad")
+    parser.add_argument("data", type=Path, help="holds the folders staqc_sql, nl2bash, conala and squad")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS), help="those to measure")
     parser.add_argument("--methods", nargs="+", default=MEASURED, help="those to measure; others stay as recorded")
     parser.add_argument("--seeds", type=int, default=5)

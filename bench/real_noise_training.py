@@ -6,6 +6,7 @@
     python -m bench.real_noise_training --data pydocs --max-documents 6000 --rate 0
 
 staqc: trained on all pairs of half of the questions, tested on those of the other half that people judged right.
+conala: trained on pairs written by hand, of which none is wrong.
 nl2bash: trained on the judged predictions of models, tested on experts' own pairs of other descriptions.
 squad, pydocs: noise of the kind and rate asked for is put into the training pairs; tests stay right.
 The truth is read for two rows alone, `human` (trained on the pairs that people call right) and `true_labels` (trained

@@ -31,14 +31,9 @@ _MARKED = re.compile(
 
 def record(name: str, rows: Sequence[Sequence[str]], *, left: int = 0, claim: str = "", **about: Any) -> Path:
     """Write benchmarks/NAME.json: the rows, headings first, of which `left` columns are words, and what was run."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     what = {
         "claim": claim,
-        "command": " ".join([Path(sys.executable).name, *sys.orig_argv[1:]]),
-        "commit": commit.stdout.strip(),
-        "machine": machine(),
-        "packages": f"pylock.toml of the commit, Python {platform.python_version()}",
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        **circumstances(),
         **about,
         "left": left,
         "table": [list(row) for row in rows],
@@ -46,6 +41,18 @@ def record(name: str, rows: Sequence[Sequence[str]], *, left: int = 0, claim: st
     path = RECORDS / f"{name}.json"
     path.write_text(json.dumps(what, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def circumstances() -> dict[str, str]:
+    """What was typed, of which commit, on what machine, with which packages, and when."""
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return {
+        "command": " ".join([Path(sys.executable).name, *sys.orig_argv[1:]]),
+        "commit": head.stdout.strip(),
+        "machine": machine(),
+        "packages": f"pylock.toml of the commit, Python {platform.python_version()}",
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def read(name: str) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Take out of the installed packages what no process of noisyir reads: their own tests, C headers, torch's test programs,
-# what MLflow draws with, Arrow's Flight, what Pyserini needs for dense encoders alone, and symbols for debuggers.  Then
-# keep bytecode of what noisyir's processes import, and of no more.
+# what MLflow draws with, Arrow's Flight, what Pyserini needs for dense encoders alone, symbols for debuggers, and numba,
+# for there is Java here.  Then keep bytecode of what noisyir's processes import, and of no more.
 set -eu
 site=$(python -c "import sysconfig; print(sysconfig.get_path('purelib'))")
-pip uninstall --yes --quiet cython onnxruntime openai matplotlib fonttools kiwisolver contourpy cycler
+pip uninstall --yes --quiet cython onnxruntime openai matplotlib fonttools kiwisolver contourpy cycler numba llvmlite
 find "$site" -type d \( -name tests -o -name test \) -prune -exec rm -rf {} +
 find "$site/torch/bin" -type f ! -name torch_shm_manager -delete
 rm -rf "$site/torch/include" "$site/pyarrow/include" "$site"/numpy/_core/include

@@ -19,7 +19,6 @@ from noisyir.pipelines.readers import bench_of
 from noisyir.pipelines.suite import Suite
 from noisyir.tracking.tracker import Tracker
 from tasks.dispatch import Pools
-from tasks.stage_task import through_cluster, through_tasks
 
 
 def _run_name() -> str:
@@ -50,8 +49,8 @@ def bench_noise(
         refresh: stages to rebuild although they are there, such as encode or encode@npc.
         store: folder or fsspec URL of the artifacts; empty: the one that this worker's NOISYIR_STORE or NOISYIR_HOME
             names.
-        runtime: the machine, not the method; runtime.fan_out: a Dask or Ray cluster that runs all steps instead, as
-            many at a time as it says workers.
+        runtime: the machine, not the method; runtime.fan_out: a Ray cluster that runs the steps in place of
+            processes here.
         pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
 
     """
@@ -60,15 +59,11 @@ def bench_noise(
     artifacts = writable_store(store)
     tracker, observer = watchers() or (Tracker(), Silent())
     plan, choice, machine = bench_of(chosen), Choice(refresh=refresh), at_once(runtime, jobs)
-    here = machine.fan_out.engine == "none"
-    through, at_a_time = (through_tasks, machine.steps_at_once) if here else (through_cluster, machine.fan_out.workers)
-    pools = pools if here else Pools()
+    steps = machine.steps_at_once
 
-    with stages_as_tasks(
-        store=artifacts, runtime=machine, tracker=tracker, observer=observer, through=through, pools=pools
-    ) as run_step:
+    with stages_as_tasks(store=artifacts, runtime=machine, tracker=tracker, observer=observer, pools=pools) as run_step:
         outcome = run_plan(
-            plan, choice, partial(execute, plan, choice, artifacts, run_step, at_a_time), name=chosen.name,
+            plan, choice, partial(execute, plan, choice, artifacts, run_step, steps), name=chosen.name,
             settings=chosen, store=artifacts, tracker=tracker, elsewhere=pools.elsewhere, runtime=machine,
         )  # fmt: skip
     show(outcome, artifacts)

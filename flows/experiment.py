@@ -26,7 +26,7 @@ from noisyir.tracking.tracker import Tracker
 from tasks.dispatch import Dispatch, Pools
 from tasks.log_context import log_context
 from tasks.pages import flow_run_page
-from tasks.stage_task import Through, through_tasks
+from tasks.stage_task import through_tasks
 
 # What a caller in the same process brings along, and no parameter could carry: parameters are JSON.
 _watchers: ContextVar[tuple[Tracker, Observer] | None] = ContextVar("watchers", default=None)
@@ -75,7 +75,6 @@ def stages_as_tasks(
     observer: Observer = Silent(),  # noqa: B008 - keeps nothing
     pools: Pools = Pools(),  # noqa: B008 - frozen
     parent: str | None = None,
-    through: Through = through_tasks,
 ) -> Iterator[RunStep]:
     """How a flow runs its steps: as tasks of its own, or as flow runs of the pools that its parameters name.
 
@@ -83,7 +82,7 @@ def stages_as_tasks(
     """
     tag_flow_run(tracker)
     with (
-        through(store=store, runtime=runtime, observer=Several([observer, tracker, Now(store)])) as here,
+        through_tasks(store=store, runtime=runtime, observer=Several([observer, tracker, Now(store)])) as here,
         log_context(run=parent or str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)),
     ):
         yield Dispatch(pools, store, runtime, tracker, here)

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from noisyir.errors import did_you_mean
-from noisyir.settings import Params
+from noisyir.settings import OF_A_GROUP, Params
 from noisyir.variants import Variant, params_in
 
 _LONGEST = 100  # characters of a value that are shown
@@ -43,6 +43,8 @@ def _fault(fault: ErrorDetails, model: type[Params], within: str) -> str:
             family, _ = _inside(model, [*groups, last])
             hint = _renamed(family, fault["input"], [*spoken, last])
             return f"{where}: say of which kind, such as {where}.kind=NAME{hint}"
+        case kind if kind == OF_A_GROUP:
+            return ".".join(filter(None, [where, fault["msg"]]))
         case "value_error":  # of a check of our own, which says all
             return f"{within}: {fault['ctx']['error']}" if within else str(fault["ctx"]["error"])
     return f"{where}: {fault['msg']}, got {_shown(fault['input'])}"

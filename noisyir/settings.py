@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 LearningRate = Annotated[float, Field(gt=0.0, le=10.0)]  # what is larger has been misspelt
@@ -20,6 +21,7 @@ def with_promotion(splits: Sequence[Split]) -> tuple[Split, ...]:
     return tuple(dict.fromkeys((*splits, PROMOTION))) if {*HELD_OUT} & {*splits} else tuple(splits)
 
 
+OF_A_GROUP = "of_a_group"  # kind of an error that begins with a setting's name, and is placed at its group
 _TOO_LARGE = 10**18  # what is counted here fits into 64 bits
 _LOCATION = "location"
 Location = Annotated[str | None, _LOCATION]
@@ -68,15 +70,15 @@ class Params(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _switches_are_no_numbers(cls, values: Any) -> Any:
-        """ValueError for true and false where a number belongs, which pydantic takes for 1 and 0; and for huge ones."""
+        """Refuse true and false where a number belongs, which pydantic takes for 1 and 0; and huge numbers."""
         if not isinstance(values, dict):
             return values
         for name, field in cls.model_fields.items():
             kinds = _types_in(field.annotation)
             if isinstance(values.get(name), bool) and kinds & {int, float} and bool not in kinds:
-                raise ValueError(f"{name} is a number, not {str(values[name]).lower()}")
+                raise _is_no_such_number(name, f"is a number, not {str(values[name]).lower()}")
             if isinstance(values.get(name), int) and abs(values[name]) >= _TOO_LARGE:
-                raise ValueError(f"{name} must be a number of at most 18 digits")
+                raise _is_no_such_number(name, "must be a number of at most 18 digits")
         return values
 
     @property
@@ -94,6 +96,11 @@ class Params(BaseModel):
     def locations(cls) -> list[str]:
         """The fields that say where raw input lies; its content enters the key as a digest instead."""
         return [name for name, field in cls.model_fields.items() if _LOCATION in field.metadata]
+
+
+def _is_no_such_number(name: str, said: str) -> PydanticCustomError:
+    """An error whose place is that of the group that the setting is in."""
+    return PydanticCustomError(OF_A_GROUP, "{name} {said}", {"name": name, "said": said})
 
 
 P = TypeVar("P", bound=Params)

@@ -31,6 +31,11 @@ class PrefectObserver(Silent):
             self._told = now
             self._log.info("%s of %s %s", f"{done:,}", "?" if total is None else f"{total:,}", unit)
 
+    def said(self, step: Step, text: str) -> None:
+        """Log it, line by line."""
+        for line in text.splitlines():
+            self._log.info("%s", line)
+
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Log where the result is; a build that is new also becomes a table in the flow run's artifacts."""
         if cached:

@@ -5,7 +5,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from bench.speed import table as cells
 from bench.speed.row import Row, Work, rows
 from bench.speed.texts import collect
 from bench.speed.turns import BEFORE, Caller, SideError, compare, noisyir_before, take_turns
-from noisyir.engine.provenance import git_commit
+from bench.tables import circumstances
 from noisyir.errors import ConfigError, did_you_mean
 from noisyir.report.cells import markdown_table
 
@@ -36,13 +35,13 @@ class Asked:
 
 def table(names: Sequence[str], asked: Asked) -> int:
     """Measure these rows, or all; print the table; record it, unless it is a quick one."""
-    chosen, about, measured = _chosen(names), machine(), {}
-    print(about, file=sys.stderr)
+    chosen, measured = _chosen(names), {}
+    print(machine(), file=sys.stderr)
     with _bench(asked) as bench:
         for name, row in chosen.items():
             measured[name] = bench.measured(name, row)
-            if measured[name]["turns"] and not asked.quick:  # now, for a later row may fail or be interrupted
-                cells.record(rows(), {name: measured[name]}, about)
+            if not asked.quick:  # now, for a later row may fail or be interrupted
+                cells.record(rows(), {name: measured[name]})
     lines = [line for one in measured.values() for line in one["lines"]]
     print(markdown_table([cells.HEAD, *lines], left=2), end="")
     return 0
@@ -99,9 +98,8 @@ class _Bench:
                 lines.append(cells.compared(line, compare(line, taken, cores())))
             else:
                 lines.append(cells.left_out(line, str(why[line.ours] or why[line.other])))
-        about = {"when": datetime.now(UTC).isoformat(timespec="seconds"), "commit": git_commit()}
         size = {"data": self.asked.data or "pydocs", "size": work.size} if work else {}
-        return {"lines": lines, **about, **size, "turns": taken}
+        return {"lines": lines, **circumstances(), **size, "turns": taken}
 
     def grown(self, name: str, row: Row) -> list[list[str]]:
         """A line of the growth table for each side that can run."""
@@ -122,7 +120,7 @@ class _Bench:
             raise SideError(f"{name} cannot run here: {why}")
         work = self._work(name, row)
         self.caller.call(name, "prepare", work)
-        return self.caller.output(name, side, work, python=["-m", "cProfile", "-s", "cumtime"])
+        return self.caller.output(name, side, work, profile=True)
 
     def _work(self, name: str, row: Row, part: int = 1) -> Work:
         folder, texts = self.scratch / f"{name}_{part}", self.scratch / "texts.json"

@@ -6,10 +6,11 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from bench.speed.row import Taken, Work, row_of
+from bench.speed.row import Stopwatch, Taken, Work, row_of
 
 
-def main(name: str, side: str, folder: str, texts: str, size: str) -> None:
+def main(name: str, side: str, folder: str, texts: str, size: str, *profile: str) -> None:
+    Stopwatch.profiling = bool(profile)
     row = row_of(import_module(f"bench.speed.rows.{name}"))
     taken: Taken = getattr(row, side)(Work(Path(folder), Path(texts), int(size))) or {}
     print(json.dumps({"peak_mb": peak_mb(), **taken}))

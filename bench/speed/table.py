@@ -30,7 +30,7 @@ def left_out(line: Line, why: str) -> Cells:
 
 def value(line: Line, one: float) -> str:
     """A median: items a second where an item has a name, seconds or MB otherwise."""
-    if line.quantity == "peak_mb":
+    if line.quantity.endswith("_mb"):
         return f"{one:,.0f} MB"
     if line.unit:
         return f"{1 / one:,.0f} {line.unit}/s"
@@ -53,16 +53,17 @@ def target(line: Line) -> str:
     return f"≤ {line.at_most:g}" if line.at_most is not None else ""
 
 
-def record(known: Mapping[str, Row], measured: Mapping[str, Any], machine: str) -> Path:
-    """Write the record: these rows anew, the others as they were measured before.
+def record(known: Mapping[str, Row], measured: Mapping[str, Any]) -> Path:
+    """Write the record: these rows anew, where they were run; the others as they were measured before.
 
-    measured: by row, `lines` (cells), and what was taken: `when`, `commit`, `data`, `size`, `turns`.
+    measured: by row, `lines` (cells), the circumstances, and what every side took in each of its `turns`.
     """
     path = tables.RECORDS / f"{NAME}.json"
     before = tables.read(NAME)["measured"] if path.exists() else {}
-    every = {name: measured.get(name) or before.get(name) for name in known}
+    ran = {name: one for name, one in measured.items() if one["turns"]}
+    every = {name: ran.get(name) or before.get(name) or measured.get(name) for name in known}
     lines = [cells for name, row in known.items() for cells in _lines(row, every[name])]
-    return tables.record(NAME, [HEAD, *lines], left=2, claim=_CLAIM, machine=machine, measured=every)
+    return tables.record(NAME, [HEAD, *lines], left=2, claim=_CLAIM, measured=every)
 
 
 def _lines(row: Row, measured: Mapping[str, Any] | None) -> list[Cells]:

@@ -28,7 +28,8 @@ def ours(folder: Path, texts: TextPairs, params: Any) -> Taken:
         )  # fmt: skip
         with Stopwatch() as steps:
             train(encoder, pairs, None, params, Contrastive(), context)
-    return all_of_it.taken(items=len(texts) * params.epochs, step_seconds=steps.seconds)
+    alone = {"step_seconds": steps.seconds, "step_cpu_seconds": steps.cpu_seconds}
+    return all_of_it.taken(items=len(texts) * params.epochs, **alone)
 
 
 def tokenised(encoder: Any, texts: TextPairs) -> Any:

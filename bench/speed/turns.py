@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -37,11 +37,11 @@ class Caller:
         taken: Taken = json.loads(self.output(name, side, work, tree=tree).splitlines()[-1])
         return taken
 
-    def output(self, name: str, side: str, work: Work, *, tree: Path | None = None, python: Sequence[str] = ()) -> str:
+    def output(self, name: str, side: str, work: Work, *, tree: Path | None = None, profile: bool = False) -> str:
         """What the side's process prints.  SideError where it fails."""
-        given = [name, side, str(work.folder), str(work.texts), str(work.size)]
+        given = [name, side, str(work.folder), str(work.texts), str(work.size), *(["profile"] if profile else [])]
         paths = os.pathsep.join(str(path) for path in (tree, ROOT) if path)
-        command = [*self.under, sys.executable, *python, "-m", "bench.speed.side", *given]
+        command = [*self.under, sys.executable, "-m", "bench.speed.side", *given]
         environment = os.environ | {"PYTHONPATH": paths, "TOKENIZERS_PARALLELISM": "true", "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(command, cwd=work.folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -100,25 +100,25 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Ratio:
 class Compared:
     """A line's outcome: medians an item, the ratio by the clock and by CPU time (of times alone), and the verdict.
 
-    What is judged, and shown as the medians, is the clock's; but processor time where the sides had one core, for that
-    is what the clock would show were nobody else there.
+    What is judged, and shown as the medians, is the clock's.  Where the sides had one core it is processor time, which
+    is what the clock would show were nobody else there, and there is no ratio by the clock.
     """
 
     ours: float
     other: float
-    clock: Ratio
+    clock: Ratio | None
     cpu: Ratio | None
     verdict: str
 
 
 def compare(line: Line, taken: Mapping[str, Sequence[Taken]], cores: int) -> Compared:
     """Hold a line's target against what its sides took on so many cores."""
-    timed = line.quantity == "seconds" and line.of is None
-    clock, cpu = _Both.of(line, taken), _Both.of(line, taken, "cpu_seconds") if timed else None
+    clock = _Both.of(line, taken)
+    cpu = _Both.of(line, taken, by_cpu) if "seconds" in line.quantity else None
     judged = cpu if cpu and cores == 1 and not line.waits else clock
-    return Compared(
-        judged.ours, judged.other, clock.ratio, cpu.ratio if cpu else None, verdict(line, judged.ratio, judged.ours)
-    )
+    outcome = verdict(line, judged.ratio, judged.ours)
+    by_clock = None if judged is cpu else clock.ratio
+    return Compared(judged.ours, judged.other, by_clock, cpu.ratio if cpu else None, outcome)
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,9 @@ class _Both:
     ratio: Ratio
 
     @classmethod
-    def of(cls, line: Line, taken: Mapping[str, Sequence[Taken]], quantity: str = "") -> Self:
-        """Medians and ratio of a line's own quantity, or of this one."""
-        ours = _each(taken[line.ours], quantity or line.quantity)
-        other = _each(taken[line.other], quantity or line.of or line.quantity)
+    def of(cls, line: Line, taken: Mapping[str, Sequence[Taken]], named: Callable[[str], str] = str) -> Self:
+        """Medians and ratio of a line's quantities, or of those that are named after them."""
+        ours, other = (_each(taken[side], named(quantity)) for side, quantity in _quantities(line))
         return cls(median(ours), median(other), ratio(*((ours, other) if line.at_most is not None else (other, ours))))
 
 
@@ -146,6 +145,16 @@ def verdict(line: Line, found: Ratio, ours: float) -> str:
     else:
         return ""
     return "met" if low >= target else "missed" if high < target else "open"
+
+
+def by_cpu(quantity: str) -> str:
+    """What the processor's part of a time is called: cpu_seconds, step_cpu_seconds."""
+    return quantity.replace("seconds", "cpu_seconds")
+
+
+def _quantities(line: Line) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Each side with what of it is compared."""
+    return (line.ours, line.quantity), (line.other, line.of or line.quantity)
 
 
 def _each(taken: Sequence[Taken], quantity: str) -> list[float]:

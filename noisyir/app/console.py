@@ -24,6 +24,7 @@ from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.pipelines.experiment import Experiment
+from noisyir.report.cells import NONE
 from noisyir.report.detection import detection_rows, flag_warnings
 from noisyir.report.settings import PublishedParams
 from noisyir.report.summary import published_rows, summary_rows
@@ -74,6 +75,11 @@ class Lines(Silent):
     def started(self, step: Step) -> None:
         """Say what starts."""
         self.console.print(f"  {step.name} ...")
+
+    def said(self, step: Step, text: str) -> None:
+        """Say it, below the stage."""
+        for line in text.splitlines():
+            self.console.print(f"    {line}", markup=False)
 
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """Say what is there, how large it is and how long it took."""
@@ -218,9 +224,11 @@ def _print_tables(console: Console, outcome: Outcome, store: Store, published: S
             console.print("\npublished beside measured")
             console.print(_table(rows))
     if "detection" in outcome.kept:
-        console.print("\nwrong pairs found")
         detection = _kept(store, outcome, "detection")
-        console.print(_table(detection_rows(detection)))
+        headings, *rows = detection_rows(detection)
+        if any(cell != NONE for row in rows for cell in row[2:]):  # of data that nobody knows the truth of, all are
+            console.print("\nwrong pairs found")
+            console.print(_table([headings, *rows]))
         for warning in flag_warnings(detection):
             console.print(f"\nwarning     {warning}", markup=False)
     if "trials" in outcome.kept:

@@ -21,7 +21,7 @@ from noisyir.errors import ConfigError, DataError, StoreError
 
 REPORT = "import.json"
 _ALIASES = {"positive": "document", "passage": "document", "answer": "document"}
-_FORMAT_ALIASES = {
+FORMAT_ALIASES = {
     "sentence-transformers": "sentence_transformers",
     "st": "sentence_transformers",
     "bge": "flagembedding",
@@ -85,7 +85,11 @@ def _read_into(
     if strict and lost:
         raise DataError(f"--strict: {lost:,} rows or parts of rows would be left out:\n{in_words(report)}")
     if not any(found.rows.values()):
-        raise DataError(f"nothing could be read:\n{in_words(report)}")
+        why = "; ".join(f"{place}: {reason}" for place, of in report["files"].items() for reason in of["left_out"])
+        raise DataError(
+            f"nothing in {opened.name} could be read as format {settings['kind']}: {why or 'it is empty'}: "
+            "get it anew, or name another format with --format"
+        )
     (folder / REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report
 
@@ -96,9 +100,9 @@ def settings_for(
     """The settings of `data` that read `source`.  ConfigError for a format or column that there is not."""
     if kind is None and columns is None:
         return recognise(source, **beside)
-    name = _FORMAT_ALIASES.get(kind or "pairs", kind or "pairs")
+    name = FORMAT_ALIASES.get(kind or "pairs", kind or "pairs")
     settings: dict[str, Any] = {"kind": name, **{key: value for key, value in beside.items() if value is not None}}
-    settings["id" if name == "ir_datasets" else "path"] = source.removeprefix("ir_datasets:")
+    settings |= {"id": source.partition(":")[2] or source} if name == "ir_datasets" else {"path": source}
     if columns is not None:
         settings["columns"] = _mapped(columns)
     _format(settings)

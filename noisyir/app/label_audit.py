@@ -17,7 +17,8 @@ from noisyir import experiments
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.data.flags import last_estimate
 from noisyir.data.formats.pairs import PairsFile
-from noisyir.data.recognise import recognise
+from noisyir.data.hub import SCHEME
+from noisyir.data.recognise import IR_DATASETS, recognise
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
@@ -259,9 +260,9 @@ def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[s
     if any(override.startswith(("data.kind=", "data.columns")) for override in overrides):
         said = any(override.startswith("data.kind=") for override in overrides)
         return {"path": data, **beside} | ({} if said else {"kind": "pairs"})
-    if not Path(data).exists() and not data.startswith("ir_datasets:"):
+    if not Path(data).exists() and not data.startswith((*IR_DATASETS, SCHEME)):
         if Path(data).suffix or len(Path(data).parts) > 1:
-            raise ConfigError(f"there is no file and no folder {data}")
+            raise ConfigError(f"there is no file and no folder {data}: name one that is there")
         raise ConfigError(
             f"{data!r} is no experiment ({', '.join(experiments.names())}), and no file or folder of a data set"
         )

@@ -7,6 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from noisyir import experiments
+from noisyir.app.runs import Outcome
+from noisyir.engine.build_stage import Result
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
@@ -33,9 +35,14 @@ def find_build(store: Store, name: str) -> Meta:
 
 
 def _runs_of(store: Store, name: str) -> str:
-    """What there is instead of a model: a run of this experiment that did not end, or experiments that have run."""
+    """What there is instead of a model: a run of this experiment that did not end, or experiments that have run.
+
+    A run that ended may have lost what it made: to a damaged disk, or to someone who deleted its folder.
+    """
     runs, wanted = list(store.runs()), experiments.name_of(name)
     if mine := [run for run in runs if run["experiment"] == wanted]:
+        if mine[0]["status"] == "done" and mine[0].get("kept"):
+            return f" (what its last run made is damaged or gone: noisyir run {name} makes it again)"
         return f" (its last run kept no model and is called {mine[0]['status']}: noisyir status)"
     done = dict.fromkeys(run["experiment"] for run in runs if run["status"] == "done")
     return f" (experiments that have run: {', '.join(done)})" if done else ""
@@ -166,6 +173,23 @@ def finished_runs(store: Store, name: str, result: str) -> Iterator[Finished]:
             if made.get(result):
                 refs = {name: meta.ref(name) for name, meta in made.items() if meta and name in meta.artifacts}
                 yield Finished(run["settings"], refs)
+
+
+def finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment, Outcome]:
+    """The settings and the builds of the newest finished run with this result.  StoreError where there is none."""
+    experiment = experiments.name_of(name)
+    for run in store.runs():
+        if run["experiment"] != experiment or run["status"] != "done" or result not in run.get("kept", {}):
+            continue
+        builds = {step: meta for step, made in run["steps"].items() if (meta := _built(store, made))}
+        kept = {name: builds[step].ref(name) for name, step in run["kept"].items() if step in builds}
+        settings = Finished(run["settings"], kept).experiment()
+        if settings and result in kept:
+            results = {step: Result(meta, cached=True) for step, meta in builds.items()}
+            return settings, Outcome(experiment, results, kept, {})
+    raise StoreError(
+        f"{name!r} has no run in {store.url} that made an {result}{_runs_of(store, name)}: noisyir {result} {name}"
+    )
 
 
 def finished_comparison(store: Store, name: str) -> Finished:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from noisyir.commands import Model, StoreUrl, open_store, option
+from noisyir.commands import Model, StoreUrl, flag, open_store, option
+from noisyir.errors import ConfigError
 
 
 def _formats() -> list[str]:
@@ -13,28 +14,54 @@ def _formats() -> list[str]:
     return sorted(p.stem.replace("_", "-") for p in (Path(__file__).parents[1] / "app" / "exports").glob("[a-z]*.py"))
 
 
+def _written() -> list[str]:
+    """The formats that pairs are written in, to complete one."""
+    from noisyir.data.formats import Format
+
+    return [name for name, variant in Format.variants().items() if variant.written is not None]
+
+
 _FORMAT = f"{', '.join(_formats())} (docs/export.md)"
+_MODEL = "sentence-transformers"
+_AS = "write pairs in this format, no model: as the audit of MODEL leaves them, or data by its path as it is"
 _PUSH = "send the model to this repository of the Hugging Face Hub, too; nothing is sent without it"
 
 
 def run(
     model: Model,
     to: Annotated[str | None, option("PATH", "a folder or file that does not exist yet (default: by the name)")] = None,
-    layout: Annotated[str, option("FORMAT", _FORMAT, "--format", complete=_formats)] = "sentence-transformers",
+    layout: Annotated[str, option("FORMAT", _FORMAT, "--format", complete=_formats)] = _MODEL,
     licence: Annotated[
         str | None, option("ID", "the model's licence, for its card: apache-2.0, cc-by-4.0, ...")
     ] = None,
+    pairs_as: Annotated[str | None, option("FORMAT", _AS, "--as", complete=_written)] = None,
+    drop: Annotated[bool, flag("--drop", "with --as: leave wrong pairs out, in formats that hold weights too")] = False,
+    force: Annotated[bool, flag("--force", "with --as: also without a random sample that was judged")] = False,
     push: Annotated[str | None, option("REPO", _PUSH)] = None,
     store: StoreUrl = None,
 ) -> int:
-    """Copy a model with its card, or results, out of the store.
+    """Copy a model with its card, results, or pairs as an audit leaves them, out of the store.
 
     example: noisyir export demo --to my-model
     """
+    if pairs_as is None and (drop or force):
+        raise ConfigError("--drop and --force say how pairs are exported: give them with --as FORMAT")
+    if pairs_as is not None:
+        if layout != _MODEL or licence or push:
+            raise ConfigError("--as exports pairs, and --format, --licence and --push are of models: drop one side")
+        return _pairs(model, pairs_as, to, store, drop=drop, force=force)
     from noisyir.app.exports import export, pushed
 
     said, target = export(open_store(store), model, layout, to, licence)
     print(said)
     if push:
         print(pushed(target, push))
+    return 0
+
+
+def _pairs(name: str, kind: str, to: str | None, store: str | None, *, drop: bool, force: bool) -> int:
+    from noisyir.app.pairs_export import export_pairs
+
+    said, _ = export_pairs(open_store(store), name, kind, to, drop=drop, force=force)
+    print(said)
     return 0

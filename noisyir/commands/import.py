@@ -16,7 +16,7 @@ def formats() -> list[str]:
 
 
 def run(
-    source: Annotated[str, argument("SOURCE", "a file, a folder, or ir_datasets:ID, which may download")],
+    source: Annotated[str, argument("SOURCE", "a file, a folder; hf://ORG/NAME or irds:ID, which download")],
     format: Annotated[
         str | None, option("FORMAT", "its format (default: recognised from what is in it)", complete=formats)
     ] = None,

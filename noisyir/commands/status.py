@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from noisyir.app.status import RunState, StageRate
 
+_LONGEST_AGO = 1_000_000  # hours: a century
 _COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yellow", "unknown": "yellow",
             "cancelled": "yellow", "unregistered": "red"}  # fmt: skip
 
@@ -36,8 +37,8 @@ def run(
     from noisyir.app.console import stdout_console
     from noisyir.app.status import hours_ago, run_states, stage_rates
 
-    if hours <= 0:
-        raise ConfigError(f"--hours is a time to look back, above 0, not {hours:g}")
+    if not 0 < hours < _LONGEST_AGO:
+        raise ConfigError(f"--hours must be a time to look back, above 0 and below {_LONGEST_AGO:,}, found {hours:g}")
     opened, since = open_store(store), hours_ago(hours)
     runs, rates = run_states(opened, socket.gethostname(), since), stage_rates(opened, since)
     models, unknown = _models()

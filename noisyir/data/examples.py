@@ -210,7 +210,7 @@ class ShapedRows(ExampleSource):
         for number, values in self.file.rows(names):
             yield Placed(place, number, values)
         if not number:
-            raise DataError(f"{self.file.path} holds no rows")
+            raise DataError(f"{self.file.path} holds no rows: give it one for each query")
 
     def example(self, found: Placed) -> Example:
         """What the shape makes of it, of the split that the row says."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.data.leniency import bad_row
-from noisyir.data.limits import LINE
+from noisyir.data.limits import LINE, said_of
 from noisyir.data.text_files import DAMAGED, each_key_once, open_bytes, refuse_half_surrogates
 from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
@@ -99,7 +99,7 @@ class _Buffer:
             except RecursionError as error:
                 raise DataError(f"{where}: invalid JSON, mend it: nested too deeply") from error
             except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
-                raise DataError(f"{where}: invalid JSON, mend it: {error}") from error
+                raise DataError(f"{where}: invalid JSON, mend it: {said_of(error)}") from error
             if end == len(self._text) and not self._ended and not isinstance(value, dict | list | str):
                 self._grow()  # a number may go on
                 continue
@@ -113,9 +113,8 @@ class _Buffer:
         if self._ended and may_go_on:
             raise DataError(f"{where}: the file ends within it, get it whole: {error.msg}") from error
         if not may_go_on:
-            raise DataError(
-                f"{where}: invalid JSON, mend it: {error.msg} at its character {error.pos - self._at}"
-            ) from error
+            at = f"at its character {error.pos - self._at}"
+            raise DataError(f"{where}: invalid JSON, mend it: {error.msg.removesuffix(' at')} {at}") from error
         if len(self._text) - self._at > self._longest:
             said = f"{where}: invalid JSON: it does not end within {self._longest:,} characters"
             raise DataError(f"{said}; {LINE.remedy}") from error

@@ -38,6 +38,11 @@ DOCUMENT = Limit("NOISYIR_LARGEST_JSON", 1 << 26)  # bytes of a JSON file that i
 SETTINGS = Limit("NOISYIR_LARGEST_SETTINGS", 1 << 17)  # characters of an experiment: a hundred times the largest here
 
 
+def said_of(error: ValueError) -> str:
+    """What a parser says, without what it advises those who write Python: that of a number of too many digits."""
+    return str(error).partition("; use sys.set_int_max_str_digits")[0]
+
+
 def refuse_special(path: Path) -> None:
     """DataError for a folder, a pipe or a device, which may never end; what is not there is left to who opens it."""
     if path.exists() and not path.is_file():

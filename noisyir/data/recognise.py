@@ -12,12 +12,13 @@ from noisyir.data.formats.line_pairs import partner
 from noisyir.data.formats.so_ds import so_ds_files
 from noisyir.data.formats.tables import is_import
 from noisyir.data.formats.trec import trec_role
+from noisyir.data.hub import fetched, is_on_hub
 from noisyir.data.leniency import lenient
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
 from noisyir.errors import DataError
 
-_IR_DATASETS = "ir_datasets:"
+IR_DATASETS = ("ir_datasets:", "irds:")
 # Files that tell a folder's format: one of each group must be there.
 _FOLDERS = {
     "beir": ("corpus.jsonl",),
@@ -33,12 +34,13 @@ _LITERAL = re.compile(r"^\[.*\]$")
 def recognise(source: str, **given: str | None) -> dict[str, Any]:
     """Settings of `data` that read `source`: kind, path and, where the format takes them, the files given beside it.
 
-    source: a file, a folder, or ir_datasets:ID.  given: by the names of settings: corpus, queries, run.
+    source: a file, a folder, ir_datasets:ID (or irds:ID), or hf://ORG/NAME; the last two are fetched.
+    given: by the names of settings: corpus, queries, run.
     DataError, with what to type, where nothing tells the format.
     """
-    if source.startswith(_IR_DATASETS):
-        return {"kind": "ir_datasets", "id": source.removeprefix(_IR_DATASETS)}
-    path = Path(source)
+    if source.startswith(IR_DATASETS):
+        return {"kind": "ir_datasets", "id": source.partition(":")[2]}
+    path = Path(fetched(source) if is_on_hub(source) else source)
     if not path.exists():
         raise DataError(f"{source} is no file and no folder")
     files = {name: file for name, file in given.items() if file is not None}

@@ -12,7 +12,7 @@ from typing import IO, Any, cast
 import pyarrow as pa
 
 from noisyir.data.leniency import bad_row
-from noisyir.data.limits import DOCUMENT, LINE, refuse_special
+from noisyir.data.limits import DOCUMENT, LINE, refuse_special, said_of
 from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 
@@ -159,11 +159,13 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
         if "\\ud" in text or "\\uD" in text:
             refuse_half_surrogates(value, where)
     except json.JSONDecodeError as error:
-        raise DataError(f"{where}: invalid JSON, mend it: {error.msg} at {_position(error)}") from error
+        raise DataError(
+            f"{where}: invalid JSON, mend it: {error.msg.removesuffix(' at')} at {_position(error)}"
+        ) from error
     except RecursionError as error:
         raise DataError(f"{where}: invalid JSON, mend it: nested too deeply") from error
     except ValueError as error:  # a key that stands twice, or an integer of more digits than Python reads
-        raise DataError(f"{where}: invalid JSON, mend it: {error}") from error
+        raise DataError(f"{where}: invalid JSON, mend it: {said_of(error)}") from error
     if not isinstance(value, dict):
         raise DataError(f"{where}: expected a JSON object, found {type(value).__name__}")
     return value

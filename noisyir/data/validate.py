@@ -87,11 +87,11 @@ class Validator:
     def negatives(self, records: Iterable[Negative]) -> None:
         """Take in the documents that are given as wrong ones.  DataError: an unknown query or document."""
         for record in records:
-            pair = record.query_id, record.doc_id
+            pair, unknown = (record.query_id, record.doc_id), "of a negative: give its text, or leave it out"
             if record.query_id not in self._queries:
-                raise DataError(f"{_place(record)}: unknown query {record.query_id!r} of a negative")
+                raise DataError(f"{_place(record)}: unknown query {record.query_id!r} {unknown}")
             if record.doc_id not in self._documents:
-                raise DataError(f"{_place(record)}: unknown document {record.doc_id!r} of a negative")
+                raise DataError(f"{_place(record)}: unknown document {record.doc_id!r} {unknown}")
             if ("query", pair[0]) not in self._left_out and ("document", pair[1]) not in self._left_out:
                 self._negatives.setdefault(pair, record)
 

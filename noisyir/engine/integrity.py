@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from noisyir.engine.builds import Contents, Meta, sha256_file
+from noisyir.engine.builds import Meta, sha256_file
 
 log = logging.getLogger("noisyir")
 
@@ -28,24 +28,29 @@ class Integrity:
     def __init__(self, fs: Any, root: str, memory: Path, *, is_local: bool) -> None:
         self._fs, self._root, self._memory, self._is_local = fs, root, memory, is_local
 
-    def paths(self, meta: Meta, artifact: str | None = None) -> dict[str, str]:
-        """Where a build's files lie, by artifact/file, in order; of one artifact where it is named."""
+    def paths(self, meta: Meta, artifact: str | None = None, inside: str = "") -> dict[str, str]:
+        """Where a build's files lie, by artifact/file, in order; of one artifact, or a folder in it, where named."""
         chosen = meta.artifacts if artifact is None else {artifact: meta.artifacts[artifact]}
         return {
             f"{name}/{file}": f"{self._root}/{meta.folder}/{name}/{file}"
             for name, contents in chosen.items()
             for file in sorted(contents.files)
+            if file.startswith(inside)
         }
 
     def faults(
-        self, meta: Meta, artifact: str | None = None, remembered: Mapping[str, Signature] | None = None
+        self,
+        meta: Meta,
+        artifact: str | None = None,
+        remembered: Mapping[str, Signature] | None = None,
+        inside: str = "",
     ) -> dict[str, str]:
         """By artifact/file, what is wrong with a build, as the end of a sentence; empty where all is as written.
 
         remembered: signatures under which other processes found files whole, where their word is enough.
         """
         faults = {}
-        for name, path in self.paths(meta, artifact).items():
+        for name, path in self.paths(meta, artifact, inside).items():
             found_whole = _read_here.get(path), (remembered or {}).get(name)
             if fault := self._fault(path, *_written(meta, name), found_whole):
                 faults[name] = fault
@@ -124,9 +129,9 @@ class Integrity:
         return self._memory / f"{folder.replace('/', '-')}.json"
 
 
-def is_copy(folder: Path, contents: Contents) -> bool:
-    """Whether a local copy of an artifact is as the artifact was written, each file read once by this process."""
-    for name, (_, digest) in contents.files.items():
+def is_copy(folder: Path, files: Mapping[str, tuple[int, str]]) -> bool:
+    """Whether a folder has these files (bytes, sha256) as they were written, each read once by this process."""
+    for name, (_, digest) in files.items():
         path = str(folder / name)
         try:
             if (now := _of_file(path)) != _read_here.get(path):

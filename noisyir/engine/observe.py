@@ -34,6 +34,10 @@ class _Forwarder(Silent):
         """Pass it on."""
         self._pass_on("finished", step, meta, cached)
 
+    def said(self, step: Step, text: str) -> None:
+        """Pass it on."""
+        self._pass_on("said", step, text)
+
     def failed(self, step: Step, error: BaseException) -> None:
         """Pass it on."""
         self._pass_on("failed", step, error)

@@ -28,6 +28,11 @@ _MEMORY = _Advice(
     "the memory does not suffice",
     "lower train.batch_size, runtime.batch_tokens or runtime.steps_at_once, or end what else runs here",
 )
+_REMOTE = _Advice(
+    StoreError,
+    "the object store or server did not do what it was asked",
+    f"check its address, the network and the keys, {_GOES_ON}",
+)
 _BY_NUMBER: Mapping[int, _Advice] = {
     errno.ENOSPC: _DISK_FULL,
     errno.EDQUOT: _DISK_FULL,
@@ -37,12 +42,8 @@ _BY_NUMBER: Mapping[int, _Advice] = {
     errno.EPERM: _Advice(StoreError, "this user may not do that", "change the rights of the file or folder"),
     errno.EMFILE: _Advice(StoreError, "too many files are open", "raise the limit: ulimit -n 8192"),
     errno.EIO: _Advice(StoreError, "the disk cannot be read or written", "look at it, then run noisyir verify"),
+    **{number: _REMOTE for name in ("EREMOTEIO", "ETIMEDOUT") if (number := getattr(errno, name, 0))},
 }
-_REMOTE = _Advice(
-    StoreError,
-    "the object store or server did not do what it was asked",
-    f"check its address, the network and the keys, {_GOES_ON}",
-)
 _DATABASE = _Advice(
     ConfigError,
     "the tracking database cannot be used",

@@ -10,11 +10,12 @@ from noisyir.settings import Params
 
 
 class FanOut(Params):
-    """Who encodes the shards of a corpus, under `--engine prefect` and in deployments."""
+    """Who does the shards of stages that are maps over shards, and, with several steps at once, whole steps."""
 
-    engine: Literal["none", "dask", "ray"] = Field("none", description="none: the process that runs the stage")
-    workers: PositiveInt = Field(2, description="of a cluster started here for the run; with an address: tasks at once")
+    engine: Literal["none", "ray"] = Field("none", description="none: the process that runs the stage")
+    workers: PositiveInt = Field(2, description="of a cluster started here for the run; one that is there has its own")
     address: str | None = Field(None, description="of a cluster that is there; null: one is started on this machine")
+    memory_gb: PositiveFloat | None = Field(None, description="that Ray sets aside for each worker; null: nothing")
 
 
 class Runtime(Params):

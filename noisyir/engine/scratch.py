@@ -15,6 +15,7 @@ from noisyir.engine.builds import canonical_json, input_digests
 from noisyir.engine.conditional import conditional_files
 from noisyir.engine.leases import Lease, Leases
 from noisyir.engine.locks import held, held_if_free, is_held
+from noisyir.engine.shards import SHARD
 from noisyir.engine.waiting import WAIT
 
 log = logging.getLogger("noisyir")
@@ -143,10 +144,15 @@ class Scratch:
     def work(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Path:
         """A folder that outlives a killed build of the same key and inputs: shards and checkpoints."""
         tag = hashlib.sha256(canonical_json(input_digests(inputs)).encode()).hexdigest()[:12]
-        path = self._scratch / ".work" / f"{stage}-{key}-{tag}"
-        path.mkdir(parents=True, exist_ok=True)
+        path = self.work_named(f"{stage}-{key}-{tag}")
         if not self.is_local:
             self._bring_work(path)
+        return path
+
+    def work_named(self, name: str) -> Path:
+        """The folder of this name that `work` gives, on this machine."""
+        path = self._scratch / ".work" / name
+        path.mkdir(parents=True, exist_ok=True)
         return path
 
     def keep_work(self, work: Path, file: Path) -> None:
@@ -164,9 +170,10 @@ class Scratch:
                 self.fs.rm(f"{self.root}/.work/{work.name}", recursive=True)
 
     def _bring_work(self, work: Path) -> None:
-        """Take what another machine has left in the store since this one did, if it has."""
+        """Take what another machine has left in the store since, if any has; but no shards, which are asked for."""
         base = f"{self.root}/.work/{work.name}"
-        for path, about in self.fs.find(base, detail=True).items():
+        found = self.fs.find(base, detail=True)
+        for path, about in ((path, found[path]) for path in found if not path.endswith(SHARD)):
             file = work / path[len(base) + 1 :]
             if not (_mark(file).exists() and _mark(file).read_text() == _state(about)):
                 file.parent.mkdir(parents=True, exist_ok=True)

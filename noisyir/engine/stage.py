@@ -4,14 +4,17 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.fetched import located
 from noisyir.engine.runtime import Runtime
+from noisyir.engine.shards import Made, Shards
 from noisyir.engine.store import Store
 from noisyir.engine.tables import TableWriter, batches_in, read_parts, stream_parts
 from noisyir.schemas.artifact import Artifact, Read
@@ -25,8 +28,8 @@ Pool = Literal["driver", "cpu", "gpu"]
 P = TypeVar("P", bound=Params)
 Inputs = Mapping[str, str | Ref | Mapping[str, Ref]]
 T = TypeVar("T")
-Piecewise = Callable[["Job[Any]", Sequence[T]], Iterator[Any]]
-Spread = Callable[["Job[Any]", Piecewise[Any], Sequence[Any]], Iterator[Any]]
+Piecewise = Callable[["Job[Any]", Sequence[T]], Iterator[pa.Table]]
+Spread = Callable[["Job[Any]", Piecewise[Any], Mapping[str, Any]], Iterator[Made]]
 
 
 class SplitCounts(NamedTuple):
@@ -154,6 +157,9 @@ class Observer:
     def finished(self, step: Step, meta: Meta, cached: bool) -> None:
         """The stage's artifacts are in the store."""
 
+    def said(self, step: Step, text: str) -> None:
+        """Something for people to read, in one line or several, such as who did which part of the work."""
+
     def failed(self, step: Step, error: BaseException) -> None:
         """The stage raised; the run ends."""
 
@@ -163,6 +169,7 @@ class Job(Generic[P]):
     """One execution of a stage: its settings, its declared inputs, and where its results go.
 
     written: rows by output, None where it is no table.  spreader: the engine's way to do work in other processes.
+    builds: whether this process makes the build, and not a part of its work for another one.
     """
 
     step: Step
@@ -174,6 +181,7 @@ class Job(Generic[P]):
     staging: Path
     work: Path
     spreader: Spread | None = None
+    builds: bool = True
     notes: dict[str, Any] = field(default_factory=dict)
     written: dict[str, int | None] = field(default_factory=dict)
     _keep_again: float = 0.0
@@ -211,9 +219,12 @@ class Job(Generic[P]):
         """How many rows an input table has, without reading it."""
         return self.store.contents(self._ref(name)).rows or 0
 
-    def folder(self, name: str) -> Path:
-        """A local folder with the files of an input such as an index or a model; read only."""
-        return self.store.folder(self._ref(name))
+    def folder(self, name: str, inside: str = "") -> Path:
+        """A local folder with the files of an input such as an index or a model; read only.
+
+        inside: a folder or a file in it, which alone is copied where a store is elsewhere.
+        """
+        return self.store.folder(self._ref(name), inside)
 
     def refs(self, name: str) -> dict[str, Ref]:
         """The references behind a labelled input."""
@@ -231,12 +242,32 @@ class Job(Generic[P]):
 
     # In several processes -----------------------------------------------------------------------------------
 
-    def spread(self, function: Piecewise[T], items: Sequence[T]) -> Iterator[Any]:
-        """What `function(job, some items)` yields for all of them: in one call here, or in several by the engine.
+    def spread(
+        self, function: Piecewise[T], items: Mapping[str, T], *, total: int | None = None, unit: str = "rows"
+    ) -> Iterator[Path]:
+        """The tables that `function(job, some items)` yields, one for each, as Parquet parts in the order of `items`.
 
-        function: a module's, which leaves its results as files in `work` and yields no more than facts.
+        function: a module's, called here, or by the engine in other processes and on other machines.  items: by the
+        name of the shard that is made of each; shards that are there are not made again.  total: rows of all shards.
         """
-        return self.spreader(self, function, items) if self.spreader else function(self, items)
+        shards = self.shards
+        files = shards.there(items)
+        done = sum(pq.read_metadata(shards.fetch(file)).num_rows for file in files.values())
+        left = {name: item for name, item in items.items() if name not in files}
+        here = self.shards.save_each(left, function(self, list(left.values()))) if left else iter(())
+        made = self.spreader(self, function, left) if self.spreader and left else here
+        for name in items:
+            while name not in files:
+                shard = next(made)
+                files[shard.name] = shard.file
+                done += shard.rows
+                self.progress(done, total, unit)
+            yield shards.fetch(files[name])
+
+    @cached_property
+    def shards(self) -> Shards:
+        """Where they come to lie: in the store."""
+        return Shards(self.store, self.work, keeps=self.builds)
 
     def portable(self) -> "PortableJob":
         """What another process needs to make this job anew."""
@@ -296,6 +327,10 @@ class Job(Generic[P]):
         """Tell the observer how far the stage is."""
         self.observer.progress(self.step, done, total, unit)
 
+    def say(self, text: str) -> None:
+        """Tell the observer something for people to read."""
+        self.observer.said(self.step, text)
+
     def metric(self, name: str, value: float, at: int) -> None:
         """Tell the observer a value measured at training step `at`."""
         self.observer.metric(self.step, name, value, at)
@@ -322,7 +357,12 @@ class PortableJob:
     staging: Path
     work: Path
 
-    def open(self, runtime: Runtime, observer: Observer, kind: type[Job[Any]] = Job) -> Job[Any]:
-        """The job, with the settings of the machine that it has come to."""
-        store = Store(self.url, home=self.home)
-        return kind(self.step, self.step.params, self.inputs, store, runtime, observer, self.staging, self.work)
+    def open(
+        self, runtime: Runtime, observer: Observer, kind: type[Job[Any]] = Job, home: Path | None = None
+    ) -> Job[Any]:
+        """The job, with the settings of the machine that it has come to, and its home where it has another."""
+        store = Store(self.url, home=home or self.home)
+        work = store.work_named(self.work.name)
+        return kind(
+            self.step, self.step.params, self.inputs, store, runtime, observer, self.staging, work, builds=False
+        )

@@ -20,12 +20,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from noisyir.engine.builds import META, Contents, Meta, Ref, canonical_json, contents_of, input_digests
+from noisyir.engine.builds import META, Meta, Ref, canonical_json, contents_of, input_digests
+from noisyir.engine.copies import Copies
 from noisyir.engine.fetched import Fetched
-from noisyir.engine.integrity import Integrity, is_copy
+from noisyir.engine.integrity import Integrity
 from noisyir.engine.leases import LeaseLostError
+from noisyir.engine.reading import Reading
 from noisyir.engine.records import Records, flush_to_disk, stamp
-from noisyir.engine.remote import check_answers, patient_options
+from noisyir.engine.remote import check_answers, limit_attempts, patient_options
 from noisyir.engine.removal import Removal
 from noisyir.engine.runtime import default_home
 from noisyir.engine.scratch import Scratch
@@ -37,7 +39,7 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)  # what a meta o
 _LOCAL = ("file://", "local://")
 
 
-class Store(Records, Scratch, Removal, Fetched):
+class Store(Records, Scratch, Removal, Reading, Fetched):
     """Builds by stage and key, under a local folder or an fsspec URL."""
 
     def __init__(self, root: str | Path, *, home: Path) -> None:
@@ -46,6 +48,7 @@ class Store(Records, Scratch, Removal, Fetched):
         self.fs, self.root = _open_root(self.url)
         self.is_local = "file" in self.fs.protocol  # a folder of this machine, where a rename publishes
         self._latest = ""  # name of the newest build that this process has seen: of what it makes, names sort behind it
+        self._copies, self._in_use = Copies(self._scratch / "copies"), {}
         self._integrity = Integrity(self.fs, self.root, self._scratch / ".checked", is_local=self.is_local)
 
     def check_writable(self) -> None:
@@ -56,7 +59,7 @@ class Store(Records, Scratch, Removal, Fetched):
             self.fs.pipe_file(probe, b"")
             self.fs.rm_file(probe)
         except Exception as error:  # fsspec's backends raise what they like; the user needs one line
-            raise StoreError(f"cannot write to the store {self.url}: {error}") from error
+            raise StoreError(f"cannot write to the store {self.url}, name one that can be written: {error}") from error
 
     def check_readable(self) -> None:
         """Tell a store, or a part of one, that this user may not read from one that is empty."""
@@ -97,31 +100,6 @@ class Store(Records, Scratch, Removal, Fetched):
             f"{ref.artifact} {ref.stage}/{ref.key[:12]} is not in {self.url}: run again with --to {ref.stage}"
         )
 
-    def contents(self, ref: Ref) -> Contents:
-        """Files, rows and digest of the artifact."""
-        return self.meta(ref).artifacts[ref.artifact]
-
-    def parts(self, ref: Ref) -> list[str]:
-        """Paths, in the store's file system, of a table's Parquet parts in row order; digests are checked first."""
-        return list(self._checked(ref).values())
-
-    def folder(self, ref: Ref) -> Path:
-        """A local folder with the artifact's files, checked: the store's own, or a copy kept under its digest."""
-        if self.is_local:
-            self._checked(ref)
-            return Path(self.root) / self.meta(ref).ref(ref.artifact).path
-        copy = self._scratch / "copies" / ref.digest
-        if copy.exists() and not is_copy(copy, self.contents(ref)):
-            shutil.rmtree(copy)
-        if not copy.exists():
-            arriving = copy.with_name(f"{ref.digest}.{os.getpid()}")
-            for name, path in self._checked(ref).items():
-                file = arriving / name.removeprefix(f"{ref.artifact}/")
-                file.parent.mkdir(parents=True, exist_ok=True)
-                self.fs.get_file(path, str(file))
-            _rename_or_keep(arriving, copy)
-        return copy
-
     def verify(self, meta: Meta) -> dict[str, str]:
         """By file of the build, what is wrong with it; empty when every digest is right.  All files are read."""
         return self._integrity.reread(meta)
@@ -141,20 +119,6 @@ class Store(Records, Scratch, Removal, Fetched):
     def _made_from(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Iterator[Meta]:
         wanted = input_digests(inputs)
         return (meta for meta in self._metas(f"{stage}/{key}/*/{META}") if input_digests(meta.inputs) == wanted)
-
-    def _checked(self, ref: Ref) -> dict[str, str]:
-        """Paths of the artifact's files by name, in order, each read for its digest once in the life of a process.
-
-        StoreError for a damaged one, which the next run then passes over and builds anew.
-        """
-        meta = self.meta(ref)
-        for name, fault in self._integrity.faults(meta, ref.artifact).items():
-            self._integrity.forget(meta.folder)
-            raise StoreError(
-                f"damaged artifact {ref.artifact} ({ref.stage}/{ref.key[:12]}): {name} {fault}. "
-                "Run what made it again (noisyir run EXPERIMENT): the damaged build is passed over and built anew"
-            )
-        return self._integrity.paths(meta, ref.artifact)
 
     def _glob(self, pattern: str) -> list[str]:
         if self.is_local:  # a folder's own name may hold what patterns are made of
@@ -276,16 +240,6 @@ def _raise(error: OSError) -> None:
         raise error
 
 
-def _rename_or_keep(arriving: Path, final: Path) -> None:
-    """Move a finished copy into place; when another process was faster, keep that one's."""
-    try:
-        arriving.rename(final)
-    except OSError:
-        if not final.exists():
-            raise
-        shutil.rmtree(arriving)
-
-
 def _open_root(url: str) -> tuple[Any, str]:
     """The file system of a store's URL, and the root in it.  StoreError when it cannot be opened."""
     import fsspec
@@ -298,6 +252,9 @@ def _open_root(url: str) -> tuple[Any, str]:
         if isinstance(fs, AsyncFileSystem):  # those of clouds, which keep listings; others publish here, too
             patient = patient_options(url.partition("://")[0])
             fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False, **patient)
+            limit_attempts(fs)
     except (ImportError, ValueError) as error:
-        raise StoreError(f"cannot open the store {url}: {error}") from error
+        raise StoreError(
+            f"cannot open the store {url}, name a folder or a URL such as s3://bucket/folder: {error}"
+        ) from error
     return fs, root

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noisyir.engine.copies import CopiedPart
 from noisyir.errors import SchemaError, StoreError
 from noisyir.schemas.artifact import Artifact
 
 ROW_GROUP = 65536
+FLOAT = pa.float32()
 
 
 class TableWriter:
@@ -35,9 +37,9 @@ class TableWriter:
         self.rows += table.num_rows
 
     def adopt(self, part: Path) -> None:
-        """Take over a part that `write_part` made earlier, such as a shard that outlived a kill."""
+        """Take in a part that `write_part` made earlier, on the same disk: a shard."""
         table = pq.read_table(part, columns=list(self.artifact.key))
-        part.rename(self.folder / f"part-{len(self._keys):05d}.parquet")
+        (self.folder / f"part-{len(self._keys):05d}.parquet").hardlink_to(part)  # which stays, for a run that dies now
         self._keys.append(table)
         self.rows += table.num_rows
 
@@ -105,10 +107,10 @@ def _refuse_nan(artifact: Artifact, name: str, column: pa.ChunkedArray) -> None:
         raise SchemaError(f"{artifact.name}.{name} holds NaN or infinite values")
 
 
-def listed(values: npt.NDArray[np.float32]) -> pa.ListArray:
+def listed(values: npt.NDArray[Any], kind: pa.DataType = FLOAT) -> pa.ListArray:
     """The rows of a matrix as lists."""
     offsets = np.arange(len(values) + 1, dtype=np.int32) * values.shape[1]
-    return pa.ListArray.from_arrays(offsets, pa.array(values.ravel(), pa.float32()))
+    return pa.ListArray.from_arrays(offsets, pa.array(values.ravel(), kind))
 
 
 def pair_ids(table: pa.Table) -> list[tuple[str, str]]:
@@ -135,10 +137,10 @@ def stream_parts(
 ) -> Iterator[pa.RecordBatch]:
     """Batches of at most `rows` rows, in order, but for the first `skip`; memory does not grow with the table."""
     for path in paths:
-        file = _open(fs, path)
-        if skip and skip >= (whole := _batches(file, rows)):
+        if skip and skip >= (whole := _batches(fs, path, rows)):
             skip -= whole
             continue
+        file = _open(fs, path)
         groups, passed = _groups_from(file.metadata, rows, skip)
         batches = file.iter_batches(batch_size=rows, row_groups=groups, columns=columns and list(columns))
         yield from islice(batches, skip - passed, None)
@@ -147,11 +149,12 @@ def stream_parts(
 
 def batches_in(fs: object, paths: Sequence[str], rows: int) -> int:
     """How many batches `stream_parts` gives: no batch has rows of two parts."""
-    return sum(_batches(_open(fs, path), rows) for path in paths)
+    return sum(_batches(fs, path, rows) for path in paths)
 
 
-def _batches(file: pq.ParquetFile, rows: int) -> int:
-    return -(-int(file.metadata.num_rows) // rows)
+def _batches(fs: object, path: str, rows: int) -> int:
+    """By the end of the file alone: what is in an object store is not copied for that."""
+    return -(-int(_parquet(path, fs).metadata.num_rows) // rows)
 
 
 def _groups_from(metadata: pq.FileMetaData, rows: int, skip: int) -> tuple[list[int], int]:
@@ -180,6 +183,13 @@ def regrouped(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
 
 
 def _open(fs: object, path: str) -> pq.ParquetFile:
+    if not isinstance(path, CopiedPart):
+        return _parquet(path, fs)
+    with path.copied() as folder:
+        return _parquet(str(folder / path.rpartition("/")[2]), None)
+
+
+def _parquet(path: str, fs: object) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path, filesystem=fs, page_checksum_verification=True)
     except (pa.ArrowInvalid, OSError) as error:

@@ -139,5 +139,5 @@ def parse(name: str) -> "Measure":
         base = name.partition("@")[0]
         hint = "" if base in known else did_you_mean(base, sorted(known))
         raise ConfigError(
-            f"score.measures: {name!r} is not a measure of ir-measures{hint}; examples: nDCG@10, RR@10, R@100, AP"
+            f"score.measures: {name!r} is not a measure of ir-measures{hint}; name one such as nDCG@10, RR@10, R@100"
         ) from error

@@ -5,13 +5,13 @@ from typing import Any
 
 import yaml
 
-from noisyir.data.limits import SETTINGS
+from noisyir.data.limits import SETTINGS, said_of
 from noisyir.errors import ConfigError
 
 _MOST_NODES = 100_000  # of a file, aliases written out: a few lines can stand for billions
 _OTHER_BASES = re.compile(r"[-+]?(0[0-7_]+|0b[01_]+|0x[0-9a-fA-F_]+)")
 _SEXAGESIMAL = re.compile(r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?")
-_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_READ = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"))
 
 
 def parse_yaml(text: str, source: str) -> Any:
@@ -36,8 +36,8 @@ def parse_yaml(text: str, source: str) -> Any:
     except yaml.YAMLError as error:
         said = " ".join(str(error).replace('"<unicode string>", ', "").split())
         raise ConfigError(f"{source} is not YAML, mend it: {said}") from error
-    except ValueError as error:  # a date that is none, an integer of more digits than Python reads
-        raise ConfigError(f"{source}: {error}: write another, or put it in quotes") from error
+    except ValueError as error:  # what a tag such as !!int calls a number and is none
+        raise ConfigError(f"{source}: {said_of(error)}: write another, or put it in quotes") from error
     except RecursionError as error:
         raise ConfigError(f"{source}: nested too deeply: write less within less") from error
 
@@ -69,7 +69,7 @@ def _children(node: yaml.Node) -> list[yaml.Node]:
 def _written_out(node: yaml.Node, source: str) -> yaml.Node:
     """The same document without aliases.  ConfigError for a key that stands twice, and for odd numbers."""
     if isinstance(node, yaml.ScalarNode):
-        _refuse_odd_number(node, source)
+        _refuse_odd_value(node, source)
         return yaml.ScalarNode(node.tag, node.value, node.start_mark, node.end_mark, node.style)
     if isinstance(node, yaml.SequenceNode):
         items = [_written_out(item, source) for item in node.value]
@@ -85,17 +85,21 @@ def _written_out(node: yaml.Node, source: str) -> yaml.Node:
     return yaml.MappingNode(node.tag, pairs, node.start_mark, node.end_mark)
 
 
-def _refuse_odd_number(node: yaml.ScalarNode, source: str) -> None:
-    if node.tag not in _NUMBERS or node.style is not None:
+def _refuse_odd_value(node: yaml.ScalarNode, source: str) -> None:
+    """ConfigError for a number that YAML takes for another, and for a number or date that is none."""
+    if node.tag not in _READ or node.style is not None:
         return
+    try:
+        meant = yaml.safe_load(node.value)
+    except ValueError as error:
+        raise ConfigError(f"{_place(node, source)}: {said_of(error)}: write another, or put it in quotes") from error
     if _OTHER_BASES.fullmatch(node.value):
         raise ConfigError(
-            f"{_place(node, source)}: {node.value} is {yaml.safe_load(node.value)} to YAML: write that, or, for "
-            f'text, "{node.value}"'
+            f'{_place(node, source)}: {node.value} is {meant} to YAML: write that, or, for text, "{node.value}"'
         )
     if _SEXAGESIMAL.fullmatch(node.value):
         raise ConfigError(
-            f"{_place(node, source)}: YAML reads {node.value} as minutes and seconds, {yaml.safe_load(node.value)}: "
+            f"{_place(node, source)}: YAML reads {node.value} as minutes and seconds, {meant}: "
             f'write that, or, for text, "{node.value}"'
         )
 

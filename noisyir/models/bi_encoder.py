@@ -130,7 +130,9 @@ def choose_device(name: str) -> str:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise ConfigError(f"runtime.device={name} cannot be used here: {str(error).splitlines()[0]}") from error
+        raise ConfigError(
+            f"runtime.device={name} cannot be used here, use cpu or auto: {str(error).splitlines()[0]}"
+        ) from error
     return name
 
 

@@ -30,6 +30,10 @@ class Texts:
     queries: Sequence[str]
     documents: Sequence[str]
 
+    def __getitem__(self, some: slice) -> "Texts":
+        """Some of the pairs."""
+        return Texts(self.queries[some], self.documents[some])
+
 
 @dataclass(frozen=True)
 class CrossEncoder:
@@ -44,7 +48,7 @@ class CrossEncoder:
 
     @torch.inference_mode()
     def logits(
-        self, texts: Texts, batch_tokens: int | Auto, progress: Callable[[int], None]
+        self, texts: Texts, batch_tokens: int | Auto, progress: Callable[[int], None] | None = None
     ) -> Float[np.ndarray, " pair"]:
         """How relevant the classifier finds document i to query i, as `relevance`; the longest are read first.
 
@@ -56,7 +60,8 @@ class CrossEncoder:
         for rows in token_batches(self._lengths(texts), tokens):
             inputs = self._tokens(texts, rows, padding=True, return_tensors="pt").to(self.model.device)
             found[rows] = relevance(self.model(**inputs).logits).float().cpu().numpy()
-            progress(len(rows))
+            if progress:
+                progress(len(rows))
         if bad := int((~np.isfinite(found)).sum()):
             raise DataError(f"the cross-encoder gives {bad:,} of {len(found):,} pairs NaN or infinite logits")
         return found

@@ -113,7 +113,8 @@ def read_layout(folder: Path) -> Layout:
         if (folder / "config.json").exists():
             return _one_tower(folder, "transformer", "mean", "cosine", {}, _transformer_length(folder))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise DataError(f"{folder} is not a model: {one_line(error)}: get it anew, or name another") from error
+        said = broken_json(folder) or one_line(error)
+        raise DataError(f"{folder} is not a model: {said}: get it anew, or name another") from error
     raise DataError(f"{folder} is not a model: it has neither modules.json nor config.json: name another folder")
 
 
@@ -189,6 +190,17 @@ def _one_tower(
     prefixes = prompts.get("query") or "", prompts.get("document") or prompts.get("passage") or ""
     shape = Shape(backbone, True, pooling, similarity, *prefixes, query_max_len=length, passage_max_len=length)
     return Layout(shape, dict.fromkeys(SIDES, tower))
+
+
+def broken_json(folder: Path) -> str | None:
+    """Which of the files that must hold a JSON object holds none; None where all do, or lie deeper."""
+    for name in ("noisyir.json", "config.json", "tokenizer.json", "ranker.json", "reader.json"):
+        try:
+            if not isinstance(_read(folder / name), dict):
+                return f"{name} must hold a JSON object"
+        except (OSError, ValueError, RecursionError) as error:
+            return f"{name} must hold a JSON object, and has none: {one_line(error)}"
+    return None
 
 
 def _read(path: Path) -> Any:

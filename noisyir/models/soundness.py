@@ -9,6 +9,7 @@ import torch
 
 from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError, NoisyirError
+from noisyir.models.layout import broken_json
 
 _COUNTS = ("position_ids", "token_type_ids", "num_batches_tracked")  # whole numbers that are no weights
 ANEW = "get the model anew, or name another"
@@ -25,7 +26,14 @@ def opening(folder: Path, fails: str = "is not a model") -> Iterator[None]:
     except NoisyirError:
         raise
     except Exception as error:  # transformers, tokenizers and safetensors raise what they like
-        raise DataError(f"{folder} {fails}: {one_line(error)}: {ANEW}") from error
+        raise DataError(f"{folder} {fails}: {broken_json(folder) or _said(error)}: {ANEW}") from error
+
+
+def _said(error: Exception) -> str:
+    """What an error says; transformers points to a table that is not shown."""
+    if "ignore_mismatched_sizes" in str(error):
+        return "its weights have other shapes than config.json says"
+    return one_line(error)
 
 
 def _refuse_whole_numbers(folder: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.retrieval.numpy_bm25 import analyse
+from noisyir.retrieval.analysis import analyse
 
 Array = np.ndarray
 

@@ -42,7 +42,7 @@ _LONGEST_NAME = 150  # bytes: file systems take 255, and more is added to it
 def _file_name(name: str) -> str:
     """ValueError for what cannot be a part of a file's name."""
     if not name.strip(". ") or any(sign in "/\\" or not sign.isprintable() for sign in name):
-        raise ValueError(f"name: {name!r} cannot be a part of a file's name: leave out slashes and control characters")
+        raise ValueError(f"name: {name!r} cannot be a part of a file's name: write letters, digits and dashes")
     if len(name.encode()) > _LONGEST_NAME:
         raise ValueError(f"name: {name[:20]!r}... cannot be a part of a file's name: keep it to {_LONGEST_NAME} bytes")
     return name

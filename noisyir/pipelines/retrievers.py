@@ -233,7 +233,14 @@ def _score_negatives(context: Context, mined: Mined, label: str) -> Output:
 
 
 def _score_losses(context: Context, params: ScoreLossGroupsParams, model: Output, label: str) -> Output:
-    """How well a trained model tells the false negatives among the last candidates mined from the others."""
+    """How well a trained model tells the false negatives among the last candidates mined from the others.
+
+    ConfigError where the method mined none.
+    """
+    if not context.mines:
+        raise ConfigError(
+            f"loss_groups: {label} mines no negatives: name methods that do, such as ance, or leave loss_groups out"
+        )
     *_, mined = context.mines.values()
     scored = context.plan.add(
         SCORE_LOSS_GROUPS,

@@ -1,25 +1,19 @@
-"""Texts to vectors, shard by shard: a finished shard is a file that outlives a kill."""
+"""Texts to vectors, shard by shard."""
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Protocol
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from noisyir.engine.builds import sha256_file
-from noisyir.engine.tables import conform, write_part
+from noisyir.engine.tables import conform
 from noisyir.errors import DataError
 from noisyir.models.tokens import Side, Tokens, passage_text, token_batches
 from noisyir.schemas.artifact import Artifact
-
-log = logging.getLogger("noisyir")
 
 _NAMED = 5  # documents or queries that an error names
 
@@ -52,33 +46,23 @@ def passages(documents: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Shard]:
 
 @dataclass(frozen=True)
 class ShardEncoder:
-    """Encodes shards into Parquet parts in `folder`, skipping parts that are there.
-
-    dtype: of the stored vectors.  batch_tokens: tokens of one batch, padding included.
-    """
+    """Encodes shards.  dtype: of the stored vectors.  batch_tokens: tokens of one batch, padding included."""
 
     model: Encoder
-    folder: Path
     dtype: Literal["float32", "float16"]
     batch_tokens: int
 
-    def encode(self, shards: Iterable[tuple[int, Shard]], side: Side, artifact: Artifact) -> Iterator[int]:
-        """Write the part of `artifact` for each numbered shard; yields how many texts each has, once it is there.
+    def encode(self, shards: Iterable[Shard], side: Side, artifact: Artifact) -> Iterator[pa.Table]:
+        """The rows of `artifact` for each shard.
 
         The next shard is tokenised while one is encoded.  DataError when the model gives a vector that is not finite.
         """
 
-        def prepare(numbered: tuple[int, Shard]) -> tuple[int, Shard, Tokens | None]:
-            number, shard = numbered
-            done = finished_part(self.folder, artifact, number)
-            return number, shard, None if done else self.model.tokenize(shard.texts, side)
+        def prepare(shard: Shard) -> tuple[Shard, Tokens]:
+            return shard, self.model.tokenize(shard.texts, side)
 
-        for number, shard, tokens in _one_ahead(prepare, shards):
-            if tokens is not None:
-                arriving = self.folder / f".{uuid4().hex}"  # an engine may have a shard encoded twice at once
-                write_part(self._table(shard, tokens, side, artifact), arriving)
-                arriving.rename(self.folder / f"{_part_name(artifact, number)}{_short_digest(arriving)}.parquet")
-            yield len(shard.keys)
+        for shard, tokens in _one_ahead(prepare, shards):
+            yield self._table(shard, tokens, side, artifact)
 
     def _table(self, shard: Shard, tokens: Tokens, side: Side, artifact: Artifact) -> pa.Table:
         with np.errstate(over="ignore"):  # what float16 cannot hold becomes infinite, and is refused below
@@ -87,24 +71,6 @@ class ShardEncoder:
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
         (key,) = artifact.key
         return conform(artifact, pa.table({key: shard.keys, "vector": column}), "encode")
-
-
-def finished_part(folder: Path, artifact: Artifact, number: int) -> Path | None:
-    """The part for a shard of texts; None where there is none that has the digest in its name."""
-    for path in folder.glob(f"{_part_name(artifact, number)}*.parquet"):
-        if path.stem.rpartition("-")[2] == _short_digest(path):
-            return path
-        log.warning("the damaged shard %s is encoded anew", path)
-        path.unlink()
-    return None
-
-
-def _part_name(artifact: Artifact, number: int) -> str:
-    return f"{artifact.name}-{number:05d}-"
-
-
-def _short_digest(path: Path) -> str:
-    return sha256_file(path.open("rb"))[:16]
 
 
 def embed_all(model: Encoder, tokens: Tokens, side: Side, batch_tokens: int) -> npt.NDArray[np.float32]:

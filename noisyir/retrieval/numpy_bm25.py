@@ -1,4 +1,4 @@
-"""BM25 by bm25s, in numpy: for machines without Java.
+"""BM25 by bm25s, in numpy, and compiled by numba where that pays: for machines without Java.
 
 The index is the analysed documents; bm25s weighs their terms when the index is opened, so that `k1` and `b` may
 change without indexing again.
@@ -6,9 +6,9 @@ change without indexing again.
 
 import json
 from collections.abc import Iterable, Sequence
-from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noisyir.errors import MissingPackageError
+from noisyir.retrieval.analysis import terms_of
+from noisyir.retrieval.compiled_search import compiled_search
 from noisyir.retrieval.runs import Hits
 from noisyir.retrieval.texts import contents
 
@@ -24,25 +26,7 @@ if TYPE_CHECKING:
 
 _DOCUMENTS, _VOCABULARY = "documents.parquet", "vocabulary.json"
 _SCHEMA = pa.schema([("doc_id", pa.string()), ("terms", pa.list_(pa.int32()))])
-STOP_WORDS = frozenset(
-    "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "
-    "to was will with".split()
-)
-
-
-def analyse(text: str) -> list[str]:
-    """The terms of a text, as Anserini's English analyser finds them.
-
-    Unicode words (UAX #29), without a possessive 's, in lower case, without Lucene's 33 stop words, stemmed by Porter's
-    algorithm.  Snowball's version of it differs from Lucene's in two endings: it leaves -bli and -logi.
-    """
-    pattern, stemmer = _tools()
-    words = (word[:-2] if word[-2:] in _POSSESSIVE else word for word in pattern.findall(text))
-    kept = [lower for word in words if (lower := word.lower()) not in STOP_WORDS]
-    return [stemmer.stemWord(word) if len(word) > 2 else word for word in kept]
-
-
-_POSSESSIVE = frozenset(mark + letter for mark in ("'", "\N{RIGHT SINGLE QUOTATION MARK}", "\uff07") for letter in "sS")
+_COSTLY = 30_000_000  # additions and comparisons of a search for which it pays to import numba
 
 
 def build(documents: Iterable[pa.RecordBatch], folder: Path) -> int:
@@ -52,11 +36,11 @@ def build(documents: Iterable[pa.RecordBatch], folder: Path) -> int:
     count = 0
     with pq.ParquetWriter(folder / _DOCUMENTS, _SCHEMA, compression="zstd") as writer:
         for batch in documents:
-            terms = [[vocabulary.setdefault(t, len(vocabulary)) for t in analyse(text)] for text in contents(batch)]
-            writer.write_table(
-                pa.table([batch["doc_id"], pa.array(terms, _SCHEMA.field("terms").type)], schema=_SCHEMA)
-            )
-            count += len(terms)
+            terms = terms_of(contents(batch))
+            numbers = np.array([vocabulary.setdefault(name, len(vocabulary)) for name in terms.names], np.int32)
+            column = pa.ListArray.from_arrays(pa.array(terms.offsets, pa.int32()), numbers[terms.ids])
+            writer.write_table(pa.table([batch["doc_id"], column], schema=_SCHEMA))
+            count += len(column)
     (folder / _VOCABULARY).write_text(json.dumps(list(vocabulary), ensure_ascii=False), encoding="utf-8")
     return count
 
@@ -83,15 +67,23 @@ class NumpyBm25:
 
     def search(self, queries: Sequence[str], top_k: int) -> Hits:
         """The best documents of each query that share a term with it."""
-        found = [self._search_one(query, top_k) for query in queries]
-        rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in found)])
-        scores = np.concatenate([np.empty(0, np.float32), *(scores for _, scores in found)])
-        return Hits(np.array([len(rows) for rows, _ in found], np.int64), self.doc_ids.take(pa.array(rows)), scores)
+        terms, offsets = self._known_terms(queries)
+        held = self._bm25.scores
+        postings, size, top_k = held["indptr"], held["num_docs"], min(top_k, held["num_docs"])
+        cost = len(queries) * size + (postings[terms + 1] - postings[terms]).sum()
+        if cost > _COSTLY and (search := compiled_search()):
+            counts, rows, scores = search(postings, held["indices"], held["data"], size, terms, offsets, top_k)
+        else:
+            found = [self._best(terms[a:b], top_k) for a, b in pairwise(offsets.tolist())]
+            counts = np.array([len(rows) for rows, _ in found], np.int64)
+            rows = np.concatenate([np.empty(0, np.int64), *(rows for rows, _ in found)])
+            scores = np.concatenate([np.empty(0, np.float32), *(scores for _, scores in found)])
+        return Hits(counts, self.doc_ids.take(pa.array(rows)), scores)
 
     def scores(self, query: str) -> npt.NDArray[np.float32] | None:
         """The score of every document; None for a query of which no term is in the collection."""
-        known = [self._term_ids[term] for term in analyse(query) if term in self._term_ids]
-        return self._bm25.get_scores_from_ids(known) if known else None
+        terms, _ = self._known_terms([query])
+        return self._bm25.get_scores_from_ids(terms.tolist()) if len(terms) else None
 
     def weights(self) -> "csr_array":
         """(term, document) what a term adds to the score of a document that has it, float32; documents as in `scores`.
@@ -108,31 +100,30 @@ class NumpyBm25:
         """(text, term) how often a text has each of the index's terms, and how many others each text has."""
         from scipy.sparse import csr_array
 
-        found = [[self._term_ids.get(term, -1) for term in analyse(text)] for text in texts]
-        flat = np.array([term for terms in found for term in terms], np.int64)
-        row = np.repeat(np.arange(len(texts)), [len(terms) for terms in found])
+        flat, offsets = self._numbered(texts)
+        row = np.repeat(np.arange(len(texts)), np.diff(offsets))
         known = flat >= 0
         shape = (len(texts), len(self._bm25.scores["indptr"]) - 1)
         counts = csr_array((np.ones(known.sum(), np.float32), (row[known], flat[known])), shape=shape)
         return counts, np.bincount(row[~known], minlength=len(texts))
 
-    def _search_one(self, query: str, top_k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        if (scores := self.scores(query)) is None:
+    def _numbered(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The number of each term of each text, -1 of those that no document has, flat; and the texts' offsets."""
+        terms = terms_of(texts)
+        return np.array([self._term_ids.get(name, -1) for name in terms.names], np.int64)[terms.ids], terms.offsets
+
+    def _known_terms(self, texts: Sequence[str]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """As `_numbered`, without the terms that no document has."""
+        flat, offsets = self._numbered(texts)
+        return flat[flat >= 0], np.concatenate([[0], np.cumsum(flat >= 0)])[offsets]
+
+    def _best(self, terms: npt.NDArray[np.int64], top_k: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+        if not len(terms):
             return np.empty(0, np.int64), np.empty(0, np.float32)
+        scores = self._bm25.get_scores_from_ids(terms.tolist())
         rows = np.flatnonzero(scores)
         if len(rows) > top_k:
             worst_kept = np.partition(scores[rows], -top_k)[-top_k]
             rows = rows[scores[rows] >= worst_kept]
         rows = rows[np.argsort(-scores[rows], kind="stable")][:top_k]
         return rows, scores[rows]
-
-
-@cache
-def _tools() -> tuple[Any, Any]:
-    """The word pattern (a word starts with a letter, digit or pictograph and ends at a word boundary), the stemmer."""
-    try:
-        import regex
-        import Stemmer
-    except ImportError as error:
-        raise MissingPackageError('bm25_index.engine=bm25s needs PyStemmer: pip install "noisyir[bm25]"') from error
-    return regex.compile(r"(?wV1s)[\p{L}\p{N}_\p{Extended_Pictographic}](?:\B.)*"), Stemmer.Stemmer("porter")

@@ -1,6 +1,8 @@
-"""Search in an index of vectors, FAISS's or our own."""
+"""Search in an index of vectors, FAISS's or our own, whole or in parts."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +13,10 @@ import pyarrow as pa
 from noisyir.retrieval.runs import Hits
 from noisyir.retrieval.vectors import Vectors
 
+Rows = npt.NDArray[np.int64]
+
+_SPARE = 16  # rows fetched beyond those asked for, to see whether the cut goes through equal scores
+
 
 class Index(Protocol):
     """What searching needs of an index."""
@@ -19,34 +25,101 @@ class Index(Protocol):
     def ntotal(self) -> int:
         """How many vectors there are."""
 
-    def search(self, queries: Vectors, top_k: int, /) -> tuple[Vectors, npt.NDArray[np.int64]]:
+    def search(self, queries: Vectors, top_k: int, /) -> tuple[Vectors, Rows]:
         """(scores, rows), each (query, top_k), best first; row -1 where there are too few."""
+
+
+@dataclass(frozen=True)
+class Exact:
+    """An index that compares a query with every vector; of equal scores it finds those of the smallest rows."""
+
+    inside: Index
+
+    @property
+    def ntotal(self) -> int:
+        """How many vectors there are."""
+        return self.inside.ntotal
+
+    def search(self, queries: Vectors, top_k: int, /) -> tuple[Vectors, Rows]:
+        """As `Index.search`, equal scores in the order of their rows, also across the cut."""
+        fetched = min(top_k + _SPARE, self.ntotal)
+        while True:
+            scores, rows = ordered(*self.inside.search(queries, fetched))
+            # what was not fetched scores at most as the last that was
+            settled = fetched == self.ntotal or (scores[:, -1] < scores[:, top_k - 1]).all()
+            if settled:
+                return scores[:, :top_k], rows[:, :top_k]
+            fetched = min(2 * fetched, self.ntotal)
+
+
+@dataclass(frozen=True)
+class InParts:
+    """An exact index in parts, each with the row that is its first."""
+
+    parts: Sequence[tuple[int, Index]]
+
+    @property
+    def ntotal(self) -> int:
+        """How many vectors there are."""
+        return sum(part.ntotal for _, part in self.parts)
+
+    def search(self, queries: Vectors, top_k: int, /) -> tuple[Vectors, Rows]:
+        """As that of one index with all vectors."""
+        scores, rows = np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
+        for first, part in self.parts:
+            found = part.search(queries, min(top_k, part.ntotal))
+            scores, rows = merged((scores, rows), (found[0], found[1] + first), top_k)
+        return scores, rows
+
+
+def ordered(scores: Vectors, rows: Rows) -> tuple[Vectors, Rows]:
+    """The same, the best of each query first, equal ones by row."""
+    order = np.lexsort((rows, -scores))
+    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
+
+
+def merged(some: tuple[Vectors, Rows], others: tuple[Vectors, Rows], top_k: int) -> tuple[Vectors, Rows]:
+    """The best `top_k` of both (scores, rows), of equal ones those of the smallest rows."""
+    scores, rows = np.concatenate([some[0], others[0]], axis=1), np.concatenate([some[1], others[1]], axis=1)
+    scores, rows = ordered(scores, rows)
+    return scores[:, :top_k], rows[:, :top_k]
 
 
 def open_vectors(folder: Path, *, probes: int, breadth: int, device: str, threads: int) -> Index:
     """A saved index, by the engine that made it; probes, breadth: as `open_index`; device: of torch's search."""
-    if json.loads((folder / "about.json").read_text()).get("engine") == "torch":
+    about = json.loads((folder / "about.json").read_text())
+    if parts := about.get("parts"):
+        how: dict[str, Any] = {"probes": probes, "breadth": breadth, "device": device, "threads": threads}
+        return InParts([(part["first"], open_vectors(folder / part["folder"], **how)) for part in parts])
+    if about.get("engine") == "torch":
         from noisyir.models.bi_encoder import choose_device
         from noisyir.retrieval.exact import open_exact
 
-        return open_exact(folder, choose_device(device))
+        return Exact(open_exact(folder, choose_device(device)))
     import faiss
 
     from noisyir.retrieval.index import open_index
 
     faiss.omp_set_num_threads(threads)
-    return open_index(folder, probes=probes, breadth=breadth)
+    index: Index = open_index(folder, probes=probes, breadth=breadth)
+    return Exact(index) if about["factory"] == "Flat" else index
 
 
 def search(index: Index, queries: Vectors, doc_ids: pa.Array, top_k: int) -> Hits:
     """The documents with the greatest inner product, for queries (query, dim); exact with a Flat index.
 
-    doc_ids: the id of each doc_row.  Equal scores are in the order of doc_row.  Where the cut at `top_k` goes through
-    documents of equal score, the index chooses among them, always alike: nothing more is fetched to settle that.
+    doc_ids: the id of each doc_row.  Equal scores are in the order of doc_row.
     """
-    scores, rows = index.search(queries, min(top_k, index.ntotal))
-    order = np.lexsort((rows, -scores))
-    scores, rows = np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
+    return hits(*best(index, queries, top_k), doc_ids)
+
+
+def best(index: Index, queries: Vectors, top_k: int) -> tuple[Vectors, Rows]:
+    """(scores, rows) of the greatest inner products, best first, equal ones by row; row -1 where there are too few."""
+    return ordered(*index.search(queries, min(top_k, index.ntotal)))
+
+
+def hits(scores: Vectors, rows: Rows, doc_ids: pa.Array) -> Hits:
+    """What was found, by the documents' ids."""
     found = rows >= 0  # FAISS fills with -1 where it found too few
     return Hits(found.sum(axis=1), doc_ids.take(pa.array(rows[found])), scores[found])
 

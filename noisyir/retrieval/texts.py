@@ -24,7 +24,10 @@ def check_splits(there: Collection[str], splits: Sequence[str], setting: str) ->
     """DataError, naming the `setting` to change, where data has queries in none of these splits."""
     if not {*there} & {*splits}:
         found = ", ".join(sorted(there)) or "no split"
-        raise DataError(f"no query is in {setting}={list(splits)}; the data has queries in: {found}")
+        raise DataError(
+            f"no query is in {setting}={list(splits)}; the data has queries in: {found}: set it to one of these, "
+            "or hold training queries out with data.hold_out={}"
+        )
 
 
 def contents(documents: pa.RecordBatch) -> list[str]:

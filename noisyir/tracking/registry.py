@@ -1,5 +1,6 @@
 """The model registry: trained models under one name a kind, found again by the digest of their files."""
 
+import logging
 import tempfile
 import time
 from collections.abc import Mapping
@@ -102,7 +103,10 @@ def find_version(backend: Backend, uri: str) -> "ModelVersion":
             name, _, number = path.rpartition("/")
             found = backend.client.get_model_version(name, number)
     except MlflowException as error:
-        raise StoreError(f"no registered model {uri} at {without_password(backend.uri)}: {one_line(error)}") from error
+        raise StoreError(
+            f"no registered model {uri} at {without_password(backend.uri)}, noisyir status lists those with an alias: "
+            f"{one_line(error)}"
+        ) from error
     if "artifact_digest" not in found.tags:
         raise StoreError(f"{uri} has no tag artifact_digest: noisyir did not register it, or not to the end")
     return found
@@ -138,6 +142,8 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
 
     from noisyir.models.transformer_tower import quietly
 
+    # an environment without pip is no fault: the version's requirements are listed below
+    logging.getLogger("mlflow.utils.environment").setLevel(logging.ERROR)
     client, run_id = backend.client, origin.run_id
     params = client.get_run(run_id).data.params
     logged = client.create_logged_model(

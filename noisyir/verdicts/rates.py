@@ -75,15 +75,18 @@ def _statement(found: RateByNull) -> str:
 
 
 def cannot_be_known(said: Mapping[Null, RateByNull]) -> bool:
-    """Whether made-up pairs of no kind are like wrong ones among yours, as far as that can be checked."""
-    return not {found.reading for found in said.values()} & {"agrees", "unchecked"}
+    """Whether made-up pairs of no kind were found to be like wrong ones among yours."""
+    return all(found.reading != "agrees" for found in said.values())
 
 
 def _over_all(said: Mapping[Null, RateByNull]) -> str:
     low, high = rate_range(said)
-    if {found.reading for found in said.values()} == {"few"}:
+    readings = {found.reading for found in said.values()}
+    if readings == {"few"}:
         return f"{_number(low)} to {_number(high)} %; hardly any is wrong in these ways; in all it cannot be known"
     if cannot_be_known(said):  # a range would look as if it could
+        if "unchecked" in readings:
+            return "it cannot be known: too few pairs, or too few made up for each, to check any of these"
         return "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
     return _ANY if low == 0 and high == 1 else f"{_number(low)} to {_number(high)} %"
 

@@ -47,7 +47,7 @@ LAYERS = [
 # What names, lazily, things that live above it: `noisyir.audit`, and `noisyir.losses.NoisyPairLoss`.
 FRONT_DOORS = {"noisyir", "noisyir.losses"}
 HEAVY = {"torch", "transformers", "sentence_transformers", "faiss", "pyserini", "jnius", "sklearn", "scipy", "mlflow",
-         "prefect", "pandas", "matplotlib", "bm25s", "ir_measures"}  # fmt: skip
+         "prefect", "pandas", "matplotlib", "bm25s", "ir_measures", "numba"}  # fmt: skip
 LIGHT_ENTRIES = [
     "noisyir",
     "noisyir.cli",

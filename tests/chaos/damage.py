@@ -17,15 +17,24 @@ from pathlib import Path
 
 from noisyir.cli import main
 from noisyir.engine.builds import META
-from noisyir.engine.plan import Choice, Plan
+from noisyir.engine.plan import Choice
 from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError
-from noisyir.pipelines.readers import pipeline_of
 from tests.chaos.case import Case
-from tests.chaos.world import TIMES, Digests, World, differences, digests, forget_what_was_read, run
+from tests.chaos.world import (
+    TASKS,
+    TIMES,
+    Digests,
+    Task,
+    World,
+    differences,
+    digests,
+    forget_what_was_read,
+    is_one_of,
+    run,
+)
 
-TASKS = ("retriever", "reader")
 RESUMING = {  # stages that leave work behind, and the task that has them
     "train_dpr": "retriever",
     "warm_up_ranker": "retriever",
@@ -34,6 +43,8 @@ RESUMING = {  # stages that leave work behind, and the task that has them
     "score_pairs": "retriever",
     "encode": "retriever",
     "train_reader": "reader",
+    "train_co_teaching": "further",
+    "sieve": "further",
 }
 Damage = Callable[[bytes, random.Random], bytes]
 
@@ -64,22 +75,22 @@ class Patient:
     pristine: Store
     store: Store
     wanted: Digests
-    plans: dict[str, Plan]
+    tasks: tuple[Task, ...]
 
     @classmethod
     def make(cls, folder: Path) -> "Patient":
-        """Run the experiments once."""
-        world = World.make(folder)
+        """Run all tasks once."""
+        world, tasks = World.make(folder), []
         pristine = world.store("pristine")
-        plans = {task: pipeline_of(world.experiment(task)) for task in TASKS}
-        for task in TASKS:
-            run(world.experiment(task), pristine)
-        return cls(world, pristine, world.copy(pristine, "damaged"), digests(pristine), plans)
+        for name in TASKS:
+            tasks.append(world.task(name, pristine))
+            run(tasks[-1], pristine)
+        return cls(world, pristine, world.copy(pristine, "damaged"), digests(pristine), tuple(tasks))
 
     def run_all(self) -> None:
         """What the advice says: run what made it again."""
-        for task in TASKS:
-            run(self.world.experiment(task), self.store)
+        for task in self.tasks:
+            run(task, self.store)
 
     def fault(self) -> str | None:
         """What is other than in the pristine store."""
@@ -133,7 +144,7 @@ def _found_by_time(patient: Patient, path: Path, damage: Damage, draw: random.Ra
     path.write_bytes(damage(path.read_bytes(), draw))
     patient.run_all()
     healed = META != path.name and ".runs" not in path.parts
-    stands_for_itself = str(path.relative_to(patient.store.root)).startswith(TIMES)  # the new one has other bytes
+    stands_for_itself = is_one_of(str(path.relative_to(patient.store.root)), TIMES)  # the new one has other bytes
     return _verified(patient) if healed and not stands_for_itself else _repaired(patient)
 
 
@@ -143,11 +154,11 @@ def _found_by_reading(patient: Patient, path: Path, damage: Damage, draw: random
     path.write_bytes(damage(path.read_bytes(), draw))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     hit = path.relative_to(patient.store.root).parts[1]
-    for task, plan in patient.plans.items():
-        for step in plan.steps:
+    for task in patient.tasks:
+        for step in task.plan.steps:
             if any(output.key == hit for output in step.outputs_needed()):
                 try:
-                    run(patient.world.experiment(task), patient.store, Choice(only=step.name, refresh=(step.name,)))
+                    run(task, patient.store, Choice(only=step.name, refresh=(step.name,)))
                 except NoisyirError as error:
                     if "\n" in str(error):
                         return f"more than a line: {error}"
@@ -219,13 +230,13 @@ class _Work:
 
 def _interrupted(patient: Patient, stage: str, draw: random.Random) -> _Work:
     store = patient.world.copy(patient.pristine, f"stopped-{stage}")
-    experiment = patient.world.experiment(RESUMING[stage])
+    task = patient.world.task(RESUMING[stage])
     counting = _StopsAfter(stage, 0)
     shutil.rmtree(Path(store.root) / stage)
-    run(experiment, store, observer=counting)
+    run(task, store, observer=counting)
     shutil.rmtree(Path(store.root) / stage)
     try:
-        run(experiment, store, observer=_StopsAfter(stage, draw.randint(2, counting.told - 1)))
+        run(task, store, observer=_StopsAfter(stage, draw.randint(2, counting.told - 1)))
     except _Stopped:
         return _Work(stage, store, counting.told)
     raise AssertionError(f"{stage} was not stopped")
@@ -239,7 +250,8 @@ def _work_fault(patient: Patient, work: _Work, damage: Damage, draw: random.Rand
     path = draw.choice(files)
     path.write_bytes(damage(path.read_bytes(), draw))
     try:
-        run(patient.world.experiment(RESUMING[work.stage]), store)
+        for task in patient.tasks:
+            run(task, store)
     except Exception as error:
         return f"{path.name}: {type(error).__name__}: {error}"
     return differences(digests(store), patient.wanted, TIMES)

@@ -1,15 +1,18 @@
-"""A store on S3 whose server refuses or fails from some request on, or for a while, by the protocol, on loopback."""
+"""A store on S3 whose server refuses, fails or says nothing from some request on, or for a while, on loopback."""
 
 import os
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from noisyir.engine.plan import Choice
+from noisyir.engine.remote import SECONDS
 from noisyir.engine.store import Store
 from tests.chaos.case import Case
 from tests.chaos.damage import typed
@@ -18,20 +21,33 @@ from tests.chaos.world import Digests, World, run
 from tests.s3_server import s3_server
 
 _TO = Choice(to="bm25")
-_KINDS = ("PUT refused", "GET refused", "PUT fails a while", "GET fails a while", "all cut off")
-_A_WHILE = 2  # requests
+_ALWAYS, _A_WHILE = 10**9, 2  # requests
+_REFUSED, _FAILS, _SILENT = "403 Forbidden", "500 Error", ""
+_KINDS: dict[str, tuple[str, int, str]] = {  # method, how many requests, answer
+    "PUT refused": ("PUT", _ALWAYS, _REFUSED),
+    "GET refused": ("GET", _ALWAYS, _REFUSED),
+    "PUT fails a while": ("PUT", _A_WHILE, _FAILS),
+    "GET fails a while": ("GET", _A_WHILE, _FAILS),
+    "all cut off": ("all", _ALWAYS, _REFUSED),
+    "PUT fails for good": ("PUT", _ALWAYS, _FAILS),
+    "no answer to a PUT": ("PUT", _ALWAYS, _SILENT),
+    "no answer": ("all", _ALWAYS, _SILENT),
+}
+_PATIENCE = "2"  # seconds that a first answer is waited for; others twice as long, and eight times
+_LONGEST = 150.0  # seconds that a run may take that gets no answer: a few requests' patience
 _BUCKET = "/bucket"
 
 
 @dataclass
 class _Faulty:
-    """The server's application, before which requests fail: those of a method (None: all) from number `after` on."""
+    """The server's application, before which requests fail: those of a method, or all, from number `after` on."""
 
     inside: Callable[..., Iterable[bytes]]
-    method: str | None = ""
+    method: str = ""
     after: int = 0
     times: int = 0
-    answer: str = "403 Forbidden"
+    answer: str = _REFUSED
+    go_on: Event = field(default_factory=Event)
     asked: dict[str, int] = field(default_factory=dict)
 
     def __call__(self, about: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
@@ -41,11 +57,15 @@ class _Faulty:
             return self.inside(about, start)
         for name in (method, "all"):
             self.asked[name] = self.asked.get(name, 0) + 1
-        if self.method in (method, "all") and self.times and self.asked[str(self.method)] > self.after:
+        if self.method in (method, "all") and self.times and self.asked[self.method] > self.after:
             self.times -= 1
+            if self.answer == _SILENT:
+                self.go_on.wait()
             about["wsgi.input"].read(int(about.get("CONTENT_LENGTH") or 0))
             code = "AccessDenied" if self.answer.startswith("403") else "InternalError"
-            start(self.answer, [("Content-Type", "application/xml")])
+            start(self.answer or _FAILS, [("Content-Type", "application/xml")])
+            if about["REQUEST_METHOD"] == "HEAD":
+                return []
             return [f"<Error><Code>{code}</Code><Message>injected</Message></Error>".encode()]
         return self.inside(about, start)
 
@@ -53,6 +73,8 @@ class _Faulty:
         """Have requests fail from now on."""
         self.method, self.after, self.times, self.answer = method, after, times, answer
         self.asked.clear()
+        self.go_on.set()  # those that got no answer until now
+        self.go_on = Event()
 
 
 def cases(seed: int, count: int, folder: Path) -> Iterator[Case]:
@@ -61,21 +83,27 @@ def cases(seed: int, count: int, folder: Path) -> Iterator[Case]:
     with _server(folder / "home") as faulty:
         whole = Store("s3://bucket/whole", home=folder / "whole")
         faulty.fail("", 0, 0, "")
-        run(world.experiment("reader"), whole, _TO)
+        run(world.task("reader"), whole, _TO)
         asked, wanted = dict(faulty.asked), _digests(whole)
         for number in range(count):
-            kind = _KINDS[number % len(_KINDS)]
-            method = "all" if kind.startswith("all") else kind[:3]
-            after, a_while = draw.randrange(asked[method]), kind.endswith("while")
+            kind = list(_KINDS)[number % len(_KINDS)]
+            method, times, answer = _KINDS[kind]
+            after = draw.randrange(asked[method])
             store = Store(f"s3://bucket/{number}", home=folder / str(number))
-            faulty.fail(method, after, _A_WHILE if a_while else 10**9, "500 Error" if a_while else "403 Forbidden")
-            fault = _fault(world, store, faulty, wanted, must_end_well=a_while)
+            faulty.fail(method, after, times, answer)
+            fault = _fault(world, store, faulty, wanted, must_end_well=times == _A_WHILE)
             yield Case(f"{number}: {kind}, after {after} of {asked[method]}", fault)
 
 
 def _fault(world: World, store: Store, faulty: _Faulty, wanted: Digests, *, must_end_well: bool) -> str | None:
     words = [*command(world, "reader"), "--to", "bm25", "--store", store.url]
+    began = time.monotonic()
+    if faulty.answer == _SILENT:
+        os.environ[SECONDS] = _PATIENCE
     code, said = typed(*words)
+    os.environ.pop(SECONDS, None)
+    if (took := time.monotonic() - began) > _LONGEST:
+        return f"took {took:.0f} s, and then ended with {code}: {said[-300:]}"
     if code not in (0, 1) or (code and must_end_well) or said.count("noisyir: ") != code or "Traceback" in said:
         return f"ended with {code}, and not in one line: {said[-500:]}"
     faulty.fail("", 0, 0, "")
@@ -86,7 +114,7 @@ def _fault(world: World, store: Store, faulty: _Faulty, wanted: Digests, *, must
         store.remove_folder(orphan)
     if left := store.orphans(timedelta(seconds=-1)):
         return f"orphans that stay: {left}"
-    if run(world.experiment("reader"), store, _TO).executed:
+    if run(world.task("reader"), store, _TO).executed:
         return "something needed went with the orphans"
     return None if _digests(store) == wanted else "other bytes"
 

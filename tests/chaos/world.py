@@ -1,24 +1,36 @@
-"""The small world that is damaged: an experiment of each task with every kind of artifact, run for real in seconds."""
+"""The small world that is damaged: what people run, with every kind of artifact, made for real in seconds."""
 
 import hashlib
+import json
 import re
 import shutil
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from noisyir import experiments
-from noisyir.app.runs import Outcome, run_experiment
+from noisyir.app.lookup import find_model, newest_index
+from noisyir.app.refresh import plan_of
+from noisyir.app.runs import Outcome, run_steps
+from noisyir.data.settings import JoinCorpusParams
 from noisyir.engine import integrity
 from noisyir.engine.observe import Silent
-from noisyir.engine.plan import Choice
+from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.readers import bench_of, pipeline_of
+from noisyir.pipelines.settings import RefreshCorpusParams
+from noisyir.pipelines.suite import Suite
+from noisyir.settings import Params
 from noisyir.tracking.tracker import Tracker
 from tests import tiny, tiny_squad
-from tests.tiny_models import tiny_bert
+from tests.tiny_models import tiny_bert, tiny_classifier
+
+TASKS = ("retriever", "reader", "further", "bench", "refresh")  # in an order in which they can run
 
 RETRIEVER = (
     *tiny.SETTINGS,
@@ -30,10 +42,31 @@ RETRIEVER = (
     "ranker.warm_up={epochs: 1, batch_size: 16, n: 5}",
     "ranker.init.max_len=32",
 )
+FURTHER = (
+    "methods=[{kind: auto, candidates: [reweight], seeds: 2}, co_teaching, rocketqa]",
+    "mine={run: dense, per_query: 3, rank_to: 10, judges: [sieve, cross_encoder]}",
+    "judges={sieve: {}}",
+    "ranker.warm_up.loss=pointwise",
+    "rocketqa={hard_negatives: 1, epochs: 1, augment: {min_positive: 0.2, queries: all}}",
+)
+BENCHED = (
+    "methods=[dpr]",
+    "mine={run: dense, per_query: 3, rank_to: 10}",
+    "refresh={rounds: 1, epochs: 1, hard_negatives: 1}",
+)
+BENCH: dict[str, Any] = {
+    "name": "bench",
+    "noise": [{"kind": "uniform", "rate": 0.3}],
+    "hide": [{"kind": "near_duplicates", "rate": 0.3}],
+    "methods": ["ance"],
+    "seeds": [0],
+    "loss_groups": {},
+    "table": {"baseline": "ance", "reference": None},
+}
 READER = (*tiny_squad.SETTINGS, "reader.methods=[ds_all,cds_sw]", "reader.ensemble=[]")
 SMALL = "methods=[dpr]", "mine.per_query=0", "audit=null"
 ALL = Choice()
-TIMES = ("report/",)  # stages whose pages hold how long builds took, which a build that was made anew has otherwise
+TIMES = ("report/*", "noise_table/*/bench_page/*")  # how long builds took, which one that was made anew has otherwise
 
 Digests = dict[str, str]
 """sha256 by stage/key/artifact/file."""
@@ -54,6 +87,9 @@ class World:
         (folder / "squad").mkdir()
         tiny_squad.write_squad(folder / "squad")
         tiny_bert(folder / "bert")
+        tiny_classifier(folder / "judge")
+        new = [{"_id": f"new{n}", "title": "", "text": f"w{n} w{n + 1} w{n}"} for n in range(8)]
+        (folder / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in new))
         (folder / "reader.yaml").write_text("name: reader\n")
         return cls(folder)
 
@@ -73,6 +109,23 @@ class World:
         """The experiment of a task, with more settings."""
         return experiments.load(self.name(task), [*self.settings(task), *more])
 
+    def task(self, name: str, store: Store | None = None) -> "Task":
+        """What a person runs, by its name among TASKS.  store: where a refresh finds what it refreshes."""
+        if name == "refresh":
+            assert store is not None
+            new = JoinCorpusParams(path=str(self.folder / "new.jsonl"))
+            settings = RefreshCorpusParams(model="demo", data=new)
+            return Task(name, settings, plan_of(settings, store, newest_index(store, find_model(store, "demo"))))
+        if name == "bench":
+            suite = Suite.model_validate({**BENCH, "experiment": self.experiment("retriever", *BENCHED)})
+            return Task(name, suite, bench_of(suite))
+        further = (
+            *FURTHER,
+            f"judges.cross_encoder={{weights: {self.folder / 'judge'}, max_len: 32, max_relevance: 0.9}}",
+        )
+        exp = self.experiment("retriever", *further) if name == "further" else self.experiment(name)
+        return Task(exp.name, exp, pipeline_of(exp))
+
     def store(self, name: str) -> Store:
         """A store beside the data, with a home of its own."""
         return Store(self.folder / name / "store", home=self.folder / name)
@@ -84,11 +137,21 @@ class World:
         return self.store(name)
 
 
-def run(exp: Experiment, store: Store, choice: Choice = ALL, observer: Observer | None = None) -> Outcome:
-    """The experiment in this process as a new one would run it: checkpoints after every step, nothing tracked."""
+@dataclass(frozen=True)
+class Task:
+    """What is run, and its steps.  name: in the record of the run."""
+
+    name: str
+    settings: Params
+    plan: Plan
+
+
+def run(task: Task, store: Store, choice: Choice = ALL, observer: Observer | None = None) -> Outcome:
+    """The task in this process as a new one would run it: checkpoints after every step, nothing tracked."""
     forget_what_was_read()
-    return run_experiment(
-        exp, choice, store=store, runtime=Runtime(device="cpu", threads=1, checkpoint_seconds=1e-6),
+    return run_steps(
+        task.plan, choice, name=task.name, settings=task.settings, store=store,
+        runtime=Runtime(device="cpu", threads=1, checkpoint_seconds=1e-6),
         tracker=Tracker(), observer=observer or Silent(),
     )  # fmt: skip
 
@@ -110,8 +173,13 @@ def digests(store: Store) -> Digests:
 
 def differences(found: Digests, wanted: Digests, but: tuple[str, ...] = ()) -> str | None:
     """What of a store is other than in one that was never damaged; None where nothing is."""
-    names = [name for name in wanted if found.get(name) != wanted[name] and not name.startswith(but)]
+    names = [name for name in wanted if found.get(name) != wanted[name] and not is_one_of(name, but)]
     return f"{len(names)} files differ, or are not there: {', '.join(names[:3])}" if names else None
+
+
+def is_one_of(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a file's name is of one of these patterns."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _say_in_few_words(path: Path) -> None:

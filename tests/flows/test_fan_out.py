@@ -1,6 +1,5 @@
-"""Steps side by side under Prefect, and the shards of a corpus and a whole bench on local clusters of two workers."""
+"""Steps side by side under Prefect, and the shards of a corpus and a whole bench on a Ray cluster of two workers."""
 
-import logging
 from uuid import UUID
 
 import pytest
@@ -11,7 +10,7 @@ from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, DataError
+from noisyir.errors import DataError
 from noisyir.tracking.tracker import Tracker
 from tests.flows.recorded import read_flow_run, task_runs
 from tests.flows.test_bench_command import SUITE
@@ -20,15 +19,7 @@ from tests.unit.engine.test_parallel import Watched, plan_of, text_of
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
 
-ENGINES = [
-    "dask",
-    pytest.param("ray", marks=pytest.mark.slow),
-]
-
-
-def on(engine: str) -> Runtime:
-    pytest.importorskip(f"prefect_{engine}")
-    return Runtime(device="cpu", threads=2, fan_out=FanOut(engine=engine, workers=2))
+RAY = FanOut(engine="ray", workers=2)
 
 
 class Followed(Tracker):
@@ -108,8 +99,8 @@ def beir(tmp_path_factory):
     return write_beir(tmp_path_factory.mktemp("data") / "beir")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_shards_encoded_on_a_cluster_are_those_encoded_here(engine, beir, tmp_path):
+@pytest.mark.parametrize("through_prefect", [False, True])
+def test_shards_encoded_on_a_cluster_are_those_encoded_here(through_prefect, beir, tmp_path):
     from flows.train_retriever import run_experiment
 
     exp = experiments.load("demo", [*SETTINGS, f"data.path={beir}", "encode.shard_rows=7"])
@@ -120,20 +111,19 @@ def test_shards_encoded_on_a_cluster_are_those_encoded_here(engine, beir, tmp_pa
     runs.run_experiment(exp, Choice(to="init_model"), store=there, runtime=Runtime(device="cpu"), **how)
 
     tracker = Followed()
-    outcome = run_experiment(
-        exp, Choice(to=encode), store=there, runtime=on(engine), tracker=tracker, observer=Silent()
-    )
+    call = run_experiment if through_prefect else runs.run_experiment
+    machine = Runtime(device="cpu", threads=2, fan_out=RAY)
+    outcome = call(exp, Choice(to=encode), store=there, runtime=machine, tracker=tracker, observer=Silent())
     assert digests(outcome) == digests(expected)
-    shards = [run for run in task_runs(tracker.flow_run, len(outcome.results) + 8) if run.name.startswith(f"{encode}[")]
-    assert len(shards) == 8 and {run.state_name for run in shards} == {"Completed"}  # 12 + 4 shards, by twos
+    if through_prefect:  # which sees the stage, and no shard
+        assert {run.name for run in task_runs(tracker.flow_run, len(outcome.results))} == set(outcome.results)
     seen = [done for name, done in tracker.seen if name == encode]
     assert len(seen) == 16 and seen[-1] == 104  # 80 documents and 24 queries
     assert not list((tmp_path / "there" / ".work").iterdir())
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["dask", "ray"])
-def test_a_bench_on_a_cluster_is_that_of_this_machine(engine, beir, tmp_path, monkeypatch):
+def test_a_bench_on_a_cluster_is_that_of_this_machine(beir, tmp_path, monkeypatch):
     from flows.bench_noise import bench_noise, run_suite
 
     path = tmp_path / "tiny.yaml"
@@ -141,7 +131,8 @@ def test_a_bench_on_a_cluster_is_that_of_this_machine(engine, beir, tmp_path, mo
     suite = experiments.with_seeds(experiments.load_suite(str(path)), 1)
     tracker, observer = Followed(), Watched()
     store = Store(tmp_path / "there", home=tmp_path)
-    outcome = run_suite(suite, Choice(), store=store, runtime=on(engine), tracker=tracker, observer=observer)
+    machine = Runtime(device="cpu", threads=2, steps_at_once=2, fan_out=RAY)
+    outcome = run_suite(suite, Choice(), store=store, runtime=machine, tracker=tracker, observer=observer)
     found = task_runs(tracker.flow_run, len(outcome.results))
     assert {run.name for run in found} == set(outcome.results)
     assert {run.state_name for run in found} == {"Completed"}
@@ -152,58 +143,5 @@ def test_a_bench_on_a_cluster_is_that_of_this_machine(engine, beir, tmp_path, mo
         str(path), seeds=1, jobs=2, store=str(tmp_path / "here"), runtime=Runtime(device="cpu", threads=2)
     )
     assert _but_pages(here) == _but_pages(outcome)
-    again = run_suite(suite, Choice(), store=store, runtime=on(engine), tracker=Followed(), observer=Silent())
+    again = run_suite(suite, Choice(), store=store, runtime=machine, tracker=Followed(), observer=Silent())
     assert again.executed == 0
-
-
-def test_a_store_that_workers_cannot_share_is_said_before_anything_is_sent(tmp_path):
-    from tasks.cluster import _check_shared
-
-    class Job:
-        store = Store("memory://fan_out", home=tmp_path)
-        step = type("Step", (), {"name": "encode"})
-
-    with pytest.raises(ConfigError, match=r"fan_out\.engine=none, or a store in a folder"):
-        _check_shared(Job())
-
-
-def test_facts_travel_as_text_and_are_added_to_the_lines_of_a_piece(store, caplog):
-    from tasks.cluster import _piece
-    from tasks.log_context import log_context
-
-    class Portable:
-        home = store.home
-
-        def open(self, machine, observer):
-            return machine
-
-    def logged(job, items):
-        logging.getLogger("noisyir").warning("at work")
-        yield from items
-
-    with log_context(run="r1", mlflow=lambda: "m1", step="encode", nothing=lambda: None):
-        piece = _piece(Portable(), logged, [1, 2], Runtime(device="cpu"))
-    assert piece() == [1, 2]
-    assert caplog.messages == ["at work  [run=r1 mlflow=m1 step=encode]"]
-
-
-@pytest.mark.parametrize(("error", "waits"), [(DataError("x"), 2), (KeyboardInterrupt(), 0)])
-def test_an_error_waits_for_the_other_pieces_and_an_interrupt_does_not(error, waits, store, monkeypatch):
-    from tasks.cluster import Cluster
-
-    waited = []
-
-    class Future:
-        def result(self):
-            raise error
-
-        def wait(self):
-            waited.append(self)
-
-    job = type("Job", (), {"store": store, "portable": lambda self: None})()
-    job.step = plan_of().steps[0]
-    cluster = Cluster(Runtime(fan_out=FanOut(engine="dask", workers=1)))
-    monkeypatch.setattr(cluster, "submit", lambda *_: Future())
-    with pytest.raises(type(error)):
-        list(cluster.spread(job, print, [1, 2]))
-    assert len(waited) == waits

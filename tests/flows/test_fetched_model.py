@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.hub_server import COMMIT, hub_server
+from tests.hub_server import COMMIT, serving
 from tests.tiny import SETTINGS, write_beir
 from tests.tiny_models import tiny_bert
 
@@ -38,7 +38,8 @@ def test_what_one_machine_fetched_another_trains_from(bucket: str, tmp_path: Pat
         "methods=[dpr]", "model.query_max_len=16", "model.passage_max_len=32", "runtime.device=cpu", "--no-track",
         "--store", bucket,
     ]  # fmt: skip
-    with hub_server({MODEL: bert}) as (address, asked):
+    with serving(models={MODEL: bert}) as hub:
+        address, asked = hub.url, hub.sent
         before = noisyir(tmp_path / "worker", *run, "--dry-run", HF_ENDPOINT=address)
         assert f"noisyir fetch {MODEL}" in before.stdout and "noisyir fetch data/beir" in before.stdout, before.stderr
         assert not asked  # nothing is downloaded without being told

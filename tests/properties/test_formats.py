@@ -72,6 +72,12 @@ def read(source: Path, folder: Path, **given: str) -> Collection:
     return Collection.load(folder)
 
 
+def test_every_format_that_is_written_is_here():
+    written = {kind for kind, variant in Format.variants().items() if variant.written is not None}
+    assert {kind for kind, _ in WRITTEN} == written
+    assert Format.variants().keys() - written == {"pydocs", "ir_datasets", "topics"}  # topics hold no pairs
+
+
 @pytest.mark.parametrize(("kind", "name"), WRITTEN)
 @settings(max_examples=4, deadline=None)
 @given(collections())

@@ -20,7 +20,7 @@ from noisyir.data.noise.swapped_entities import entities, swapped
 from noisyir.data.noise.vague import Vague, draw_by_weight, vagueness
 from noisyir.data.noise.words_left_out import without_words
 from noisyir.errors import DataError
-from noisyir.retrieval.numpy_bm25 import STOP_WORDS
+from noisyir.retrieval.analysis import STOP_WORDS
 from tests.training_pairs import training_pairs
 
 WORDS = "Anna Bert 1999 12 the of cat dog bird fish tree".split()

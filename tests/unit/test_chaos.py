@@ -24,7 +24,16 @@ def test_a_store_that_is_damaged_is_healed(tmp_path):
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("family", "count"),
-    [("flips", 60), ("truncations", 60), ("kills", 24), ("gc", 12), ("gc_widened", 4), ("disk_full", 10), ("s3", 10)],
+    [
+        ("flips", 60),
+        ("truncations", 60),
+        ("kills", 24),
+        ("gc", 12),
+        ("gc_widened", 4),
+        ("disk_full", 10),
+        ("s3", 10),
+        ("nodes", 6),
+    ],
 )
 def test_a_subset_of_the_campaign(family, count, tmp_path):
     assert faults(family, count, tmp_path) == []

@@ -1,15 +1,18 @@
 """The speed bench: rows that are whole, ratios and verdicts that can be counted by hand, sides that agree."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from math import exp, log, sqrt
 
 import pytest
 
 from bench import tables
-from bench.speed import table
+from bench.speed import command, table
 from bench.speed.command import Asked
 from bench.speed.command import table as run_table
 from bench.speed.row import Line, Row, Work, rows
+from bench.speed.rows.demo import watched
 from bench.speed.rows.evaluation import Evaluation
 from bench.speed.turns import compare, ratio
 from noisyir.cli import main
@@ -72,9 +75,9 @@ def test_a_row_that_is_run_anew_leaves_the_others_as_they_were(monkeypatch, tmp_
     monkeypatch.setattr(tables, "RECORDS", tmp_path)
     row = type("Made", (Row,), {"lines": (FASTER,)})()
     one, other = ({"lines": [[name, *[""] * 7]], "turns": {"ours": []}} for name in ("one", "other"))
-    table.record({"a": row, "b": row}, {"a": one}, "a machine")
+    table.record({"a": row, "b": row}, {"a": one})
     assert tables.read("speed")["table"][2][-1] == "not run: not yet"
-    table.record({"a": row, "b": row}, {"b": other}, "a machine")
+    table.record({"a": row, "b": row}, {"b": other})
     assert [line[0] for line in tables.read("speed")["table"]] == ["what", "one", "other"]
 
 
@@ -96,3 +99,20 @@ def test_an_unknown_row_is_refused_with_those_that_there_are(capsys):
     assert main(["bench", "speed", "--rows", "minning"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("noisyir: no row 'minning'") and "mining" in said
+
+
+def test_the_memory_of_a_process_is_that_of_all_below_it():
+    child = "held = bytearray(60_000_000); import time; time.sleep(1.5)"
+    code = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with subprocess.Popen([sys.executable, "-c", code], text=True) as run:
+        assert watched(run) > 60
+
+
+def test_growth_is_the_slope_of_the_logarithms(monkeypatch, tmp_path):
+    def turns(name, row, sides, work, turns, caller):
+        return {side: [{"seconds": 3.0 * work.size**1.5, "cpu_seconds": 1.0, "items": work.size}] for side in sides}
+
+    monkeypatch.setattr(command, "take_turns", turns)
+    row = type("Made", (Row,), {"lines": (FASTER,), "size": 1600, "reads_texts": False})()
+    lines = command._Bench(tmp_path, Asked()).grown("made", row)
+    assert [line[1] for line in lines] == ["ours", "peer"] and {line[-1] for line in lines} == {"1.50"}

@@ -13,7 +13,8 @@ class Bm25Analysis(Row):
         Line("corpus analysis for BM25", "noisyir", "before_the_work", "noisyir before", at_least=4, unit="documents"),
         Line("corpus analysis for BM25", "noisyir", "bm25s", "bm25s' tokenize, stemmed", unit="documents"),
     )
-    size = 20_000
+    size = 10_000
+    turns = 3
     needs: ClassVar = {"bm25s": ("bm25s", "Stemmer")}
     before = frozenset({"before_the_work"})
     grows = True

@@ -32,7 +32,7 @@ class Demo(Row):
             command = [sys.executable, "-m", "noisyir.cli", "run", "demo"]
             with (Path(home) / "said").open("w") as said:
                 run = subprocess.Popen(command, env=environment, stdout=said, stderr=said, text=True)
-                peak = _watched(run)
+                peak = watched(run)
             if run.returncode:
                 raise SystemExit((Path(home) / "said").read_text()[-2000:])
             seconds = time.perf_counter() - began
@@ -47,7 +47,7 @@ def _of_children() -> float:
     return times.children_user + times.children_system
 
 
-def _watched(run: "subprocess.Popen[str]") -> float:
+def watched(run: "subprocess.Popen[str]") -> float:
     """Wait for a process; the most memory that it and all below it held at once, in MB: shared pages count once."""
     import psutil
 

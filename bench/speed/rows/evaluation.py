@@ -12,7 +12,8 @@ class Evaluation(Row):
         Line("evaluation", "noisyir", "ranx", "ranx", at_most=1.1, unit="queries"),
         Line("evaluation", "noisyir", "pytrec_eval", "pytrec_eval", at_most=1.1, unit="queries"),
     )
-    size = 10_000
+    size = 4_000
+    turns = 3
     reads_texts = False
     needs: ClassVar = {"ranx": ("ranx",), "pytrec_eval": ("pytrec_eval",)}
     grows = True

@@ -15,7 +15,8 @@ _EPOCHS = 4  # timed: two pairs of one epoch with a detection and one without, s
 
 class NpcEpoch(Row):
     lines = (Line("an epoch of NPC", "npc", "dpr", "own DPR epoch", at_most=1.35, unit="pairs"),)
-    size = 40_000
+    size = 20_000
+    turns = 3
     grows = True
 
     def npc(self, work: Work) -> Taken:

@@ -1,8 +1,8 @@
 """The sieve's share of a round of AR2, at the paper's proportions.
 
 448 lists of 16 for the ranker, 1,360 for the retriever; a ranker of six layers and a retriever of two, on 225
-documents with up to four queries each.  Both times are of one run: the sieve's training and verdicts, and all stages of
-the round.
+documents with up to four queries each.  Both are processor times of one run: the sieve's training and verdicts, and all
+stages of the round.
 """
 
 import json
@@ -24,7 +24,7 @@ class SieveShare(Row):
     lines = (
         Line(
             "the sieve in a round of AR2", "ar2", "ar2", "the whole round; the paper says 0.10", at_most=0.10,
-            quantity="sieve_seconds", of="round_seconds",
+            quantity="sieve_cpu", of="round_cpu",
         ),
     )  # fmt: skip
     size = 225
@@ -57,4 +57,4 @@ class SieveShare(Row):
         with Stopwatch() as watch:
             _, seconds = build(Plan(plan.seed, steps[: last + 1]), Store(folder, home=work.folder), _ROUND | _BEFORE)
         of_round = sum(seconds[name] for name in _ROUND)
-        return watch.taken(sieve_seconds=seconds["sieve"], round_seconds=of_round, stages=seconds)
+        return watch.taken(sieve_cpu=seconds["sieve"], round_cpu=of_round, stages=seconds)

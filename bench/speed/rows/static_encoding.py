@@ -19,7 +19,8 @@ class StaticEncoding(Row):
         ),
         Line("static encoding", "noisyir", "model2vec", "model2vec", at_least=1.5, unit="passages"),
     )
-    size = 40_000
+    size = 20_000
+    turns = 3
     needs: ClassVar = {"model2vec": ("model2vec",)}
     grows = True
 

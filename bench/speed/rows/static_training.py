@@ -26,7 +26,8 @@ class StaticTraining(Row):
             unit="pairs",
         ),
     )
-    size = 20_000
+    size = 12_000
+    turns = 3
 
     def prepare(self, work: Work) -> None:
         encoding.save_model(work)
@@ -59,7 +60,8 @@ class StaticTraining(Row):
                 torch.nn.utils.clip_grad_norm_(model.parameters(), _CLIP)
                 adam.step()
                 adam.zero_grad()
-        return watch.taken(items=len(texts), step_seconds=watch.seconds)
+        alone = {"step_seconds": watch.seconds, "step_cpu_seconds": watch.cpu_seconds}
+        return watch.taken(items=len(texts), **alone)
 
 
 def _peers_pairs(work: Work) -> training.TextPairs:

@@ -18,7 +18,7 @@ class TransformerTraining(Row):
             at_least=1.3, unit="pairs",
         ),
     )  # fmt: skip
-    size = 256
+    size = 64
     turns = 3
 
     def prepare(self, work: Work) -> None:

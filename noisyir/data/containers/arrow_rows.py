@@ -13,6 +13,7 @@ from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
 
 _WRITTEN_AT_ONCE = 10_000
+_NO_TEXT = "UTF8"  # in what pyarrow says of a text that is none
 
 
 def numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
@@ -28,8 +29,11 @@ def numbered(path: Path, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
 
 def _decoded(batch: pa.RecordBatch, path: Path, first: int) -> Iterator[Row]:
     try:
+        batch.validate(full=True)  # damaged offsets would be followed out of memory
         rows = batch.to_pylist()
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, pa.ArrowInvalid) as error:
+        if isinstance(error, pa.ArrowInvalid) and _NO_TEXT not in str(error):
+            raise
         if batch.num_rows == 1:
             bad_row(f"{path} row", first, DataError(f"{path} row {first}: not UTF-8: convert it"))
             return

@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,7 +14,7 @@ from noisyir.data.containers import Check, Row, accept
 from noisyir.errors import DataError, MissingPackageError
 
 _LONGEST_CELL = 32_767  # characters; Excel's own limit
-_DAMAGED = (zipfile.BadZipFile, KeyError, ValueError, OSError, ParseError, EOFError)
+_DAMAGED = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, ParseError, EOFError)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Sheet:
                 else:
                     yield number, tuple(map(_plain, values[:width]))
         except _DAMAGED as error:
-            raise DataError(f"{path}: damaged: {error}") from error
+            raise DataError(f"{path}: damaged, get it anew: {error}") from error
         finally:
             book.close()
 

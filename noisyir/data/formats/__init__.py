@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveInt, model_validator
 
 from noisyir.data.collection import Collection
 from noisyir.data.examples import ExampleSource
+from noisyir.data.hub import fetched, is_on_hub
 from noisyir.data.records import Source
 from noisyir.data.settings import RecordParams
 from noisyir.engine.provenance import may_be_absent
@@ -20,15 +21,30 @@ from noisyir.variants import Variant
 
 
 class Format(Variant, RecordParams):
-    """Where raw data of one format lies, and how it becomes tables."""
+    """Where raw data of one format lies, and how it becomes tables.
+
+    written: what the name of a file ends with that `write` makes, empty for a folder; None: it is read alone.
+    holds_weights: whether what is written says how much a pair counts.
+    """
 
     home: ClassVar[str] = __name__
     group: ClassVar[str | None] = "noisyir.formats"
     renamed: ClassVar[Mapping[str, str]] = {"dataset": "kind"}
+    written: ClassVar[str | None] = None
+    holds_weights: ClassVar[bool] = False
 
     min_relevance: PositiveInt = Field(
         1, description="least judgement that makes a training pair; TREC DL's relevant is 2"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_the_hub(cls, values: Any) -> Any:
+        """What hf:// names is fetched, and from then on a path like another; nothing else is ever fetched."""
+        if not isinstance(values, dict):
+            return values
+        named = {name: value for name, value in values.items() if isinstance(value, str) and is_on_hub(value)}
+        return values | {name: fetched(value) for name, value in named.items() if name in cls.locations()}
 
     @property
     def has_negatives(self) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -26,6 +26,7 @@ class Beir(Format):
     """A BEIR folder."""
 
     kind: Literal["beir"] = "beir"
+    written: ClassVar[str | None] = ""
     path: Location = Field(None, description="folder of its files")
 
     @classmethod

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from io import StringIO
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -36,6 +36,7 @@ class Dpr(Format):
     """DPR's release."""
 
     kind: Literal["dpr"] = "dpr"
+    written: ClassVar[str | None] = ""
     path: Location = Field(None, description="folder of its files")
     subset: str = Field("nq", pattern="^[a-z0-9]+$", description="whose questions, as file names have it")
     positives: Literal["first", "all"] = Field(

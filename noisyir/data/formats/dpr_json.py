@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,7 @@ class DprJson(FormatOfRows):
     """DPR's biencoder-*.json."""
 
     kind: Literal["dpr_json"] = "dpr_json"
+    written: ClassVar[str | None] = ".json"
     path: Location = Field(None, description="the file (json array, jsonl, parquet), or a folder of one each split")
 
     @classmethod

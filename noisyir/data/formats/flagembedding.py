@@ -1,8 +1,9 @@
 """FlagEmbedding's (bge's) training rows: a query, lists of positives and negatives, perhaps with a teacher's scores."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -25,6 +26,7 @@ class FlagEmbedding(FormatOfRows):
     """FlagEmbedding's training rows."""
 
     kind: Literal["flagembedding"] = "flagembedding"
+    written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
 
     @classmethod
@@ -35,7 +37,8 @@ class FlagEmbedding(FormatOfRows):
     def open(self, workers: int | None = None) -> PairsFile:
         """DataError when there is no file, or it is of another format."""
         rows = open_rows("flagembedding", self.path, ("query", "pos"))
-        return Pairs(path=self.path, columns=columns_there(rows, _COLUMNS)).open()
+        found = Pairs(path=self.path, columns=columns_there(rows, _COLUMNS)).open()
+        return replace(found, meaningful=frozenset(_COLUMNS.values()))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:

@@ -52,7 +52,7 @@ class IrDataset:
 
     def documents(self) -> Iterator[Document]:
         """Title and text, or all that the package takes for a document's text."""
-        for number, document in enumerate(self.given.docs_iter(), 1):
+        for number, document in enumerate(self._given("docs"), 1):
             place = f"{self.name} document"
             with row(place, number):
                 title = getattr(document, "title", "") or ""
@@ -61,17 +61,27 @@ class IrDataset:
 
     def queries(self) -> Iterator[Query]:
         """Every query's text."""
-        for number, query in enumerate(self.given.queries_iter(), 1):
+        for number, query in enumerate(self._given("queries"), 1):
             place = f"{self.name} query"
             with row(place, number):
                 yield Query(query.query_id, query.default_text(), (), place, number)
 
     def judgements(self) -> Iterator[Judgement]:
         """The qrels, all grades."""
-        for number, qrel in enumerate(self.given.qrels_iter() if self.given.has_qrels() else (), 1):
+        for number, qrel in enumerate(self._given("qrels") if self.given.has_qrels() else (), 1):
             place = f"{self.name} judgement"
             with row(place, number):
                 yield Judgement(qrel.query_id, qrel.doc_id, int(qrel.relevance), self.split, None, place, number)
+
+    def _given(self, what: str) -> Iterator[Any]:
+        """The package's records of a kind.  DataError where it has to download them and cannot."""
+        try:
+            yield from getattr(self.given, f"{what}_iter")()
+        except OSError as error:  # of requests, too
+            raise DataError(
+                f"{self.name}: ir_datasets has no {what} of it here and cannot download them: come back with a "
+                f"network, or put the files where https://ir-datasets.com says: {str(error)[:80]}"
+            ) from error
 
     def facts(self) -> dict[str, Any]:
         """Which version of the package read it."""

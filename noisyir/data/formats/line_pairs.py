@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -24,6 +23,7 @@ class LinePairs(FormatOfRows):
     """Two files whose lines belong together."""
 
     kind: Literal["line_pairs"] = "line_pairs"
+    written: ClassVar[str | None] = ".nl"
     path: Location = Field(None, description="the queries' file, a query a line")
     corpus: Location = Field(None, description="the documents' file, whose n-th line belongs to the n-th query")
 
@@ -83,11 +83,21 @@ class LinePairsFiles(ExampleSource):
         return ()
 
     def rows(self) -> Iterator[Placed]:
-        """The pairs of lines.  DataError when one file is longer."""
-        for one, two in zip_longest(utf8_lines(self.path), utf8_lines(self.documents_path)):
-            if one is None or two is None:
-                raise DataError(f"{self.path} and {self.documents_path} have different numbers of lines")
-            yield Placed(f"{self.path} line", one[0], (one[1], two[1]))
+        """The pairs of lines; where one of a pair is left out, both are.  DataError when one file is longer."""
+        queries, documents = utf8_lines(self.path), utf8_lines(self.documents_path)
+        one, two = next(queries, None), next(documents, None)
+        while one and two:
+            (number, query), (other, document) = one, two
+            if number == other:
+                yield Placed(f"{self.path} line", number, (query, document))
+            one = next(queries, None) if number <= other else one
+            two = next(documents, None) if other <= number else two
+        if one or two:
+            longer, number = (self.path, one[0]) if one else (self.documents_path, two[0] if two else 0)
+            raise DataError(
+                f"{longer} line {number} belongs to nothing, for {self.path} and {self.documents_path} have different "
+                "numbers of lines: make a query and its document stand in the same line"
+            )
 
     def example(self, found: Placed) -> Example:
         """The two lines."""

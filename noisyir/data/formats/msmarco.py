@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -23,6 +23,7 @@ class Msmarco(Format):
     """MS MARCO's own layouts, or that of RocketQA's release."""
 
     kind: Literal["msmarco"] = "msmarco"
+    written: ClassVar[str | None] = ""
     path: Location = Field(None, description="folder of its files")
 
     @classmethod

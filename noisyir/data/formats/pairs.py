@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -36,6 +36,8 @@ class Pairs(Format):
     """A file of (query, document) pairs."""
 
     kind: Literal["pairs"] = "pairs"
+    written: ClassVar[str | None] = ".jsonl"
+    holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the file")
     corpus: Location = Field(None, description="the documents' file, where the pairs only name them")
     columns: dict[PairColumn, str | None] = Field(

@@ -1,8 +1,9 @@
 """The columns that sentence-transformers trains on: anchor, positive and negatives, or two sentences with a label."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,6 +28,7 @@ class SentenceTransformers(FormatOfRows):
     """The columns that sentence-transformers trains on; a label of 0 is a judgement that a pair is wrong."""
 
     kind: Literal["sentence_transformers"] = "sentence_transformers"
+    written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file, or a folder that `datasets` saved")
 
     @classmethod
@@ -46,7 +48,7 @@ class SentenceTransformers(FormatOfRows):
         columns = {**columns_there(rows, names)}
         if "negative" not in rows.columns:
             columns.pop("negative")  # numbered ones may be there
-        return Pairs(path=self.path, columns=columns).open()
+        return replace(Pairs(path=self.path, columns=columns).open(), meaningful=frozenset(names.values()))
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ class SoDs(Format):
     """SO-DS and the data sets that were published with it (Heyman and Van Cutsem, 2020)."""
 
     kind: Literal["so_ds"] = "so_ds"
+    written: ClassVar[str | None] = ""
     path: Location = Field(
         None, description="folder with the snippets' jsonl and, called -valid or -test, the queries'"
     )
@@ -110,7 +111,7 @@ class SoDsFolder:
         where = f"{place} {number}"
         doc_id, query = identity(values, "id", where), text(values, "description", where)
         if doc_id is None:
-            raise DataError(f"{where}: lacks an id")
+            raise DataError(f"{where}: lacks an id: give it one")
         yield Document(doc_id, "", text(values, "code", where), place, number)
         if query.strip():
             query_id = content_id(number, query)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -28,6 +28,7 @@ class Squad(Format):
     """Both files of SQuAD v1.1, or one file of its layout."""
 
     kind: Literal["squad"] = "squad"
+    written: ClassVar[str | None] = ".json"
     path: Location = Field(None, description="folder of its files, or one file: of dev where its name says so")
 
     def open(self, workers: int | None = None) -> "SquadFolder":

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,6 +21,7 @@ class Staqc(FormatOfRows):
     """StaQC's annotated rows (Yao et al., WWW 2018): a label of 0 is a judgement that a pair is wrong."""
 
     kind: Literal["staqc"] = "staqc"
+    written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file (jsonl, csv, parquet)")
 
     @classmethod
@@ -54,7 +55,7 @@ def _example(row: Mapping[str, Any], where: str) -> Example:
     """StaQC puts snippets of one question into several splits: there it is a query in each."""
     qid, split, label = identity(row, "qid", where), split_of(row.get("split"), where), number(row, "label", where)
     if qid is None:
-        raise DataError(f"{where}: lacks a qid")
+        raise DataError(f"{where}: lacks a qid: give it one")
     if label is not None and not label.is_integer():
         raise DataError(f"{where}: 'label' must be a whole number, found {label}")
     judged = None if label is None else int(label)

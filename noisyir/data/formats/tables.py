@@ -1,10 +1,11 @@
 """The tables that `noisyir import` writes: documents, queries, judgements, negatives.  Other tables are not read."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats_of_rows import FormatOfRows
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query
+from noisyir.engine.outside_errors import one_line
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
 from noisyir.settings import Location, Split
@@ -25,6 +27,8 @@ class Tables(FormatOfRows):
     """A folder that `noisyir import` wrote."""
 
     kind: Literal["tables"] = "tables"
+    written: ClassVar[str | None] = ""
+    holds_weights: ClassVar[bool] = True
     path: Location = Field(None, description="the folder")
 
     def open(self, workers: int | None = None) -> "TablesFolder":
@@ -35,7 +39,8 @@ class Tables(FormatOfRows):
                 f"format tables needs a folder that noisyir import wrote: data.path=FOLDER, found {self.path}"
             )
         for name, schema in SCHEMAS.items():
-            found = pq.read_schema(root / f"{name}.parquet")
+            with _reading(root / f"{name}.parquet"):
+                found = pq.read_schema(root / f"{name}.parquet")
             if found.names != schema.names:
                 raise DataError(f"{root / name}.parquet has columns {', '.join(found.names)}: import the data again")
         return TablesFolder(root.name, root)
@@ -97,17 +102,26 @@ class TablesFolder:
 
     @cached_property
     def _judged(self) -> set[str]:
-        return set(pq.read_table(self.root / "judgements.parquet", columns=["query_id"])["query_id"].to_pylist())
+        path = self.root / "judgements.parquet"
+        with _reading(path):
+            return set(pq.read_table(path, columns=["query_id"])["query_id"].to_pylist())
 
     def _rows(self, name: str) -> Iterator[tuple[str, int, dict[str, Any]]]:
         path, number = self.root / f"{name}.parquet", 0
-        try:
+        with _reading(path):
             for batch in pq.ParquetFile(path).iter_batches(batch_size=_BATCH_ROWS):
                 for values in batch.to_pylist():
                     number += 1
                     yield f"{path} row", number, values
-        except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as error:
-            raise DataError(f"{path} is damaged after row {number}: import the data again: {error}") from error
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """DataError where a table cannot be read."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is damaged: import the data again: {one_line(error)}") from error
 
 
 def _split(name: str) -> Split:

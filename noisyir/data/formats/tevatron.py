@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,7 @@ class Tevatron(FormatOfRows):
     """Tevatron's training rows, of either version."""
 
     kind: Literal["tevatron"] = "tevatron"
+    written: ClassVar[str | None] = ".jsonl"
     path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
     corpus: Location = Field(None, description="the documents' file, docid and text: of version 2")
 

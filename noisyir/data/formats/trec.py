@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ class Trec(Format):
     """Judgements, topics, documents, and a run, whose hits that nobody calls relevant are negatives."""
 
     kind: Literal["trec"] = "trec"
+    written: ClassVar[str | None] = ""
     path: Location = Field(None, description="the qrels: qid 0 docid grade; or the run, where there are no qrels")
     queries: Location = Field(None, description="the topics: qid<TAB>text, <top>s, or rows with columns")
     corpus: Location = Field(None, description="the documents: docid<TAB>text, or rows with columns")
@@ -133,7 +134,8 @@ class TrecFiles:
         return TopicsFile(self.topics.name, self.topics, self.split).queries()
 
     def judgements(self) -> Iterator[Judgement]:
-        """The lines of the qrels, all grades."""
+        """The lines of the qrels, all grades.  DataError where there are none."""
+        number = 0
         for number, line in utf8_lines(self.qrels) if self.qrels else ():
             place = f"{self.qrels} line"
             if not (fields := line.split()):
@@ -143,6 +145,8 @@ class TrecFiles:
                     raise DataError(f"{place} {number}: expected qid 0 docid grade, found {len(fields)} columns")
                 grade = relevance_of(fields[3], f"{place} {number}")
                 yield Judgement(fields[0], fields[2], grade, self.split, None, place, number)
+        if self.qrels and not number:
+            raise DataError(f"{self.qrels} is empty: get it anew, or give the run in its place")
 
     def negatives(self) -> Iterator[Negative]:
         """The hits of the run, each once with the score that came first, but those that a judgement calls relevant."""
@@ -190,6 +194,8 @@ class TrecFiles:
                     not_kept("a hit that is judged relevant, and so no negative")
                 else:
                     yield Negative(query_id, doc_id, float(score), place, number)
+        if self.run and layout is None:
+            raise DataError(f"{self.run} holds no hits: get it anew, or leave --run (data.run) out")
 
 
 def _is_number(value: str) -> bool:

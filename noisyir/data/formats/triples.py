@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ class Triples(FormatOfRows):
     """MS MARCO's triples: `query<TAB>positive<TAB>negative`, or `qid<TAB>pid<TAB>pid` with the files of the texts."""
 
     kind: Literal["triples"] = "triples"
+    written: ClassVar[str | None] = ".tsv"
     path: Location = Field(None, description="the file, perhaps as .gz or .zst")
     queries: Location = Field(None, description="of triples of ids: the queries' file, id<TAB>text or jsonl")
     corpus: Location = Field(None, description="of triples of ids: the documents' file, id<TAB>text or jsonl")

@@ -9,7 +9,7 @@ import regex
 from pydantic import Field
 
 from noisyir.data.rewriting import Rewriter, Rewriting
-from noisyir.retrieval.numpy_bm25 import STOP_WORDS
+from noisyir.retrieval.analysis import STOP_WORDS
 from noisyir.settings import Fraction
 
 _ATTEMPTS = 5

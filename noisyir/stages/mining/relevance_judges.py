@@ -3,16 +3,19 @@
 Source: RocketQA's denoised hard negatives (Qu et al., NAACL 2021, arXiv:2010.08191), which drops what scores above 0.1.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from noisyir.costs.training import judging
-from noisyir.engine.stage import Job, Stage
+from noisyir.engine.shards import Block, blocks_of
+from noisyir.engine.stage import Job, Piecewise, Stage
 from noisyir.engine.story import told
 from noisyir.errors import DataError
 from noisyir.mining.judges.cross_encoder import CrossEncoderJudge
@@ -20,9 +23,6 @@ from noisyir.mining.judges.ranker import RankerJudge, RelevanceJudge
 from noisyir.models.weights import classifier_digest, locate_classifier
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.training import CANDIDATES, RANKER, VERDICTS
-
-if TYPE_CHECKING:
-    from noisyir.models.cross_encoder import CrossEncoder
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -34,32 +34,33 @@ _REASONS = {True: "a cross-encoder finds it irrelevant", False: "a cross-encoder
 
 def cross_judge(job: Job[CrossEncoderJudge]) -> None:
     """Score every candidate by the probability that it is relevant, and keep what is not above the bound."""
-    import torch
-
-    from noisyir.models.cross_encoder import load_cross_encoder
-
-    torch.set_num_threads(job.runtime.cpu_threads)
-    folder = locate_classifier(job.params.weights, _SETTING)
-    judge = load_cross_encoder(folder, job.params.max_len, job.runtime.device)
     found = job.table("candidates")
-    _write_verdicts(job, found, _relevance(job, judge, found))
+    _write_verdicts(job, found, _relevance(job, found, cross_shards))
+
+
+def cross_shards(job: Job[CrossEncoderJudge], blocks: Sequence[Block]) -> Iterator[pa.Table]:
+    """The logits of some blocks of candidates, by the classifier that is given."""
+    folder = locate_classifier(job.params.weights, _SETTING)
+    return _logits(job, folder, job.params.max_len, job.table("candidates"), blocks)
 
 
 def ranker_judge(job: Job[RankerJudge]) -> None:
     """Score every candidate as `cross_judge` does; what the same ranker has scored already is not read again."""
-    import torch
-
-    from noisyir.models.cross_encoder import load_cross_encoder
-    from noisyir.models.ranker import ranker_max_len
-
-    torch.set_num_threads(job.runtime.cpu_threads)
-    folder, found = job.folder("ranker"), job.table("candidates")
+    found = job.table("candidates")
     score = _scored_already(job, found)
     new = np.isnan(score)
-    judge = load_cross_encoder(folder, ranker_max_len(folder), job.runtime.device)
-    score[new] = _relevance(job, judge, found.filter(pa.array(new)))
+    score[new] = _relevance(job, found.filter(pa.array(new)), ranker_shards)
     _write_verdicts(job, found, score)
     job.note("pairs_read", int(new.sum()))
+
+
+def ranker_shards(job: Job[RankerJudge], blocks: Sequence[Block]) -> Iterator[pa.Table]:
+    """The logits of some blocks of the candidates that are new, by the ranker."""
+    from noisyir.models.ranker import ranker_max_len
+
+    folder, found = job.folder("ranker"), job.table("candidates")
+    new = found.filter(pa.array(np.isnan(_scored_already(job, found))))
+    return _logits(job, folder, ranker_max_len(folder), new, blocks)
 
 
 def _scored_already(job: Job[RankerJudge], found: pa.Table) -> np.ndarray:
@@ -88,33 +89,54 @@ def _write_verdicts(job: Job[Any], found: pa.Table, score: np.ndarray) -> None:
     job.note(job.step.stage.name, {"judged": len(found), "dropped": pc.sum(pc.invert(keep)).as_py() or 0})
 
 
-def _relevance(job: Job[Any], judge: "CrossEncoder", found: pa.Table) -> np.ndarray:
-    """The probability, float32, of each candidate (query_id, doc_id).
+def _relevance(job: Job[Any], found: pa.Table, shards: Piecewise[Block]) -> np.ndarray:
+    """The probability, float32, of each candidate (query_id, doc_id)."""
+    pairs = _Pairs.of(job, found)
+    blocks = blocks_of("logits", len(pairs.keys), _PAIRS_AT_ONCE)
+    parts = job.spread(shards, blocks, total=len(pairs.keys), unit="pairs")
+    logits = np.concatenate([np.empty(0, np.float32), *(pq.read_table(part)["logit"].to_numpy() for part in parts)])
+    return np.exp(-np.logaddexp(0, -logits.astype(np.float64)))[pairs.place].astype(np.float32)
 
-    Candidates whose query and document read alike are read once, so their scores are equal; blocks of pairs of texts,
-    in the order of their ids.  DataError when the corpus or the queries lack what the candidates name.
+
+def _logits(job: Job[Any], folder: Path, max_len: int, found: pa.Table, blocks: Sequence[Block]) -> Iterator[pa.Table]:
+    """What a classifier says of some blocks of pairs of texts: a column `logit`."""
+    import torch
+
+    from noisyir.models.cross_encoder import Texts, load_cross_encoder
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    judge, pairs = load_cross_encoder(folder, max_len, job.runtime.device), _Pairs.of(job, found)
+    for block in blocks:
+        keys = pairs.keys[slice(*block)]
+        first, second = (numbers.tolist() for numbers in np.divmod(keys, len(pairs.documents)))
+        texts = Texts([pairs.queries[number] for number in first], [pairs.documents[number] for number in second])
+        yield pa.table({"logit": judge.logits(texts, job.runtime.batch_tokens)})
+
+
+class _Pairs(NamedTuple):
+    """The pairs of texts that candidates are: those that read alike are read once, so their scores are equal.
+
+    keys: query * documents + document, by the numbers of their texts, in the order of the ids.
+    place: of each candidate, that of its pair among them.
     """
-    from noisyir.models.cross_encoder import Texts
-    from noisyir.retrieval.texts import passages_of
 
-    texts = job.table("queries")
-    asked = dict(zip(texts["query_id"].to_pylist(), texts["text"].to_pylist(), strict=True))
-    query, queries = _numbered(found["query_id"], asked, "queries")
-    document, documents = _numbered(found["doc_id"], passages_of(job.batches("corpus"), found["doc_id"]), "documents")
-    keys, place = np.unique(query * len(documents) + document, return_inverse=True)
-    logits, done = np.empty(len(keys), np.float32), 0
+    keys: Rows
+    place: Rows
+    queries: list[str]
+    documents: list[str]
 
-    def finished(count: int) -> None:
-        nonlocal done
-        done += count
-        job.progress(done, len(keys), "pairs")
+    @classmethod
+    def of(cls, job: Job[Any], found: pa.Table) -> "_Pairs":
+        """Those of candidates (query_id, doc_id).  DataError when the corpus or the queries lack what they name."""
+        from noisyir.retrieval.texts import passages_of
 
-    for start in range(0, len(keys), _PAIRS_AT_ONCE):
-        some = slice(start, start + _PAIRS_AT_ONCE)
-        first, second = (numbers.tolist() for numbers in np.divmod(keys[some], len(documents)))
-        pairs = Texts([queries[number] for number in first], [documents[number] for number in second])
-        logits[some] = judge.logits(pairs, job.runtime.batch_tokens, finished)
-    return np.exp(-np.logaddexp(0, -logits.astype(np.float64)))[place].astype(np.float32)
+        texts = job.table("queries")
+        asked = dict(zip(texts["query_id"].to_pylist(), texts["text"].to_pylist(), strict=True))
+        query, queries = _numbered(found["query_id"], asked, "queries")
+        read = passages_of(job.batches("corpus"), found["doc_id"])
+        document, documents = _numbered(found["doc_id"], read, "documents")
+        keys, place = np.unique(query * len(documents) + document, return_inverse=True)
+        return cls(keys, place, queries, documents)
 
 
 def _numbered(named: pa.ChunkedArray, texts: Mapping[str, str], source: str) -> tuple[Rows, list[str]]:
@@ -147,6 +169,7 @@ CROSS_JUDGE = Stage(
     run=cross_judge,
     raw={"weights": lambda params: classifier_digest(params.weights, _SETTING)},
     pool="gpu",
+    spreads=True,
     cost=judging,
     story=partial(
         told, "cross_judge", "A cross-encoder: {dropped:,} of {judged:,} candidate negatives were dropped as relevant."
@@ -165,6 +188,7 @@ RANKER_JUDGE = Stage(
     writes={"verdicts": VERDICTS},
     run=ranker_judge,
     pool="gpu",
+    spreads=True,
     cost=judging,
     story=partial(
         told,

@@ -1,10 +1,11 @@
 """encode: a vector for every document and chosen query; encode_new: of a refreshed corpus, where texts are new."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import lru_cache
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,9 +14,7 @@ import pyarrow.parquet as pq
 from noisyir.costs.retrieval import encoding
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.engine.tables import regrouped
-from noisyir.errors import StoreError
 from noisyir.retrieval.settings import EncodeParams
-from noisyir.schemas.artifact import Artifact
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS, ROW_ORIGINS
 from noisyir.schemas.training import MODEL
@@ -23,52 +22,64 @@ from noisyir.schemas.training import MODEL
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.models.tokens import Side
-    from noisyir.retrieval.encode import Shard
+    from noisyir.retrieval.encode import Shard, ShardEncoder
 
 _VECTORS = {"passage": DOC_VECTORS, "query": QUERY_VECTORS}
 
 
 def encode(job: Job[EncodeParams]) -> None:
-    """Encode in shards kept in `job.work`: a killed build goes on behind its last finished shard."""
+    """Encode in shards: a killed build goes on behind those that are done."""
     rows, queries = job.params.shard_rows, _queries(job)
     shards: dict[Side, int] = {"passage": job.batches_in("corpus", rows), "query": -(-queries.num_rows // rows)}
-    total, done = job.rows("corpus") + queries.num_rows, 0
+    items = {_name(side, number): (side, number) for side, many in shards.items() for number in range(many)}
+    total = job.rows("corpus") + queries.num_rows
     try:
-        for texts in job.spread(encode_shards, [(side, n) for side, many in shards.items() for n in range(many)]):
-            done += texts
-            job.progress(done, total, "texts")
+        parts = job.spread(encode_shards, items, total=total, unit="texts")
+        for side, many in shards.items():
+            with job.writer(_VECTORS[side].name) as out:
+                for part in islice(parts, many):
+                    out.adopt(part)
     finally:
         _model.cache_clear()
-    for side, many in shards.items():
-        with job.writer(_VECTORS[side].name) as out:
-            for number in range(many):
-                out.adopt(_part(job, _VECTORS[side], number))
 
 
-def encode_shards(job: Job[EncodeParams], shards: "Sequence[tuple[Side, int]]") -> Iterator[int]:
-    """Leave the vectors of some consecutive shards as parts in `job.work`; yields how many texts each has."""
+def encode_shards(job: Job[EncodeParams], shards: "Sequence[tuple[Side, int]]") -> Iterator[pa.Table]:
+    """The vectors of some shards, in their order."""
+    encoder, in_precision = _encoder(job)
+    with in_precision:
+        for side, numbers in _runs(shards):
+            first = numbers[0]
+            texts = _asked(job, first) if side == "query" else passages_from(job, first)
+            yield from encoder.encode(islice(texts, len(numbers)), side, _VECTORS[side])
+
+
+def passages_from(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
+    """The corpus in shards, from number `first` on."""
+    from noisyir.retrieval.encode import passages
+
+    return passages(job.batches("corpus", job.params.shard_rows, first))
+
+
+def _runs(shards: "Sequence[tuple[Side, int]]") -> "Iterator[tuple[Side, list[int]]]":
+    """Shards that follow each other, together: their texts are one stream."""
+    for (side, _), run in groupby(enumerate(shards), lambda one: (one[1][0], one[1][1] - one[0])):
+        yield side, [number for _, (_, number) in run]
+
+
+def _name(side: "Side", number: int) -> str:
+    return f"{_VECTORS[side].name}-{number:05d}"
+
+
+def _encoder(job: Job[EncodeParams]) -> "tuple[ShardEncoder, AbstractContextManager[Any]]":
+    """What encodes, and in which precision it is to be called."""
     import torch
 
-    from noisyir.retrieval.encode import ShardEncoder, passages
+    from noisyir.retrieval.encode import ShardEncoder
 
     torch.set_num_threads(job.runtime.cpu_threads)
     model, batch_tokens = _model(job.folder("model"), job.runtime.device, job.runtime.batch_tokens)
-    encoder = ShardEncoder(model, job.work, job.params.dtype, batch_tokens)
-    with torch.autocast(model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16"):
-        for side, some in groupby(shards, lambda shard: shard[0]):
-            numbers = [number for _, number in some]
-            rows, first = job.params.shard_rows, numbers[0]
-            texts = _asked(job, first) if side == "query" else passages(job.batches("corpus", rows, first))
-            yield from encoder.encode(zip(numbers, texts, strict=False), side, _VECTORS[side])
-
-
-def _part(job: Job[EncodeParams], artifact: Artifact, number: int) -> Path:
-    """A shard's part, its digest checked.  StoreError where it was damaged since it was written."""
-    from noisyir.retrieval.encode import finished_part
-
-    if (path := finished_part(job.work, artifact, number)) is None:
-        raise StoreError(f"shard {number} of {artifact.name} is gone or damaged: run again, and it is encoded anew")
-    return path
+    bf16 = torch.autocast(model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16")
+    return ShardEncoder(model, job.params.dtype, batch_tokens), bf16
 
 
 @lru_cache(maxsize=1)  # one load for all shards that a process gets
@@ -77,15 +88,6 @@ def _model(folder: Path, device: str, batch_tokens: int | Literal["auto"]) -> "t
 
     model = load_bi_encoder(folder, device)
     return model, model.batch_tokens(batch_tokens)
-
-
-def release_gpu() -> None:
-    """Let go of the model where it takes a GPU's memory, which others have next."""
-    import torch
-
-    if torch.cuda.is_available():
-        _model.cache_clear()
-        torch.cuda.empty_cache()
 
 
 def _asked(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
@@ -102,30 +104,34 @@ def _queries(job: Job[EncodeParams]) -> pa.Table:
 
 
 def encode_new(job: Job[EncodeParams]) -> None:
-    """Encode new rows in shards kept in `job.work`, as `encode` does; then merge them with the earlier vectors."""
-    import torch
-
-    from noisyir.models.bi_encoder import load_bi_encoder
-    from noisyir.retrieval.encode import ShardEncoder, passages
+    """Encode new rows in shards, as `encode` does; then merge them with the earlier vectors."""
     from noisyir.retrieval.merge import merged
 
-    torch.set_num_threads(job.runtime.cpu_threads)
-    model = load_bi_encoder(job.folder("model"), job.runtime.device)
     new = pc.is_null(job.table("row_origins")["earlier_row"])
-    total, done, parts = pc.sum(new).as_py() or 0, 0, list[Path]()
-    encoder = ShardEncoder(model, job.work, job.params.dtype, model.batch_tokens(job.runtime.batch_tokens))
-    with torch.autocast(model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16"):
-        shards = passages(regrouped(_new_documents(job, new), job.params.shard_rows))
-        for texts in encoder.encode(enumerate(shards), "passage", DOC_VECTORS):
-            parts.append(_part(job, DOC_VECTORS, len(parts)))
-            done += texts
-            job.progress(done, total, "texts")
+    total = pc.sum(new).as_py() or 0
+    items = {_name("passage", number): number for number in range(-(-total // job.params.shard_rows))}
+    try:
+        parts = list(job.spread(encode_new_shards, items, total=total, unit="texts"))
+    finally:
+        _model.cache_clear()
     earlier, rows = job.batches("earlier", job.params.shard_rows), job.batches("row_origins", job.params.shard_rows)
     encoded = chain.from_iterable(pq.ParquetFile(part).iter_batches() for part in parts)
     with job.writer("doc_vectors") as out:
         for part in regrouped(merged(rows, earlier, encoded), job.params.shard_rows):
             out.append(part)
     job.note("texts", {"encoded": total, "reused": len(new) - total})
+
+
+def encode_new_shards(job: Job[EncodeParams], numbers: Sequence[int]) -> Iterator[pa.Table]:
+    """The vectors of some shards of new rows."""
+    from noisyir.retrieval.encode import passages
+
+    encoder, in_precision = _encoder(job)
+    wanted = set(numbers)
+    new = pc.is_null(job.table("row_origins")["earlier_row"])
+    shards = enumerate(regrouped(_new_documents(job, new), job.params.shard_rows))
+    with in_precision:
+        yield from encoder.encode(passages(some for n, some in shards if n in wanted), "passage", DOC_VECTORS)
 
 
 def _new_documents(job: Job[EncodeParams], new: pa.ChunkedArray) -> Iterator[pa.Table]:
@@ -171,5 +177,6 @@ ENCODE_NEW = Stage(
     writes={"doc_vectors": DOC_VECTORS},
     run=encode_new,
     pool="gpu",
+    spreads=True,
     cost=encoding,
 )

@@ -1,12 +1,15 @@
 """rerank: a run whose best documents are ranked anew by the ranker."""
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from noisyir.costs.training import reranking
+from noisyir.engine.shards import Block, blocks_of
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
 from noisyir.schemas.data import CORPUS, QUERIES
@@ -19,33 +22,19 @@ if TYPE_CHECKING:
 
 Rows = npt.NDArray[np.int64]
 
+_PAIRS_AT_ONCE = 16384  # sorted by length and read together
 _GAP = 1e-3  # between the lowest score of the ranker's and the highest below
 
 
 def rerank(job: Job[RerankParams]) -> None:
     """Score the first `depth` documents of every query again, and put them in order; those below keep theirs."""
-    import torch
-
-    from noisyir.models.cross_encoder import load_cross_encoder
-    from noisyir.models.ranker import ranker_max_len
-    from noisyir.retrieval.runs import places
-
-    torch.set_num_threads(job.runtime.cpu_threads)
-    run = job.table("run").sort_by([("query_id", "ascending"), ("rank", "ascending")]).combine_chunks()
-    query, place = places(run)
+    run, query, place = _ordered(job)
     read = place < job.params.depth
-    folder = job.folder("ranker")
-    judge = load_cross_encoder(folder, ranker_max_len(folder), job.runtime.device)
-    done = 0
-
-    def progress(count: int) -> None:
-        nonlocal done
-        done += count
-        job.progress(done, int(read.sum()), "pairs")
-
-    scores, texts = run["score"].to_numpy().astype(np.float64), _texts(job, run.filter(pa.array(read)))
-    with torch.autocast(judge.model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16"):
-        scores[read] = judge.logits(texts, job.runtime.batch_tokens, progress)
+    pairs = int(read.sum())
+    blocks = blocks_of("logits", pairs, _PAIRS_AT_ONCE)
+    parts = job.spread(rerank_shards, blocks, total=pairs, unit="pairs")
+    scores = run["score"].to_numpy().astype(np.float64)
+    scores[read] = np.concatenate([np.empty(0), *(pq.read_table(part)["logit"].to_numpy() for part in parts)])
     scores = lowered(scores, query, place, job.params.depth)
     order = np.lexsort((place, np.where(read, -scores, 0.0), ~read, query))
     job.write(
@@ -55,7 +44,35 @@ def rerank(job: Job[RerankParams]) -> None:
         .append_column("rank", pa.array(place + 1, pa.int32()))
         .append_column("score", pa.array(scores[order], pa.float32())),
     )
-    job.note("pairs_read", int(read.sum()))
+    job.note("pairs_read", pairs)
+
+
+def rerank_shards(job: Job[RerankParams], blocks: Sequence[Block]) -> Iterator[pa.Table]:
+    """What the ranker says of some blocks of pairs: a column `logit`."""
+    import torch
+
+    from noisyir.models.cross_encoder import load_cross_encoder
+    from noisyir.models.ranker import ranker_max_len
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    run, _, place = _ordered(job)
+    read, folder = run.filter(pa.array(place < job.params.depth)), job.folder("ranker")
+    judge = load_cross_encoder(folder, ranker_max_len(folder), job.runtime.device)
+    some = [read.slice(first, end - first) for first, end in blocks]
+    texts = _texts(job, pa.concat_tables(some))
+    with torch.autocast(judge.model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16"):
+        first = 0
+        for rows in some:
+            yield pa.table({"logit": judge.logits(texts[first : first + len(rows)], job.runtime.batch_tokens)})
+            first += len(rows)
+
+
+def _ordered(job: Job[RerankParams]) -> tuple[pa.Table, Rows, Rows]:
+    """The run by query and rank, and of each row its query's number and its place."""
+    from noisyir.retrieval.runs import places
+
+    run = job.table("run").sort_by([("query_id", "ascending"), ("rank", "ascending")]).combine_chunks()
+    return run, *places(run)
 
 
 def lowered(scores: npt.NDArray[np.float64], query: Rows, place: Rows, depth: int) -> npt.NDArray[np.float64]:
@@ -87,7 +104,7 @@ def _texts(job: Job[RerankParams], rows: pa.Table) -> "Texts":
 
 RERANK = Stage(
     name="rerank",
-    version=1,
+    version=2,
     params=RerankParams,
     reads={
         "ranker": RANKER.all(),
@@ -98,5 +115,6 @@ RERANK = Stage(
     writes={"reranked_run": RERANKED_RUN},
     run=rerank,
     pool="gpu",
+    spreads=True,
     cost=reranking,
 )

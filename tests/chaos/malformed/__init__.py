@@ -12,12 +12,13 @@ import torch
 from noisyir import experiments
 from noisyir.errors import NoisyirError
 from tests.chaos.case import Case
-from tests.chaos.malformed import commands, data, judgements, models, settings
+from tests.chaos.malformed import commands, data, formats, judgements, models, settings
 from tests.chaos.malformed.trial import Trial, tried
 from tests.tiny import write_beir
 
 FAMILIES = {
     "data": data.trials,
+    "formats": formats.trials,
     "settings": settings.trials,
     "models": models.trials,
     "judgements": judgements.trials,
@@ -40,6 +41,7 @@ def warm_up(folder: Path) -> None:
     experiments.load("demo")
     data.read_all(kind="beir", path=str(write_beir(folder / "sound")))
     models.make_sound()
+    formats.sound()
     with suppress(NoisyirError):
         commands.called(["run", "demo", "--gpu-tflops", "nan"])
 

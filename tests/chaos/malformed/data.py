@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noisyir import experiments
+from noisyir.data.records import negatives_of
 from noisyir.data.validate import Validator
 from tests.chaos.malformed.trial import Make, Read, Trial
 from tests.tiny import write_beir, write_dpr
@@ -76,6 +77,7 @@ def read_all(**data: object) -> None:
         pass
     checked.queries(source.queries())
     checked.judgements(source.judgements())
+    checked.negatives(negatives_of(source))
     checked.tables()
     if getattr(exp.data, "has_weights", False):
         list(source.weights())  # type: ignore[attr-defined]

@@ -59,7 +59,7 @@ def trials(draw: random.Random) -> Iterator[Trial]:
         yield Trial(f"judgements parquet {name}", _judged("parquet", PARQUET[name]), "judged.parquet")
     for name, change in GZIPPED.items():
         yield Trial(f"judgements jsonl.gz {name}", _judged("jsonl.gz", change), "judged.jsonl.gz")
-    for suffix in ("json", "xlsx", "parquet.gz"):
+    for suffix in ("xlsx", "parquet.gz"):
         yield Trial(f"judgements as {suffix}", _called(suffix), f"judged.{suffix}")
     yield Trial("judgements of other pairs", _of_others, "judged.jsonl")
 

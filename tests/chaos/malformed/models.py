@@ -32,7 +32,8 @@ def trials(draw: random.Random) -> Iterator[Trial]:
         for how, read in reads.items():
             for file, changes in _changes(kind, how).items():
                 for name, change in changes.items():
-                    yield Trial(f"{kind} {how} {file}: {name}", _damaged(kind, read, file, change), "model")
+                    place = file if file.endswith(".json") and name in (*JSON, *_NO_JSON) else "model"
+                    yield Trial(f"{kind} {how} {file}: {name}", _damaged(kind, read, file, change), place)
 
 
 def _damaged(kind: str, read: Callable[[Path], object], file: str, change: Change) -> Make:
@@ -155,6 +156,7 @@ JSON: dict[str, Change] = {
     "5,000 digits": _bytes(lambda data, draw: b'{"max_len": ' + b"9" * 5000 + b"}"),
     "UTF-16": _bytes(lambda data, draw: data.decode().encode("utf-16")),
 }
+_NO_JSON = ("emptied", "cut off", "random bytes")
 WEIGHTS: dict[str, Change] = {
     "NaN": _tensors(lambda tensor: tensor * torch.nan),
     "infinite": _tensors(lambda tensor: tensor + torch.inf),

@@ -82,31 +82,18 @@ def trials(draw: random.Random) -> Iterator[Trial]:
     for number in range(_OVERRIDES):
         path, kind = draw.choice(leaves)
         value = draw.choice(_BAD[kind])
-        yield Trial(f"override {number} {'.'.join(path)} {value:.12}", _override(f"{'.'.join(path)}={value}"), path[-1])
+        yield Trial(
+            f"override {number} {'.'.join(path)} {value:.12}", _override(f"{'.'.join(path)}={value}"), ".".join(path)
+        )
     for number in range(_MISSPELT):
         path, _ = draw.choice(leaves)
         wrong = _misspelt(path[-1], draw)
         yield Trial(
             f"misspelt {number} {'.'.join([*path[:-1], wrong])}", _override(".".join([*path[:-1], wrong]) + "=1"), wrong
         )
-    for text in (
-        "train.epochs",
-        "=3",
-        "train..epochs=3",
-        "seed.x=3",
-        "methods.0=dpr",
-        "name=a/b",
-        "name=a\0b",
-        "train=3",
-    ):
+    for text in _ODD:
         yield Trial(f"override {text!r}", _override(text), text.partition("=")[0].split(".")[0])
-    for text in (
-        "runtime.threads=0",
-        "runtime.threads=true",
-        "runtime.device=",
-        "runtime.java_heap=lots",
-        "runtime.x=1",
-    ):
+    for text in _ODD_MACHINE:
         yield Trial(f"override {text!r}", _runtime(text), text.partition("=")[0].removeprefix("runtime."))
 
 

@@ -1,5 +1,6 @@
 """One malformed input: how it is made, what reads it, and whether what comes of that is one clear line."""
 
+import json
 import os
 import random
 import re
@@ -18,10 +19,12 @@ from tests.chaos.case import Case
 CPU_SECONDS, WALL_SECONDS = 10, 60  # the former is the promise; a busy machine may need more of the latter
 MEMORY = 1 << 30
 LONGEST_LINE = 900
+_MOST_TOLD = 4000  # characters of a trial's own fault: a pipe takes so many at once
 # A message says what to do, or what should stand there instead of what does.
 _REMEDY = re.compile(
     r"\b(set|sets|give|put|keep|name|use|write|convert|mend|check|get|remove|rename|leave|leaves|lower|raise|choose|"
-    r"make|must|should|known|there are|expected|needs|did you mean|download|map|copy|valid|a number|goes with)\b",
+    r"make|must|should|known|there are|expected|needs|did you mean|download|map|copy|valid|a number|goes with|list|"
+    r"again|one of)\b",
     re.IGNORECASE,
 )
 
@@ -48,35 +51,34 @@ def tried(trial: Trial, folder: Path, seed: int) -> Case:
         os.close(read_end)
         _in_the_child(trial, folder, seed, write_end)
     os.close(write_end)
-    said = _listen(read_end, child)
+    fault, said = None, ""
+    heard = _listen(read_end, child)
     _, status, used = os.wait4(child, 0)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        fault: str | None = (
-            f"hangs, or takes more than {CPU_SECONDS} s" if number in _HANGS else f"dies of signal {number}"
-        )
+        fault = f"hangs, or takes more than {CPU_SECONDS} s" if number in _HANGS else f"dies of signal {number}"
     else:
-        fault = said or None
+        fault, said = json.loads(heard)
     if not fault and (taken := used.ru_maxrss * 1024 - inherited) > MEMORY:
         fault = f"takes {taken >> 20} MB"
-    return Case(trial.name, fault)
+    return Case(trial.name, fault, said)
 
 
 _HANGS = (signal.SIGXCPU, signal.SIGKILL)
 
 
 def _in_the_child(trial: Trial, folder: Path, seed: int, write_end: int) -> None:
-    said = "ended without a word"
+    found: tuple[str | None, str] = "ended without a word", ""
     try:
         os.chdir(folder)
         read = trial.make(folder, random.Random(f"{seed} {trial.name}"))
         used = int(time.process_time()) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (used + CPU_SECONDS, used + CPU_SECONDS))
-        said = fault_of(read, trial.place) or ""
+        found = fault_of(read, trial.place)
     except BaseException:
-        said = "the trial itself failed: " + traceback.format_exc()
+        found = "the trial itself failed: " + traceback.format_exc()[-_MOST_TOLD:], ""
     finally:
-        os.write(write_end, said.encode(errors="backslashreplace")[:4000])
+        os.write(write_end, json.dumps(found).encode())
         os._exit(0)
 
 
@@ -88,18 +90,18 @@ def _listen(read_end: int, child: int) -> str:
         return pipe.read().decode()
 
 
-def fault_of(read: Read, place: str) -> str | None:
-    """Why this is not the refusal that a person needs; None where it is."""
+def fault_of(read: Read, place: str) -> tuple[str | None, str]:
+    """Why this is not the refusal that a person needs, None where it is; and what was said."""
     try:
         read()
     except NoisyirError as error:
-        return fault_of_message(str(error), place)
+        said = str(error)
+        return fault_of_message(said, place), said[:_MOST_TOLD]
     except BaseException as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
-        return (
-            f"{type(error).__name__}: {' '.join(str(error).split())[:200]} ({Path(last.filename).name}:{last.lineno})"
-        )
-    return "accepted without a word"
+        said = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        return f"{said} ({Path(last.filename).name}:{last.lineno})", ""
+    return "accepted without a word", ""
 
 
 def fault_of_message(text: str, place: str) -> str | None:

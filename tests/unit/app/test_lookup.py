@@ -69,6 +69,15 @@ def test_a_record_that_does_not_say_what_was_kept_is_of_the_one_trainer_there_wa
     assert weights(ran, "two") == "second"
 
 
+def test_of_a_model_that_is_gone_it_is_told_what_makes_it_again(ran: Store):
+    store = ran
+    for meta in store.all_builds():
+        if meta.stage == find_build(store, "two").stage:
+            store.remove(meta)
+    with pytest.raises(StoreError, match=r"what its last run made is damaged or gone: noisyir run two makes it again"):
+        find_build(store, "two")
+
+
 def test_a_name_of_nothing_is_refused_with_what_to_type(ran: Store):
     with pytest.raises(StoreError, match=r"no experiment that has run, no stage and no key.*noisyir ls"):
         find_build(ran, "three")

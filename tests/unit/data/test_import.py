@@ -213,3 +213,76 @@ def test_tables_of_other_columns_are_refused(tmp_path: Path):
     pq.write_table(pa.table({"a": [1]}), tmp_path / "out/queries.parquet")
     with pytest.raises(DataError, match="import the data again"):
         Format.parse(recognise(str(tmp_path / "out"))).open()
+
+
+def test_a_damaged_arrow_file_is_told_and_not_followed_out_of_memory(tmp_path: Path):
+    path = tmp_path / "pairs.arrow"
+    table = pa.table({"query": [f"what is {n}?" for n in range(99)], "document": [f"text {n}" for n in range(99)]})
+    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+    whole = path.read_bytes()
+    ends = table["document"].chunk(0).buffers()[1].to_pybytes()  # where each text ends
+    assert whole.count(ends) == 1
+    path.write_bytes(whole.replace(ends, ends[:8] + b"\xff\xff\xff\x7f" + ends[12:]))
+    with pytest.raises(DataError, match=r"pairs.arrow: damaged after row 0, get it anew"):
+        import_data(str(path), tmp_path / "out")
+    path.write_bytes(whole)
+    assert import_data(str(path), tmp_path / "out").report["tables"]["judgements"] == 99
+
+
+def test_a_line_that_is_left_out_takes_its_partner_along_and_no_other(tmp_path: Path):
+    (tmp_path / "x.nl").write_bytes(b"one\n\xff\xfe\nthree\n")
+    (tmp_path / "x.cm").write_text("a\nb\nc\n")
+    import_data(str(tmp_path / "x.nl"), tmp_path / "out")
+    back = Collection.load(tmp_path / "out")
+    assert [(e.query, p.text) for e, p in back.pairs()] == [("one", "a"), ("three", "c")]
+
+
+@pytest.mark.parametrize(
+    ("row", "late"),
+    [
+        ({"query": "q", "pos": ["d"], "neg": ["n"]}, {"split": "test"}),
+        ({"anchor": "q", "positive": "d"}, {"split": "dev"}),
+    ],
+)
+def test_a_split_that_comes_up_late_is_never_unread(tmp_path: Path, row, late):
+    """The message's own remedy, a null in the first row, has it read."""
+    rows = [
+        row | {"query": f"{n}?", "anchor": f"{n}?"} if "anchor" in row else row | {"query": f"{n}?"} for n in range(110)
+    ]
+    kind = "sentence_transformers" if "anchor" in row else "flagembedding"
+    path = write(tmp_path / "x.jsonl", *rows, rows[0] | {"query": "last?", "anchor": "last?"} | late)
+    with pytest.raises(DataError, match=r"line 111: the first 100 rows.*give the first row \"split\": null"):
+        list(Format.parse({"kind": kind, "path": path}).open().judgements())
+    write(Path(path), rows[0] | {"split": None}, *rows[1:], rows[0] | {"query": "last?", "anchor": "last?"} | late)
+    found = [one.split for one in Format.parse({"kind": kind, "path": path}).open().judgements()]
+    assert found == ["train"] * 110 + [late["split"]]
+
+
+def test_damaged_tables_are_told_and_imported_again(tmp_path: Path):
+    source = write(tmp_path / "x.jsonl", {"query": "q", "document": "d"})
+    import_data(source, tmp_path / "out")
+    for name in ("documents", "queries", "judgements", "negatives"):
+        (tmp_path / "out" / f"{name}.parquet").write_bytes(b"PAR1PAR1")
+        with pytest.raises(DataError, match=rf"{name}.parquet is damaged: import the data again"):
+            Format.parse(recognise(str(tmp_path / "out"))).open()
+        import_data(source, tmp_path / "out")
+        assert list(Format.parse(recognise(str(tmp_path / "out"))).open().judgements())
+
+
+@pytest.mark.parametrize(("file", "said"), [("qrels.txt", "is empty"), ("run.txt", "holds no hits")])
+def test_an_empty_file_of_trec_is_not_taken_for_one_without_rows(tmp_path: Path, file, said):
+    write(tmp_path / "qrels.txt", "1 0 10 1")
+    write(tmp_path / "run.txt", "1 Q0 11 1 2.5 x")
+    write(tmp_path / "topics.tsv", "1\twho sat")
+    write(tmp_path / "corpus.tsv", "10\ta cat", "11\ta dog")
+    (tmp_path / file).write_text("")
+    with pytest.raises(DataError, match=f"{file} {said}"):
+        import_data(str(tmp_path), tmp_path / "out")
+
+
+def test_nothing_that_could_be_read_is_one_line(tmp_path: Path):
+    (tmp_path / "x.tsv").write_bytes("a\tb\tc\n".encode("utf-16"))
+    with pytest.raises(DataError, match=r"holds zero bytes.*or name another format with --format$") as caught:
+        import_data(str(tmp_path / "x.tsv"), tmp_path / "out", kind="triples")
+    assert "\n" not in str(caught.value)

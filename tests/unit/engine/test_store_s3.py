@@ -1,9 +1,15 @@
 """The same store code against a real S3 protocol server on loopback."""
 
 from pathlib import Path
+from threading import Event
 
+import pytest
+
+from noisyir.engine.outside_errors import in_our_words
+from noisyir.engine.remote import SECONDS
 from noisyir.engine.store import Store
 from noisyir.engine.tables import stream_parts
+from tests.s3_server import s3_server
 
 from .test_store import cached, run, two_steps
 
@@ -74,3 +80,25 @@ def test_another_machine_goes_on_with_the_work_that_was_left_last(bucket: str, t
     leave(two, "step 4")
     two.remove_work(work)
     assert not one.fs.exists(f"{one.root}/.work/{work.name}")
+
+
+def test_a_server_that_falls_silent_is_asked_eight_times_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    asked, go_on = [], Event()
+
+    def before(inside):
+        def between(about, start):
+            if about["REQUEST_METHOD"] == "PUT" and about["PATH_INFO"].endswith("/late"):
+                asked.append(about["PATH_INFO"])
+                go_on.wait()
+            return inside(about, start)
+
+        return between
+
+    monkeypatch.setenv(SECONDS, "0.5")
+    with s3_server(before):
+        store = Store("s3://bucket/silent", home=tmp_path)
+        with pytest.raises(Exception, match="timeout") as caught:
+            store.fs.pipe_file(f"{store.root}/late", b"x")
+        go_on.set()
+    assert 1 <= len(asked) <= 8
+    assert "check its address, the network" in str(in_our_words(caught.value))

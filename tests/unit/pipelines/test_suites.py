@@ -147,3 +147,12 @@ def test_losses_of_negatives_are_scored_at_the_scale_of_training_where_something
     steps = plan.named("score_loss_groups")
     assert len(steps) == 2 and {(step.params.queries, step.params.scale) for step in steps} == {(7, 5.0)}
     assert set(plan.named("noise_table")[0].inputs["losses"]) == {"positives:1.0:top:0", "positives:1.0:top:1"}
+
+
+def test_losses_of_negatives_want_a_method_that_mines_some(suite_of):
+    text = f"{HIDE}\n{VARIANTS}\nloss_groups: {{}}"
+    with pytest.raises(
+        ConfigError, match=r"loss_groups: .*dpr.* mines no negatives: name methods that do, such as ance"
+    ):
+        noise_bench(suite_of("methods=[dpr]", "table.baseline=plain", text=text))
+    assert noise_bench(suite_of("methods=[ance]", "table.baseline=plain", text=text)).named("score_loss_groups")

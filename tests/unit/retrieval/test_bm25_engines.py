@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from noisyir.engine.runtime import Runtime
+from noisyir.retrieval.analysis import analyse
 from noisyir.retrieval.bm25 import build_lexical_index, open_lexical_index
-from noisyir.retrieval.numpy_bm25 import analyse
 
 HEAP = Runtime().java_heap
 WORDS = [f"{a}{b}" for a in ("ba", "do", "fi", "ku", "mo") for b in ("lan", "pert", "sim", "tov", "rad", "gun")]

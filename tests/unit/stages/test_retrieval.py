@@ -125,8 +125,9 @@ def test_shards_taken_over_in_pieces_are_those_of_one_call(run_stage_on, model, 
 
     def spread(job, function, items):
         for first in reversed(range(0, len(items), 3)):  # in any order, by whoever opens the job
-            calls.append(items[first : first + 3])
-            yield from function(pickle.loads(pickle.dumps(job.portable())).open(job.runtime, Silent()), calls[-1])
+            calls.append(dict(list(items.items())[first : first + 3]))
+            there = pickle.loads(pickle.dumps(job.portable())).open(job.runtime, Silent())
+            yield from there.shards.save_each(calls[-1], function(there, list(calls[-1].values())))
 
     step = Step("encode", ENCODE, EncodeParams(shard_rows=7), None, {}, meta.key)
     inputs = {name: Ref(**ref) for name, ref in meta.inputs.items()}

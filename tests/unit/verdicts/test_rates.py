@@ -64,10 +64,11 @@ def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
     assert rates(random={**EASY, "counted": 3})[-2] == (
         "0 to 2.7 %; hardly any is wrong in these ways; in all it cannot be known"
     )
-    known = [
-        cannot_be_known(nulls_in(estimate(**nulls))) for nulls in ({"random": EASY}, {"near": HARD}, {"near": FITS})
-    ]
-    assert known == [True, True, False]
+    few = {**FITS, "counted": 14, "rate": 0.06, "low": 0.04, "high": 0.09}
+    assert rates(random=few)[-2].startswith("it cannot be known: too few"), "half answers look like this, too"
+    cases = ({"random": EASY}, {"near": HARD}, {"near": few}, {"near": FITS}, {"near": FITS, "random": few})
+    known = [cannot_be_known(nulls_in(estimate(**nulls))) for nulls in cases]
+    assert known == [True, True, True, False, False]
 
 
 def test_in_running_text_it_is_one_sentence():

@@ -1,0 +1,177 @@
+"""How much memory a process takes for many documents, each stage in a process of its own on made-up data.
+
+    python bench/at_scale.py encode 1000000                   # a static model over so many documents of twelve words
+    python bench/at_scale.py search 1000000 --dim 128 --whole # exact, in parts, and in one file
+    python bench/at_scale.py search 10000000 --dim 128
+
+Beside the memory a process has at its peak, pages of files that it maps included, stand the seconds of each stage.
+"""
+
+import argparse
+import multiprocessing
+import resource
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from noisyir.engine.build_stage import run_stage
+from noisyir.engine.builds import Meta
+from noisyir.engine.plan import Plan
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Job, Stage, Step
+from noisyir.engine.store import Store
+from noisyir.engine.tables import listed
+from noisyir.retrieval import parts
+from noisyir.retrieval.settings import EncodeParams, IndexParams, SearchParams
+from noisyir.schemas.data import CORPUS, QUERIES
+from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS
+from noisyir.schemas.training import MODEL
+from noisyir.settings import Params
+from noisyir.stages.retrieval.encode import ENCODE
+from noisyir.stages.retrieval.index import INDEX
+from noisyir.stages.retrieval.search import SEARCH
+
+_AT_ONCE, _ASKED, _WORDS = 65536, 1000, 20000
+
+
+class Given(Params):
+    """How much is made up."""
+
+    rows: int
+    dim: int = 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["encode", "search"])
+    parser.add_argument("rows", type=int)
+    parser.add_argument("--dim", type=int, default=128)
+    parser.add_argument("--whole", action="store_true")
+    parser.add_argument("--folder", help="for the store, which is deleted (default: the temporary one)")
+    asked = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="at-scale-", dir=asked.folder))
+    try:
+        if asked.what == "encode":
+            _run(_encode_plan(asked.rows), folder)
+        else:
+            found = _run(_search_plan(asked.rows, asked.dim), folder)
+            if asked.whole:
+                print("in one file:")
+                again = _run(_search_plan(asked.rows, asked.dim), folder / "whole", rows_a_part=10**12)
+                same = found["search"].artifacts["dense_run"] == again["search"].artifacts["dense_run"]
+                print("the runs are equal, bit for bit" if same else "THE RUNS DIFFER")
+    finally:
+        shutil.rmtree(folder)
+
+
+def _run(plan: Plan, folder: Path, rows_a_part: int = parts.ROWS_A_PART) -> dict[str, Meta]:
+    """The plan's builds by stage; prints what each took."""
+    metas: dict[str, Meta] = {}
+    print(f"{'stage':<14}{'rows':>12}{'seconds':>9}{'MB of files':>13}{'MB at peak':>12}")
+    for step in plan.steps:
+        ours, theirs = multiprocessing.Pipe()
+        process = multiprocessing.get_context("fork").Process(
+            target=_build, args=(step, metas, folder, rows_a_part, theirs)
+        )
+        process.start()
+        process.join()
+        assert process.exitcode == 0
+        (metas[step.name],) = _store(folder).builds(step.stage.name, step.key)
+        meta, peak = metas[step.name], ours.recv()
+        rows = max((contents.rows or 0 for contents in meta.artifacts.values()), default=0)
+        numbers = f"{rows:>12,}{meta.seconds:>9.0f}{meta.size / 1e6:>13,.0f}{peak / 1e6:>12,.0f}"
+        print(f"{step.name:<14}{numbers}", flush=True)
+    return metas
+
+
+def _build(step: Step, metas: dict[str, Meta], folder: Path, rows_a_part: int, tell: Connection) -> None:
+    parts.ROWS_A_PART = rows_a_part
+    inputs = {name: metas[output.step].ref(output.artifact) for name, output in step.inputs.items()}
+    run_stage(step, inputs, store=_store(folder), runtime=Runtime(device="cpu"))
+    tell.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+def _store(folder: Path) -> Store:
+    return Store(folder / "store", home=folder)
+
+
+def _encode_plan(rows: int) -> Plan:
+    plan, given = Plan(0), Given(rows=rows)
+    texts = plan.add(_source("texts", {"corpus": CORPUS, "queries": QUERIES}, _texts), given)
+    model = plan.add(_source("model", {"model": MODEL}, _model), given)
+    plan.add(ENCODE, EncodeParams(), **texts, **model)
+    return plan
+
+
+def _search_plan(rows: int, dim: int) -> Plan:
+    plan, given = Plan(0), Given(rows=rows, dim=dim)
+    made = {"doc_vectors": DOC_VECTORS, "query_vectors": QUERY_VECTORS, "corpus": CORPUS}
+    vectors = plan.add(_source("vectors", made, _vectors), given)
+    index = plan.add(INDEX, IndexParams(), doc_vectors=vectors["doc_vectors"])
+    others = {name: vectors[name] for name in ("query_vectors", "corpus")}
+    plan.add(SEARCH, SearchParams(), **index, **others)
+    return plan
+
+
+def _source(name: str, writes: dict, run) -> Stage:  # noqa: ANN001
+    return Stage(name, 1, Given, {}, writes, run)
+
+
+def _blocks(rows: int) -> Iterator[tuple[int, int]]:
+    return ((first, min(_AT_ONCE, rows - first)) for first in range(0, rows, _AT_ONCE))
+
+
+def _texts(job: Job[Given]) -> None:
+    rng = np.random.default_rng(0)
+    with job.writer("corpus") as out:
+        for first, count in _blocks(job.params.rows):
+            out.append(_documents(first, count, [" ".join(f"word{n}" for n in row) for row in _drawn(rng, count)]))
+    asked = [" ".join(f"word{n}" for n in row[:3]) for row in _drawn(rng, _ASKED)]
+    ids = [f"q{n}" for n in range(_ASKED)]
+    job.write("queries", pa.table({"query_id": ids, "text": asked, "split": ["test"] * _ASKED}))
+
+
+def _drawn(rng: np.random.Generator, count: int) -> np.ndarray:
+    return rng.integers(0, _WORDS, (count, 12))
+
+
+def _documents(first: int, count: int, texts: list[str]) -> pa.Table:
+    rows = range(first, first + count)
+    columns = {"doc_id": [f"d{row}" for row in rows], "doc_row": pa.array(rows, pa.int32())}
+    return pa.table({**columns, "title": [""] * count, "text": texts})
+
+
+def _model(job: Job[Given]) -> None:
+    from noisyir.models.bi_encoder import initial_bi_encoder
+    from noisyir.models.settings import InitModelParams
+    from noisyir.models.weights import locate_weights
+
+    initial_bi_encoder(locate_weights("minilm"), InitModelParams()).save(job.new_folder("model"))
+
+
+def _vectors(job: Job[Given]) -> None:
+    rng = np.random.default_rng(0)
+    draw = partial(rng.standard_normal, dtype=np.float32)
+    with job.writer("doc_vectors") as out, job.writer("corpus") as corpus:
+        for first, count in _blocks(job.params.rows):
+            vectors = draw((count, job.params.dim))
+            vectors[-count // 8 :] = vectors[: -(-count // 8)]  # equal ones, so that scores are
+            rows = pa.array(range(first, first + count), pa.int32())
+            out.append(pa.table({"doc_row": rows, "vector": _fixed(vectors)}))
+            corpus.append(_documents(first, count, [""] * count))
+    ids = [f"q{n}" for n in range(_ASKED)]
+    job.write("query_vectors", pa.table({"query_id": ids, "vector": _fixed(draw((_ASKED, job.params.dim)))}))
+
+
+def _fixed(vectors: np.ndarray) -> pa.Array:
+    return listed(vectors).cast(pa.list_(pa.float32(), vectors.shape[1]))
+
+
+if __name__ == "__main__":
+    main()

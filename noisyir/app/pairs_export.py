@@ -1,0 +1,172 @@
+"""`noisyir export --as`: pairs in any format that is read: as an audit leaves them, or data just as it is."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir import experiments
+from noisyir.app.data_import import FORMAT_ALIASES, import_data
+from noisyir.app.label_audit import Audited
+from noisyir.app.label_cleaning import Words, refuse_too_much, refuse_unjudged
+from noisyir.app.lookup import finished_outcome
+from noisyir.data.collection import SCHEMAS, Collection
+from noisyir.data.formats import Format
+from noisyir.engine.store import Store
+from noisyir.engine.tables import read_parts
+from noisyir.errors import ConfigError, StoreError, did_you_mean
+from noisyir.settings import PROMOTION
+from noisyir.verdicts.apply import HALF, decide
+from noisyir.verdicts.pairs_to_clean import Fate
+
+_WORDS = Words(
+    apply="export --as",
+    judge_first=(
+        "audit it with --sample 50, fill the column verdict of the sample.csv that it writes, audit it again with "
+        "--judgements sample.csv, and then export"
+    ),
+)
+Rows = list[tuple[Any, ...]]
+
+
+class _Given(NamedTuple):
+    """What is to be written, and how it came about, in words."""
+
+    collection: Collection
+    said: str
+
+
+def export_pairs(
+    store: Store, name: str, kind: str, to: str | None, *, drop: bool = False, force: bool = False
+) -> tuple[str, Path]:
+    """Write pairs in a format; what was written, in words, and where.
+
+    name: a path of data, which is written as it is; else an experiment or a file of pairs, by its name, as its newest
+    audit leaves it: the surest wrong pairs relabelled, the others with weights, or left out: with `drop`, and where
+    the format holds no weights.  to: None: beside, by the name.  force: also where nobody judged a random sample.
+    ConfigError for a format that is not written, and as of `audit --apply`; StoreError where nobody audited; DataError
+    for what the format cannot hold.
+    """
+    variant = _format(kind)
+    source = Path(name)
+    if source.exists() and source.suffix not in (".yaml", ".yml"):
+        given = _as_it_is(source, holds_weights=variant.holds_weights)
+    else:
+        given = _as_audited(store, name, drop=drop or not variant.holds_weights, force=force)
+    stem = source.name.split(".")[0] if source.exists() else experiments.name_of(name)
+    target = Path(to) if to else Path(f"{stem}-{kind}{variant.written}")
+    _write(variant, given.collection, target)
+    rows = given.collection.judgements.num_rows
+    return f"{target}: {rows:,} pairs of {given.said}\nnoisyir import {target}", target
+
+
+def _format(kind: str) -> type[Format]:
+    known = [name for name, variant in Format.variants().items() if variant.written is not None]
+    name = FORMAT_ALIASES.get(kind, kind.replace("-", "_"))
+    if name not in known:
+        there = ", ".join(known)
+        raise ConfigError(f"no format {kind!r} to write pairs in{did_you_mean(kind, known)}; there are {there}")
+    return Format.of_kind(name)
+
+
+def _as_it_is(source: Path, *, holds_weights: bool) -> _Given:
+    """Data by its path; a pair of less than half a weight is left out where weights are not held."""
+    with TemporaryDirectory() as folder:
+        imported = import_data(str(source), Path(folder) / "tables")
+        tables = Collection.load(imported.folder)
+        found = Collection(*(getattr(tables, name).select(schema.names) for name, schema in SCHEMAS.items()))
+        weights = pc.fill_null(found.judgements["weight"], 1.0)
+        if holds_weights or pc.min(weights).as_py() == 1.0:
+            return _Given(_in_memory(found), f"{source}, as they are")
+        kept = found.judgements.filter(pc.greater_equal(weights, HALF))
+        left_out = found.judgements.num_rows - kept.num_rows
+        said = f"{source}, {left_out:,} of less than half a weight left out, for the format holds no weights"
+        return _Given(_in_memory(Collection(found.documents, found.queries, kept, found.negatives)), said)
+
+
+def _in_memory(collection: Collection) -> Collection:
+    """A copy that outlives the files that it was read from."""
+    tables = (getattr(collection, name) for name in SCHEMAS)
+    return Collection(*(table.take(pa.array(range(table.num_rows), pa.int64())) for table in tables))
+
+
+def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
+    """The training pairs by the verdicts of the newest audit, and the held-out pairs as they are."""
+    exp, outcome = finished_outcome(store, name, "audit")
+    found = Audited(exp, store, outcome)
+    refuse_unjudged(exp, force=force, words=_WORDS)
+    refuse_too_much(found, drop=drop, force=force, words=_WORDS)
+    fates = decide(found.table, relabel=exp.repair.relabel, drop=drop)
+    metas = {result.meta.stage: result.meta for result in outcome.results.values()}
+
+    def read(table: str, *stages: str) -> pa.Table:
+        meta = next(metas[stage] for stage in stages if stage in metas and table in metas[stage].artifacts)
+        return read_parts(store.fs, store.parts(meta.ref(table)))
+
+    documents = read("corpus", "corrupt", "hide", "chunk", "ingest").select(SCHEMAS["documents"].names)
+    queries, answers = read("queries", "ingest"), read("answers", "ingest")
+    qrels, negatives = read("qrels", "chunk", "ingest"), read("given_negatives", "chunk", "ingest")
+    judgements = list(_judgements(read("noisy_pairs", "corrupt"), queries, qrels, fates))
+    texts = dict(zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True))
+    asked = [
+        (query_id, text, _split(split), texts.get(query_id, []))
+        for query_id, text, split in zip(*(column.to_pylist() for column in queries.columns), strict=True)
+    ]
+    rows = {"queries": asked, "judgements": judgements, "negatives": list(zip(*_columns(negatives), strict=True))}
+    met: list[str] = [fate.action for fate in fates.values()]
+    told = [f"{met.count(action)} {word}" for action, word in _TOLD.items() if met.count(action)]
+    said = f"{exp.name}, by its audit: {', '.join(told) or 'none changed'}"
+    return _Given(Collection(documents, **{name: _table(rows[name], SCHEMAS[name]) for name in rows}), said)
+
+
+_TOLD = {"relabel": "relabelled", "drop": "left out", "weigh": "with less than half of their weight"}
+
+
+def _judgements(
+    pairs: pa.Table, queries: pa.Table, qrels: pa.Table, fates: dict[tuple[str, str], Fate]
+) -> Iterator[tuple[Any, ...]]:
+    """The training pairs with their fates, and the judgements of the other splits' queries."""
+    split_of = dict(zip(queries["query_id"].to_pylist(), queries["split"].to_pylist(), strict=True))
+    graded = {(query_id, doc_id): grade for query_id, doc_id, grade in zip(*_columns(qrels), strict=True)}
+    for query_id, doc_id, split, source in zip(*_columns(pairs), strict=True):
+        fate = fates.get((query_id, doc_id)) if split == "train" else None
+        if split != "train" or (fate and fate.action == "drop"):
+            continue
+        new = fate.new_doc_id if fate and fate.new_doc_id else doc_id
+        weight = fate.weight if fate and fate.weight < 1.0 else None
+        yield query_id, new, "train", graded.get((query_id, new)), source, weight, None
+    for (query_id, doc_id), grade in graded.items():
+        if (split := split_of.get(query_id, "train")) != "train":
+            yield query_id, doc_id, _split(split), grade, None, None, None
+
+
+def _split(name: str) -> str:
+    """Queries of promotion are some of dev: no format knows them."""
+    return "dev" if name == PROMOTION else name
+
+
+def _columns(table: pa.Table) -> list[list[Any]]:
+    return [column.to_pylist() for column in table.columns]
+
+
+def _table(rows: Rows, schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.table([pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)], schema)
+
+
+def _write(variant: type[Format], collection: Collection, target: Path) -> None:
+    """All files of the format, or none.  StoreError where one is there already or cannot be written."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as folder:
+            variant.write(collection, Path(folder) / target.name)
+            made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]
+            if there := [str(path) for _, path in made if path.exists()]:
+                raise StoreError(f"{there[0]} exists already: name a new path with --to")
+            for path, final in made:
+                path.rename(final)
+    except OSError as error:
+        raise StoreError(f"cannot write {target}: {error}") from error

@@ -1,0 +1,105 @@
+"""Pairs leave in every format that is read: as an audit leaves them, or as they are; read again, they are the same."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from noisyir.app.data_import import import_data
+from noisyir.app.label_audit import run_audit
+from noisyir.app.pairs_export import export_pairs
+from noisyir.data.collection import Collection
+from noisyir.data.formats import Format
+from noisyir.engine.observe import Silent
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.store import Store
+from noisyir.errors import ConfigError, StoreError
+from noisyir.experiments import from_settings
+from noisyir.tracking.tracker import Tracker
+
+KINDS = sorted(kind for kind, variant in Format.variants().items() if variant.written is not None)
+WEIGHTED = {kind for kind in KINDS if Format.of_kind(kind).holds_weights}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A store with the audit of pairs.jsonl, in which every fourth pair has a document that is about another thing."""
+    folder = tmp_path_factory.mktemp("pairs")
+    rows = []
+    for n in range(40):
+        right = (n + 13) % 40 if n % 4 == 3 else n
+        row = {"query": f"what is thing{n} of kind{n}?", "document": f"it is thing{right}, of kind{right}, part {n}"}
+        rows.append({"query_id": f"q{n}", "doc_id": f"d{n}", **row})
+    path = folder / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    store = Store(str(folder / "store"), home=folder / "home")
+    settings = {"name": "pairs", "data": {"kind": "pairs", "path": str(path)}}
+    verdicts = [f"q{n},d{n},{'wrong' if n % 4 == 3 else 'clean'},1" for n in range(40)]
+    (folder / "all.csv").write_text("\n".join(["query_id,doc_id,verdict,weight", *verdicts]) + "\n")
+    found = audited(settings, store, f"audit={{judgements: [{folder / 'all.csv'}]}}")
+    assert found.wrong == 10 and found.sampled == 40
+    audited({**settings, "name": "unjudged"}, store, "audit={}")
+    return store, found, path
+
+
+def audited(settings, store, asked):
+    exp = from_settings(settings, [asked, "detectors={b: bm25_margin}"])
+    runtime = Runtime(device="cpu", threads=1)
+    return run_audit(exp, store=store, runtime=runtime, tracker=Tracker(), observer=Silent())
+
+
+def said(folder):
+    """How often each (query, document, split, weight) is in an import."""
+    read = Collection.load(folder)
+    return Counter(
+        (example.query, passage.text, example.split, round(passage.weight or 1.0, 4))
+        for example, passage in read.pairs()
+        if passage.relevance is None or passage.relevance > 0
+    )
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "triples"])  # which wants negatives
+def test_what_an_audit_leaves_is_read_again_as_the_same_pairs(world, tmp_path, kind):
+    store, found, _ = world
+    variant = Format.of_kind(kind)
+    text, target = export_pairs(store, "pairs", kind, str(tmp_path / f"made{variant.written}"))
+    back = import_data(str(target), tmp_path / "back")
+    assert back.report["format"] == kind and text.endswith(f"noisyir import {target}")
+    fates = found.apply(tmp_path / "applied", drop=kind not in WEIGHTED)
+    import_data(str(fates.pairs), tmp_path / "applied-tables")
+    pairs, wanted = said(tmp_path / "back"), said(tmp_path / "applied-tables")
+    if kind == "trec":  # whose qrels are of no split
+        pairs = Counter({(*row[:2], "train", row[3]): count for row, count in pairs.items()})
+    assert pairs == wanted
+    assert 0 < sum(wanted.values()) <= 40
+
+
+def test_data_by_its_path_is_written_as_it_is_and_weights_only_where_they_are_held(world, tmp_path):
+    store, found, path = world
+    text, target = export_pairs(store, str(path), "tevatron", str(tmp_path / "all.jsonl"))
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert len(rows) == 40 and "as they are" in text
+    assert [row["query"] for row in rows] == [json.loads(line)["query"] for line in path.read_text().splitlines()]
+    weighted = found.apply(tmp_path).pairs
+    light = sum(json.loads(line).get("weight", 1) < 0.5 for line in weighted.read_text().splitlines())
+    text, _ = export_pairs(store, str(weighted), "flagembedding", str(tmp_path / "some.jsonl"))
+    assert light and f"{40 - light} pairs" in text and f"{light} of less than half a weight left out" in text
+
+
+def test_what_cannot_be_done_is_refused_with_what_to_do(world, tmp_path, monkeypatch):
+    store, _, _ = world
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"--sample 50.*--force"):
+        export_pairs(store, "unjudged", "tevatron", None)
+    assert export_pairs(store, "unjudged", "tevatron", None, force=True)[1].is_file()
+    Path("unjudged-tevatron.jsonl").unlink()
+    with pytest.raises(ConfigError, match="did you mean tevatron"):
+        export_pairs(store, "pairs", "tevatrn", None)
+    with pytest.raises(StoreError, match="noisyir audit nobody"):
+        export_pairs(store, "nobody", "pairs", None)
+    _, target = export_pairs(store, "pairs", "line_pairs", None)
+    assert {str(target), "pairs-line_pairs.cm"} == {path.name for path in Path().iterdir()}
+    with pytest.raises(StoreError, match="exists already"):
+        export_pairs(store, "pairs", "line_pairs", None)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

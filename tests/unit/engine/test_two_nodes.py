@@ -1,0 +1,49 @@
+"""Two Ray nodes that share nothing but a store on S3 do what one process does, to the bit."""
+
+from contextlib import closing
+
+import pytest
+
+from noisyir.app.runs import run_experiment
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import FanOut, Runtime
+from noisyir.engine.store import Store
+from noisyir.tracking.tracker import Tracker
+from tests.chaos.nodes import TwoNodes, small_pieces
+from tests.chaos.world import SMALL, World
+from tests.unit.engine.test_parallel import Watched
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+TIMES = {"report", "audit"}  # stages whose pages hold when they were made
+
+
+def digests(outcome):
+    return {
+        name: {artifact: contents.digest for artifact, contents in result.meta.artifacts.items()}
+        for name, result in outcome.results.items()
+        if result.meta.stage not in TIMES
+    }
+
+
+def test_the_demos_pipeline_on_two_nodes_is_that_of_this_process(tmp_path, bucket):
+    world, told = World.make(tmp_path), []
+
+    class Said(Watched):
+        def said(self, step, text):
+            told.append((step.name, text))
+
+    def run(store, machine):
+        exp = world.experiment("retriever", *SMALL, "encode.shard_rows=8")
+        with small_pieces():
+            return run_experiment(exp, Choice(), store=store, runtime=machine, tracker=Tracker(), observer=Said())
+
+    here = run(world.store("here"), Runtime(device="cpu", threads=1))
+    with closing(TwoNodes(tmp_path)) as nodes:
+        machine = Runtime(device="cpu", threads=1, fan_out=FanOut(engine="ray", address=nodes.address))
+        there = run(Store(bucket, home=tmp_path / "driver"), machine)
+    assert digests(there) == digests(here)
+    assert {name.partition("@")[0] for name, _ in told} == {"encode", "search"}
+    nodes_named = {line.split()[0] for _, text in told for line in text.splitlines()[1:]}
+    assert len(nodes_named) == 2  # each did some of it
+    homes = [next(tmp_path.glob(f"node-{number}/remote/*/copies")) for number in range(2)]
+    assert all(list(home.iterdir()) for home in homes)  # each read what it needed into a home of its own
