@@ -9,11 +9,12 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.serialized_step import SerializedStep
 from noisyir.stages import stage_named
 from noisyir.tracking import join_tracker
+from tasks.dispatch import called
 
 
 def _run_name() -> str:
     steps: list[dict[str, object] | SerializedStep] = flow_run.parameters["steps"]
-    return ", ".join(step.name if isinstance(step, SerializedStep) else str(step["name"]) for step in steps)
+    return called([step.name if isinstance(step, SerializedStep) else str(step["name"]) for step in steps])
 
 
 @flow(name="dispatched_step", flow_run_name=_run_name, persist_result=False)

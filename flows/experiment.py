@@ -34,13 +34,12 @@ _watchers: ContextVar[tuple[Tracker, Observer] | None] = ContextVar("watchers", 
 
 def run_name() -> str:
     """What a person looks for: experiment, methods and seed, from the flow's parameters."""
-    experiment: dict[str, object] | Experiment | str = flow_run.parameters["experiment"]
-    if isinstance(experiment, dict):
-        return str(experiment["name"])
+    given: dict[str, object] | Experiment | str = flow_run.parameters["experiment"]
     try:
+        experiment = Experiment.parse(given) if isinstance(given, dict) else given
         exp = load(experiment, tuple(flow_run.parameters.get("overrides", ())))
-    except NoisyirError:  # the flow says what is wrong
-        return Path(str(experiment)).stem
+    except (NoisyirError, ValueError):  # the flow says what is wrong
+        return str(given["name"]) if isinstance(given, dict) else Path(str(given)).stem
     methods = f"{', '.join(method.kind for method in exp.methods)}, " if exp.task == "retriever" else ""
     return f"{exp.name}: {methods}seed {exp.seed}"
 

@@ -37,6 +37,7 @@ from tasks.pages import flow_run_page
 FLOW = "dispatched_step"
 ATTEMPTS = 3
 POLL_SECONDS = 1.0
+_NAMED = 20
 LATE_SECONDS = 30.0  # an answer that took longer came after a restart of the server
 T = TypeVar("T")
 _RAISED = "Flow run encountered an exception: "
@@ -98,7 +99,7 @@ class Dispatch:
             child = self._start(together)
             if run := current_run.get():
                 self.store.record_now(run, {"step": f"{step.name} on the pool {step.stage.pool}"})
-            name = ", ".join(one.step.name for one in together)
+            name = called([one.step.name for one in together])
             get_run_logger().info("%s sent to the pool %s: %s", name, step.stage.pool, flow_run_page(child.id))
             state = self._wait(child, step)
             if not state.is_crashed():
@@ -149,7 +150,7 @@ class Dispatch:
 
         def send() -> FlowRun:
             return run_deployment(  # type: ignore[return-value]  # it is a coroutine in async code only
-                name, parameters=parameters, flow_run_name=", ".join(one.step.name for one in together), tags=[pool],
+                name, parameters=parameters, flow_run_name=called([one.step.name for one in together]), tags=[pool],
                 idempotency_key=request, timeout=0, work_queue_name=_queue(),
             )  # fmt: skip
 
@@ -207,6 +208,12 @@ def _outputs_in(inputs: PlannedInputs) -> Iterator[Output]:
         yield from (
             made for made in (value.values() if isinstance(value, Mapping) else (value,)) if isinstance(made, Output)
         )
+
+
+def called(steps: Sequence[str]) -> str:
+    """What a flow run that does these steps is called: after all of them, or where they are many after the first."""
+    more = f" and {len(steps) - _NAMED} more" if len(steps) > _NAMED else ""
+    return ", ".join(steps[:_NAMED]) + more
 
 
 def _failure(step: Step, child: FlowRun, state: "State[object]") -> str:

@@ -168,7 +168,10 @@ def located(params: P) -> P:
 def here(place: str) -> str:
     """The place itself, or where it is not on this machine and was fetched, the copy's."""
     store = _source.get()
-    if store is None or Path(place).expanduser().exists():
+    try:
+        if store is None or Path(place).expanduser().exists():
+            return place
+    except (OSError, ValueError):  # too long, or no path at all: who reads it says so
         return place
     found = store.fetched(place)
     return str(store.copy_of(found)) if found else place

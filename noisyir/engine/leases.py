@@ -57,7 +57,8 @@ class Lease:
     def beat(self) -> None:
         """Say every now and then that this process lives; a thread's work."""
         while not self._over.wait(self._seconds / _BEATS):
-            self._renew_if_there()
+            with if_there():
+                self._renew()
             if self._lost and not self._over.is_set():
                 log.warning("%s was taken over by another machine, for this process did not answer in time", self.name)
                 return
@@ -79,15 +80,8 @@ class Lease:
     def end(self) -> None:
         """Let others have it."""
         self._over.set()
-        self._renew_if_there(free=True)  # else it dies by itself
-
-    def _renew_if_there(self, *, free: bool = False) -> None:
-        """The store may be away for a while; others may not come to it either."""
-        try:
-            self._renew(free=free)
-        except Exception as error:
-            if not is_from_outside(error):
-                raise
+        with if_there():  # else it dies by itself
+            self._renew(free=True)
 
     def _renew(self, *, free: bool = False) -> None:
         with self._one_at_a_time:
@@ -137,7 +131,7 @@ class Leases:
                     patience.wait_a_moment(_LOOK_AGAIN)
                 yield
         finally:
-            with suppress(OSError):
+            with if_there():
                 self._fs.rm_file(self._at(own))
 
     @contextmanager
@@ -191,6 +185,16 @@ class Leases:
             return {name.partition(".")[0]: holder_in(one.body if one else "") for name, one in found.items()}
 
         return Patience(holders, wait)
+
+
+@contextmanager
+def if_there() -> Iterator[None]:
+    """What can be left when the store is away for a while: others cannot come to it either."""
+    try:
+        yield
+    except Exception as error:
+        if not is_from_outside(error):
+            raise
 
 
 def _id_of(home: Path) -> str:

@@ -45,7 +45,11 @@ class Scratch:
         """Leases of an object store whose server knows conditional writes; None where locks of this home must do."""
         if self.is_local or not (files := conditional_files(self.fs)):
             return None
-        if files.are_kept_apart(f"{self.root}/.leases/conditions"):
+        try:
+            kept_apart = files.are_kept_apart(f"{self.root}/.leases/conditions")
+        except PermissionError:  # who may only read can ask who holds what
+            kept_apart = True
+        if kept_apart:
             return Leases(files, self.fs, self.root, self._scratch)
         log.warning(
             "the server of %s ignores conditional writes: locks hold between processes of this machine only, so let "
