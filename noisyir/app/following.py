@@ -6,9 +6,9 @@ from tempfile import TemporaryDirectory
 
 from noisyir.engine.build_stage import recorded
 from noisyir.engine.nodes import Launched
+from noisyir.engine.portable import PortableJob
 from noisyir.engine.processes import PeerLostError
 from noisyir.engine.runtime import default_home
-from noisyir.engine.stage import PortableJob
 from noisyir.engine.store import Store
 from noisyir.stages import stage_named
 from noisyir.training.launch import Call, Part, take_part

@@ -16,9 +16,10 @@ from typing import Any, Self
 from noisyir.engine.devices import own_device
 from noisyir.engine.observe import Silent
 from noisyir.engine.outside_errors import one_line
+from noisyir.engine.portable import PortableJob
 from noisyir.engine.runtime import FanOut, Runtime, default_home
 from noisyir.engine.shards import Made
-from noisyir.engine.stage import Job, Piecewise, Pool, PortableJob
+from noisyir.engine.stage import Job, Piecewise, Pool, made_here
 from noisyir.errors import ConfigError, NoisyirError
 
 PIECES_A_WORKER = 4  # of a spread stage: more and smaller ones even out, fewer load the model less often
@@ -63,7 +64,7 @@ class Cluster:
         size = max(1, -(-len(items) // (PIECES_A_WORKER * self._slots())))
         names, ended = iter(items), list[Done]()
         pieces = iter(lambda: {name: items[name] for name in islice(names, size)}, {})
-        remote, portable = self._remote(_piece, job.step.stage.pool), job.portable()
+        remote, portable = self._remote(_piece, job.step.stage.pool), PortableJob.of(job)
         home = self.home_there(job.store.home)
         sent = (remote.remote(portable, function, piece, self.runtime, home) for piece in pieces)
         for done in self._results(job.step.name, sent):
@@ -159,7 +160,7 @@ def _piece(
         job = portable.open(machine, Silent(), home=here)
         made = job.shards.made(items)  # by a worker that was lost
         left = {name: item for name, item in items.items() if name not in {shard.name for shard in made}}
-        made += job.shards.save_each(left, function(job, list(left.values())))
+        made += made_here(job, function, left)
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return Done(_node(), os.getpid(), time.monotonic() - began, most, made)
 

@@ -5,7 +5,7 @@ Processes, for stages share torch's generators, numbers of threads and a JVM wit
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -14,6 +14,7 @@ from noisyir.engine.build_stage import Result, reuse, run_stage
 from noisyir.engine.cluster import Cluster
 from noisyir.engine.observe import Relay, Several
 from noisyir.engine.plan import Choice, Plan, execute
+from noisyir.engine.portable import bare
 from noisyir.engine.processes import Helpers, Tell
 from noisyir.engine.runtime import Runtime, default_home
 from noisyir.engine.stage import Inputs, Observer, Step
@@ -70,7 +71,7 @@ class _Apart:
         shared = self.runtime.model_copy(
             update={"threads": max(1, self.runtime.cpu_threads // self.runtime.steps_at_once)}
         )
-        arguments = (_bare(step), inputs, store.url, store.home, shared, refresh, current_run.get())
+        arguments = (bare(step), inputs, store.url, store.home, shared, refresh, current_run.get())
         made: Result = self.helpers.call(step.name, _run, arguments, hear)
         return made
 
@@ -79,15 +80,10 @@ class _Apart:
         assert self.cluster is not None
         observer.started(step)
         runtime, home = self.cluster.runtime, self.cluster.home_there(store.home)
-        arguments = (_bare(step), inputs, store.url, home, runtime, refresh, current_run.get())
+        arguments = (bare(step), inputs, store.url, home, runtime, refresh, current_run.get())
         made: Result = self.cluster.call(step.name, step.stage.pool, _run, lambda _: None, *arguments)
         observer.finished(step, made.meta, made.cached)
         return made
-
-
-def _bare(step: Step) -> Step:
-    """The step as it travels: what is planned does not, what is resolved does."""
-    return replace(step, inputs={})
 
 
 def at_once(runtime: Runtime, jobs: int | None) -> Runtime:

@@ -15,11 +15,11 @@ from noisyir.engine.builds import canonical_json, input_digests
 from noisyir.engine.conditional import conditional_files
 from noisyir.engine.leases import Lease, Leases
 from noisyir.engine.locks import held, held_if_free, is_held
-from noisyir.engine.shards import SHARD
 from noisyir.engine.waiting import WAIT
 
 log = logging.getLogger("noisyir")
 
+SHARD = ".parquet"  # how a shard's file ends, and nothing else in a work folder
 RUN_LOCK = "run"  # the lock that each run holds under its id, while it lives
 _STORE = "store"  # the lock that runs share, and `gc` has alone
 

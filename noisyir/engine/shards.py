@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noisyir.engine.builds import sha256_file
+from noisyir.engine.scratch import SHARD
 from noisyir.engine.tables import write_part
 from noisyir.errors import StoreError
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("noisyir")
 
 _DIGITS = 16
-SHARD = ".parquet"  # how a shard's file ends, and nothing else in a work folder
 
 
 Block = tuple[int, int]  # from row, to row
@@ -73,9 +73,10 @@ class Shards:
         for name, table in zip(names, tables, strict=True):
             yield self.save(name, table)
 
-    def there(self, names: Collection[str]) -> dict[str, str]:
-        """By shard, the file of each of these that is there and whole; damaged ones are deleted."""
-        return {name: file for name, file in self._files(names).items() if self._fetched(file)}
+    def there(self, names: Collection[str]) -> dict[str, Made]:
+        """Those of these that are there and whole, by name; damaged ones are deleted."""
+        paths = {name: self._fetched(file) for name, file in self._files(names).items()}
+        return {name: Made(name, path.name, pq.read_metadata(path).num_rows) for name, path in paths.items() if path}
 
     def made(self, names: Collection[str]) -> list[Made]:
         """Those of these that are there, by what the ends of their files say: nothing else is read."""

@@ -3,13 +3,12 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.fetched import located
@@ -250,29 +249,22 @@ class Job(Generic[P]):
         function: a module's, called here, or by the engine in other processes and on other machines.  items: by the
         name of the shard that is made of each; shards that are there are not made again.  total: rows of all shards.
         """
-        shards = self.shards
-        files = shards.there(items)
-        done = sum(pq.read_metadata(shards.fetch(file)).num_rows for file in files.values())
-        left = {name: item for name, item in items.items() if name not in files}
-        here = self.shards.save_each(left, function(self, list(left.values()))) if left else iter(())
-        made = self.spreader(self, function, left) if self.spreader and left else here
+        there = self.shards.there(items)
+        done = sum(shard.rows for shard in there.values())
+        left = {name: item for name, item in items.items() if name not in there}
+        made = (self.spreader or made_here)(self, function, left) if left else iter(())
         for name in items:
-            while name not in files:
+            while name not in there:
                 shard = next(made)
-                files[shard.name] = shard.file
+                there[shard.name] = shard
                 done += shard.rows
                 self.progress(done, total, unit)
-            yield shards.fetch(files[name])
+            yield self.shards.fetch(there[name].file)
 
     @cached_property
     def shards(self) -> Shards:
         """Where they come to lie: in the store."""
         return Shards(self.store, self.work, keeps=self.builds)
-
-    def portable(self) -> "PortableJob":
-        """What another process needs to make this job anew."""
-        bare = replace(self.step, inputs={})  # what is planned does not travel; what is resolved does
-        return PortableJob(bare, self.inputs, self.store.url, self.store.home, self.runtime, self.staging, self.work)
 
     # Results ------------------------------------------------------------------------------------------------
 
@@ -345,24 +337,6 @@ class Job(Generic[P]):
         return {name: (artifact.version, self.written[name]) for name, artifact in writes.items()}
 
 
-@dataclass(frozen=True)
-class PortableJob:
-    """A job on its way to another process, which sees the same store and home."""
-
-    step: Step
-    inputs: Inputs
-    url: str
-    home: Path
-    runtime: Runtime
-    staging: Path
-    work: Path
-
-    def open(
-        self, runtime: Runtime, observer: Observer, kind: type[Job[Any]] = Job, home: Path | None = None
-    ) -> Job[Any]:
-        """The job, with the settings of the machine that it has come to, and its home where it has another."""
-        store = Store(self.url, home=home or self.home)
-        work = store.work_named(self.work.name)
-        return kind(
-            self.step, self.step.params, self.inputs, store, runtime, observer, self.staging, work, builds=False
-        )
+def made_here(job: Job[Any], function: Piecewise[Any], items: Mapping[str, Any]) -> Iterator[Made]:
+    """Make these shards in this process."""
+    return job.shards.save_each(items, function(job, list(items.values())))

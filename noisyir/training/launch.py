@@ -10,10 +10,11 @@ from typing import Any, NoReturn
 
 from noisyir.engine.nodes import Launched, launched
 from noisyir.engine.observe import Relay, Silent
+from noisyir.engine.portable import PortableJob
 from noisyir.engine.processes import Tell, run_together
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.serialized_step import SerializedStep
-from noisyir.engine.stage import Job, PortableJob
+from noisyir.engine.stage import Job
 from noisyir.errors import ConfigError
 from noisyir.settings import Params
 
@@ -96,10 +97,10 @@ def _share(job: Job[Any]) -> None:
 
     count = job.runtime.processes
     if (begun := launched()) and begun.several_machines:
-        take_part(job.portable(), _called(begun, job), hear)
+        take_part(PortableJob.of(job), _called(begun, job), hear)
     else:
         with TemporaryDirectory(prefix="noisyir-") as folder:
-            take_part(job.portable(), Part(0, count, count, Path(folder, "meeting")), hear)
+            take_part(PortableJob.of(job), Part(0, count, count, Path(folder, "meeting")), hear)
     job.note("processes", count)
 
 

@@ -44,7 +44,8 @@ class TwoNodes:
 
         self._folder, self._number = folder, 0
         self._cluster = Cluster()
-        _patiently(partial(self._cluster.add_node, num_cpus=0, include_dashboard=False))
+        bare = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+        _patiently(partial(self._cluster.add_node, num_cpus=0, **bare))
         self.nodes: list[Any] = []
         for _ in range(2):
             self.add()
