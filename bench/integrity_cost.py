@@ -1,6 +1,6 @@
 """What it costs a run that every file is checked before its use: CPU seconds with the checks, and with none.
 
-    python -m bench.integrity_cost --pairs 5 data.max_documents=4000 methods=[dpr]
+    python -m bench.integrity_cost --pairs 5 data.dev_queries=200 data.test_queries=400 data.max_documents=4000
 
 First, in one run, the CPU seconds of the thread in which files are checked are added up, which other processes on the
 machine hardly change.  Then each pair is two runs of the demo with the given settings, in processes of their own and

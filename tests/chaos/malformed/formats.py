@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from noisyir.app.data_import import import_data
@@ -31,7 +30,7 @@ from tests.chaos.malformed.data import (
     raw,
     read_all,
 )
-from tests.chaos.malformed.trial import Make, Read, Trial
+from tests.chaos.malformed.trial import Make, Read, Trial, folder_until_the_end
 
 _ROWS = 120
 _ANY_JSON = ("a line cut", "no comma", "single quotes", "a key twice", "an array", "a number", "deep", "5,000 digits",
@@ -62,7 +61,7 @@ _WHOLE = ("gone", "a pipe", "a folder", "a device", "emptied", "no rows", "the m
 @cache
 def sound() -> Path:
     """Every format's sound files, in folders of the formats' names, made once for all trials."""
-    made = Path(mkdtemp(prefix="noisyir-sound-"))
+    made = folder_until_the_end("sound")
     rows = made / "rows.jsonl"
     rows.write_text("".join(json.dumps(row) + "\n" for row in _rows()))
     import_data(str(rows), made / "tables")

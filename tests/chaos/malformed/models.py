@@ -8,7 +8,6 @@ import struct
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -20,7 +19,7 @@ from noisyir.models.reader import initial_reader, load_reader
 from noisyir.models.settings import InitModelParams, InitRankerParams, InitReaderParams
 from noisyir.models.transformer_tower import quietly
 from noisyir.models.weights import encoder_digest, locate_weights, weights_digest
-from tests.chaos.malformed.trial import Make, Read, Trial
+from tests.chaos.malformed.trial import Make, Read, Trial, folder_until_the_end
 from tests.tiny_models import static_encoder, tiny_bert, tiny_classifier
 
 Change = Callable[[Path, random.Random], None]
@@ -48,7 +47,7 @@ def _damaged(kind: str, read: Callable[[Path], object], file: str, change: Chang
 @cache
 def _sound(kind: str) -> Path:
     """A model of this kind, made once for all trials: the first time is before any of them is forked."""
-    folder = Path(mkdtemp(prefix="noisyir-sound-")) / kind
+    folder = folder_until_the_end("sound") / kind
     KINDS[kind][0](folder)
     return folder
 

@@ -1,17 +1,20 @@
 """One malformed input: how it is made, what reads it, and whether what comes of that is one clear line."""
 
+import atexit
 import json
 import os
 import random
 import re
 import resource
 import select
+import shutil
 import signal
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
 from noisyir.errors import NoisyirError
 from tests.chaos.case import Case
@@ -27,6 +30,14 @@ _REMEDY = re.compile(
     r"again|one of)\b",
     re.IGNORECASE,
 )
+
+
+def folder_until_the_end(name: str) -> Path:
+    """A new folder that goes when this process ends; those forked from it leave it."""
+    folder = Path(mkdtemp(prefix=f"noisyir-{name}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
 
 Read = Callable[[], object]
 Make = Callable[[Path, random.Random], Read]
