@@ -67,4 +67,7 @@ def record(known: Mapping[str, Row], measured: Mapping[str, Any]) -> Path:
 
 
 def _lines(row: Row, measured: Mapping[str, Any] | None) -> list[Cells]:
-    return list(measured["lines"]) if measured else [left_out(line, "not yet") for line in row.lines]
+    if measured:
+        return list(measured["lines"])
+    why = {line: row.lacking(line.ours) or row.lacking(line.other) or "not yet" for line in row.lines}
+    return [left_out(line, reason) for line, reason in why.items()]
