@@ -1,4 +1,4 @@
-"""A hub for tests, on this machine alone: one data set and some models to read, and repositories that take what is pushed."""
+"""A hub for tests on this machine: a data set and models to read, and repositories that take what is pushed."""
 
 import base64
 import hashlib
