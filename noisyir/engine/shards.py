@@ -15,7 +15,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.engine.builds import sha256_file
+from noisyir.engine.builds import SHARD, sha256_file
 from noisyir.engine.tables import write_part
 from noisyir.errors import StoreError
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("noisyir")
 
 _DIGITS = 16
-SHARD = ".parquet"  # how a shard's file ends, and nothing else in a work folder
 
 
 Block = tuple[int, int]  # from row, to row
