@@ -9,6 +9,8 @@ from typing import Any
 
 META = "_meta.json"  # a build's account of itself; a folder without it is no build
 
+SHARD = ".parquet"  # how a shard's file ends, and nothing else in a work folder
+
 _SEAL = "sha256"
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from noisyir.engine.builds import canonical_json, input_digests
+from noisyir.engine.builds import SHARD, canonical_json, input_digests
 from noisyir.engine.conditional import conditional_files
 from noisyir.engine.leases import Lease, Leases
 from noisyir.engine.locks import held, held_if_free, is_held

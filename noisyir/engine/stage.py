@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import pyarrow as pa
 
 from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.cost import Cost as Cost
 from noisyir.engine.fetched import located
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.shards import Made, Shards
@@ -36,26 +37,6 @@ class SplitCounts(NamedTuple):
 
     queries: Mapping[str, int]
     training_pairs: int
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one call of a stage takes, at most.
-
-    rows: what a person counts of it, in `unit`; amount: what its time is in proportion to;
-    flops: of models and matrix products, at the texts' mean lengths;
-    rate: seconds for a unit of `amount` where neither builds nor `flops` tell; None: not known;
-    vectors: bytes of vectors or index; ram, disk: bytes it holds at once, and leaves in the store.
-    """
-
-    rows: float
-    unit: str
-    amount: float
-    flops: float = 0.0
-    rate: float | None = None
-    vectors: float = 0.0
-    ram: float = 0.0
-    disk: float = 0.0
 
 
 @dataclass(frozen=True)
