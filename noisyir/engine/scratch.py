@@ -19,7 +19,6 @@ from noisyir.engine.waiting import WAIT
 
 log = logging.getLogger("noisyir")
 
-SHARD = ".parquet"  # how a shard's file ends, and nothing else in a work folder
 RUN_LOCK = "run"  # the lock that each run holds under its id, while it lives
 _STORE = "store"  # the lock that runs share, and `gc` has alone
 
