@@ -127,11 +127,6 @@ def best_fit(said: Mapping[Null, RateByNull]) -> Null:
     return "random" if "random" in said else next(iter(said))
 
 
-def cannot_be_known(said: Mapping[Null, RateByNull]) -> bool:
-    """Whether made-up pairs of no kind were found to be like wrong ones among yours."""
-    return all(found.reading != "agrees" for found in said.values())
-
-
 def rate_range(said: Mapping[Null, RateByNull]) -> tuple[float, float]:
     """From the least to the greatest rate that a null allows; all rates where none says anything.
 

@@ -34,9 +34,6 @@ class RepairParams(Params):
     """What is done about flagged pairs before training."""
 
     relabel: Fraction = Field(0.5, description="share of the flagged, the surest first, that get their replacement")
-    always: bool = Field(
-        False, description="relabel also where wrong pairs made up in no way are like these, so that many may be right"
-    )
 
 
 class NpcParams(Params):

@@ -163,6 +163,5 @@ class Context:
 
     def repaired(self) -> Outputs:
         """The noisy pairs with the surest wrong ones relabelled, and flags for what is left."""
-        pairs, found = self.noisy["noisy_pairs"], self.flags()
-        judged = {"flags": found["noise_flags"], "estimate": found["noise_estimate"]}
-        return self.plan.add(REPAIR, self.exp.repair, self.label, pairs=pairs, **judged)
+        flags = self.flags()["noise_flags"]
+        return self.plan.add(REPAIR, self.exp.repair, self.label, pairs=self.noisy["noisy_pairs"], flags=flags)

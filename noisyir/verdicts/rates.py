@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from noisyir.noise.detection import nulls_in
 from noisyir.noise.null import Null
-from noisyir.noise.rate import RateByNull, cannot_be_known, rate_range
+from noisyir.noise.rate import RateByNull, rate_range
 
 _FIRST = 50  # pairs that a person judges in a quarter of an hour or so
 ASSUMED: dict[Null, str] = {
@@ -72,6 +72,11 @@ def _statement(found: RateByNull) -> str:
     if found.reading == "few":
         return f"{at_most}; hardly any of your pairs looks like that"
     return f"{interval}; this cannot be checked with so few pairs, or so few made up for each"
+
+
+def cannot_be_known(said: Mapping[Null, RateByNull]) -> bool:
+    """Whether made-up pairs of no kind were found to be like wrong ones among yours."""
+    return all(found.reading != "agrees" for found in said.values())
 
 
 def _over_all(said: Mapping[Null, RateByNull]) -> str:

@@ -1,8 +1,4 @@
-"""repair: flagged pairs get the document that was found instead, the surest first; the others stay flagged.
-
-None gets it where nothing bears out that the flagged ones are wrong: on near-misses and on right pairs detectors flag
-what teaches, and relabelling it costs up to .011 nDCG@10 where weighing it costs nothing (docs/noise.md).
-"""
+"""repair: flagged pairs get the document that was found instead, the surest first; the others stay flagged."""
 
 from functools import partial
 
@@ -11,29 +7,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.costs.retrieval import per_pair
-from noisyir.data.flags import last_estimate, with_flags
+from noisyir.data.flags import with_flags
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.story import told
-from noisyir.noise.detection import nulls_in
-from noisyir.noise.rate import cannot_be_known
 from noisyir.noise.relabel import gets_replacement
 from noisyir.noise.settings import RepairParams
 from noisyir.schemas.data import NOISY_PAIRS
-from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, REPAIRED_FLAGS, REPAIRED_PAIRS
+from noisyir.schemas.noise import NOISE_FLAGS, REPAIRED_FLAGS, REPAIRED_PAIRS
 
 
 def repair(job: Job[RepairParams]) -> None:
     """Relabel the surest share of the flagged pairs that have a replacement; write pairs, and flags that fit them.
 
-    A relabelled pair counts as clean.  One whose replacement the query has already is left flagged, and so are all
-    where the noise rate cannot be known, unless `always` is set.
+    A relabelled pair counts as clean.  One whose replacement the query has already is left flagged.
     """
     pairs = job.table("pairs")
     training = pairs.filter(pc.equal(pairs["split"], "train"))
     judged = with_flags(training, job.table("flags"))
-    said = nulls_in(last_estimate(job.table("estimate")))
-    share = job.params.relabel if job.params.always or not cannot_be_known(said) else 0.0
-    chosen = relabelled(judged, share)
+    chosen = relabelled(judged, job.params.relabel)
     doc_ids = pc.if_else(pa.array(chosen), judged["replacement"], judged["doc_id"])
     is_clean = pc.or_(judged["is_clean"], pa.array(chosen))
     action = pc.if_else(pa.array(chosen), "relabel", pc.if_else(judged["is_clean"], "keep", "flag"))
@@ -64,12 +55,11 @@ def relabelled(judged: pa.Table, share: float) -> np.ndarray:
 
 REPAIR = Stage(
     name="repair",
-    version=2,
+    version=1,
     params=RepairParams,
     reads={
         "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
         "flags": NOISE_FLAGS["query_id", "doc_id", "epoch", "score", "p_clean", "is_clean", "replacement"],
-        "estimate": NOISE_ESTIMATE.all(),
     },
     writes={"repaired_pairs": REPAIRED_PAIRS, "repaired_flags": REPAIRED_FLAGS},
     run=repair,

@@ -1,16 +1,13 @@
 """`repair`: which flagged pairs get their replacement, and what becomes of the others."""
 
-from dataclasses import asdict
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from noisyir.errors import DataError
-from noisyir.noise.rate import RateByNull
 from noisyir.noise.settings import RepairParams
 from noisyir.schemas.data import NOISY_PAIRS
-from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS
+from noisyir.schemas.noise import NOISE_FLAGS
 from noisyir.stages.noise.repair import REPAIR, relabelled
 from tests.unit.stages.audit_world import table
 
@@ -25,23 +22,11 @@ def pairs_of(flags):
 
 @pytest.fixture
 def repair(run_stage_on):
-    """`repair(flags, relabel)`: the stage's outputs; the pairs are those flagged, unless others are given.
+    """`repair(flags, relabel)`: the stage's outputs; the pairs are those flagged, unless others are given."""
 
-    tail: of the rank shares of the only null, which the pairs bear out where it is 1/2.
-    """
-
-    def run(flags, relabel, pairs=None, *, tail=0.5, always=False):
-        epoch = max(row[2] for row in flags)
-        said = RateByNull(
-            rate=0.4, low=0.3, high=0.5, counted=200, tail=tail, fit=float(tail == 0.5), below=50, auroc=0.8
-        )
-        estimate = [(epoch, f"random.{name}", float(value)) for name, value in asdict(said).items()]
-        given = {
-            "pairs": pairs_of(flags) if pairs is None else pairs,
-            "flags": table(NOISE_FLAGS, flags),
-            "estimate": table(NOISE_ESTIMATE, estimate),
-        }
-        return run_stage_on(REPAIR, RepairParams(relabel=relabel, always=always), given)
+    def run(flags, relabel, pairs=None):
+        given = {"pairs": pairs_of(flags) if pairs is None else pairs, "flags": table(NOISE_FLAGS, flags)}
+        return run_stage_on(REPAIR, RepairParams(relabel=relabel), given)
 
     return run
 
@@ -75,14 +60,6 @@ def test_the_flagged_of_highest_score_get_their_replacement_and_the_others_stay_
         assert flags_row["is_clean"] == (action != "flag") and flags_row["score"] == score
         assert flags_row["p_clean"] == (1.0 if action == "relabel" else p_clean)
         assert flags_row["replacement"] is None and flags_row["epoch"] == 0
-
-
-def test_where_no_null_is_borne_out_all_stay_flagged_unless_it_is_asked_for(repair):
-    def actions(**how):
-        return repair(FLAGGED, 1.0, **how)["repaired_pairs"]["action"].to_pylist()
-
-    assert actions(tail=0.9) == actions(tail=0.1) == ["keep", *["flag"] * 4]
-    assert actions(tail=0.9, always=True) == actions() == ["keep", *["relabel"] * 4]
 
 
 def test_a_pair_without_replacement_stays_flagged_and_its_turn_passes_to_nobody(repair):

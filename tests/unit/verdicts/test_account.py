@@ -106,8 +106,7 @@ def plan_of(exp: Experiment) -> Plan:
     scored = plan.add(SCORE_PAIRS, Bm25Margin(), "bm25", model=start, pairs=noisy,
                       **texts, **lexical)  # fmt: skip
     flags = plan.add(DETECT, DetectParams(method="gmm"), scores={"bm25": scored["pair_scores"]})
-    plan.add(REPAIR, RepairParams(relabel=1.0, always=True), pairs=noisy, flags=flags["noise_flags"],
-             estimate=flags["noise_estimate"])  # fmt: skip
+    plan.add(REPAIR, RepairParams(relabel=1.0), pairs=noisy, flags=flags["noise_flags"])
     plan.add(AUDIT, AuditParams(), pairs=noisy, flags=flags["noise_flags"], estimate=flags["noise_estimate"],
              competitors=scored["competitors"], **texts)  # fmt: skip
     return plan
