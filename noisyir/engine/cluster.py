@@ -138,7 +138,7 @@ class Cluster:
         if self.fan_out.address:
             how["address"] = self.fan_out.address
         else:
-            how |= {"num_cpus": self.fan_out.workers, "include_dashboard": False}
+            how |= {"address": "local", "num_cpus": self.fan_out.workers, "include_dashboard": False}
         try:
             ray.init(**how)
         except Exception as error:  # Ray raises what it likes, a plain Exception where a busy machine is slow

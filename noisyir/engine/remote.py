@@ -26,9 +26,19 @@ def patient_options(protocol: str) -> dict[str, Any]:
 
 
 def limit_attempts(fs: Any) -> None:
-    """Have s3fs begin anew once, not four times: beneath it the client asks four times whenever it does."""
-    if hasattr(fs, "retries"):
-        fs.retries = 2
+    """Have s3fs begin anew once, not four times: beneath it the client asks four times whenever it does.
+
+    Nor does it ask leave before it sends: after a server's "100 Continue" aiohttp waits for the answer for ever.
+    """
+    if not hasattr(fs, "retries"):
+        return
+    from aiobotocore.session import AioSession
+    from botocore.handlers import add_expect_header
+
+    fs.retries = 2
+    if fs.session is None:
+        fs.session = AioSession(**fs.kwargs)
+        fs.session.unregister("before-call.s3", add_expect_header)
 
 
 def check_answers(fs: Any, root: str, url: str) -> None:

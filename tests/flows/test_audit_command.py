@@ -111,8 +111,8 @@ def test_pairs_with_their_texts_are_audited(noisyir, owner, file, tmp_path):
     assert f"120 training pairs, {len(wrong_by(rows))} flagged as wrong" in out
     assert "noise rate    not known without judgements: judge 50 pairs to know it\n" in out
     assert re.search(r"\n  if wrong pairs have random documents +\S.*\n  if wrong pairs have neighbours of the", out)
-    low, high = map(float, re.search(r"\n  over all of these +([\d.]+) to ([\d.]+) %", out).groups())
-    assert low < 100 / 3 < high
+    # 120 pairs, some 40 of them wrong, are too few for a check of any kind of made-up pair.
+    assert re.search(r"\n  over all of these +it cannot be known: too few pairs", out)
     assert re.search(r"within ± 5 points at 95 %: judge \d+ pairs", out)
     for row in rows:
         if row["verdict"] == "wrong" and row["replacement"]:

@@ -39,7 +39,7 @@ class Watched(Tracker):
     """Notes what it is told."""
 
     def __init__(self) -> None:
-        self.tags: dict[str, str] = {}
+        super().__init__()
         self.events: list[tuple[str, str]] = []
 
     def tag(self, name: str, value: str) -> None:
@@ -107,7 +107,7 @@ def test_every_step_is_a_completed_task_run_of_its_name(first, exp: Experiment):
 
 def test_the_flow_run_shows_what_was_asked_for(first):
     run = read_flow_run(first[1].flow_run)
-    assert (run.name, run.state_name) == ("demo", "Completed")
+    assert (run.name, run.state_name) == ("demo: dpr, npc, seed 42", "Completed")
     assert run.parameters["experiment"]["train"]["epochs"] == 2
     assert run.parameters["runtime"]["device"] == "cpu"
 

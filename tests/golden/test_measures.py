@@ -69,7 +69,7 @@ def test_rows_may_come_in_any_order():
 
 @pytest.mark.parametrize("name", ["nDGC@10", "R", "nope", "nDCG@", "RR@10; import os", ""])
 def test_an_unknown_measure_is_named_with_examples(name: str):
-    with pytest.raises(ConfigError, match=r"score\.measures.*examples"):
+    with pytest.raises(ConfigError, match=r"score\.measures.*name one such as"):
         parse(name)
 
 

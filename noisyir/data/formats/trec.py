@@ -53,7 +53,7 @@ class Trec(Format):
 
     @classmethod
     def write(cls, collection: Collection, target: Path) -> None:
-        """A folder: qrels.txt, topics.tsv, corpus.tsv, and run.txt with the negatives, best score first.
+        """A folder: qrels.txt, topics.tsv, corpus.tsv; run.txt with the negatives, if there are any, best score first.
 
         Tabs and line ends become spaces; pairs that nobody judged count as relevance 1; splits, weights are not kept.
         """
@@ -66,10 +66,12 @@ class Trec(Format):
         with open_to_write(target / "qrels.txt") as out:
             for query_id, doc_id, _, relevance, *_ in _rows(collection.judgements):
                 out.write(f"{query_id} 0 {doc_id} {1 if relevance is None else relevance}\n".encode())
+        hits: dict[str, list[tuple[float, str]]] = {}
+        for query_id, doc_id, score in _rows(collection.negatives):
+            hits.setdefault(query_id, []).append((-(score or 0.0), doc_id))
+        if not hits:
+            return  # a run without a hit is no run
         with open_to_write(target / "run.txt") as out:
-            hits: dict[str, list[tuple[float, str]]] = {}
-            for query_id, doc_id, score in _rows(collection.negatives):
-                hits.setdefault(query_id, []).append((-(score or 0.0), doc_id))
             for query_id, found in hits.items():
                 for rank, (score, doc_id) in enumerate(sorted(found), 1):
                     out.write(f"{query_id} Q0 {doc_id} {rank} {-score!r} {_TAG}\n".encode())
