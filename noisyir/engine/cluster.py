@@ -218,12 +218,12 @@ def _value(ref: Any, what: str) -> Any:
         ) from None
 
 
-def _there(resource: str) -> float:
+def _there(kind: str) -> float:
     """How much of a resource the cluster's machines have now, at work or idle."""
     import ray
 
     found: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    return found.get(resource, 0.0)
+    return found.get(kind, 0.0)
 
 
 def _of_a_worker(runtime: Runtime) -> Runtime:
