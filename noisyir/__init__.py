@@ -60,4 +60,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """What the front door offers, before anything of it is loaded."""
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
