@@ -4,8 +4,8 @@
     python bench/at_scale.py search 1000000 --dim 128 --whole # exact, in parts, and in one file
     python bench/at_scale.py search 10000000 --dim 128
 
-Beside the memory that a process has of its own at its peak (RssAnon of /proc) stands how much it maps of files at its peak,
-which the kernel takes back when it wants (RssFile: libraries, vectors), looked at every 20 ms.  --dtype: of the vectors.
+Beside the memory that a process has of its own at its peak (RssAnon of /proc) stands how much it maps of files at its
+peak, which the kernel takes back when it wants (RssFile: libraries, vectors), looked at every 20 ms.
 """
 
 import argparse

@@ -1,7 +1,8 @@
 """What pools cost: the demo through `make up` beside the local engine, each from nothing and cached; and one hop.
 
     python -m bench.pools hop            a hop of an idle machine: tiny stages, each sent alone, against none sent
-    python -m bench.pools demo           the demo: local, through pools; again, cached
+    python -m bench.pools demo           the demo through pools, from nothing and cached
+    python -m bench.pools local          the same by the local engine
 
 Runs on an idle machine, or alone on a core (`taskset -c 0`): servers, workers and runs inherit the core.
 """
@@ -26,14 +27,19 @@ ON_DEMAND, EVERYWHERE = "train_retriever/on-demand", {"elsewhere": ["cpu", "gpu"
 def main() -> None:
     """Measure what the command line names, and print a line for each run."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("hop", "demo"))
+    parser.add_argument("what", choices=("hop", "demo", "local"))
     parser.add_argument("--overrides", nargs="*", default=[], help="of the demo, such as methods=[dpr]")
     given = parser.parse_args()
+    if given.what == "local":
+        with tempfile.TemporaryDirectory(prefix="noisyir-bench-") as home:
+            _tell("by the local engine", [_local(Path(home), given.overrides) for _ in range(2)])
+        return
     with _site() as site:
         if given.what == "hop":
             _hop(site)
         else:
-            _demo(site, given.overrides)
+            runs = [_through(site, given.overrides, EVERYWHERE) for _ in range(2)]
+            _tell(f"through pools, in {runs[0][1]} flow runs", [seconds for seconds, _ in runs])
 
 
 @contextmanager
@@ -60,11 +66,8 @@ def _hop(site: Site) -> None:
         print(f"none sent {none[0]:.1f} s; {hops} sent alone {each[0]:.1f} s: {(each[0] - none[0]) / hops:.2f} s a hop")
 
 
-def _demo(site: Site, overrides: Sequence[str]) -> None:
-    for what in ("from nothing", "cached"):
-        local = _local(site.home / "local", overrides)
-        pools, hops = _through(site, overrides, EVERYWHERE)
-        print(f"demo, {what}: local {local:.1f} s, pools {pools:.1f} s in {hops} hops, {pools / local:.2f} x", flush=True)
+def _tell(how: str, seconds: Sequence[float]) -> None:
+    print(f"demo {how}: {seconds[0]:.1f} s from nothing, {seconds[1]:.1f} s cached", flush=True)
 
 
 def _local(home: Path, overrides: Sequence[str]) -> float:

@@ -192,7 +192,7 @@ def _loaded_files() -> Iterator[tuple[str, int]]:
 
 def _time(path: str) -> int | None:
     try:
-        return os.stat(path).st_mtime_ns
+        return Path(path).stat().st_mtime_ns
     except OSError:
         return None
 

@@ -9,43 +9,51 @@ import select
 import signal
 import socket
 import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
 
-COLD, WARM = b"cold", b"warm"
+WARM = b"warm"  # as infra.warm says
+PASSED_ON = (signal.SIGTERM, signal.SIGINT)
 
 
 def main() -> int:
     """The exit code of the flow run's process."""
-    passed_on: list[int] = []
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, frame: passed_on.append(number))
+    signals: list[int] = []
+    for number in PASSED_ON:
+        signal.signal(number, lambda number, frame: signals.append(number))
     awake, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
-    found = _ask(os.environ.get("NOISYIR_WARM", ""))
-    if found is None or passed_on:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_DFL)
-        os.execv(sys.executable, [sys.executable, "-m", "prefect.engine"])
+    found = _ask(Path(os.environ.get("NOISYIR_WARM", "")))
+    if found is None:
+        _be_the_engine()
     host, process = found
-    while True:
-        readable, _, _ = select.select([host, process, awake], [], [])
+    ends: set[int] = {host.fileno(), process}
+    readable: list[int] = []
+    while not ends & set(readable):
+        readable, _, _ = select.select([*ends, awake], [], [])
         if awake in readable:
             os.read(awake, 64)
-            while passed_on:
-                _send(process, passed_on.pop(0))
-        if host in readable:
-            return _end(host, process)
-        if process in readable:
-            return _end(host, process)
+            while signals:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(process, signals.pop(0))
+    return _end(host, process)
 
 
-def _ask(path: str) -> tuple[socket.socket, int] | None:
+def _be_the_engine() -> NoReturn:
+    for number in PASSED_ON:
+        signal.signal(number, signal.SIG_DFL)
+    os.execv(sys.executable, [sys.executable, "-m", "prefect.engine"])
+
+
+def _ask(path: Path) -> tuple[socket.socket, int] | None:
     """The host's end of a conversation, and the fork as a file descriptor; None where there is to be no fork."""
     try:
-        folder = os.open(os.path.dirname(path), os.O_PATH)
+        folder = os.open(path.parent, os.O_PATH)
         host = socket.socket(socket.AF_UNIX)
-        host.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
-        told = json.dumps({"environment": dict(os.environ), "folder": os.getcwd()}).encode() + b"\n"
+        host.connect(f"/proc/self/fd/{folder}/{path.name}")
+        told = json.dumps({"environment": dict(os.environ), "folder": str(Path.cwd())}).encode() + b"\n"
         socket.send_fds(host, [told[:1]], [0, 1, 2])
         host.sendall(told[1:])
         answer, files, _, _ = socket.recv_fds(host, len(WARM), 1)
@@ -65,16 +73,10 @@ def _end(host: socket.socket, process: int) -> int:
         return 1
     code = int(told)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        with suppress(OSError):  # of SIGKILL, which nobody handles
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
-
-
-def _send(process: int, number: int) -> None:
-    try:
-        signal.pidfd_send_signal(process, number)
-    except ProcessLookupError:
-        pass
 
 
 if __name__ == "__main__":
