@@ -36,7 +36,7 @@ from tasks.pages import flow_run_page
 
 FLOW = "dispatched_step"
 ATTEMPTS = 3
-POLL_SECONDS = 1.0
+POLL_SECONDS, FIRST_POLL_SECONDS = 1.0, 0.2  # of a child's state; in between, a twentieth of the time that it has taken
 _NAMED = 20
 LATE_SECONDS = 30.0  # an answer that took longer came after a restart of the server
 T = TypeVar("T")
@@ -161,10 +161,10 @@ class Dispatch:
 
     def _wait(self, child: FlowRun, step: Step) -> "State[object]":
         """The child's final state.  NoisyirError when no worker takes it."""
-        waits_since = time.monotonic()
+        began = waits_since = time.monotonic()
         with get_client(sync_client=True) as client:
             while True:
-                time.sleep(POLL_SECONDS)
+                time.sleep(min(POLL_SECONDS, max(FIRST_POLL_SECONDS, (time.monotonic() - began) / 20)))
                 asked = time.monotonic()
                 state = self._patiently(lambda: client.read_flow_run(child.id).state)
                 if state is not None and state.is_final():

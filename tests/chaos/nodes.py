@@ -60,6 +60,7 @@ class TwoNodes:
         home = self._folder / f"node-{self._number}"
         self._number += 1
         own = {"NOISYIR_HOME": str(home), "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+        own["RAY_worker_niceness"] = "0"  # Ray's own 15 starves them where a machine has other work
         self.nodes.append(_patiently(partial(self._cluster.add_node, num_cpus=1, env_vars=own)))
 
     def kill(self, victim: str, draw: random.Random) -> None:
