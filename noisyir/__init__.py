@@ -11,7 +11,7 @@ A tour, each name with more in its own help:
     cleaned = found.apply()                   # the pairs with weights, the surest wrong ones relabelled
     found.page("audit.html")                  # for the data's owner
 
-    trained = noisyir.train(pairs, methods=["npc_relabel"])
+    trained = noisyir.train(pairs)            # doubts pairs where held-out queries say that this helps
     trained.model                             # a SentenceTransformer
     trained.measures, trained.report          # beside BM25 and the untrained model, with intervals
     trained.search("a question")
