@@ -34,6 +34,8 @@ TO = Choice(to="mine")
 _SPREAD = ("encode", "search", "cross_judge")
 _WORKER = "ray::"  # what Ray calls the processes that have done work
 _VICTIMS = ("worker", "node")
+# A node that is gone refuses connections, and is dead after ten of them; one that is slow has half a minute for each.
+_PATIENT = {"health_check_period_ms": 1000, "health_check_timeout_ms": 30_000, "health_check_failure_threshold": 10}
 
 
 class TwoNodes:
@@ -45,7 +47,7 @@ class TwoNodes:
         self._folder, self._number = folder, 0
         self._cluster = Cluster()
         bare = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
-        _patiently(partial(self._cluster.add_node, num_cpus=0, **bare))
+        _patiently(partial(self._cluster.add_node, num_cpus=0, _system_config=_PATIENT, **bare))
         self.nodes: list[Any] = []
         for _ in range(2):
             self.add()
