@@ -18,8 +18,8 @@ def test_a_run_through_pools_with_passwords():
         Path(name).chmod(0o755)  # Postgres may be another user
         site = Site(Path(name), auth=True)
         write_beir(site.home / "beir")
-        site.up()
         try:
+            site.up()
             assert httpx.post(f"{site.api.base_url}flow_runs/filter", json={}).status_code == 401
             given = [*SETTINGS, f"data.path={site.home / 'beir'}", "methods=[dpr]"]
             run = site.start(
