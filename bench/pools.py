@@ -1,6 +1,7 @@
 """What pools cost: the demo through `make up` beside the local engine, each from nothing and cached; and one hop.
 
     python -m bench.pools hop            a hop of an idle machine: tiny stages, each sent alone, against none sent
+    python -m bench.pools hop --fresh    the same where each flow run is a fresh process
     python -m bench.pools demo           the demo through pools, from nothing and cached
     python -m bench.pools local          the same by the local engine
 
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.site import ROOT, Site
+from tests.e2e.site import ROOT, Site, kill
 from tests.tiny import SETTINGS, write_beir
 
 ON_DEMAND, EVERYWHERE = "train_retriever/on-demand", {"elsewhere": ["cpu", "gpu"]}
@@ -29,12 +30,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("what", choices=("hop", "demo", "local"))
     parser.add_argument("--overrides", nargs="*", default=[], help="of the demo, such as methods=[dpr]")
+    parser.add_argument("--fresh", action="store_true", help="kill the process that flow runs are forked from")
     given = parser.parse_args()
     if given.what == "local":
         with tempfile.TemporaryDirectory(prefix="noisyir-bench-") as home:
             _tell("by the local engine", [_local(Path(home), given.overrides) for _ in range(2)])
         return
     with _site() as site:
+        if given.fresh:
+            kill(site.pid("warm"))
         if given.what == "hop":
             _hop(site)
         else:

@@ -259,6 +259,15 @@ def warm(settings: Settings, known: Mapping[str, str]) -> Service:
     return Service("warm", [sys.executable, "-m", "infra.warm"], environment, listens, options={"cwd": ROOT})
 
 
+def watch(settings: Settings) -> Service:
+    """What starts again what died.  It takes ports and the rest from the record of what was started."""
+    environment = {**inherited(), "NOISYIR_HOME": str(settings.home)}
+    environment |= {name: os.environ[name] for name in ("NOISYIR_WEBHOOK",) if name in os.environ}
+    return Service(
+        "watch", [sys.executable, "-m", "infra.watch"], environment, lambda since: True, options={"cwd": ROOT}
+    )
+
+
 def gpu_workers() -> dict[str, dict[str, str]]:
     """The environment of each worker of pool `gpu`, by name.
 

@@ -127,6 +127,8 @@ def up(record: Record, settings: Settings) -> None:
     _call("bootstrap", ["-m", "infra.bootstrap", "--limit", limit], {**environment, **webhook}, settings)
     _call("deploy", ["-m", "infra.deploy"], environment, settings)
     started += _run([servers.warm(settings, known), *servers.workers(settings, known)], record, settings)
+    if os.environ.get("NOISYIR_WATCH") != "0":
+        started += _run([servers.watch(settings)], record, settings)
     path = settings.folder / "env"
     exports = {**servers.TELEMETRY_OFF, **servers.client_environment(settings, known)}
     servers.write_private(path, "".join(f"export {name}={shlex.quote(value)}\n" for name, value in exports.items()))
@@ -185,8 +187,8 @@ def _run(services: Iterable[Service], record: Record, settings: Settings) -> lis
 
 
 def _group(service: str) -> str:
-    """What is stopped together: the forks of `warm`, which have its mark, end with the flow runs that they are."""
-    return "servers" if service in SERVERS else "warm" if service == "warm" else "workers"
+    """What is stopped together: the forks of `warm`, which have its mark, are the flow runs of the workers."""
+    return "servers" if service in SERVERS else service if service in ("warm", "watch") else "workers"
 
 
 def _call(name: str, arguments: Sequence[str], environment: Mapping[str, str], settings: Settings) -> None:
@@ -232,6 +234,7 @@ def _short(path: Path) -> str:
 def down(record: Record) -> None:
     """End the workers with the flow runs in them, then the servers that those report to, then Postgres."""
     ended = [name for name, process in record.running.items() if process.alive]
+    processes.stop([], find=f"{record.id}/watch")
     workers = [process for name, process in record.running.items() if _group(name) == "workers"]
     runs = [process for process in processes.marked(f"{record.id}/workers") if process not in workers]
     if runs and any(worker.alive for worker in workers):

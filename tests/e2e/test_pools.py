@@ -76,6 +76,15 @@ def test_the_registry_and_status_tell_of_a_run(site, parameters):
     hits = json.loads(site.noisyir("search", "models:/noisyir-retriever@champion", "sail in the harbour", "--json"))
     assert hits["hits"]
 
+    new = site.home / "new.jsonl"
+    new.write_text(json.dumps({"_id": "n1", "title": "sailing", "text": "sail sail harbour regatta sextant"}) + "\n")
+    refreshed = site.start(
+        "refresh_corpus/on-demand", model="models:/noisyir-retriever@champion", documents=str(new),
+        pools={"elsewhere": ["gpu"]},
+    )  # fmt: skip
+    assert site.end(refreshed, 400) == "COMPLETED", site.message(refreshed)
+    assert {name.partition("@")[0] for name in pools_of_steps(site.children(refreshed))} >= {"encode_new"}
+
 
 def test_two_runs_at_once_build_each_stage_once(site, parameters):
     given = parameters()

@@ -182,3 +182,10 @@ def test_who_was_alone_and_lost_it_deletes_nothing_more(soon, bucket: str, tmp_p
         with pytest.raises(LeaseLostError):
             one.remove(made)
     assert two.meta(made.ref("queries")) == made
+
+
+def test_a_store_of_another_protocol_says_that_its_locks_are_of_one_home(tmp_path: Path, caplog):
+    store = Store("memory://leases", home=tmp_path)
+    with store.lock("make", "k") as waited:
+        assert not waited
+    assert "memory://leases: conditional writes are known of S3 alone" in caplog.text
