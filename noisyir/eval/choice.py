@@ -1,4 +1,4 @@
-"""Which way of training is chosen by held-out pairs: plain training, unless another is better beyond doubt."""
+"""Which way of training is chosen by held-out pairs: plain training, unless a test finds another better."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
