@@ -28,7 +28,6 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
-from noisyir.engine.tables import listed
 from noisyir.retrieval import parts
 from noisyir.retrieval.settings import EncodeParams, IndexParams, SearchParams
 from noisyir.schemas.data import CORPUS, QUERIES
@@ -47,6 +46,7 @@ class Given(Params):
 
     rows: int
     dim: int = 0
+    dtype: str = "float32"
 
 
 def main() -> None:
@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("what", choices=["encode", "search"])
     parser.add_argument("rows", type=int)
     parser.add_argument("--dim", type=int, default=128)
+    parser.add_argument("--dtype", choices=["float32", "float16"], default="float32", help="of the stored vectors")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--folder", help="for the store, which is deleted (default: the temporary one)")
     asked = parser.parse_args()
@@ -62,10 +63,10 @@ def main() -> None:
         if asked.what == "encode":
             _run(_encode_plan(asked.rows), folder)
         else:
-            found = _run(_search_plan(asked.rows, asked.dim), folder)
+            found = _run(_search_plan(asked.rows, asked.dim, asked.dtype), folder)
             if asked.whole:
                 print("in one file:")
-                again = _run(_search_plan(asked.rows, asked.dim), folder / "whole", rows_a_part=10**12)
+                again = _run(_search_plan(asked.rows, asked.dim, asked.dtype), folder / "whole", rows_a_part=10**12)
                 same = found["search"].artifacts["dense_run"] == again["search"].artifacts["dense_run"]
                 print("the runs are equal, bit for bit" if same else "THE RUNS DIFFER")
     finally:
@@ -123,8 +124,8 @@ def _encode_plan(rows: int) -> Plan:
     return plan
 
 
-def _search_plan(rows: int, dim: int) -> Plan:
-    plan, given = Plan(0), Given(rows=rows, dim=dim)
+def _search_plan(rows: int, dim: int, dtype: str) -> Plan:
+    plan, given = Plan(0), Given(rows=rows, dim=dim, dtype=dtype)
     made = {"doc_vectors": DOC_VECTORS, "query_vectors": QUERY_VECTORS, "corpus": CORPUS}
     vectors = plan.add(_source("vectors", made, _vectors), given)
     index = plan.add(INDEX, IndexParams(), doc_vectors=vectors["doc_vectors"])
@@ -177,14 +178,14 @@ def _vectors(job: Job[Given]) -> None:
             vectors = draw((count, job.params.dim))
             vectors[-count // 8 :] = vectors[: -(-count // 8)]  # equal ones, so that scores are
             rows = pa.array(range(first, first + count), pa.int32())
-            out.append(pa.table({"doc_row": rows, "vector": _fixed(vectors)}))
+            out.append(pa.table({"doc_row": rows, "vector": _fixed(vectors.astype(job.params.dtype))}))
             corpus.append(_documents(first, count, [""] * count))
     ids = [f"q{n}" for n in range(_ASKED)]
     job.write("query_vectors", pa.table({"query_id": ids, "vector": _fixed(draw((_ASKED, job.params.dim)))}))
 
 
 def _fixed(vectors: np.ndarray) -> pa.Array:
-    return listed(vectors).cast(pa.list_(pa.float32(), vectors.shape[1]))
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
 
 
 if __name__ == "__main__":

@@ -88,7 +88,11 @@ def _through(site: Site, overrides: Sequence[str], pools: dict[str, Any]) -> tup
     run = site.start(ON_DEMAND, experiment="demo", overrides=list(overrides), pools=pools)
     if (state := site.end(run, 3600)) != "COMPLETED":
         raise SystemExit(f"the run is {state}: {site.message(run)}")
-    return time.monotonic() - began, len(site.children(run))
+    seconds, sent = time.monotonic() - began, site.children(run)
+    for child in sent:
+        if child["state_type"] != "COMPLETED":
+            print(f"{child['name']} is {child['state_type']}: {child['state']['message']}", flush=True)
+    return seconds, len(sent)
 
 
 if __name__ == "__main__":

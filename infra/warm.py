@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -53,10 +53,15 @@ class Request:
 
 @dataclass
 class Host:
-    """Takes requests at `path`; `run` forks for each, and returns in the fork."""
+    """Takes requests at `path`; `run` forks for each, and returns in the fork.
+
+    environment: that of its start, which requests must have, too.  begun_by: the command by which it begins anew when
+    files have changed and nothing is at work.
+    """
 
     path: Path
     environment: Mapping[str, str]
+    begun_by: Sequence[str] = (sys.executable, "-m", "infra.warm")
     at_work: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)  # by the fork's pidfd
     _files: Mapping[str, int] = field(default_factory=dict)
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
@@ -100,7 +105,7 @@ class Host:
             client.sendall(COLD)
             client.close()
             if not self.at_work and self._changed():
-                os.execv(sys.executable, [sys.executable, "-m", "infra.warm"])
+                os.execve(sys.executable, self.begun_by, self.environment)  # that of its start, without later additions
             return None
         process = os.pidfd_open(pid)
         self.at_work[process] = (pid, client)

@@ -2,17 +2,25 @@
 
 import os
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
-
     from noisyir.engine.stage import Pool
 
 SWITCH = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"  # MLflow's own; unset: where there is a GPU, for stages that want one
 
 
-def begin_monitor(run_id: str, pool: "Pool", tracking_uri: str) -> "SystemMetricsMonitor | None":
+class Monitor(Protocol):
+    """MLflow's monitor, which has no types."""
+
+    def start(self) -> None:
+        """Begin to measure."""
+
+    def finish(self) -> None:
+        """Send what was measured, and end."""
+
+
+def begin_monitor(run_id: str, pool: "Pool", tracking_uri: str) -> Monitor | None:
     """A thread that measures every ten seconds ($MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL), until it is finished.
 
     None where that is switched off, or the machine has no GPU that could be asked.
@@ -22,7 +30,7 @@ def begin_monitor(run_id: str, pool: "Pool", tracking_uri: str) -> "SystemMetric
         return None
     from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-    monitor = SystemMetricsMonitor(run_id, tracking_uri=tracking_uri)
+    monitor: Monitor = SystemMetricsMonitor(run_id, tracking_uri=tracking_uri)  # type: ignore[no-untyped-call]
     monitor.start()
     return monitor
 

@@ -20,13 +20,12 @@ from noisyir.engine.provenance import git_commit
 from noisyir.errors import ConfigError
 from noisyir.settings import flat
 from noisyir.tracking.backend import Backend, connect
-from noisyir.tracking.machine_metrics import begin_monitor
+from noisyir.tracking.machine_metrics import Monitor, begin_monitor
 from noisyir.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput, Metric
-    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
     from noisyir.engine.stage import Step
 
@@ -76,7 +75,7 @@ class StageRuns(Tracker, ABC):
         self.home = home
         self._one_at_a_time = RLock()  # an engine may ask for the run's id while a stage tells
         self._runs: dict[str, str] = {}  # of the stages at work, by step name
-        self._monitors: dict[str, SystemMetricsMonitor] = {}  # by run
+        self._monitors: dict[str, Monitor] = {}  # by run
         self._points: list[tuple[str, Metric]] = []  # not yet sent, each with its run
         self._sent = time.monotonic()
 

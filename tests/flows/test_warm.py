@@ -16,10 +16,13 @@ from infra.warm import different
 ROOT = Path(__file__).parents[2]
 HOST = """
 import os, sys
+here = dict(os.environ)
 from pathlib import Path
 from infra import warm
-here = {"NOISYIR_WARM": sys.argv[1], "LC_ALL": "C.UTF-8", "SAME": "1"}
-warm.take_over(warm.Host(Path(sys.argv[1]), here).run())
+sys.path.insert(0, str(Path(sys.argv[1]).parent.parent))
+import changing
+again = [sys.executable, "-c", here["HOST"], sys.argv[1]]
+warm.take_over(warm.Host(Path(sys.argv[1]), here, again).run())
 exec(os.environ["PREFECT__TEST"])
 """
 LONG = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
@@ -35,7 +38,10 @@ def socket(tmp_path: Path) -> Path:
 @pytest.fixture
 def host(socket: Path) -> Iterator["Process[str]"]:
     """A host whose forks do what the variable PREFECT__TEST says."""
-    process = subprocess.Popen([sys.executable, "-c", HOST, str(socket)], cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    (socket.parent.parent / "changing.py").touch()
+    variables = {"HOST": HOST, "LC_ALL": "C.UTF-8", "SAME": "1", "NOISYIR_WARM": str(socket)}
+    command = [sys.executable, "-c", HOST, str(socket)]
+    process = subprocess.Popen(command, cwd=ROOT, env=variables, stderr=subprocess.PIPE, text=True)
     wait_until(lambda: socket.exists() or process.poll() is not None)
     yield process
     process.kill()
@@ -49,7 +55,8 @@ def client(host: "Process[str]", socket: Path, tmp_path: Path) -> Iterator[Clien
 
     def begin(code: str, **more: str) -> "Process[str]":
         command = [sys.executable, "-I", "-S", str(ROOT / "infra" / "warm_client.py")]
-        variables = {"NOISYIR_WARM": str(socket), "LC_ALL": "C.UTF-8", "SAME": "1", "PREFECT__TEST": code, **more}
+        same = {"HOST": HOST, "NOISYIR_WARM": str(socket), "LC_ALL": "C.UTF-8", "SAME": "1"}
+        variables = {**same, "PREFECT__TEST": code, **more}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         begun.append(subprocess.Popen(command, env=variables, cwd=tmp_path, **pipes))
         return begun[-1]
@@ -115,6 +122,21 @@ def test_another_environment_gets_a_process_of_its_own(client: Client, host):
     assert "Invalid flow run id" in out + err and "never" not in out
     host.kill()
     assert "a flow run starts from nothing: other values of MORE, SAME" in host.stderr.read()
+
+
+def test_a_file_that_has_changed_makes_the_next_run_fresh_and_those_behind_it_forks_of_a_new_host(
+    client: Client, host, tmp_path: Path
+):
+    assert client("").wait(60) == 0
+    (tmp_path / "changing.py").write_text("NEW = True")
+    fresh = client("print('never')", PREFECT__FLOW_RUN_ID="none")
+    assert "Invalid flow run id" in "".join(fresh.communicate(timeout=60))
+    answer = ""
+    for _ in range(100):  # the new host takes a while to come
+        answer = client("import changing; print(changing.NEW)", PREFECT__FLOW_RUN_ID="none").communicate(timeout=60)[0]
+        if answer == "True\n":
+            break
+    assert answer == "True\n" and host.poll() is None
 
 
 def test_what_a_run_has_of_its_own_does_not_count():
