@@ -9,7 +9,6 @@ from noisyir.retrieval.encode import embed_all
 from tests.tiny_models import WORDS, tiny_bert, tiny_encoder
 
 pytest.importorskip("openvino", reason="needs the extra: pip install 'noisyir[export]'")
-pytest.importorskip("nncf", reason="needs the extra: pip install 'noisyir[export]'")
 
 TEXTS = ["", *(" ".join(WORDS[number : number + 1 + number % 9]) for number in range(30))]
 
@@ -37,7 +36,9 @@ def test_openvino_gives_torchs_vectors_of_both_sides(weights, shape):
         np.testing.assert_allclose(vectors(model, encoder, side), vectors(encoder, encoder, side), atol=2e-5)
 
 
+@pytest.mark.slow
 def test_eight_bits_are_near_and_calibrated_anew_the_same(weights):
+    pytest.importorskip("nncf", reason="needs the extra: pip install 'noisyir[export]'")
     from noisyir.models.openvino_encoder import OpenVinoEncoder
 
     encoder = tiny_encoder(weights, backbone="transformer")
