@@ -44,6 +44,7 @@ class Caller:
         paths = os.pathsep.join(map(str, (*trees, ROOT)))
         command = [*self.under, sys.executable, "-m", "bench.speed.side", *given]
         environment = os.environ | {"PYTHONPATH": paths, "TOKENIZERS_PARALLELISM": "true", "HF_HUB_OFFLINE": "1"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else every process compiles torch anew, for seconds
         done = subprocess.run(command, cwd=work.folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SideError(f"{name}, side {side}: {done.stderr.strip()[-1500:]}")
