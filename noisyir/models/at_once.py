@@ -89,7 +89,7 @@ def inference_tokens(
     device: where a transformer computes; None for static models, whose batches cost the same at any size.
     read(texts) passes so many texts of `longest` tokens through the model.  Never less than one text.
     """
-    if wanted not in ("auto", None):
+    if isinstance(wanted, int):
         return wanted
     if device is not None and device.type == "cpu":
         return _CPU_TOKENS

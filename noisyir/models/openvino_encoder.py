@@ -41,7 +41,8 @@ class OpenVinoEncoder:
             raise ConfigError("encode.backend=openvino is for transformers, and this model is static: leave it out")
         self.encoder, self._compiled = encoder, {}
         how = {"INFERENCE_PRECISION_HINT": _HINTS[precision], "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
-        for side in ("passage",) if encoder.shape.shared else SIDES:
+        sides: Sequence[Side] = ("passage",) if encoder.shape.shared else SIDES
+        for side in sides:
             graph = openvino_graph(encoder, side)
             if calibration is not None:
                 graph = quantised(graph, [padded(encoder.tokenize([text], side)) for text in calibration])
