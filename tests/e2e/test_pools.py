@@ -19,6 +19,8 @@ def test_stages_run_on_their_pools_and_again_only_what_changed(site, parameters)
     given = parameters("data.max_held_out=11", pools={"elsewhere": ["cpu", "gpu"]})
     first = site.start(ON_DEMAND, **given)
     assert site.end(first, 400) == "COMPLETED"
+    sent = [name for child in site.children(first) for name in child["name"].split(", ")]
+    assert len(sent) == len(set(sent)) and len(site.children(first)) < 5
     pools = pools_of_steps(site.children(first))
     assert {name for name, pool in pools.items() if pool == "cpu"} >= {"ingest", "bm25_index", "bm25", "corrupt"}
     assert {name for name, pool in pools.items() if pool == "gpu"} >= {"train_dpr@dpr", "encode@dpr", "index@dpr"}
