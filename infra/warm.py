@@ -105,7 +105,9 @@ class Host:
             client.sendall(COLD)
             client.close()
             if not self.at_work and self._changed():
-                os.execve(sys.executable, self.begun_by, self.environment)  # that of its start, without later additions
+                os.execve(
+                    sys.executable, list(self.begun_by), self.environment
+                )  # that of its start, without later additions
             return None
         process = os.pidfd_open(pid)
         self.at_work[process] = (pid, client)
