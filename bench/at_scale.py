@@ -4,14 +4,16 @@
     python bench/at_scale.py search 1000000 --dim 128 --whole # exact, in parts, and in one file
     python bench/at_scale.py search 10000000 --dim 128
 
-Beside the memory a process has at its peak, pages of files that it maps included, stand the seconds of each stage.
+Beside the memory that a process has of its own at its peak (RssAnon of /proc) stands how much it maps of files at its
+peak, which the kernel takes back when it wants (RssFile: libraries, vectors), looked at every 20 ms.
 """
 
 import argparse
 import multiprocessing
-import resource
 import shutil
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from multiprocessing.connection import Connection
@@ -26,7 +28,6 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
-from noisyir.engine.tables import listed
 from noisyir.retrieval import parts
 from noisyir.retrieval.settings import EncodeParams, IndexParams, SearchParams
 from noisyir.schemas.data import CORPUS, QUERIES
@@ -45,6 +46,7 @@ class Given(Params):
 
     rows: int
     dim: int = 0
+    dtype: str = "float32"
 
 
 def main() -> None:
@@ -52,6 +54,7 @@ def main() -> None:
     parser.add_argument("what", choices=["encode", "search"])
     parser.add_argument("rows", type=int)
     parser.add_argument("--dim", type=int, default=128)
+    parser.add_argument("--dtype", choices=["float32", "float16"], default="float32", help="of the stored vectors")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--folder", help="for the store, which is deleted (default: the temporary one)")
     asked = parser.parse_args()
@@ -60,10 +63,10 @@ def main() -> None:
         if asked.what == "encode":
             _run(_encode_plan(asked.rows), folder)
         else:
-            found = _run(_search_plan(asked.rows, asked.dim), folder)
+            found = _run(_search_plan(asked.rows, asked.dim, asked.dtype), folder)
             if asked.whole:
                 print("in one file:")
-                again = _run(_search_plan(asked.rows, asked.dim), folder / "whole", rows_a_part=10**12)
+                again = _run(_search_plan(asked.rows, asked.dim, asked.dtype), folder / "whole", rows_a_part=10**12)
                 same = found["search"].artifacts["dense_run"] == again["search"].artifacts["dense_run"]
                 print("the runs are equal, bit for bit" if same else "THE RUNS DIFFER")
     finally:
@@ -73,7 +76,7 @@ def main() -> None:
 def _run(plan: Plan, folder: Path, rows_a_part: int = parts.ROWS_A_PART) -> dict[str, Meta]:
     """The plan's builds by stage; prints what each took."""
     metas: dict[str, Meta] = {}
-    print(f"{'stage':<14}{'rows':>12}{'seconds':>9}{'MB of files':>13}{'MB at peak':>12}")
+    print(f"{'stage':<14}{'rows':>12}{'seconds':>9}{'MB of files':>13}{'MB its own':>12}{'mapped':>9}")
     for step in plan.steps:
         ours, theirs = multiprocessing.Pipe()
         process = multiprocessing.get_context("fork").Process(
@@ -83,9 +86,9 @@ def _run(plan: Plan, folder: Path, rows_a_part: int = parts.ROWS_A_PART) -> dict
         process.join()
         assert process.exitcode == 0
         (metas[step.name],) = _store(folder).builds(step.stage.name, step.key)
-        meta, peak = metas[step.name], ours.recv()
+        meta, (own, mapped) = metas[step.name], ours.recv()
         rows = max((contents.rows or 0 for contents in meta.artifacts.values()), default=0)
-        numbers = f"{rows:>12,}{meta.seconds:>9.0f}{meta.size / 1e6:>13,.0f}{peak / 1e6:>12,.0f}"
+        numbers = f"{rows:>12,}{meta.seconds:>9.0f}{meta.size / 1e6:>13,.0f}{own / 1e6:>12,.0f}{mapped / 1e6:>9,.0f}"
         print(f"{step.name:<14}{numbers}", flush=True)
     return metas
 
@@ -93,8 +96,20 @@ def _run(plan: Plan, folder: Path, rows_a_part: int = parts.ROWS_A_PART) -> dict
 def _build(step: Step, metas: dict[str, Meta], folder: Path, rows_a_part: int, tell: Connection) -> None:
     parts.ROWS_A_PART = rows_a_part
     inputs = {name: metas[output.step].ref(output.artifact) for name, output in step.inputs.items()}
+    peaks = [0, 0]
+    threading.Thread(target=_watch, args=(peaks,), daemon=True).start()
     run_stage(step, inputs, store=_store(folder), runtime=Runtime(device="cpu"))
-    tell.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    tell.send(peaks)
+
+
+def _watch(peaks: list[int]) -> None:
+    """Keep the most bytes of its own, and mapped of files, that this process has had."""
+    while True:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        found = {name: int(value.split()[0]) * 1024 for name, _, value in (line.partition(":") for line in lines)
+                 if name in ("RssAnon", "RssFile")}  # fmt: skip
+        peaks[:] = [max(peaks[0], found["RssAnon"]), max(peaks[1], found["RssFile"])]
+        time.sleep(0.02)
 
 
 def _store(folder: Path) -> Store:
@@ -109,8 +124,8 @@ def _encode_plan(rows: int) -> Plan:
     return plan
 
 
-def _search_plan(rows: int, dim: int) -> Plan:
-    plan, given = Plan(0), Given(rows=rows, dim=dim)
+def _search_plan(rows: int, dim: int, dtype: str) -> Plan:
+    plan, given = Plan(0), Given(rows=rows, dim=dim, dtype=dtype)
     made = {"doc_vectors": DOC_VECTORS, "query_vectors": QUERY_VECTORS, "corpus": CORPUS}
     vectors = plan.add(_source("vectors", made, _vectors), given)
     index = plan.add(INDEX, IndexParams(), doc_vectors=vectors["doc_vectors"])
@@ -163,14 +178,14 @@ def _vectors(job: Job[Given]) -> None:
             vectors = draw((count, job.params.dim))
             vectors[-count // 8 :] = vectors[: -(-count // 8)]  # equal ones, so that scores are
             rows = pa.array(range(first, first + count), pa.int32())
-            out.append(pa.table({"doc_row": rows, "vector": _fixed(vectors)}))
+            out.append(pa.table({"doc_row": rows, "vector": _fixed(vectors.astype(job.params.dtype))}))
             corpus.append(_documents(first, count, [""] * count))
     ids = [f"q{n}" for n in range(_ASKED)]
     job.write("query_vectors", pa.table({"query_id": ids, "vector": _fixed(draw((_ASKED, job.params.dim)))}))
 
 
 def _fixed(vectors: np.ndarray) -> pa.Array:
-    return listed(vectors).cast(pa.list_(pa.float32(), vectors.shape[1]))
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
 
 
 if __name__ == "__main__":

@@ -1,12 +1,23 @@
 """What a flow run leaves on its page in Prefect: its stages, how the model did, and where the rest is."""
 
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect.events import emit_event
 
 from noisyir.app.runs import Outcome
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.report.cells import markdown_table
 from noisyir.report.summary import summary_rows
+
+REGISTERED = "noisyir.version.registered"
+
+
+def tell_of_versions(outcome: Outcome) -> None:
+    """An event for each version that the run registered, for automations such as that of `infra.bootstrap`."""
+    for made in filter(None, outcome.facts.get("registered", "").split(", ")):
+        model, _, version = made.rpartition(" v")
+        resource = {"prefect.resource.id": f"noisyir.model.{model}", "noisyir.model": model, "noisyir.version": version}
+        emit_event(REGISTERED, resource)
 
 
 def show(outcome: Outcome, store: Store) -> None:

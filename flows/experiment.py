@@ -8,7 +8,7 @@ from pathlib import Path
 
 from prefect.runtime import flow_run
 
-from flows.artifacts import show
+from flows.artifacts import show, tell_of_versions
 from flows.embedded import embedded
 from noisyir import experiments
 from noisyir.app import runs
@@ -113,6 +113,8 @@ def run_in_flow(
             elsewhere=pools.elsewhere,
         )
     show(outcome, artifacts)
+    if tracker.run_id(begin=False):  # else the facts are an earlier run's
+        tell_of_versions(outcome)
     return outcome
 
 

@@ -24,12 +24,14 @@ from prefect.blocks.webhook import Webhook
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.client.schemas.objects import StateType
-from prefect.events.actions import CallWebhook, ChangeFlowRunState
+from prefect.events.actions import CallWebhook, ChangeFlowRunState, RunDeployment
 from prefect.events.schemas.automations import Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 from pydantic import SecretStr
+
+from flows.artifacts import REGISTERED
 
 POOLS = {
     "driver": ("parents of experiments: they wait for stages, and run the cheap ones", 4),
@@ -43,6 +45,7 @@ STUCK = "noisyir: crash flow runs that never start"
 FAILURES = "noisyir: tell of failed flow runs"
 LATE = "noisyir: tell of flow runs that nobody takes"
 LATE_SECONDS = 600
+PROMOTION = "noisyir: decide on each version that is registered"
 WEBHOOK = "noisyir-failures"
 SCHEDULED, SCHEDULED_PRIORITY = "scheduled", 10  # the queue of a pool, behind its usual one
 START_SECONDS = 300  # from a worker's taking a run to its first sign of life
@@ -210,6 +213,27 @@ def late(webhook: UUID) -> AutomationCore:
             within=timedelta(seconds=LATE_SECONDS),
         ),
         actions=[CallWebhook(block_document_id=webhook, payload=_told("is late, and nobody takes it"))],
+    )
+
+
+def promotion(deployment: UUID, model: str = "noisyir-retriever") -> AutomationCore:
+    """Each version of a model that a flow registers goes through the gate, by this deployment of the flow `promote`.
+
+    Made switched off: what it decides changes what users get.
+    """
+    version = {"__prefect_kind": "jinja", "template": "{{ event.resource['noisyir.version'] }}"}
+    return AutomationCore(
+        name=PROMOTION,
+        description="Switched on in this page, it asks the gate; a refusal completes, too, and says why.",
+        enabled=False,
+        trigger=EventTrigger(
+            expect={REGISTERED},
+            match=ResourceSpecification({"prefect.resource.id": [f"noisyir.model.{model}"]}),
+            for_each={"prefect.resource.id", "noisyir.version"},
+            posture=Posture.Reactive,
+            threshold=1,
+        ),
+        actions=[RunDeployment(deployment_id=deployment, parameters={"model": model, "version": version})],
     )
 
 

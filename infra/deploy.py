@@ -17,6 +17,7 @@ from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate
 from prefect.client.schemas.objects import DeploymentSchedule
 
+from infra.bootstrap import ensure_automation, promotion
 from infra.servers import ROOT
 
 DEPLOY = ("-m", "prefect", "--no-prompt", "deploy", "--prefect-file", "infra/prefect.yaml", "--all")
@@ -29,6 +30,9 @@ def main() -> int:
         before = schedules(client)
         code = subprocess.run([sys.executable, *DEPLOY], cwd=ROOT, check=False).returncode
         restore(client, before)
+        if code == 0:
+            deployment = client.read_deployment_by_name("promote/on-demand").id
+            print(f"automation of promote/on-demand: {ensure_automation(client, promotion(deployment))}")
     return code
 
 

@@ -220,7 +220,7 @@ def client_environment(settings: Settings, known: Mapping[str, str]) -> dict[str
 def program_environment(settings: Settings, known: Mapping[str, str]) -> dict[str, str]:
     """The environment of workers, and of the programs that set the server up."""
     return {
-        "PREFECT_WORKER_QUERY_SECONDS": "2",  # so that a stage's hop to another pool is short
+        "PREFECT_WORKER_QUERY_SECONDS": "0.5",  # so that a stage's hop to another pool is short
         "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_SECONDS),
         **inherited(),
         **client_environment(settings, known),
@@ -228,6 +228,7 @@ def program_environment(settings: Settings, known: Mapping[str, str]) -> dict[st
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "NOISYIR_HOME": str(settings.home),
         "NOISYIR_ROOT": str(ROOT),
+        "NOISYIR_WARM": str(settings.folder / "warm.socket"),
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
     }
 
@@ -241,6 +242,30 @@ def workers(settings: Settings, known: Mapping[str, str]) -> list[Service]:
         _worker("cpu", "cpu", 2, {**environment, **without}),
         *(_worker(name, "gpu", 1, {**environment, **share}) for name, share in gpu_workers().items()),
     ]
+
+
+def warm(settings: Settings, known: Mapping[str, str]) -> Service:
+    """The process that flow runs are forked from: one for all workers, as it has touched no GPU."""
+    environment = program_environment(settings, known)
+
+    def listens(since: float) -> bool:
+        with socket.socket(socket.AF_UNIX) as probe:
+            folder = os.open(settings.folder, os.O_PATH)
+            try:
+                return probe.connect_ex(f"/proc/self/fd/{folder}/warm.socket") == 0
+            finally:
+                os.close(folder)
+
+    return Service("warm", [sys.executable, "-m", "infra.warm"], environment, listens, options={"cwd": ROOT})
+
+
+def watch(settings: Settings) -> Service:
+    """What starts again what died.  It takes ports and the rest from the record of what was started."""
+    environment = {**inherited(), "NOISYIR_HOME": str(settings.home)}
+    environment |= {name: os.environ[name] for name in ("NOISYIR_WEBHOOK",) if name in os.environ}
+    return Service(
+        "watch", [sys.executable, "-m", "infra.watch"], environment, lambda since: True, options={"cwd": ROOT}
+    )
 
 
 def gpu_workers() -> dict[str, dict[str, str]]:
@@ -257,7 +282,7 @@ def gpu_workers() -> dict[str, dict[str, str]]:
 
 def _worker(name: str, pool: str, limit: int, environment: Mapping[str, str]) -> Service:
     host = socket.gethostname()
-    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--type", "process"]
+    command = [sys.executable, "-m", "infra.worker", "start", "--pool", pool, "--type", "process"]
     return Service(
         name,
         [*command, "--name", f"{name}@{host}", "--limit", str(limit)],

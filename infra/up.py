@@ -126,7 +126,9 @@ def up(record: Record, settings: Settings) -> None:
     limit = f"gpu={len(servers.gpu_workers())}"
     _call("bootstrap", ["-m", "infra.bootstrap", "--limit", limit], {**environment, **webhook}, settings)
     _call("deploy", ["-m", "infra.deploy"], environment, settings)
-    started += _run(servers.workers(settings, known), record, settings)
+    started += _run([servers.warm(settings, known), *servers.workers(settings, known)], record, settings)
+    if os.environ.get("NOISYIR_WATCH") != "0":
+        started += _run([servers.watch(settings)], record, settings)
     path = settings.folder / "env"
     exports = {**servers.TELEMETRY_OFF, **servers.client_environment(settings, known)}
     servers.write_private(path, "".join(f"export {name}={shlex.quote(value)}\n" for name, value in exports.items()))
@@ -169,7 +171,7 @@ def _run(services: Iterable[Service], record: Record, settings: Settings) -> lis
     if absent:
         print(f"starting  {', '.join(service.name for service in absent)} ...", flush=True)
     for service in absent:
-        mark = f"{record.id}/{'servers' if service.name in SERVERS else 'workers'}/{service.name}"
+        mark = f"{record.id}/{_group(service.name)}/{service.name}"
         if service.name in SERVERS:  # what a server that was killed left behind holds its port
             processes.stop([], find=mark)
             if service.name in record.running:
@@ -182,6 +184,11 @@ def _run(services: Iterable[Service], record: Record, settings: Settings) -> lis
         alive = partial(record.alive, service.name)
         processes.wait_until_healthy(service, alive, since, settings.logs / f"{service.name}.log")
     return [service.name for service in absent]
+
+
+def _group(service: str) -> str:
+    """What is stopped together: the forks of `warm`, which have its mark, are the flow runs of the workers."""
+    return "servers" if service in SERVERS else service if service in ("warm", "watch") else "workers"
 
 
 def _call(name: str, arguments: Sequence[str], environment: Mapping[str, str], settings: Settings) -> None:
@@ -214,7 +221,7 @@ def _tell(
     for page in pages:
         print(f"{page.name:<9} {page.page}")
     print(f"database  {database}")
-    print(f"workers   {', '.join(name for name in running if name not in SERVERS)}")
+    print(f"workers   {', '.join(name for name in running if _group(name) == 'workers')}")
     print(f"logs      {_short(settings.logs)}")
     print(f"then      source {_short(env)}" + ("   (the passwords are in it, too)" if settings.auth else ""))
     print("MLflow opens in its GenAI view: choose 'Model training' there.")
@@ -227,12 +234,14 @@ def _short(path: Path) -> str:
 def down(record: Record) -> None:
     """End the workers with the flow runs in them, then the servers that those report to, then Postgres."""
     ended = [name for name, process in record.running.items() if process.alive]
-    workers = [process for name, process in record.running.items() if name not in SERVERS]
+    processes.stop([], find=f"{record.id}/watch")
+    workers = [process for name, process in record.running.items() if _group(name) == "workers"]
     runs = [process for process in processes.marked(f"{record.id}/workers") if process not in workers]
     if runs and any(worker.alive for worker in workers):
         processes.stop(runs)
         time.sleep(REPORT_SECONDS)
     processes.stop(workers, find=f"{record.id}/workers")
+    processes.stop([], find=f"{record.id}/warm")
     pages = [record.running[name] for name in SERVERS[1:] if name in record.running]
     processes.stop(pages, find=f"{record.id}/servers")
     if "postgres" in record.running:

@@ -42,19 +42,20 @@ class Scratch:
     @cached_property
     def _leases(self) -> Leases | None:
         """Leases of an object store whose server knows conditional writes; None where locks of this home must do."""
-        if self.is_local or not (files := conditional_files(self.fs)):
+        if self.is_local:
             return None
+        files = conditional_files(self.fs)
         try:
-            kept_apart = files.are_kept_apart(f"{self.root}/.leases/conditions")
+            kept_apart = files is not None and files.are_kept_apart(f"{self.root}/.leases/conditions")
         except PermissionError:  # who may only read can ask who holds what
             kept_apart = True
-        if kept_apart:
+        if files and kept_apart:
             return Leases(files, self.fs, self.root, self._scratch)
+        why = "the server ignores conditional writes" if files else "conditional writes are known of S3 alone"
         log.warning(
-            "the server of %s ignores conditional writes: locks hold between processes of this machine only, so let "
-            "one machine at a time use it",
-            self.url,
-        )
+            "%s: %s, so that locks hold between processes of this machine only: let one machine at a time use it",
+            self.url, why,
+        )  # fmt: skip
         return None
 
     @cached_property

@@ -20,6 +20,7 @@ from noisyir.engine.provenance import git_commit
 from noisyir.errors import ConfigError
 from noisyir.settings import flat
 from noisyir.tracking.backend import Backend, connect
+from noisyir.tracking.machine_metrics import Monitor, begin_monitor
 from noisyir.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class StageRuns(Tracker, ABC):
         self.home = home
         self._one_at_a_time = RLock()  # an engine may ask for the run's id while a stage tells
         self._runs: dict[str, str] = {}  # of the stages at work, by step name
+        self._monitors: dict[str, Monitor] = {}  # by run
         self._points: list[tuple[str, Metric]] = []  # not yet sent, each with its run
         self._sent = time.monotonic()
 
@@ -95,6 +97,8 @@ class StageRuns(Tracker, ABC):
         self._runs[step.name] = run.info.run_id
         settings = step.params.model_dump(mode="json") | ({} if step.seed is None else {"seed": step.seed})
         self._log_params(run.info.run_id, settings)
+        if monitor := begin_monitor(run.info.run_id, step.stage.pool, self._client.tracking_uri):
+            self._monitors[run.info.run_id] = monitor
 
     @unless_lost
     def metric(self, step: "Step", name: str, value: float, at: int) -> None:
@@ -111,6 +115,7 @@ class StageRuns(Tracker, ABC):
 
     @unless_lost
     def _close(self, run_id: str, meta: Meta) -> None:
+        self._end_monitor(run_id)
         self._add(run_id, "seconds", meta.seconds)
         tags = {"build": meta.build}
         for name, contents in meta.artifacts.items():
@@ -129,9 +134,14 @@ class StageRuns(Tracker, ABC):
 
     @unless_lost
     def _fail(self, run_id: str, error: BaseException) -> None:
+        self._end_monitor(run_id)
         self._send()
         self._set_tags(run_id, {"error": one_line(error)})
         self._client.set_terminated(run_id, "FAILED" if isinstance(error, Exception) else "KILLED")
+
+    def _end_monitor(self, run_id: str) -> None:
+        if monitor := self._monitors.pop(run_id, None):
+            monitor.finish()
 
     # MLflow -------------------------------------------------------------------------------------------------
 

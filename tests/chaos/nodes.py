@@ -1,10 +1,13 @@
 """Workers and whole nodes of a Ray cluster killed at random times; the run ends in the bits of a run on one machine.
 
-Two nodes, each with a home of its own, share nothing but a store on S3.
+Two nodes, each with a home of its own, share nothing but a store on S3.  Training is not the cluster's: of two
+processes that train together one is killed, which ends the run, and the same command once more ends in the bits of two
+processes that nobody killed.
 """
 
 import random
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -21,6 +24,7 @@ from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store
+from noisyir.errors import NoisyirError
 from noisyir.retrieval import parts
 from noisyir.stages.mining import relevance_judges
 from noisyir.stages.retrieval import search
@@ -34,6 +38,10 @@ TO = Choice(to="mine")
 _SPREAD = ("encode", "search", "cross_judge")
 _WORKER = "ray::"  # what Ray calls the processes that have done work
 _VICTIMS = ("worker", "node")
+_TRAINS = ("train_dpr", "train_npc")
+_TOGETHER = {"threads": 2, "processes": 2, "peer_seconds": 120.0, "checkpoint_seconds": 0.01}
+# A node that is gone refuses connections, and is dead after ten of them; one that is slow has half a minute for each.
+_PATIENT = {"health_check_period_ms": 1000, "health_check_timeout_ms": 30_000, "health_check_failure_threshold": 10}
 
 
 class TwoNodes:
@@ -45,7 +53,7 @@ class TwoNodes:
         self._folder, self._number = folder, 0
         self._cluster = Cluster()
         bare = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
-        _patiently(partial(self._cluster.add_node, num_cpus=0, **bare))
+        _patiently(partial(self._cluster.add_node, num_cpus=0, _system_config=_PATIENT, **bare))
         self.nodes: list[Any] = []
         for _ in range(2):
             self.add()
@@ -60,24 +68,45 @@ class TwoNodes:
         home = self._folder / f"node-{self._number}"
         self._number += 1
         own = {"NOISYIR_HOME": str(home), "OMP_NUM_THREADS": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+        own["RAY_worker_niceness"] = "0"  # Ray's own 15 starves them where a machine has other work
         self.nodes.append(_patiently(partial(self._cluster.add_node, num_cpus=1, env_vars=own)))
 
-    def kill(self, victim: str, draw: random.Random) -> None:
-        """kill -9 of a worker of one of the nodes, or of a node with all its processes, which another replaces."""
+    def kill(self, victim: str, draw: random.Random) -> bool:
+        """kill -9 of a worker of one of the nodes, of a node with all its processes, which another replaces, or of a
+        process that trains here.  Whether there was one.
+        """
+        if victim == "process":
+            return _kill_a_trainer(draw)
         node = draw.choice(self.nodes)
         if victim == "node":
             self.nodes.remove(node)
             self._cluster.remove_node(node, allow_graceful=False)
             self.add()
-            return
+            return True
         raylet = node.all_processes["raylet"][0].process.pid
         with suppress(psutil.Error, IndexError):
             workers = [one for one in psutil.Process(raylet).children(recursive=True) if one.name().startswith(_WORKER)]
             draw.choice(workers).send_signal(signal.SIGKILL)
+            return True
+        return False
 
     def close(self) -> None:
         """End all."""
         self._cluster.shutdown()
+
+
+def _kill_a_trainer(draw: random.Random) -> bool:
+    """kill -9 of a process that the driver has begun, once there is one."""
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        with suppress(psutil.Error):
+            begun = [one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline())]
+            if len(begun) > 1:
+                time.sleep(draw.uniform(0, 8.0))
+                draw.choice(begun).send_signal(signal.SIGKILL)
+                return True
+        time.sleep(0.05)
+    return False
 
 
 def _patiently(start: Callable[[], Any]) -> Any:
@@ -109,30 +138,37 @@ class _Killer(Silent):
 
     def _kill(self) -> None:
         if not self._over.wait(self._after):
-            self._nodes.kill(self._victim, self._draw)
-            self.killed += 1
+            self.killed += self._nodes.kill(self._victim, self._draw)
 
 
 def cases(seed: int, count: int, folder: Path) -> Iterator[Case]:
-    """So many kills, by turns in each stage that is spread, of a worker and of a node."""
+    """So many kills, by turns in each stage that is spread, of a worker and of a node; each fourth in training."""
     draw, world = random.Random(seed), World.make(folder)
     tiny_classifier(folder / "classifier")
     with s3_server(), closing(TwoNodes(folder)) as nodes:
-        here = world.store("whole")
-        _run(world, here, Runtime(device="cpu", threads=1), Silent())
-        wanted = digests(here)
+        wanted = {}
+        for processes, how in ((1, {"threads": 1}), (2, _TOGETHER)):
+            here = world.store(f"whole-{processes}")
+            _run(world, here, Runtime(device="cpu", **how), Silent())
+            wanted[processes] = digests(here)
         for number in range(count):
-            stage, victim = _SPREAD[number % 3], _VICTIMS[number // 3 % 2]
-            after = draw.uniform(0, 3.0)
+            trains = number % 4 == 3
+            stage = _TRAINS[number // 4 % 2] if trains else _SPREAD[(number - number // 4) % 3]
+            victim = "process" if trains else _VICTIMS[number // 2 % 2]
+            after = 0.0 if trains else draw.uniform(0, 3.0)
             store = Store(f"s3://bucket/{number}", home=folder / f"driver-{number}")
             killer = _Killer(nodes, stage, victim, after, draw)
-            machine = Runtime(device="cpu", threads=1, fan_out=FanOut(engine="ray", address=nodes.address))
+            fan_out = FanOut(engine="ray", address=nodes.address)
+            machine = Runtime(device="cpu", fan_out=fan_out, **(_TOGETHER if trains else {"threads": 1}))
             try:
-                _run(world, store, machine, killer)
+                with suppress(*([NoisyirError] if trains else [])):
+                    _run(world, store, machine, killer)
             finally:
                 killer.end()
+            if trains:
+                _run(world, store, machine, Silent())
             name = f"{number}: {victim} killed {killer.killed} times {after:.1f} s into {stage}"
-            yield Case(name, _fault(store, wanted))
+            yield Case(name, _fault(store, wanted[machine.processes]))
 
 
 def _run(world: World, store: Store, machine: Runtime, observer: Observer) -> Outcome:

@@ -21,8 +21,8 @@ def site() -> Iterator[Site]:
         Path(name).chmod(0o755)
         site = Site(Path(name))
         write_beir(site.home / "beir")
-        site.up()
         try:
+            site.up()
             yield site
         finally:
             site.down()

@@ -21,25 +21,33 @@ FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 class Site:
     """Servers with a home and ports of their own."""
 
-    def __init__(self, home: Path) -> None:
-        self.home = home
+    def __init__(self, home: Path, *, auth: bool = False) -> None:
+        self.home, self._auth = home, auth
         self.ports = {name: _free_port() for name in ("PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT")}
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "MLFLOW"))}
         self.environment = inherited | {name: str(port) for name, port in self.ports.items()}
-        self.environment |= {"NOISYIR_HOME": str(home), "NOISYIR_ZOMBIE_SECONDS": "90"}
+        self.environment |= {"NOISYIR_HOME": str(home), "NOISYIR_ZOMBIE_SECONDS": "90", "NOISYIR_WATCH": "0"}
         self.api = httpx.Client(base_url=f"http://127.0.0.1:{self.ports['PREFECT_PORT']}/api", timeout=30)
 
     def up(self) -> None:
         """Start what does not run."""
-        self._infra("up")
+        self._infra("up", *(["--auth"] if self._auth else []))
+        if self._auth:
+            user, _, password = self.client_environment()["PREFECT_API_AUTH_STRING"].partition(":")
+            self.api.auth = httpx.BasicAuth(user, password)
 
     def down(self) -> None:
         """Stop everything."""
         self._infra("down")
 
-    def _infra(self, what: str) -> None:
+    def client_environment(self) -> dict[str, str]:
+        """What `source env` gives a shell."""
+        lines = (self.home / "servers" / "env").read_text().splitlines()
+        return dict(line.removeprefix("export ").split("=", 1) for line in lines)
+
+    def _infra(self, *words: str) -> None:
         done = subprocess.run(
-            [sys.executable, "-m", "infra.up", what],
+            [sys.executable, "-m", "infra.up", *words],
             cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=400,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
@@ -51,10 +59,9 @@ class Site:
 
     def noisyir(self, *arguments: str) -> str:
         """What the command line prints, with the servers' addresses in its environment."""
-        servers = {"MLFLOW_TRACKING_URI": f"http://127.0.0.1:{self.ports['MLFLOW_PORT']}"}
         done = subprocess.run(
             [sys.executable, "-m", "noisyir.cli", *arguments],
-            cwd=ROOT, env=self.environment | servers, capture_output=True, text=True, timeout=200,
+            cwd=ROOT, env=self.environment | self.client_environment(), capture_output=True, text=True, timeout=200,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout

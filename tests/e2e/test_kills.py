@@ -19,7 +19,7 @@ def training(site, parameters):
 
     def started():
         found = [child for child in site.children(run) if child["state_type"] == "RUNNING"]
-        work = list((site.home / "store" / ".work").glob("warm_up-*/*"))
+        work = list((site.home / "store" / ".work").glob("train_dpr-*/*"))
         return found and work and found[0]["id"]
 
     return run, wait_until(started, "a child that trains", 180), given

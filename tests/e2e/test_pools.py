@@ -19,6 +19,8 @@ def test_stages_run_on_their_pools_and_again_only_what_changed(site, parameters)
     given = parameters("data.max_held_out=11", pools={"elsewhere": ["cpu", "gpu"]})
     first = site.start(ON_DEMAND, **given)
     assert site.end(first, 400) == "COMPLETED"
+    sent = [name for child in site.children(first) for name in child["name"].split(", ")]
+    assert len(sent) == len(set(sent)) and len(site.children(first)) < 5
     pools = pools_of_steps(site.children(first))
     assert {name for name, pool in pools.items() if pool == "cpu"} >= {"ingest", "bm25_index", "bm25", "corrupt"}
     assert {name for name, pool in pools.items() if pool == "gpu"} >= {"train_dpr@dpr", "encode@dpr", "index@dpr"}
@@ -75,6 +77,15 @@ def test_the_registry_and_status_tell_of_a_run(site, parameters):
     assert "champion" in site.noisyir("promote", "noisyir-retriever", "--log")
     hits = json.loads(site.noisyir("search", "models:/noisyir-retriever@champion", "sail in the harbour", "--json"))
     assert hits["hits"]
+
+    new = site.home / "new.jsonl"
+    new.write_text(json.dumps({"_id": "n1", "title": "sailing", "text": "sail sail harbour regatta sextant"}) + "\n")
+    refreshed = site.start(
+        "refresh_corpus/on-demand", model="models:/noisyir-retriever@champion", documents=str(new),
+        pools={"elsewhere": ["gpu"]},
+    )  # fmt: skip
+    assert site.end(refreshed, 400) == "COMPLETED", site.message(refreshed)
+    assert {name.partition("@")[0] for name in pools_of_steps(site.children(refreshed))} >= {"encode_new"}
 
 
 def test_two_runs_at_once_build_each_stage_once(site, parameters):

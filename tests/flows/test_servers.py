@@ -220,6 +220,40 @@ def test_a_failed_run_is_told_to_the_webhook(prefect_api, monkeypatch):
     assert text.startswith("nightly/of tonight is Failed: ")
 
 
+def test_a_version_that_is_registered_is_put_before_the_gate_once_that_is_switched_on(prefect_api):
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter
+
+    from flows.artifacts import tell_of_versions
+    from infra import bootstrap
+    from noisyir.app.runs import Outcome
+
+    @flow(name="decides")
+    def decides(model: str, version: str) -> None: ...
+
+    def told() -> list[dict[str, object]]:
+        wanted = FlowRunFilter.model_validate({"deployment_id": {"any_": [deployment]}})
+        return [run.parameters for run in client.read_flow_runs(flow_run_filter=wanted)]
+
+    outcome = Outcome("demo", {}, {}, {"registered": "noisyir-retriever v3, noisyir-ranker v1"})
+    with get_client(sync_client=True) as client:
+        deployment = client.create_deployment(client.create_flow(decides), "on-demand")
+        assert bootstrap.ensure_automation(client, bootstrap.promotion(deployment)) == "made"
+        (automation,) = client.read_automations_by_name(bootstrap.PROMOTION)
+        assert not automation.enabled
+        client.resume_automation(automation.id)
+        assert bootstrap.ensure_automation(client, bootstrap.promotion(deployment)) == "as it should be"
+        try:
+            end = time.monotonic() + 120
+            while not told() and time.monotonic() < end:  # the server learns of a new automation a little later
+                tell_of_versions(outcome)
+                time.sleep(3)
+            assert told()[0] == {"model": "noisyir-retriever", "version": "3"}
+        finally:
+            client.delete_automation(automation.id)
+
+
 def test_a_run_that_never_begins_is_crashed(prefect_api):
     from prefect import flow
     from prefect.client.orchestration import get_client
@@ -352,6 +386,7 @@ def test_up_heal_and_down(kind, open_folder):
         **ports,
         "NOISYIR_HOME": str(home),
         "NOISYIR_DATABASE": database,
+        "NOISYIR_WATCH": "0",
         "PYTHONPATH": str(ROOT),
     }
     options = ["--auth"] if kind == "auth" else []
@@ -368,6 +403,33 @@ def test_up_heal_and_down(kind, open_folder):
     finally:
         told = call(["down"], environment)
     assert "prefect" in told and "nothing is up" in call(["down"], environment)
+    assert not [port for port in ports.values() if is_open(int(port))]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_dies_is_started_again_until_down(open_folder):
+    ports = {name: str(free_port()) for name in ("PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT")}
+    environment = {**os.environ, **ports, "NOISYIR_HOME": str(open_folder), "NOISYIR_DATABASE": "sqlite"}
+
+    def pids():
+        running = json.loads((open_folder / "servers" / "running.json").read_text())["running"]
+        return {name: process["pid"] for name, process in running.items()}
+
+    try:
+        call(["up"], environment)
+        before = pids()
+        for name in ("mlflow", "warm", "gpu"):
+            os.kill(before[name], signal.SIGKILL)
+        end = time.monotonic() + 180
+        while {name for name, pid in pids().items() if pid != before[name]} != {"mlflow", "warm", "gpu"}:
+            assert time.monotonic() < end
+            time.sleep(1)
+        assert "everything is up already" in call(["up"], environment)  # once the watch lets the lock go
+        log = (open_folder / "servers" / "logs" / "watch.log").read_text()
+        assert "mlflow" in log and "starting again" in log
+    finally:
+        call(["down"], environment)
     assert not [port for port in ports.values() if is_open(int(port))]
 
 

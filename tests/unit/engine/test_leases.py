@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 
 import pytest
 
 from noisyir.engine.builds import META
-from noisyir.engine.leases import BARRED, SECONDS, LeaseLostError
+from noisyir.engine.leases import BARRED, SECONDS, Lease, LeaseLostError
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
 from noisyir.engine.waiting import WAIT
@@ -105,6 +105,28 @@ def end(process: subprocess.Popen) -> None:
     process.wait()
 
 
+def test_a_store_that_fell_silent_is_asked_to_let_go_no_longer_than_for_a_first_answer(monkeypatch):
+    monkeypatch.setenv("NOISYIR_REMOTE_SECONDS", "0.2")
+    answers, asked = Event(), Event()
+
+    class Silent:
+        """Conditional files that take the first write and then say nothing."""
+
+        def create(self, path: str, body: bytes) -> str:
+            return "tag"
+
+        def replace(self, path: str, body: bytes, tag: str) -> str:
+            asked.set()
+            answers.wait()
+            return "tag"
+
+    lease = Lease(Silent(), ".leases/store", "home", "store")  # type: ignore[arg-type]
+    assert lease.take(None)
+    lease.end()
+    assert asked.wait(10) and not answers.is_set()  # it returned without an answer
+    answers.set()
+
+
 def test_a_slow_holder_cannot_publish_once_another_has_taken_over(soon, bucket: str, tmp_path: Path):
     one, two = homes(bucket, tmp_path)
     step = two_steps().steps[0]
@@ -182,3 +204,10 @@ def test_who_was_alone_and_lost_it_deletes_nothing_more(soon, bucket: str, tmp_p
         with pytest.raises(LeaseLostError):
             one.remove(made)
     assert two.meta(made.ref("queries")) == made
+
+
+def test_a_store_of_another_protocol_says_that_its_locks_are_of_one_home(tmp_path: Path, caplog):
+    store = Store("memory://leases", home=tmp_path)
+    with store.lock("make", "k") as waited:
+        assert not waited
+    assert "memory://leases: conditional writes are known of S3 alone" in caplog.text

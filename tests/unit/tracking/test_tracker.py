@@ -4,6 +4,7 @@ import logging
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -13,14 +14,18 @@ import pytest
 
 from noisyir import experiments
 from noisyir.app.runs import Outcome
+from noisyir.engine.build_stage import run_stage
 from noisyir.engine.outside_errors import without_password
+from noisyir.engine.plan import Plan
 from noisyir.engine.provenance import git_commit
-from noisyir.engine.stage import Step
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.stage import Stage, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, DataError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import train_retriever
+from noisyir.settings import Params
 from noisyir.tracking import open_tracker
 from noisyir.tracking.backend import Backend, connect
 from noisyir.tracking.tracker import Tracker
@@ -52,6 +57,24 @@ def test_one_parent_run_and_one_nested_run_for_each_executed_stage(tracked, runs
             assert run.data.tags[f"digest.{artifact}"] == contents.digest
             assert run.data.metrics.get(f"rows.{artifact}") == contents.rows
     runs["demo"] = parent
+
+
+@pytest.mark.parametrize(("wanted", "measured"), [("true", True), ("false", False), (None, False)])
+def test_how_busy_the_machine_is_can_be_measured_too(tmp_path, monkeypatch, wanted, measured):
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.1")
+    monkeypatch.delenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", raising=False)
+    if wanted:
+        monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", wanted)
+    plan = Plan(0)
+    plan.add(Stage("idle", 1, Params, {}, {}, lambda job: time.sleep(1)), Params())
+    tracker = open_tracker(experiment=experiments.load("demo"), home=tmp_path)
+    store = Store(tmp_path / "store", home=tmp_path)
+    run_stage(plan.steps[0], {}, store=store, runtime=Runtime(device="cpu"), observer=tracker)
+    client = connect(tmp_path).client
+    (experiment,) = client.search_experiments(filter_string="name = 'noisyir-demo'")
+    (run,) = (run for run in client.search_runs([experiment.experiment_id]) if run.info.run_name == "idle")
+    assert run.info.status == "FINISHED" and "seconds" in run.data.metrics
+    assert ("system/cpu_utilization_percentage" in run.data.metrics) == measured
 
 
 def test_settings_are_params_flattened_by_dots(runs):
