@@ -48,8 +48,9 @@ def main() -> None:
     rows, means = [_HEAD], {}
     for path in asked.sets:
         found = measured(path)
-        means[path.name] = {way: float(values.mean()) for way, values in found["values"].items()}
-        rows += lines(path.name.removesuffix(".json"), found)
+        name = path.name if path.is_dir() else f"{path.parent.name}/{path.stem}"
+        means[name] = {way: float(values.mean()) for way, values in found["values"].items()}
+        rows += lines(name, found)
         print(*(" | ".join(row) for row in rows[-len(WAYS) :]), sep="\n", flush=True)
     if asked.record:
         claim = "What encoding by another backend changes in nDCG@10, by query, of an untrained all-MiniLM-L6-v2."

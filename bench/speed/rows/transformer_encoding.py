@@ -25,8 +25,9 @@ class TransformerEncoding(Row):
         Line(f"{_WHAT}, openvino in bf16", "openvino", "peers_qint8", f"{_PEER} openvino-qint8", at_least=1,
              unit="passages"),
         Line(f"{_WHAT}, openvino in bf16", "openvino", "peers_openvino", f"{_PEER} openvino", unit="passages"),
-        Line(f"{_WHAT}, openvino-qint8", "qint8", "fp32", f"{_PEER} fp32", unit="passages"),
-        Line(f"{_WHAT}, openvino-qint8", "qint8", "peers_qint8", f"{_PEER} openvino-qint8", unit="passages"),
+        Line(f"{_WHAT}, openvino-qint8", "qint8", "fp32", f"{_PEER} fp32", at_least=4, unit="passages"),
+        Line(f"{_WHAT}, openvino-qint8", "qint8", "peers_qint8", f"{_PEER} openvino-qint8", at_least=1,
+             unit="passages"),
         Line(f"{_WHAT}, torch in bf16", "bf16", "fp32", f"{_PEER} fp32", unit="passages"),
         Line(f"{_WHAT}, torch in fp32", "noisyir", "fp32", f"{_PEER} fp32", unit="passages"),
     )  # fmt: skip
