@@ -105,9 +105,8 @@ class Host:
             client.sendall(COLD)
             client.close()
             if not self.at_work and self._changed():
-                os.execve(
-                    sys.executable, list(self.begun_by), self.environment
-                )  # that of its start, without later additions
+                # with the environment of its start: what imports have added since is in no request
+                os.execve(sys.executable, list(self.begun_by), self.environment)
             return None
         process = os.pidfd_open(pid)
         self.at_work[process] = (pid, client)
