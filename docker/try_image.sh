@@ -4,7 +4,7 @@ export PREFECT_API_URL=http://127.0.0.1:4271/api PREFECT_FLOWS_HEARTBEAT_FREQUEN
 prefect server start --host 127.0.0.1 --port 4271 >/tmp/server.log 2>&1 &
 server=$!
 workers=
-trap 'kill $server $workers 2>/dev/null || true' EXIT
+trap 'kill -9 $server $workers 2>/dev/null || true' EXIT # a worker that is asked to end waits for its server
 waited=0
 until python -c "import urllib.request as u; u.urlopen('$PREFECT_API_URL/health')" 2>/dev/null; do
     waited=$((waited + 1))

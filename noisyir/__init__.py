@@ -11,7 +11,7 @@ A tour, each name with more in its own help:
     cleaned = found.apply()                   # the pairs with weights, the surest wrong ones relabelled
     found.page("audit.html")                  # for the data's owner
 
-    trained = noisyir.train(pairs, methods=["npc_relabel"])
+    trained = noisyir.train(pairs)            # doubts pairs where held-out queries say that this helps
     trained.model                             # a SentenceTransformer
     trained.measures, trained.report          # beside BM25 and the untrained model, with intervals
     trained.search("a question")
@@ -60,4 +60,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """What the front door offers, before anything of it is loaded."""
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -48,12 +48,15 @@ def table(names: Sequence[str], asked: Asked) -> int:
 
 
 def growth(names: Sequence[str], asked: Asked) -> int:
-    """Print each side's seconds at a 16th, a 4th and the whole of a row's size, and the exponent fitted."""
-    lines = [["what", "side", *(f"1/{part}" if part > 1 else "whole" for part in _GROWTH), "exponent"]]
+    """Time noisyir's side at a 16th, a 4th and the whole of a row's size; print and record the exponents fitted."""
+    measured = {}
     with _bench(asked) as bench:
         for name, row in _chosen(names).items():
-            lines += bench.grown(name, row) if row.grows else []
-    print(markdown_table(lines, left=2), end="")
+            if row.grows:
+                measured[name] = bench.grown(name, row)
+                if not asked.quick:
+                    cells.record_growth(rows(), {name: measured[name]})
+    print(markdown_table([cells.GROWTH_HEAD, *(one["line"] for one in measured.values())], left=1), end="")
     return 0
 
 
@@ -101,23 +104,23 @@ class _Bench:
         size = {"data": self.asked.data or "pydocs", "size": work.size} if work else {}
         return {"lines": lines, **circumstances(), **size, "turns": taken}
 
-    def grown(self, name: str, row: Row) -> list[list[str]]:
-        """A line of the growth table for each side that can run."""
-        works = [self._work(name, row, part) for part in _GROWTH]
-        sides = [side for side in row.sides() if not self._lacking(row, side)]
-        found = [take_turns(name, row, sides, work, self.asked.turns or 2, self.caller) for work in works]
-        lines = []
-        for side in sides:
-            seconds = [min(one["seconds"] for one in taken[side]) for taken in found]
-            slope = np.polyfit(np.log([work.size for work in works]), np.log(seconds), 1)[0]
-            lines.append([row.lines[0].what, side, *(f"{one:.2f} s" for one in seconds), f"{slope:.2f}"])
-        return lines
+    def grown(self, name: str, row: Row) -> dict[str, Any]:
+        """noisyir's side at three sizes: a line of the table, and its turns.  SideError where it cannot run."""
+        works, side = [self._work(name, row, part) for part in _GROWTH], row.lines[0].ours
+        self._refuse(name, row, side)
+        turns = self.asked.turns or 2
+        found = [take_turns(name, row, [side], work, turns, self.caller)[side] for work in works]
+        counted = "cpu_seconds" if cores() == 1 else "seconds"
+        seconds = [min(one[counted] for one in taken) for taken in found]
+        slope = float(np.polyfit(np.log([work.size for work in works]), np.log(seconds), 1)[0])
+        sizes = [f"{work.size:,}: {one:.2f} s" for work, one in zip(works, seconds, strict=True)]
+        data = {"data": self.asked.data or "pydocs", "counted": counted}
+        return {"line": [row.lines[0].what, *sizes, f"{slope:.2f}"], **circumstances(), **data, "turns": found}
 
     def profile(self, name: str, row: Row) -> str:
         """The most expensive calls of noisyir's side.  SideError where it cannot run."""
         side = row.lines[0].ours
-        if why := self._lacking(row, side):
-            raise SideError(f"{name} cannot run here: {why}")
+        self._refuse(name, row, side)
         work = self._work(name, row)
         self.caller.call(name, "prepare", work)
         return self.caller.output(name, side, work, profile=True)
@@ -131,6 +134,10 @@ class _Bench:
 
     def _turns(self, row: Row) -> int:
         return self.asked.turns or (2 if self.asked.quick else row.turns)
+
+    def _refuse(self, name: str, row: Row, side: str) -> None:
+        if why := self._lacking(row, side):
+            raise SideError(f"{name} cannot run here: {why}")
 
     def _lacking(self, row: Row, side: str) -> str | None:
         if self.asked.quick and row.takes_minutes:

@@ -12,6 +12,8 @@ from pstats import Stats
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+from infra.install import find_uv
+
 Taken = dict[str, Any]
 """What one call of a side took: `seconds` by the clock, `cpu_seconds` of all threads, how many `items`, `peak_mb`."""
 
@@ -82,6 +84,7 @@ class Row:
     """Some lines that share what is prepared.  A side is the method of that name: it takes `Work` and gives `Taken`.
 
     size: how many texts (or queries).  turns: of each side.  needs: by side, the packages that are not noisyir's own.
+    overlays: by side, requirements that come before the environment's own packages, for a peer that wants older ones.
     before: sides that run noisyir as it was, at `turns.BEFORE`.  reads_texts: else `Work.texts` is not there.
     takes_minutes: --quick leaves it out.  grows: its seconds are those of `size` texts and of nothing else.
     """
@@ -90,6 +93,7 @@ class Row:
     size: ClassVar[int] = 1
     turns: ClassVar[int] = 5
     needs: ClassVar[Mapping[str, Sequence[str]]] = {}
+    overlays: ClassVar[Mapping[str, Sequence[str]]] = {}
     before: ClassVar[frozenset[str]] = frozenset()
     reads_texts: ClassVar[bool] = True
     takes_minutes: ClassVar[bool] = False
@@ -100,6 +104,8 @@ class Row:
 
     def lacking(self, side: str) -> str | None:
         """Why a side cannot run here, and what to do about it; None where it can."""
+        if side in self.overlays and find_uv() is None:
+            return "no uv here, which installs what this peer wants: pip install uv"
         missing = [name for name in self.needs.get(side, ()) if find_spec(name) is None]
         return f"no {', '.join(missing)} here: pip install 'noisyir[bench]'" if missing else None
 

@@ -37,9 +37,11 @@ class NoParams(Params):
 def tables(passages: Sequence[str], pairs: Sequence[tuple[str, int]]) -> dict[str, pa.Table]:
     """A collection of training queries, each with the number of its passage."""
     return {
-        "corpus": _rows(CORPUS, [(f"d{number}", number, "", text) for number, text in enumerate(passages)]),
-        "queries": _rows(QUERIES, [(f"q{number}", text, "train") for number, (text, _) in enumerate(pairs)]),
-        "pairs": _rows(PAIRS, [(f"q{number}", f"d{right}", "train", None) for number, (_, right) in enumerate(pairs)]),
+        "corpus": rows_of(CORPUS, [(f"d{number}", number, "", text) for number, text in enumerate(passages)]),
+        "queries": rows_of(QUERIES, [(f"q{number}", text, "train") for number, (text, _) in enumerate(pairs)]),
+        "pairs": rows_of(
+            PAIRS, [(f"q{number}", f"d{right}", "train", None) for number, (_, right) in enumerate(pairs)]
+        ),
         "answers": ANSWERS.schema.empty_table(),
         "qrels": QRELS.schema.empty_table(),
     }
@@ -105,5 +107,6 @@ def read(store: Store, result: Result, artifact: Any) -> pa.Table:
     return read_parts(store.fs, store.parts(result.meta.ref(artifact.name)), list(artifact.columns))
 
 
-def _rows(artifact: Any, values: Sequence[tuple[Any, ...]]) -> pa.Table:
+def rows_of(artifact: Any, values: Sequence[tuple[Any, ...]]) -> pa.Table:
+    """These rows as an artifact's table."""
     return pa.table(list(zip(*values, strict=True)), schema=artifact.schema)

@@ -14,6 +14,12 @@ _CLAIM = (
     "What noisyir takes beside its peers: medians of turns A B A B, each side in a process of its own; ratios are "
     "geometric means over the turns, with 95 % intervals.  On one core, processor time is what is shown and judged."
 )
+GROWTH = "growth"
+GROWTH_HEAD = ["what", "a 16th", "a 4th", "all", "exponent"]
+_GROWTH_CLAIM = (
+    "How noisyir's time grows with the number of texts: the best of two turns at three sizes, and the exponent of a "
+    "line fitted to their logarithms.  On one core, processor time."
+)
 Cells = list[str]
 
 
@@ -64,6 +70,14 @@ def record(known: Mapping[str, Row], measured: Mapping[str, Any]) -> Path:
     every = {name: ran.get(name) or before.get(name) or measured.get(name) for name in known}
     lines = [cells for name, row in known.items() for cells in _lines(row, every[name])]
     return tables.record(NAME, [HEAD, *lines], left=2, claim=_CLAIM, measured=every)
+
+
+def record_growth(known: Mapping[str, Row], measured: Mapping[str, Any]) -> Path:
+    """Write the record of growth: these rows anew, the others as they were."""
+    path = tables.RECORDS / f"{GROWTH}.json"
+    every = {**(tables.read(GROWTH)["measured"] if path.exists() else {}), **measured}
+    lines = [every[name]["line"] for name in known if name in every]
+    return tables.record(GROWTH, [GROWTH_HEAD, *lines], left=1, claim=_GROWTH_CLAIM, measured=every)
 
 
 def _lines(row: Row, measured: Mapping[str, Any] | None) -> list[Cells]:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import stats
 
 from bench.speed.row import Line, Row, Taken, Work
+from infra.install import find_uv, uv_settings
 from noisyir.errors import NoisyirError
 
 ROOT = Path(__file__).parents[2]
@@ -32,17 +33,18 @@ class Caller:
     before: Path | None = None
     under: Sequence[str] = ()
 
-    def call(self, name: str, side: str, work: Work, *, tree: Path | None = None) -> Taken:
-        """Run one side in a process of its own, with noisyir from the folder `tree` where that is given."""
-        taken: Taken = json.loads(self.output(name, side, work, tree=tree).splitlines()[-1])
+    def call(self, name: str, side: str, work: Work, *, trees: Sequence[Path] = ()) -> Taken:
+        """Run one side in a process of its own, whose packages are first looked for in the folders `trees`."""
+        taken: Taken = json.loads(self.output(name, side, work, trees=trees).splitlines()[-1])
         return taken
 
-    def output(self, name: str, side: str, work: Work, *, tree: Path | None = None, profile: bool = False) -> str:
+    def output(self, name: str, side: str, work: Work, *, trees: Sequence[Path] = (), profile: bool = False) -> str:
         """What the side's process prints.  SideError where it fails."""
         given = [name, side, str(work.folder), str(work.texts), str(work.size), *(["profile"] if profile else [])]
-        paths = os.pathsep.join(str(path) for path in (tree, ROOT) if path)
+        paths = os.pathsep.join(map(str, (*trees, ROOT)))
         command = [*self.under, sys.executable, "-m", "bench.speed.side", *given]
         environment = os.environ | {"PYTHONPATH": paths, "TOKENIZERS_PARALLELISM": "true", "HF_HUB_OFFLINE": "1"}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else every process compiles torch anew, for seconds
         done = subprocess.run(command, cwd=work.folder, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SideError(f"{name}, side {side}: {done.stderr.strip()[-1500:]}")
@@ -54,14 +56,30 @@ def take_turns(
 ) -> dict[str, list[Taken]]:
     """What these sides took in each turn.  SideError where one of them fails."""
     caller.call(name, "prepare", work)
+    trees = {side: _trees(row, side, work, caller) for side in sides}
     taken: dict[str, list[Taken]] = {side: [] for side in sides}
     for turn in range(turns):
         for side in sides:
-            tree = caller.before if side in row.before else None
-            taken[side].append(caller.call(name, side, work, tree=tree))
+            taken[side].append(caller.call(name, side, work, trees=trees[side]))
             told = ", ".join(f"{key} {value:,.4g}" for key, value in taken[side][-1].items() if _is_number(value))
             print(f"  {name} turn {turn + 1} {side}: {told}", file=sys.stderr, flush=True)
     return taken
+
+
+def _trees(row: Row, side: str, work: Work, caller: Caller) -> list[Path]:
+    """Where a side's packages are first looked for: noisyir as it was, or the side's overlay, which is installed."""
+    if side in row.before:
+        return [caller.before] if caller.before else []
+    if not (wanted := row.overlays.get(side)):
+        return []
+    folder = work.folder / "-".join(sorted(name for name, other in row.overlays.items() if other == wanted))
+    if not folder.exists():
+        command = [str(find_uv()), "pip", "install", "-q", "--no-deps", "--python", sys.executable]
+        command += ["--target", str(folder), *wanted]
+        done = subprocess.run(command, env=os.environ | uv_settings(), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise SideError(f"the packages of side {side} could not be installed: {done.stderr.strip()[-500:]}")
+    return [folder]
 
 
 def noisyir_before(folder: Path) -> Path | None:

@@ -22,18 +22,21 @@ from noisyir.engine.builds import Ref
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.methods import Method
 from noisyir.pipelines.readers import pipeline_of
 from noisyir.report.summary import summary_rows
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+_METHOD = {"static": "auto", "transformer": "reweight"}  # where none is named: auto costs eighteen trainings
+
 
 def train(
     pairs: Rows,
     corpus: Rows | None = None,
     *,
-    methods: Sequence[str] = ("npc_relabel",),
+    methods: Sequence[str] | None = None,
     model: Any = None,
     columns: Mapping[str, str | None] | None = None,
     settings: Settings | None = None,
@@ -44,8 +47,9 @@ def train(
 
     pairs, corpus, columns, store: as of `noisyir.audit`.  A column `split` (train, dev, test) says what is held out;
     without one a part of the queries is, and it is said which.
-    methods: trained side by side; the last one's model is kept.  dpr believes every pair; npc_relabel, npc, reweight,
-    relabel, drop, auto and others (docs/noise.md) do not.
+    methods: trained side by side; the last one's model is kept.  dpr believes every pair; auto, reweight,
+    reweight_relabel, npc and others (docs/noise.md) do not.  None: auto, which trains eighteen times to see whether
+    doubting the pairs helps, minutes for thousands of them; of a transformer, whose trainings are long, reweight.
     model: what training starts from, a folder, a name or a SentenceTransformer; None: a static model, for CPUs.
     settings: any of an experiment, and of the machine: {"train.epochs": 3, "model.backbone": "transformer"}.
     DataError for pairs that cannot be read; ConfigError for settings and methods that do not exist.
@@ -61,16 +65,27 @@ def train(
     >>> trained.search("how to wash a cup", k=1)[0]["text"]
     'to wash it, take the cup and wash it well'
     """
-    if isinstance(methods, str) or not methods:
-        raise ConfigError(f"methods is a list of names such as ['npc_relabel'], not {methods!r}")
-    given = {"methods": list(methods), **({"data.columns": dict(columns)} if columns else {}), **(settings or {})}
+    if isinstance(methods, str) or (methods is not None and not methods):
+        raise ConfigError(f"methods is a list of names such as ['reweight'], not {methods!r}")
+    named = {"methods": list(methods)} if methods else {}
+    given = {**named, **({"data.columns": dict(columns)} if columns else {}), **(settings or {})}
     run, overrides = running(given, store, progress)
     weights = model_path(model, run.home)
     overrides += [f"model.weights={weights}"] if weights else []
     exp = experiment_for(
         as_file(pairs, run.home, "pairs"), corpus=documents_file(corpus, run.home), overrides=overrides
     )
+    exp = _with_methods(exp)
     return Trained(exp, run, run.run(exp, pipeline_of))
+
+
+def _with_methods(exp: Experiment) -> Experiment:
+    """The experiment with a method chosen, and noted, where none is named."""
+    if "methods" in exp.model_fields_set:
+        return exp
+    kind = _METHOD[exp.model.backbone]
+    chosen = {**exp.chosen, "methods": f"{kind}: {exp.model.backbone} backbone"}
+    return exp.model_copy(update={"methods": (Method.parse(kind),), "chosen": chosen})
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from noisyir.app.own_data import experiment_for
 from noisyir.data.formats.pairs import Pairs
+from noisyir.data.hub import is_on_hub
 from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.left_out import MANY
@@ -24,10 +25,11 @@ data:
   {data}
 {hold_out}
 # Trained side by side on the same pairs, and compared.  The last one is kept: noisyir search, export and trace take it.
-#   dpr   believes every pair
-#   npc   corrects wrong pairs where it finds evidence of them, and is dpr where it finds none
-#   auto  tries weighting and relabelling too, under three seeds each: some six times as long
-methods: [dpr, npc]
+#   dpr       believes every pair
+#   auto      tries on held-out queries whether it helps to weigh the pairs by their chance to be right, and to give
+#             wrong ones another document too, and is dpr where it does not: 18 trainings, minutes of a static model
+#   reweight  weighs them in any case: one training, for transformers
+methods: [dpr, auto]
 
 # Where training starts.  static: a table of token vectors, trained on a laptop in minutes.  transformer: an encoder,
 # better and a hundred times slower; its weights are a folder, or a Hugging Face name that was downloaded before.
@@ -42,18 +44,23 @@ model: {{backbone: static}}
 """
 
 
-def experiment_file(data: Path, target: Path, *, corpus: str | None = None) -> str:
-    """Write the experiment; what was found and chosen, in words.  ConfigError where the file is there already."""
+def experiment_file(data: str, target: Path, *, corpus: str | None = None) -> str:
+    """Write the experiment; what was found and chosen, in words.  ConfigError where the file is there already.
+
+    data, corpus: paths, or names of the Hub, which the experiment holds as they are.
+    """
     if target.exists():
         raise ConfigError(f"{target} exists already: run it (noisyir run {target}), or name another file with --to")
-    exp = experiment_for(str(data), corpus=corpus)
+    exp = experiment_for(data, corpus=corpus)
     found = _found(exp, data)
+    on_hub = {name: source for name, source in (("path", data), ("corpus", corpus or "")) if is_on_hub(source)}
+    places = {"kind": exp.data.kind, **_places(exp, target), **on_hub}
     train = {name: getattr(exp.train, name) for name in ("learning_rate", "epochs", "batch_size", "patience")}
     text = _TEMPLATE.format(
         found=found,
         file=target,
         name=_yaml(exp.name),
-        data="\n  ".join(f"{name}: {_yaml(value)}" for name, value in _data(exp, target).items()),
+        data="\n  ".join(f"{name}: {_yaml(value)}" for name, value in places.items()),
         hold_out=_hold_out(exp),
         chosen=next(said for name, said in exp.chosen.items() if name.startswith("train.")).partition(": ")[2],
         train=", ".join(f"{name}: {value}" for name, value in train.items()),
@@ -65,7 +72,7 @@ def experiment_file(data: Path, target: Path, *, corpus: str | None = None) -> s
     return "\n".join([found, *(f"{'chosen':<12}{name:<20} {said}" for name, said in exp.chosen.items())])
 
 
-def _found(exp: Experiment, data: Path) -> str:
+def _found(exp: Experiment, data: str) -> str:
     """What the data is, in a sentence; of a file of pairs how many there are and what its columns are taken for."""
     if not isinstance(exp.data, Pairs):
         return f"{data} is read as {exp.data.kind}"
@@ -74,14 +81,10 @@ def _found(exp: Experiment, data: Path) -> str:
     return f"{data} holds {pairs:,}{' pairs or more' if pairs == MANY else ' pairs'}, with {columns}"
 
 
-def _data(exp: Experiment, target: Path) -> dict[str, str]:
-    """The settings of the data; its files as seen from the experiment's."""
-    given = {"kind": exp.data.kind, **{name: getattr(exp.data, name) for name in exp.data.locations()}}
-    return {
-        name: value if name == "kind" else os.path.relpath(value, target.parent)
-        for name, value in given.items()
-        if value is not None
-    }
+def _places(exp: Experiment, target: Path) -> dict[str, str]:
+    """The files of the data, as seen from the experiment's."""
+    given = {name: getattr(exp.data, name) for name in exp.data.locations()}
+    return {name: os.path.relpath(value, target.parent) for name, value in given.items() if value is not None}
 
 
 def _hold_out(exp: Experiment) -> str:

@@ -248,7 +248,12 @@ def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experimen
             raise ConfigError(f"--corpus belongs to a file of pairs, which {data} is not: drop it")
         return experiments.load(data, overrides)
     settings = settings_of_data(data, corpus, overrides)
-    return experiments.from_settings({"name": path.name.split(".")[0], "data": settings}, overrides)
+    return experiments.from_settings({"name": named_after(data), "data": settings}, overrides)
+
+
+def named_after(data: str) -> str:
+    """What an experiment on a file, a folder or a data set of the Hub is called: its name without endings."""
+    return Path(data).name.split(".")[0].split("@")[0]
 
 
 def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[str] = ()) -> dict[str, Any]:

@@ -15,12 +15,12 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import MissingPackageError
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
+from noisyir.models.portable import Padded, padded
 from noisyir.models.tokens import SIDES, Side, passage_text
 from noisyir.report.cells import markdown_table
 from noisyir.stages.data.ingest import INGEST
 
 Array = np.ndarray
-Padded = Mapping[str, Array]
 Embed = Callable[[Padded], Array]
 Written = Mapping[str, Callable[[], Embed]]  # a graph's file, and what opens it
 Write = Callable[[BiEncoder, Side, str], Written]
@@ -97,19 +97,9 @@ def vectors_of(encoder: BiEncoder, texts: Sequence[str], side: Side) -> Float[Ar
         return np.asarray(encoder.embed(encoder.tokenize(texts, side), side))
 
 
-def padded(encoder: BiEncoder, texts: Sequence[str], side: Side) -> Padded:
-    """Token ids and mask of texts, as other runtimes take them."""
-    tokens = encoder.ids(texts, side)
-    width = max(1, int(tokens.lengths.max(initial=0)))
-    mask = np.arange(width) < tokens.lengths[:, None]
-    ids = np.zeros(mask.shape, np.int64)
-    ids[mask] = tokens.ids
-    return {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
-
-
 def _embedded(encoder: BiEncoder, embed: Embed, texts: Sequence[str], side: Side) -> Float[Array, "text dim"]:
     parts = (texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE))
-    return np.concatenate([embed(padded(encoder, part, side)) for part in parts])
+    return np.concatenate([embed(padded(encoder.ids(part, side))) for part in parts])
 
 
 def _difference(

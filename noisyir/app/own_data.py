@@ -1,11 +1,10 @@
 """From a file of one's own to an experiment: the settings that it takes, and what to doubt of its result."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from noisyir import experiments
-from noisyir.app.label_audit import settings_of_data
+from noisyir.app.label_audit import named_after, settings_of_data
 from noisyir.app.runs import Outcome
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
@@ -24,7 +23,7 @@ def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[
     ConfigError where the path is neither, and for settings that there are not.
     """
     given: dict[str, Any] = settings_of_data(path) | ({"corpus": corpus} if corpus else {})
-    return filled_in(experiments.from_settings({"name": Path(path).name.split(".")[0], "data": given}, overrides))
+    return filled_in(experiments.from_settings({"name": named_after(path), "data": given}, overrides))
 
 
 def doubts_of(outcome: Outcome, store: Store, system: str) -> list[str]:

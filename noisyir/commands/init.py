@@ -9,7 +9,7 @@ from noisyir.commands import argument, option
 
 
 def run(
-    data: Annotated[str, argument("PAIRS|DATASET", "a file of pairs, or a data set's folder")],
+    data: Annotated[str, argument("PAIRS|DATASET", "a file of pairs, or a data set's folder; hf://ORG/NAME")],
     to: Annotated[str | None, option("FILE", "the experiment's file (default: beside the data, as .yaml)")] = None,
     corpus: Annotated[str | None, option("FILE", "the documents, where a file of pairs only names them")] = None,
 ) -> int:
@@ -18,10 +18,12 @@ def run(
     example: noisyir init pairs.csv && noisyir run pairs.yaml
     """
     from noisyir.app.init import experiment_file
+    from noisyir.app.label_audit import named_after
+    from noisyir.data.hub import is_on_hub
 
-    path = Path(data)
-    target = Path(to) if to else path.with_name(f"{path.name.split('.')[0]}.yaml")
-    found = experiment_file(path, target, corpus=corpus)
+    beside = Path() if is_on_hub(data) else Path(data).parent
+    target = Path(to) if to else beside / f"{named_after(data)}.yaml"
+    found = experiment_file(data, target, corpus=corpus)
     print(found)
     print(f"\n{'written':<12}{target}")
     print(f"{'next':<12}noisyir audit {target}    which of the pairs are wrong\n{'':<12}noisyir run {target}")

@@ -90,8 +90,8 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
 
 
 def found_in(file: RowFile) -> str:
-    """What messages say that a file has."""
-    return f"it has {', '.join(file.columns)}"
+    """What messages say that a file has, in a line, whatever its columns are called."""
+    return f"it has {', '.join(name if name.isprintable() else repr(name) for name in file.columns)}"
 
 
 def open_corpus(path: str, setting: str) -> RowFile:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from noisyir.data.columns import NAMES, choose_columns
+from noisyir.data.columns import NAMES, choose_columns, found_in
 from noisyir.data.containers.split_folder import is_split_folder
 from noisyir.data.formats import Format
 from noisyir.data.formats.line_pairs import partner
@@ -100,7 +100,7 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
         return {"kind": kind, "path": str(path)}
     if rows is not None:
         raise DataError(
-            f"{path}: its columns do not tell which is query and which is document; it has {', '.join(rows.columns)}: "
+            f"{path}: its columns do not tell which is query and which is document; {found_in(rows)}: "
             "name them by data.columns={query: NAME, document: NAME} (of noisyir import: --map "
             "query=NAME,positive=NAME), or its format by data.kind (--format)"
         )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from noisyir.data.columns import NAMES, PairColumn, open_corpus
+from noisyir.data.columns import NAMES, PairColumn, found_in, open_corpus
 from noisyir.data.examples import Example, Passage
 from noisyir.data.row_files import RowFile
 from noisyir.errors import DataError
@@ -16,7 +16,7 @@ def open_rows(kind: str, path: str | None, needed: Sequence[str]) -> RowFile:
     rows = RowFile.open(path, "data.path")
     if missing := [name for name in needed if name not in rows.columns]:
         raise DataError(
-            f"{path} is not of format {kind}: it lacks {', '.join(missing)}; it has {', '.join(rows.columns)}; "
+            f"{path} is not of format {kind}: it lacks {', '.join(missing)}; {found_in(rows)}; "
             "leave data.kind (--format) out, or name another"
         )
     return rows

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from noisyir.engine.conditional import ConditionalFiles, Found
 from noisyir.engine.outside_errors import is_from_outside
+from noisyir.engine.remote import first_answer_seconds
 from noisyir.engine.waiting import Patience, about_this_process, holder_in, seconds_of
 from noisyir.errors import StoreError
 
@@ -78,8 +79,13 @@ class Lease:
             )
 
     def end(self) -> None:
-        """Let others have it."""
+        """Let others have it; of a store that does not answer this is asked no longer than for a first answer."""
         self._over.set()
+        letting_go = Thread(target=self._let_go, daemon=True, name=f"end of lease {self.name}")
+        letting_go.start()
+        letting_go.join(first_answer_seconds())
+
+    def _let_go(self) -> None:
         with if_there():  # else it dies by itself
             self._renew(free=True)
 

@@ -21,8 +21,8 @@ def patient_options(protocol: str) -> dict[str, Any]:
 
     if protocol not in ("s3", "s3a") or "config_kwargs" in conf.get("s3", {}):
         return {}
-    timeouts = {"connect_timeout": _seconds(), "read_timeout": 2 * _seconds(), "retries": {"max_attempts": 3}}
-    return {"config_kwargs": timeouts}
+    first = first_answer_seconds()
+    return {"config_kwargs": {"connect_timeout": first, "read_timeout": 2 * first, "retries": {"max_attempts": 3}}}
 
 
 def limit_attempts(fs: Any) -> None:
@@ -45,11 +45,11 @@ def check_answers(fs: Any, root: str, url: str) -> None:
     """StoreError where an object store says nothing in the time for a first answer; what it says is left to others."""
     asking = Thread(target=_ask, args=(fs, root), daemon=True)  # a daemon, for it may never come back
     asking.start()
-    asking.join(_seconds())
+    asking.join(first_answer_seconds())
     if asking.is_alive():
         raise StoreError(
-            f"the store {without_password(url)} does not answer within {_seconds():g} s: check its address and the "
-            f"network, or wait longer with {SECONDS}=60"
+            f"the store {without_password(url)} does not answer within {first_answer_seconds():g} s: check its address "
+            f"and the network, or wait longer with {SECONDS}=60"
         )
 
 
@@ -60,5 +60,6 @@ def _ask(fs: Any, root: str) -> None:
         return
 
 
-def _seconds() -> float:
+def first_answer_seconds() -> float:
+    """How long a first answer is waited for."""
     return seconds_of(os.environ.get(SECONDS) or _USUAL)

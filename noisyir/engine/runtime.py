@@ -23,8 +23,10 @@ class Runtime(Params):
 
     device: str = Field("auto", description="cpu, cuda, cuda:1, ...; auto takes a GPU when there is one")
     threads: PositiveInt | None = Field(None, description="CPU threads; null: all")
-    batch_tokens: PositiveInt | Literal["auto"] = Field(
-        32768, description="tokens in one inference batch, padding included; auto: what fits into a GPU, else 32768"
+    batch_tokens: PositiveInt | Literal["auto"] | None = Field(
+        None,
+        description="tokens in one inference batch, padding included; auto: what fits into a GPU; null: 32768, and by "
+        "transformers on a CPU 4096",
     )
     compile: bool = Field(False, description="have torch compile transformers for training; needs a compiler")
     checkpoint_seconds: PositiveFloat = Field(60.0, description="least time between two checkpoints of training")

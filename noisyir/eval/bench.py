@@ -9,8 +9,8 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from noisyir.errors import ConfigError, DataError, did_you_mean
-from noisyir.eval.compare import correct, difference, values_per_query, without_promotion
-from noisyir.eval.significance import Groups, crossed_t_test
+from noisyir.eval.compare import correct, difference, level, values_per_query, without_promotion
+from noisyir.eval.significance import Groups
 from noisyir.schemas.results import BENCH_SUMMARY
 
 Array = np.ndarray
@@ -143,7 +143,7 @@ def _rows(block: Block, pairs: Sequence[tuple[str, str | None]], confidence: flo
     values = dict(zip(block.methods, block.values.transpose(0, 2, 1), strict=True))  # (query, seed) of each method
     rows = []
     for method, against in pairs:
-        mean = crossed_t_test(values[method], block.groups, confidence)
+        mean = level(values[method], block.groups, confidence)
         row = {"mechanism": block.mechanism, "rate": block.rate, "method": method, "against": against}
         row |= {"measure": block.measure, "split": block.split}
         row |= {"seeds": len(per_seed[method]), "queries": len(block.query_ids), "low": mean.low, "high": mean.high}

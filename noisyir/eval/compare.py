@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.errors import ConfigError, DataError, did_you_mean
-from noisyir.eval.significance import Groups, crossed_t_test, holm
+from noisyir.eval.significance import Difference, Groups, crossed_t_test, holm
 from noisyir.schemas.results import COMPARISON
 from noisyir.settings import PROMOTION
 
@@ -62,7 +62,7 @@ def compared_pairs(systems: Sequence[str], baseline: str | None) -> list[tuple[s
 
 
 def _row(found: Values, other: Values | None, confidence: float) -> dict[str, Any]:
-    mean = crossed_t_test(found.values[:, None], found.groups, confidence)
+    mean = level(found.values[:, None], found.groups, confidence)
     row = {"queries": len(found.values), "mean": mean.mean, "low": mean.low, "high": mean.high}
     if other is None:
         return row
@@ -72,6 +72,17 @@ def _row(found: Values, other: Values | None, confidence: float) -> dict[str, An
         | difference(gains[:, None], found.groups, confidence)
         | {"wins": (gains > 0).sum(), "losses": (gains < 0).sum()}
     )
+
+
+def level(values: np.ndarray, groups: Groups | None, confidence: float) -> Difference:
+    """A system's mean measure and its interval, which ends where the measure does if all values lie in [0, 1].
+
+    values: by query and seed.
+    """
+    found = crossed_t_test(values, groups, confidence)
+    if values.min() < 0 or values.max() > 1:
+        return found
+    return found._replace(low=max(found.low, 0.0), high=min(found.high, 1.0))
 
 
 def difference(differences: np.ndarray, groups: Groups | None, confidence: float) -> dict[str, float]:

@@ -15,6 +15,7 @@ T = TypeVar("T")
 Auto = Literal["auto"]
 
 DEFAULT_TOKENS = 32768  # of one inference batch, where memory is not measured
+_CPU_TOKENS = 4096  # of a transformer on a CPU: what a layer makes of more does not stay in its caches
 _MOST_TOKENS = 1 << 20  # more at once is no faster
 _MARGIN = 0.8  # of the free memory: the allocator's blocks never fill it
 _PROBE = 8  # units that are measured
@@ -78,15 +79,21 @@ class AtOnce:
 
 
 def inference_tokens(
-    wanted: int | Auto, device: torch.device | None = None, longest: int = 1, read: Callable[[int], None] | None = None
+    wanted: int | Auto | None,
+    device: torch.device | None = None,
+    longest: int = 1,
+    read: Callable[[int], None] | None = None,
 ) -> int:
     """Tokens of one inference batch: as many as are wanted; with auto on a GPU what fits, else the default.
 
+    device: where a transformer computes; None for static models, whose batches cost the same at any size.
     read(texts) passes so many texts of `longest` tokens through the model.  Never less than one text.
     """
-    if wanted != "auto":
+    if isinstance(wanted, int):
         return wanted
-    if device is None or device.type != "cuda" or read is None:
+    if device is not None and device.type == "cpu":
+        return _CPU_TOKENS
+    if wanted is None or device is None or device.type != "cuda" or read is None:
         return DEFAULT_TOKENS
     with torch.inference_mode():
         spent = _measured(lambda: read(_PROBE), device)

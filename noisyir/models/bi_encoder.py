@@ -89,7 +89,7 @@ class BiEncoder(nn.Module):
             return query_vectors, passage_vectors
         return self.embed(queries, "query"), self.embed(passages, "passage")
 
-    def batch_tokens(self, wanted: int | Auto) -> int:
+    def batch_tokens(self, wanted: int | Auto | None) -> int:
         """Tokens of one inference batch, padding included: as many as are wanted; with auto what fits into a GPU."""
 
         def read(texts: int) -> None:

@@ -48,7 +48,7 @@ class CrossEncoder:
 
     @torch.inference_mode()
     def logits(
-        self, texts: Texts, batch_tokens: int | Auto, progress: Callable[[int], None] | None = None
+        self, texts: Texts, batch_tokens: int | Auto | None, progress: Callable[[int], None] | None = None
     ) -> Float[np.ndarray, " pair"]:
         """How relevant the classifier finds document i to query i, as `relevance`; the longest are read first.
 

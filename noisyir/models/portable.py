@@ -1,7 +1,9 @@
 """A side of a bi-encoder as one graph that other runtimes read: token ids and mask in, vectors out."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -9,9 +11,10 @@ from torch.nn import functional
 
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.static_tower import StaticTower
-from noisyir.models.tokens import Side
+from noisyir.models.tokens import Side, Tokens
 
 INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"  # the names that sentence-transformers gives
+Padded = Mapping[str, np.ndarray]
 
 
 class Portable(nn.Module):
@@ -61,3 +64,12 @@ def write_onnx(encoder: BiEncoder, side: Side, path: Path) -> None:
             verbose=False,
             dynamic_shapes={name: sizes for name in INPUTS},
         )
+
+
+def padded(tokens: Tokens) -> Padded:
+    """Token ids and mask of texts as rectangles, padded on the right, as graphs take them; at least one column."""
+    width = max(1, int(tokens.lengths.max(initial=0)))
+    mask = np.arange(width) < tokens.lengths[:, None]
+    ids = np.zeros(mask.shape, np.int64)
+    ids[mask] = tokens.ids
+    return {INPUTS[0]: ids, INPUTS[1]: mask.astype(np.int64)}

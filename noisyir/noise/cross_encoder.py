@@ -15,7 +15,7 @@ def score_together(
     pairs: TrainingPairs,
     texts: Texts,
     tried: Sequence[Rows],
-    batch_tokens: int | Auto,
+    batch_tokens: int | Auto | None,
     progress: Callable[[int, int], None],
 ) -> list[Float[np.ndarray, " pair"]]:
     """For each array of `tried`, a passage for each pair: minus the logits of the pairs' queries with these.

@@ -56,8 +56,9 @@ def train_retriever(exp: Experiment) -> Plan:
 
 
 def audit_pairs(exp: Experiment) -> Plan:
-    """Which of the training pairs are wrong, by the experiment's detectors."""
+    """Which of the training pairs are wrong, by the experiment's detectors; of held-out queries it needs none."""
     plan = Plan(exp.seed)
+    exp = exp.model_copy(update={"encode": exp.encode.model_copy(update={"splits": ("train",)})})
     _audit(context_of(plan, exp, data_of(plan, exp)))
     return plan
 

@@ -28,7 +28,7 @@ def told_trials(trials: pa.Table) -> Iterator[str]:
     yield f"Tried on {rows[0]['queries']:,} held-out queries, {rows[0]['seeds']} seeds, MRR@10: {tried}."
     (chosen,) = (row for row in rows if row["chosen"])
     if chosen["difference"] is None:
-        yield f"Chosen: {chosen['method']}, for nothing was better beyond doubt."
+        yield f"Chosen: {chosen['method']}, for nothing was better by the test."
     else:
         low, high = chosen["low"], chosen["high"]
         yield f"Chosen: {chosen['method']}, better than plain by {chosen['difference']:.3f} [{low:.3f}, {high:.3f}]."

@@ -149,7 +149,9 @@ def join_examples(
     """Join and tokenise training pairs, their queries, their (query_id, doc_id) negatives and the dev queries."""
     from noisyir.training import examples
 
-    relevance = dev_relevance(job, job.table("queries"), job.table("trial") if job.has("trial") else None)
+    relevance = dev_relevance(job, job.table("queries"))
+    if not relevance.num_rows and job.has("trial"):
+        relevance = dev_relevance(job, job.table("queries"), job.table("trial"))
     needed = distinct_ids(pairs["doc_id"], relevance["doc_id"], negatives["doc_id"])
     documents = examples.read_documents(encoder, job.batches("corpus"), needed)
     train = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
@@ -171,16 +173,24 @@ def dev_relevance(job: Job[Any], queries: pa.Table, trial: pa.Table | None = Non
     return examples.dev_relevance(qrels, queries, job.params.dev_queries, job.rng("dev_queries"))
 
 
-def held_queries(job: Job[Any], encoder: "BiEncoder", trial: pa.Table) -> "Held":
-    """The dev queries, or those held out, over the documents that the pairs name.  DataError where there are none."""
+def held_relevance(job: Job[Any], trial: pa.Table) -> pa.Table:
+    """As `dev_relevance`, of the queries to choose by: the trial's, or dev's.  DataError where there are none."""
+    relevance = dev_relevance(job, job.table("queries"), trial)
+    if not relevance.num_rows:
+        raise DataError("no dev query has a relevant document, and none was held out: there is nothing to choose by")
+    return relevance
+
+
+def searched_documents(job: Job[Any], encoder: "BiEncoder", relevant: pa.ChunkedArray) -> "TokenisedDocuments":
+    """The `relevant` documents and others of the collection, drawn alike up to `dev_documents`: what is searched."""
     from noisyir.training import examples
 
-    relevance, pairs = dev_relevance(job, job.table("queries"), trial), job.table("pairs")
-    needed = distinct_ids(pairs["doc_id"], relevance["doc_id"])
-    documents = examples.read_documents(encoder, job.batches("corpus"), needed)
-    if (held := held_out(job, encoder, relevance, documents)) is None:
-        raise DataError("no dev query has a relevant document, and none was held out: there is nothing to choose by")
-    return held
+    needed, count = None, job.rows("corpus")
+    if count > job.params.dev_documents:
+        drawn = job.rng("dev_documents").choice(count, job.params.dev_documents, replace=False)
+        every = pa.chunked_array([batch["doc_id"] for batch in job.batches("corpus")])
+        needed = distinct_ids(every.take(np.sort(drawn)), relevant)
+    return examples.read_documents(encoder, job.batches("corpus"), needed)
 
 
 def held_out(

@@ -50,7 +50,7 @@ class TrainDprParams(Params):
     )
     dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each epoch, at most; 0: none")
     dev_documents: PositiveInt = Field(
-        50_000, description="documents they are ranked over, at most: the relevant ones, then others named by the pairs"
+        50_000, description="documents they are ranked over, at most: the relevant ones, then others of the collection"
     )
 
 
@@ -65,6 +65,7 @@ class HoldOutFoldParams(HoldOutParams):
     """Those of one trial."""
 
     fold: NonNegativeInt = Field(0, description="which of the shares, from 0; no two have a text in common")
+    by_dev: bool = Field(True, description="hold none out where dev queries are judged: the choice is by these")
 
     @model_validator(mode="after")
     def _is_within_all(self) -> Self:
@@ -76,10 +77,12 @@ class HoldOutFoldParams(HoldOutParams):
 class ChooseModelParams(Params):
     """Which of several ways of training is kept."""
 
-    alpha: Fraction = Field(0.05, description="corrected p-value below which a way is better than plain training")
+    alpha: Fraction = Field(
+        0.2, description="corrected p-value below which a way is taken as better than plain training (docs/noise.md)"
+    )
     dev_queries: PositiveInt = Field(2000, description="held-out queries ranked, at most")
     dev_documents: PositiveInt = Field(
-        50_000, description="documents they are ranked over, at most: the relevant ones, then others named by the pairs"
+        50_000, description="documents they are ranked over, at most: the relevant ones, then others of the collection"
     )
 
 
@@ -182,7 +185,7 @@ class RoundParams(RankingParams):
     )
     dev_queries: NonNegativeInt = Field(2000, description="dev queries ranked after each round, at most; 0: none")
     dev_documents: PositiveInt = Field(
-        50_000, description="documents they are ranked over, at most: the relevant ones, then others named by the pairs"
+        50_000, description="documents they are ranked over, at most: the relevant ones, then others of the collection"
     )
 
 

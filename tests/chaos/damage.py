@@ -69,7 +69,7 @@ class _StopsAfter(Observer):
 
 @dataclass(frozen=True)
 class Patient:
-    """A store that was made and never damaged, and a copy that trials damage and heal, one after the other."""
+    """A store that was made and never damaged, and the copy of it that a trial damages and heals."""
 
     world: World
     pristine: Store
@@ -111,6 +111,7 @@ def damaged_files(seed: int, count: int, folder: Path, damage: Damage) -> Iterat
                 works[stage] = _interrupted(patient, stage, draw)
             yield Case(f"{number}: {kind}", _work_fault(patient, works[stage], damage, draw))
         else:
+            patient.world.copy(patient.pristine, "damaged")  # what an earlier trial healed tells of other times
             path = draw.choice(_kinds(patient.store)[kind])
             way = draw.choice((_found_by_time, _found_by_reading, _found_by_verify))
             yield Case(f"{number}: {kind}, {way.__name__[1:]}: {path}", _guarded(patient, way, path, damage, draw))
@@ -132,12 +133,9 @@ def _guarded(
     patient: Patient, way: Callable[..., str | None], path: Path, damage: Damage, draw: random.Random
 ) -> str | None:
     try:
-        fault = way(patient, path, damage, draw) or patient.fault()
+        return way(patient, path, damage, draw) or patient.fault()
     except Exception as error:  # a trial's fault, not the campaign's
-        fault = f"{type(error).__name__}: {error}"
-    if fault:
-        patient.world.copy(patient.pristine, "damaged")
-    return fault
+        return f"{type(error).__name__}: {error}"
 
 
 def _found_by_time(patient: Patient, path: Path, damage: Damage, draw: random.Random) -> str | None:
@@ -221,11 +219,10 @@ def typed(*words: str) -> tuple[int, str]:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a stage that was stopped left, in a store where only its builds are missing; steps: told of in all."""
+    """What a stage that was stopped left, in a store where only its builds are missing."""
 
     stage: str
     store: Store
-    steps: int
 
 
 def _interrupted(patient: Patient, stage: str, draw: random.Random) -> _Work:
@@ -234,20 +231,23 @@ def _interrupted(patient: Patient, stage: str, draw: random.Random) -> _Work:
     counting = _StopsAfter(stage, 0)
     shutil.rmtree(Path(store.root) / stage)
     run(task, store, observer=counting)
-    shutil.rmtree(Path(store.root) / stage)
-    try:
-        run(task, store, observer=_StopsAfter(stage, draw.randint(2, counting.told - 1)))
-    except _Stopped:
-        return _Work(stage, store, counting.told)
-    raise AssertionError(f"{stage} was not stopped")
+    for after in draw.sample(range(1, counting.told), counting.told - 1):
+        shutil.rmtree(Path(store.root) / stage, ignore_errors=True)
+        try:
+            run(task, store, observer=_StopsAfter(stage, after))
+        except _Stopped:
+            if _work_files(store):
+                return _Work(stage, store)
+    raise AssertionError(f"{stage} leaves nothing to go on from, wherever it is stopped")
+
+
+def _work_files(store: Store) -> list[Path]:
+    return [path for path in sorted(Path(store.root).glob(".work/*/**/*")) if path.is_file()]
 
 
 def _work_fault(patient: Patient, work: _Work, damage: Damage, draw: random.Random) -> str | None:
     store = patient.world.copy(work.store, "resumed")
-    files = [path for path in sorted(Path(store.root).glob(".work/*/**/*")) if path.is_file()]
-    if not files:
-        return f"{work.stage} left nothing"
-    path = draw.choice(files)
+    path = draw.choice(_work_files(store))
     path.write_bytes(damage(path.read_bytes(), draw))
     try:
         for task in patient.tasks:

@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
     return place
 
 
-QUICK = ("bm25_index.engine=bm25s", "runtime.threads=1", "--no-track")
+QUICK = ("bm25_index.engine=bm25s", "runtime.threads=1", "--no-track", "detectors={b: bm25_margin}")
 
 
 def test_a_csv_becomes_a_model_that_is_better_than_its_start(noisyir, folder, monkeypatch):
@@ -85,7 +85,7 @@ def test_what_has_run_is_found_by_its_name_its_file_and_its_data(noisyir, folder
     assert len(keys) == 1
     monkeypatch.chdir(tmp_path)  # the data lies beside the experiment
     code, _, err = noisyir("run", folder / "docs.yaml", *QUICK)
-    assert code == 0 and re.search(r"train_npc@npc +cached", err)
+    assert code == 0 and re.search(r"choose_model +cached", err)
     code, _, err = noisyir("export", "doc")
     assert code == 1 and "experiments that have run: docs" in err
 
@@ -116,7 +116,7 @@ def test_an_exported_model_has_a_card_that_the_hub_can_read(noisyir, folder, mon
 
 
 @pytest.mark.parametrize(
-    ("kind", "expected"), [("latex", r"\toprule"), ("markdown", "| npc"), ("trec", "npc.test.run")]
+    ("kind", "expected"), [("latex", r"\toprule"), ("markdown", "| auto"), ("trec", "auto.test.run")]
 )
 def test_results_are_exported_for_papers_and_for_trec_eval(noisyir, folder, monkeypatch, tmp_path, kind, expected):
     monkeypatch.chdir(tmp_path)

@@ -135,6 +135,31 @@ def damaged(lines: list[bytes], chance: random.Random, junk: bytes, *, header: b
     return made
 
 
+@pytest.mark.parametrize(("kind", "name"), WRITTEN)
+@settings(max_examples=6, deadline=None)
+@given(collections(), st.randoms(use_true_random=False), st.binary(min_size=1, max_size=30))
+def test_a_damaged_file_of_any_format_is_read_to_the_last_row_or_refused_in_a_line(
+    kind, name, collection, chance: random.Random, junk: bytes
+):
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / name
+        Format.of_kind(kind).write(collection, target)
+        file = chance.choice([file for file in sorted(Path(folder).rglob("*")) if file.is_file()])
+        content = file.read_bytes()
+        at, to = sorted(chance.randrange(len(content) + 1) for _ in range(2))
+        file.write_bytes(content[:at] + chance.choice([b"", junk, junk + content[at:to]]) + content[to:])
+        try:
+            given_beside = {"corpus": str(target.with_name("x.cm"))} if kind == "line_pairs" else {}
+            (Path(folder) / "tables").mkdir()
+            source = Format.parse({**recognise(str(target)), **given_beside, "kind": kind}).open()
+            account = take_in(source, Path(folder) / "tables").account
+        except NoisyirError as error:
+            assert folder in str(error) and "\n" not in str(error)
+            return
+        for place, of in account.files.items():
+            assert of.read == of.kept + of.repeated.count + of.left_out, place
+
+
 @pytest.mark.parametrize("name", sorted({name.rstrip("/") for _, name in WRITTEN if not name.endswith("/")}))
 @settings(max_examples=8, deadline=None)
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=100).map(str.encode)))

@@ -108,11 +108,16 @@ def test_the_memory_of_a_process_is_that_of_all_below_it():
         assert watched(run) > 60
 
 
-def test_growth_is_the_slope_of_the_logarithms(monkeypatch, tmp_path):
+def test_growth_is_the_slope_of_the_logarithms(monkeypatch, tmp_path, capsys):
     def turns(name, row, sides, work, turns, caller):
-        return {side: [{"seconds": 3.0 * work.size**1.5, "cpu_seconds": 1.0, "items": work.size}] for side in sides}
+        seconds = dict.fromkeys(("seconds", "cpu_seconds"), 3.0 * work.size**1.5)
+        return {side: [{**seconds, "items": work.size}] for side in sides}
 
     monkeypatch.setattr(command, "take_turns", turns)
-    row = type("Made", (Row,), {"lines": (FASTER,), "size": 1600, "reads_texts": False})()
-    lines = command._Bench(tmp_path, Asked()).grown("made", row)
-    assert [line[1] for line in lines] == ["ours", "peer"] and {line[-1] for line in lines} == {"1.50"}
+    monkeypatch.setattr(tables, "RECORDS", tmp_path)
+    row = type("Made", (Row,), {"lines": (FASTER,), "size": 1600, "reads_texts": False, "grows": True})
+    monkeypatch.setattr(command, "rows", lambda: {"made": row(), "still": type("Still", (row,), {"grows": False})()})
+    assert command.growth([], Asked()) == 0
+    line = ["made", "100: 3000.00 s", "400: 24000.00 s", "1,600: 192000.00 s", "1.50"]
+    assert tables.read("growth")["table"] == [table.GROWTH_HEAD, line]
+    assert "| made | 100: 3000.00 s |" in capsys.readouterr().out

@@ -6,12 +6,12 @@ stages of the round.
 """
 
 import json
+from typing import Any
 
 from bench.speed.row import Line, Row, Stopwatch, Taken, Work
 from bench.speed.texts import Texts
 
 _ROUND = {"encode", "index", "search", "candidates", "sieve", "mine", "train_ar2"}
-_BEFORE = {"ingest", "init_model", "train_dpr", "init_ranker", "warm_up_ranker"}
 _QUERIES_A_PASSAGE = 4
 _SETTINGS = (
     "methods=[ar2]", "compare.baseline=bm25", "ar2.rounds=1", "ar2.n=15", "mine.judges=[sieve]",
@@ -51,10 +51,19 @@ class SieveShare(Row):
 
         data = f"data={{kind: pairs, path: {work.folder / 'pairs.jsonl'}}}"
         plan = pipeline_of(load("ar2_small", [data, *_SETTINGS]))
-        steps = [step for step in plan.steps if step.stage.name in _ROUND | _BEFORE]
-        last = max(place for place, step in enumerate(steps) if step.stage.name == "train_ar2")
+        (last,) = (step for step in plan.steps if step.stage.name == "train_ar2")
+        steps = _needed(plan, last)
         folder = work.folder / "store"
         with Stopwatch() as watch:
-            _, seconds = build(Plan(plan.seed, steps[: last + 1]), Store(folder, home=work.folder), _ROUND | _BEFORE)
+            _, seconds = build(Plan(plan.seed, steps), Store(folder, home=work.folder), {s.stage.name for s in steps})
         of_round = sum(seconds[name] for name in _ROUND)
         return watch.taken(sieve_cpu=seconds["sieve"], round_cpu=of_round, stages=seconds)
+
+
+def _needed(plan: Any, last: Any) -> list[Any]:
+    """A step and all that it stands on, in the plan's order."""
+    needed = {last.name}
+    for step in reversed(plan.steps):
+        if step.name in needed:
+            needed |= {output.step for output in step.outputs_needed()}
+    return [step for step in plan.steps if step.name in needed]

@@ -54,6 +54,8 @@ class StaticTraining(Row):
         texts = _peers_pairs(work)
         batches = [list(zip(*texts[at : at + _BATCH], strict=True)) for at in range(0, len(texts), _BATCH)]
         ready = [[model.preprocess(list(column)) for column in batch] for batch in batches]
+        loss(ready[0], None).backward()
+        adam.zero_grad()
         with Stopwatch() as watch:
             for features in ready:
                 loss(features, None).backward()

@@ -5,9 +5,10 @@ from functools import partial
 from pathlib import Path
 
 from noisyir.app.lookup import find_model
-from noisyir.app.other_runtimes import Array, Embed, Padded, Written, difference_rows, need_packages, write_copies
+from noisyir.app.other_runtimes import Array, Embed, Written, difference_rows, need_packages, write_copies
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.portable import Padded, write_onnx
 from noisyir.models.tokens import Side
 
 SUFFIX = "-onnx"
@@ -24,8 +25,6 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
 def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Written:
     """Both files of a side, and what opens each."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    from noisyir.models.portable import write_onnx
 
     (folder / "onnx").mkdir(exist_ok=True)
     whole, small = f"onnx/{stem}.onnx", f"onnx/{stem}_int8.onnx"

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from noisyir.app.lookup import find_model
-from noisyir.app.other_runtimes import Array, Embed, Padded, Written, difference_rows, need_packages, write_copies
+from noisyir.app.other_runtimes import Array, Embed, Written, difference_rows, need_packages, write_copies
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.portable import Padded
 from noisyir.models.tokens import Side
 
 SUFFIX = "-openvino"
@@ -17,7 +17,7 @@ _EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in 
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     """`openvino/model.xml` and `openvino/model_int8.xml`; of two towers, query and document instead of model."""
-    need_packages("onnx", "onnxscript", "openvino", "nncf")
+    need_packages("openvino", "nncf")
     found = write_copies(store, find_model(store, name), name, target, licence, partial(write_side, target))
     rows = "\n".join("  ".join(row) for row in difference_rows(found))
     return f'{target}\n{rows}\nimport openvino; openvino.compile_model("{target / found[0].file}")'
@@ -28,12 +28,10 @@ def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Writt
     import nncf
     import openvino
 
-    from noisyir.models.portable import write_onnx
+    from noisyir.models.openvino_encoder import openvino_graph
 
-    with TemporaryDirectory() as temporary:
-        graph = Path(temporary) / "model.onnx"
-        write_onnx(encoder, side, graph)
-        model = openvino.convert_model(graph)
+    model = openvino_graph(encoder, side)
+    (folder / "openvino").mkdir(exist_ok=True)
     whole, small = f"openvino/{stem}.xml", f"openvino/{stem}_int8.xml"
     openvino.save_model(model, folder / whole, compress_to_fp16=False)
     nncf.set_log_level("ERROR")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from noisyir.data.collection import Collection
-from noisyir.data.columns import PairColumn
+from noisyir.data.columns import PairColumn, found_in
 from noisyir.data.containers import write_rows
 from noisyir.data.formats.pairs import Pairs, PairsFile
 from noisyir.data.formats_of_rows import FormatOfRows
@@ -42,7 +42,7 @@ class SentenceTransformers(FormatOfRows):
         if not self.fits(dict.fromkeys(rows.columns)):
             raise DataError(
                 f"{rows.path} is not of format sentence_transformers: it has neither anchor and positive nor sentence1 "
-                f"and sentence2; it has {', '.join(rows.columns)}; leave data.kind (--format) out, or name another"
+                f"and sentence2; {found_in(rows)}; leave data.kind (--format) out, or name another"
             )
         names = _TRIPLETS if "anchor" in rows.columns else _LABELLED
         columns = {**columns_there(rows, names)}

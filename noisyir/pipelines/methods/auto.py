@@ -1,4 +1,4 @@
-"""Plain, weighted and corrected training side by side: held-out pairs decide, and chance changes nothing."""
+"""Plain, weighted and repaired training side by side: held-out pairs decide."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -18,16 +18,17 @@ Candidate = Literal["reweight", "drop", "relabel", "reweight_relabel", "npc", "n
 
 
 class Auto(Method):
-    """The method that held-out pairs prefer beyond doubt, else plain training: a correction that cannot hurt much.
+    """The method that held-out pairs prefer, by a test, else plain training: a correction that cannot hurt much.
 
-    Each is trained under several seeds and judged on dev queries or, where the data has none, on training queries that
-    these trainings do without, other ones under each seed; what is chosen is then trained on all pairs.
+    Each is trained under several seeds and judged on the data's own dev queries or, where it has none, or where they
+    were drawn from the same pairs, on training queries that these trainings do without, other ones under each seed;
+    what is chosen is then trained on all pairs.
     """
 
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     kind: Literal["auto"] = "auto"
     candidates: tuple[Candidate, ...] = Field(
-        ("reweight_relabel", "npc_relabel"), min_length=1, description="methods tried beside plain training"
+        ("reweight", "reweight_relabel"), min_length=1, description="methods tried beside plain training"
     )
     seeds: PositiveInt = Field(5, description="trainings of each method that are compared")
     hold_out: HoldOutParams = HoldOutParams()
@@ -40,19 +41,21 @@ class Auto(Method):
         self._fold(self.seeds - 1)
         return self
 
-    def _fold(self, number: int) -> HoldOutFoldParams:
-        return HoldOutFoldParams(**self.hold_out.model_dump(exclude_unset=True), fold=number)
+    def _fold(self, number: int, **more: bool) -> HoldOutFoldParams:
+        return HoldOutFoldParams(**self.hold_out.model_dump(exclude_unset=True), fold=number, **more)
 
     def train(self, context: "Context") -> Outputs:
         """Train every candidate on all pairs, and under each seed without the held-out queries; choose."""
         plan, names = context.plan, (PLAIN, *self.candidates)
         final = {name: Method.parse(name).train(context) for name in names}
-        texts = {name: context.data[name] for name in ("queries", "qrels")} | {"pairs": context.noisy["noisy_pairs"]}
+        texts, pairs = {name: context.data[name] for name in ("queries", "qrels")}, context.noisy["noisy_pairs"]
+        drawn = context.exp.data.hold_out
+        by_dev = {"by_dev": False} if drawn and drawn.dev else {}  # all training queries tell more than a tenth of them
         trials: dict[str, Output] = {}
         held: dict[str, Output] = {}
         for number in range(self.seeds):
-            label = context.name(f"trial{number}")
-            trial = held[str(number)] = plan.add(HOLD_OUT, self._fold(number), label, **texts)["trial"]
+            label, fold = context.name(f"trial{number}"), self._fold(number, **by_dev)
+            trial = held[str(number)] = plan.add(HOLD_OUT, fold, label, pairs=pairs, **texts)["trial"]
             on_trial = replace(context, label=label, judged={}, trial=trial, training_seed=plan.seed + number)
             trials |= {f"{name}:{number}": Method.parse(name).train(on_trial)["model"] for name in names}
         chosen = plan.add(

@@ -26,7 +26,7 @@ def _cost(of: Workload) -> Cost:
 
 COMPARE = Stage(
     name="compare",
-    version=2,
+    version=3,
     params=CompareParams,
     reads={"metrics": METRICS.all().each()},
     writes={"comparison": COMPARISON},

@@ -1,8 +1,9 @@
 """encode: a vector for every document and chosen query; encode_new: of a refreshed corpus, where texts are new."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
+from importlib.util import find_spec
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,8 +13,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir.costs.retrieval import encoding
+from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.engine.tables import regrouped
+from noisyir.errors import MissingPackageError
 from noisyir.retrieval.settings import EncodeParams
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS, ROW_ORIGINS
@@ -21,9 +24,11 @@ from noisyir.schemas.training import MODEL
 
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.models.openvino_encoder import OpenVinoEncoder
     from noisyir.models.tokens import Side
     from noisyir.retrieval.encode import Shard, ShardEncoder
 
+_CALIBRATED = 64  # passages by which 8 bits are calibrated
 _VECTORS = {"passage": DOC_VECTORS, "query": QUERY_VECTORS}
 
 
@@ -40,7 +45,7 @@ def encode(job: Job[EncodeParams]) -> None:
                 for part in islice(parts, many):
                     out.adopt(part)
     finally:
-        _model.cache_clear()
+        _forget()
 
 
 def encode_shards(job: Job[EncodeParams], shards: "Sequence[tuple[Side, int]]") -> Iterator[pa.Table]:
@@ -76,18 +81,56 @@ def _encoder(job: Job[EncodeParams]) -> "tuple[ShardEncoder, AbstractContextMana
 
     from noisyir.retrieval.encode import ShardEncoder
 
-    torch.set_num_threads(job.runtime.cpu_threads)
-    model, batch_tokens = _model(job.folder("model"), job.runtime.device, job.runtime.batch_tokens)
-    bf16 = torch.autocast(model.device.type, torch.bfloat16, enabled=job.params.precision == "bf16")
-    return ShardEncoder(model, job.params.dtype, batch_tokens), bf16
+    params, runtime = job.params, job.runtime
+    torch.set_num_threads(runtime.cpu_threads)
+    if params.backend == "torch":
+        model, batch_tokens = _model(job.folder("model"), runtime.device, runtime.batch_tokens)
+        bf16 = torch.autocast(model.device.type, torch.bfloat16, enabled=params.precision == "bf16")
+        return ShardEncoder(model, params.dtype, batch_tokens), bf16
+    texts = tuple(_first_passages(job)) if params.backend == "openvino-qint8" else None
+    graphs, batch_tokens = _graphs(job.folder("model"), params.precision, runtime, texts)
+    return ShardEncoder(graphs, params.dtype, batch_tokens), nullcontext()
 
 
 @lru_cache(maxsize=1)  # one load for all shards that a process gets
-def _model(folder: Path, device: str, batch_tokens: int | Literal["auto"]) -> "tuple[BiEncoder, int]":
+def _model(folder: Path, device: str, batch_tokens: int | Literal["auto"] | None) -> "tuple[BiEncoder, int]":
     from noisyir.models.bi_encoder import load_bi_encoder
 
     model = load_bi_encoder(folder, device)
     return model, model.batch_tokens(batch_tokens)
+
+
+@lru_cache(maxsize=1)
+def _graphs(
+    folder: Path, precision: Literal["fp32", "bf16"], runtime: Runtime, calibration: tuple[str, ...] | None
+) -> "tuple[OpenVinoEncoder, int]":
+    from noisyir.models.openvino_encoder import OpenVinoEncoder
+
+    model, batch_tokens = _model(folder, "cpu", runtime.batch_tokens)
+    threads = runtime.cpu_threads
+    return OpenVinoEncoder(model, precision=precision, threads=threads, calibration=calibration), batch_tokens
+
+
+def _forget() -> None:
+    """Let loaded models go."""
+    for loaded in (_model, _graphs):
+        loaded.cache_clear()
+
+
+def _first_passages(job: Job[EncodeParams]) -> list[str]:
+    """Those whose activations say in which ranges 8 bits count."""
+    from noisyir.retrieval.encode import passages
+
+    return next(passages(job.batches("corpus", _CALIBRATED))).texts
+
+
+def backend_is_here(params: EncodeParams) -> None:
+    """MissingPackageError where the backend's package is not on this machine."""
+    needed = {"torch": (), "openvino": ("openvino",), "openvino-qint8": ("openvino", "nncf")}[params.backend]
+    if missing := [name for name in needed if find_spec(name) is None]:
+        raise MissingPackageError(
+            f"encode.backend={params.backend} needs {', '.join(missing)}: pip install 'noisyir[export]'"
+        )
 
 
 def _asked(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
@@ -113,7 +156,7 @@ def encode_new(job: Job[EncodeParams]) -> None:
     try:
         parts = list(job.spread(encode_new_shards, items, total=total, unit="texts"))
     finally:
-        _model.cache_clear()
+        _forget()
     earlier, rows = job.batches("earlier", job.params.shard_rows), job.batches("row_origins", job.params.shard_rows)
     encoded = chain.from_iterable(pq.ParquetFile(part).iter_batches() for part in parts)
     with job.writer("doc_vectors") as out:
@@ -160,6 +203,7 @@ ENCODE = Stage(
     run=encode,
     pool="gpu",
     spreads=True,
+    ready=backend_is_here,
     fits=_fits,
     cost=encoding,
 )
@@ -178,5 +222,6 @@ ENCODE_NEW = Stage(
     run=encode_new,
     pool="gpu",
     spreads=True,
+    ready=backend_is_here,
     cost=encoding,
 )

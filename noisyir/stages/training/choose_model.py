@@ -14,7 +14,7 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.eval.choice import choose
 from noisyir.report.trials import told_trials
-from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
+from noisyir.schemas.data import CORPUS, QRELS, QUERIES
 from noisyir.schemas.training import CURVES, MODEL, TRIAL, TRIALS
 from noisyir.training.settings import ChooseModelParams
 
@@ -50,16 +50,20 @@ def _reciprocal_ranks(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
-    from noisyir.training.job import held_queries
+    from noisyir.training.job import held_out, held_relevance, searched_documents
     from noisyir.training.validation import dev_ranks
 
     torch.set_num_threads(job.runtime.cpu_threads)
-    found, models = {}, job.refs("trials")
-    for number, trial in job.tables("held").items():
+    found, models, documents = {}, job.refs("trials"), None
+    asked = {number: held_relevance(job, trial) for number, trial in job.tables("held").items()}
+    for number, relevance in asked.items():
         held = None
         for label in (label for label in models if label.partition(":")[2] == number):
             encoder = load_bi_encoder(job.store.folder(models[label]), job.runtime.device)
-            held = held or held_queries(job, encoder, trial)
+            if documents is None:
+                documents = searched_documents(job, encoder, pa.concat_tables(asked.values())["doc_id"])
+            held = held or held_out(job, encoder, relevance, documents)
+            assert held is not None
             found[label] = dev_ranks(encoder, held).cpu().numpy()
             job.progress(len(found), len(models), "models")
     return found
@@ -72,13 +76,12 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 
 CHOOSE_MODEL = Stage(
     name="choose_model",
-    version=2,
+    version=3,
     params=ChooseModelParams,
     reads={
         "models": MODEL.all().each(),
         "curves": CURVES.all().each(),
         "trials": MODEL.all().each(),
-        "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
         "queries": QUERIES["query_id", "text", "split"],
         "corpus": CORPUS["doc_id", "title", "text"],
         "qrels": QRELS["query_id", "doc_id", "relevance"],

@@ -15,14 +15,14 @@ from noisyir.training.settings import HoldOutFoldParams
 
 
 def hold_out(job: Job[HoldOutFoldParams]) -> None:
-    """Write the pairs of a share of the training queries, equal texts together; none where dev queries are judged.
+    """Write the pairs of a share of the training queries, equal texts together; every fold has others.
 
-    Every fold has other queries.
+    None where dev queries are judged and `by_dev` is set.
     """
     queries, qrels, pairs = job.table("queries"), job.table("qrels"), job.table("pairs")
     qrels = qrels.filter(pc.greater(qrels["relevance"], 0))
     dev = queries.filter(pc.equal(queries["split"], "dev"))
-    if pc.any(pc.is_in(qrels["query_id"], value_set=dev["query_id"])).as_py():
+    if job.params.by_dev and pc.any(pc.is_in(qrels["query_id"], value_set=dev["query_id"])).as_py():
         job.write("trial", TRIAL.schema.empty_table())
         return
     pairs = pairs.filter(pc.equal(pairs["split"], "train"))

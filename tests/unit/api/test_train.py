@@ -4,8 +4,10 @@ import pyarrow as pa
 import pytest
 
 import noisyir
+from noisyir.api.train import _with_methods
 from noisyir.engine.store import open_store
 from noisyir.errors import ConfigError, StoreError
+from noisyir.pipelines.experiment import Experiment
 
 QUICK = {
     "train.epochs": 2, "train.batch_size": 8, "train.learning_rate": 0.01, "bm25_index.engine": "bm25s",
@@ -54,6 +56,14 @@ def test_without_splits_some_queries_are_held_out_and_settings_chosen_and_both_a
     assert set(trained.measures["split"].to_pylist()) == {"test"}
     chosen = noisyir.train(pairs, methods=["dpr"], settings=QUICK).chosen
     assert "data.hold_out" in chosen
+
+
+@pytest.mark.parametrize(("backbone", "method"), [("static", "auto"), ("transformer", "reweight")])
+def test_where_no_method_is_named_pairs_are_doubted_by_one_that_can_be_paid_for_and_it_is_said(backbone, method):
+    given = {"name": "x", "model": {"backbone": backbone}}
+    exp = _with_methods(Experiment(**given))
+    assert exp.kept == method and exp.chosen["methods"] == f"{method}: {backbone} backbone"
+    assert _with_methods(Experiment(**given, methods=("dpr",))).kept == "dpr"
 
 
 def test_a_model_that_learnt_nothing_is_told_of(split):

@@ -62,6 +62,14 @@ def test_a_data_set_of_the_hub_is_read_where_its_name_says_so_and_its_scripts_ar
     assert code == 1 and "hf download org/another --repo-type dataset" in err and hub.asked == []
 
 
+def test_an_experiment_for_a_data_set_of_the_hub_names_it_and_plans(hub, noisyir, tmp_path):
+    code, err = noisyir("init", "hf://org/name@main")
+    assert code == 0, err
+    assert 'path: "hf://org/name@main"' in (tmp_path / "name.yaml").read_text()
+    code, err = noisyir("run", "name.yaml", "--dry-run")
+    assert code == 0, err
+
+
 def test_nothing_is_asked_of_the_hub_without_its_name(hub, noisyir, tmp_path):
     (tmp_path / "mine.jsonl").write_bytes(ROWS)
     assert noisyir("import", "mine.jsonl")[0] == 0

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier, Event, Thread
 
 import pytest
 
 from noisyir.engine.builds import META
-from noisyir.engine.leases import BARRED, SECONDS, LeaseLostError
+from noisyir.engine.leases import BARRED, SECONDS, Lease, LeaseLostError
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
 from noisyir.engine.waiting import WAIT
@@ -103,6 +103,28 @@ def test_what_a_dead_process_held_is_taken_over_elsewhere_after_its_term(soon, h
 def end(process: subprocess.Popen) -> None:
     process.kill()
     process.wait()
+
+
+def test_a_store_that_fell_silent_is_asked_to_let_go_no_longer_than_for_a_first_answer(monkeypatch):
+    monkeypatch.setenv("NOISYIR_REMOTE_SECONDS", "0.2")
+    answers, asked = Event(), Event()
+
+    class Silent:
+        """Conditional files that take the first write and then say nothing."""
+
+        def create(self, path: str, body: bytes) -> str:
+            return "tag"
+
+        def replace(self, path: str, body: bytes, tag: str) -> str:
+            asked.set()
+            answers.wait()
+            return "tag"
+
+    lease = Lease(Silent(), ".leases/store", "home", "store")  # type: ignore[arg-type]
+    assert lease.take(None)
+    lease.end()
+    assert asked.wait(10) and not answers.is_set()  # it returned without an answer
+    answers.set()
 
 
 def test_a_slow_holder_cannot_publish_once_another_has_taken_over(soon, bucket: str, tmp_path: Path):

@@ -110,6 +110,14 @@ def test_compare_counts_wins_and_losses_against_the_first_system(run_stage_on):
     assert first["low"] <= first["mean"] <= first["high"]
 
 
+def test_an_interval_ends_where_the_measure_does(run_stage_on):
+    given = metrics(bm25=[1.0] * 9 + [0.0], dense=[0.0] * 9 + [0.5], counts=[3.0] + [0.0] * 9)
+    bm25, dense, counts, *_ = run_stage_on(COMPARE, CompareParams(), {"metrics": given})["comparison"].to_pylist()
+    assert bm25["high"] == 1.0 and 0 < bm25["low"] < 0.9
+    assert dense["low"] == 0.0 and 0 < dense["high"] < 1 and dense["difference_low"] < -1
+    assert counts["low"] < 0  # counts may pass 1, and so nobody knows where they end
+
+
 def test_the_baseline_can_be_chosen(run_stage_on):
     given = metrics(bm25=[0.5, 0.1], zero_shot=[0.2, 0.3], trained=[0.9, 0.8])
     params = CompareParams(baseline="zero_shot")

@@ -60,8 +60,11 @@ def test_without_a_gpu_nothing_is_measured():
     at_once, model = AtOnce("auto", most=64), torch.nn.Linear(1, 1)
     at_once.fit(model, lambda units: pytest.fail("probed"))
     assert at_once.size is None
-    assert inference_tokens("auto", torch.device("cpu"), 16, lambda texts: pytest.fail("probed")) == DEFAULT_TOKENS
-    assert inference_tokens(100) == 100
+    for wanted in ("auto", None):
+        assert inference_tokens(wanted, torch.device("cpu"), 16, lambda texts: pytest.fail("probed")) == 4096
+        assert inference_tokens(wanted) == DEFAULT_TOKENS
+    assert inference_tokens(100, torch.device("cpu")) == 100
+    assert inference_tokens(None, torch.device("meta")) == DEFAULT_TOKENS
 
 
 @pytest.mark.gpu

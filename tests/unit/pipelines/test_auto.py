@@ -15,8 +15,9 @@ from tests.tiny import write_beir
 def plan_of(tmp_path):
     folder = write_beir(tmp_path / "beir")
 
-    def make(methods, seed=7):
-        given = {"name": "x", "seed": seed, "data": {"kind": "beir", "path": str(folder)}, "methods": methods}
+    def make(methods, seed=7, data=None):
+        data = {"kind": "beir", "path": str(folder), **(data or {})}
+        given = {"name": "x", "seed": seed, "data": data, "methods": methods}
         return train_retriever(experiments.from_settings(given, []))
 
     return make
@@ -25,7 +26,7 @@ def plan_of(tmp_path):
 def test_each_candidate_is_trained_on_all_pairs_once_and_tried_under_each_seed(plan_of):
     plan = plan_of([{"kind": "auto", "seeds": 2}])
     (choice,) = plan.named("choose_model")
-    assert list(choice.inputs["models"]) == list(choice.inputs["curves"]) == ["dpr", "reweight_relabel", "npc_relabel"]
+    assert list(choice.inputs["models"]) == list(choice.inputs["curves"]) == ["dpr", "reweight", "reweight_relabel"]
     assert list(choice.inputs["trials"]) == [f"{name}:{n}" for n in (0, 1) for name in choice.inputs["models"]]
     steps = {step.name: step for step in plan.steps}
     for label, output in choice.inputs["trials"].items():
@@ -41,8 +42,9 @@ def test_each_candidate_is_trained_on_all_pairs_once_and_tried_under_each_seed(p
 
 
 def test_what_other_methods_train_is_trained_once(plan_of):
+    auto = {"kind": "auto", "candidates": ["reweight_relabel", "npc_relabel"]}
     apart = plan_of(["dpr", "reweight_relabel", "npc_relabel"])
-    together = plan_of(["dpr", "reweight_relabel", "npc_relabel", "auto"])
+    together = plan_of(["dpr", "reweight_relabel", "npc_relabel", auto])
     keys = {step.key for step in together.steps}
     assert {step.key for step in apart.steps if step.stage.name.startswith(("train", "detect", "score_pairs"))} <= keys
     count = Counter(step.stage.name for step in together.steps)
@@ -50,6 +52,12 @@ def test_what_other_methods_train_is_trained_once(plan_of):
     assert count["detect"] == count["repair"] == count["choose_model"] == 1
     folds = [step.params.fold for step in together.steps if step.stage.name == "hold_out"]
     assert folds == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("hold_out", "by_dev"), [(None, True), ({"dev": 0.0}, True), ({"dev": 0.1}, False)])
+def test_dev_queries_drawn_from_the_pairs_are_not_chosen_by_for_they_are_few_and_no_better(plan_of, hold_out, by_dev):
+    plan = plan_of(["auto"], data={"hold_out": hold_out})
+    assert [step.params.by_dev for step in plan.named("hold_out")] == [by_dev] * 5
 
 
 def test_steps_after_it_have_the_experiments_seed_again(plan_of):

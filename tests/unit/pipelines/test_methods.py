@@ -1,13 +1,20 @@
 """What each method against wrong pairs is made of: which stage trains, on which pairs, after which other stages."""
 
+import json
 from collections import Counter
 
 import pytest
 
 from noisyir import experiments
+from noisyir.app.runs import run_experiment
+from noisyir.engine.observe import Silent
+from noisyir.engine.plan import Choice
+from noisyir.engine.runtime import Runtime
+from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError
 from noisyir.pipelines.methods import Method
 from noisyir.pipelines.retrievers import audit_pairs, train_retriever
+from noisyir.tracking.tracker import Tracker
 from tests.tiny import write_beir
 
 ALWAYS = {"ingest", "init_model", "corrupt"}
@@ -146,6 +153,18 @@ def test_mined_negatives_go_to_every_trainer_but_not_into_pair_scores(plan_of):
 def test_neighbour_noise_is_drawn_by_the_untrained_model(plan_of):
     (corrupt,) = plan_of("dpr", "noise.kind=neighbour").named("corrupt")
     assert corrupt.inputs["doc_vectors"].step == "encode@zero_shot"
+
+
+def test_an_audit_wants_vectors_of_no_held_out_queries_for_pairs_may_come_without_any(tmp_path, store):
+    rows = [{"question": f"what of thing{n}?", "answer": f"thing{n} is word{n}."} for n in range(30)]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    given = {"name": "x", "data": {"kind": "pairs", "path": str(path)}, "noise": {"kind": "neighbour", "rate": 0.2}}
+    how = {"runtime": Runtime(device="cpu", threads=1), "tracker": Tracker(), "observer": Silent()}
+    exp = experiments.from_settings(given, ["detectors={b: bm25_margin}"])
+    outcome = run_experiment(exp, Choice(to="corrupt"), store=store, pipeline=audit_pairs, **how)
+    truth = read_parts(store.fs, store.parts(outcome.results["corrupt"].meta.ref("noise_truth")))
+    assert sum(truth["is_noisy"].to_pylist()) == 6
 
 
 @pytest.mark.parametrize("kind", ["half_answer", "absent"])

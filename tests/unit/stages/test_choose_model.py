@@ -32,6 +32,7 @@ WITH_DEV = {
 
 
 NONE = TRIAL.schema.empty_table()
+ALL = ChooseModelParams()
 
 
 def saved(folder, *, knows):
@@ -70,6 +71,7 @@ def test_a_share_of_the_queries_texts_is_held_out_with_all_who_ask_them(run_stag
 
 def test_where_dev_queries_are_judged_none_is_held_out(run_stage_on):
     assert held(run_stage_on, tables=WITH_DEV).num_rows == 0
+    assert held(run_stage_on, tables=WITH_DEV, by_dev=False).equals(held(run_stage_on))
     irrelevant = WITH_DEV | {"qrels": table(QRELS, [("dev", "d1", 0)])}
     assert held(run_stage_on, tables=irrelevant).num_rows == 10
 
@@ -84,20 +86,20 @@ def test_too_few_queries_are_refused_with_what_to_do(run_stage_on):
 def chosen(run_stage_on, tmp_path):
     """`chosen(trials, **knows)`: the stage's outputs, and each way's model; a way knows the words or does not."""
 
-    def run(held_out, tables=TABLES, **knows):
+    def run(held_out, tables=TABLES, params=ALL, **knows):
         models = {name: saved(tmp_path / name, knows=which) for name, which in knows.items()}
         points = {name: table(CURVES, [(name, 1, 1.0, 0.5)]) for name in knows}
         trials = {f"{name}:{seed}": models[name] for seed in range(len(held_out)) for name in knows}
         by_seed = {str(seed): trial for seed, trial in enumerate(held_out)}
         given = {
-            **tables,
             "corpus": CORPUS_TABLE,
+            **{name: rows for name, rows in tables.items() if name != "pairs"},
             "held": by_seed,
             "models": models,
             "curves": points,
             "trials": trials,
         }
-        return run_stage_on(CHOOSE_MODEL, ChooseModelParams(), given), models
+        return run_stage_on(CHOOSE_MODEL, params, given), models
 
     return run
 
@@ -124,6 +126,24 @@ def test_dev_queries_are_ranked_where_there_are_some(chosen):
     assert {row["queries"] for row in out["trials"].to_pylist()} == {1}
 
 
+def test_of_dev_and_other_queries_that_were_held_out_the_latter_are_ranked(run_stage_on, chosen):
+    out, _ = chosen([held(run_stage_on, tables=WITH_DEV, by_dev=False)], WITH_DEV, dpr=True, reweight=False)
+    assert {row["queries"] for row in out["trials"].to_pylist()} == {10}
+
+
+def test_held_out_queries_are_ranked_over_the_collection_whoever_names_its_documents(run_stage_on, chosen):
+    twice = [(f"{name}{n}", row, "", f"w{n}") for row, name in enumerate("dx") for n in range(COUNT // 2)]
+    twice = [(name, row, *texts) for row, (name, _, *texts) in enumerate(twice)]
+
+    def means(params):
+        tables = TABLES | {"corpus": table(CORPUS, twice)}
+        out, _ = chosen(held_apart(run_stage_on), tables, params, dpr=False, reweight=True)
+        return {row["method"]: row["mean"] for row in out["trials"].to_pylist()}
+
+    assert means(ALL) == {"dpr": 0.0, "reweight": 0.5}, "a document that no pair names is as good"
+    assert means(ChooseModelParams(dev_documents=1))["reweight"] == 1.0, "the relevant ones alone"
+
+
 def test_without_anything_held_out_there_is_nothing_to_choose_by(chosen):
     with pytest.raises(DataError, match="nothing to choose by"):
         chosen([NONE, NONE], dpr=True, reweight=False)
@@ -139,5 +159,11 @@ def test_training_does_without_held_out_queries_and_ranks_them_instead(run_stage
     without = run_stage_on(TRAIN_DPR, params, {**given, "pairs": TABLES["pairs"].filter(kept)})
     weights = "model.safetensors"
     assert (on_trial["model"] / weights).read_bytes() == (without["model"] / weights).read_bytes()
+    hard = {"queries": WITH_DEV["queries"], "qrels": table(QRELS, [("dev", "d2", 1)])}  # whose text is d1's
+    also_dev = run_stage_on(TRAIN_DPR, params, {**given, **hard, "trial": trial})
+    assert (on_trial["model"] / weights).read_bytes() == (also_dev["model"] / weights).read_bytes()
+    (of_dev,) = [row["value"] for row in also_dev["curves"].to_pylist() if row["name"] == "dev_mrr@10"]
+    (of_trial,) = [row["value"] for row in on_trial["curves"].to_pylist() if row["name"] == "dev_mrr@10"]
+    assert of_dev < 1.0 == of_trial, "a training that may stop by dev queries still does"
     names = set(on_trial["curves"]["name"].to_pylist())
     assert "dev_mrr@10" in names and "dev_mrr@10" not in without["curves"]["name"].to_pylist()

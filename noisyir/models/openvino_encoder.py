@@ -1,0 +1,93 @@
+"""The towers of a bi-encoder as OpenVINO computes them on a CPU: in 32 or 16 bits, or quantised to 8."""
+
+import warnings
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from io import StringIO
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from noisyir.errors import ConfigError
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.portable import INPUTS, OUTPUT, Padded, Portable, padded
+from noisyir.models.tokens import SIDES, Side, Tokens
+from noisyir.models.transformer_tower import quietly
+
+_HINTS = {"fp32": "f32", "bf16": "bf16"}
+
+
+class OpenVinoEncoder:
+    """A transformer whose vectors OpenVINO computes, on a CPU whatever the runtime's device; it cannot be trained.
+
+    precision: of the arithmetic; bf16 counts where the processor has it.  threads: of the processor.
+    calibration: passages by which weights and activations are quantised to 8 bits; None: they are not.
+    ConfigError where the model is static.
+    """
+
+    def __init__(
+        self,
+        encoder: BiEncoder,
+        *,
+        precision: Literal["fp32", "bf16"] = "fp32",
+        threads: int = 1,
+        calibration: Sequence[str] | None = None,
+    ) -> None:
+        import openvino
+
+        if not encoder.transformers:
+            raise ConfigError("encode.backend=openvino is for transformers, and this model is static: leave it out")
+        self.encoder, self._compiled = encoder, {}
+        how = {"INFERENCE_PRECISION_HINT": _HINTS[precision], "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
+        sides: Sequence[Side] = ("passage",) if encoder.shape.shared else SIDES
+        for side in sides:
+            graph = openvino_graph(encoder, side)
+            if calibration is not None:
+                graph = quantised(graph, [padded(encoder.tokenize([text], side)) for text in calibration])
+            self._compiled[side] = openvino.compile_model(graph, "CPU", how)
+
+    def tokenize(self, texts: Sequence[str], side: Side) -> Tokens:
+        """As the model's own."""
+        return self.encoder.tokenize(texts, side)
+
+    def embed(self, tokens: Tokens, side: Side) -> Float[Tensor, "text dim"]:
+        """Vectors of texts, float32."""
+        compiled = self._compiled["passage" if self.encoder.shape.shared else side]
+        return torch.from_numpy(compiled(padded(tokens))[0])
+
+
+def openvino_graph(encoder: BiEncoder, side: Side) -> Any:
+    """A side as a model of OpenVINO, for any number of texts and tokens: `input_ids` and `attention_mask` to vectors.
+
+    It is traced by torch, so that attention stays one operation; by way of ONNX it would become eight.
+    """
+    import openvino
+
+    ids = torch.arange(14).reshape(2, 7)
+    any_size = openvino.PartialShape([-1, -1])
+    with torch.no_grad(), quietly(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the tracer, on branches that both lead to the same
+        graph = openvino.convert_model(
+            Portable(encoder, side).eval(),
+            example_input={INPUTS[0]: ids, INPUTS[1]: torch.ones_like(ids)},
+            input=[(name, any_size, openvino.Type.i64) for name in INPUTS],
+        )
+    graph.outputs[0].get_tensor().set_names({OUTPUT})
+    return graph
+
+
+def quantised(graph: Any, inputs: Sequence[Padded]) -> Any:
+    """The graph with weights and activations of 8 bits, whose ranges are those of these inputs.
+
+    Post-training quantisation of NNCF, with SmoothQuant (Xiao et al., ICML 2023, Equation 4), as sentence-transformers
+    has it done.
+    """
+    import nncf
+
+    nncf.set_log_level("ERROR")
+    with redirect_stdout(StringIO()):  # its progress bars
+        return nncf.quantize(
+            graph, nncf.Dataset(inputs), model_type=nncf.ModelType.TRANSFORMER, subset_size=len(inputs)
+        )

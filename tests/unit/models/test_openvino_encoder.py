@@ -1,0 +1,55 @@
+"""A bi-encoder whose vectors OpenVINO computes: torch's own, near them in 8 bits; static models are refused."""
+
+import numpy as np
+import pytest
+import torch
+
+from noisyir.errors import ConfigError
+from noisyir.retrieval.encode import embed_all
+from tests.tiny_models import WORDS, tiny_bert, tiny_encoder
+
+pytest.importorskip("openvino", reason="needs the extra: pip install 'noisyir[export]'")
+
+TEXTS = ["", *(" ".join(WORDS[number : number + 1 + number % 9]) for number in range(30))]
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    return tiny_bert(tmp_path_factory.mktemp("bert"))
+
+
+def vectors(model, encoder, side):
+    return embed_all(model, encoder.tokenize(TEXTS, side), side, batch_tokens=40)
+
+
+@pytest.mark.parametrize("shape", [{}, {"shared": False, "pooling": "cls", "similarity": "dot"}], ids=["one", "two"])
+def test_openvino_gives_torchs_vectors_of_both_sides(weights, shape):
+    from noisyir.models.openvino_encoder import OpenVinoEncoder
+
+    encoder = tiny_encoder(weights, backbone="transformer", query_prefix="w1 ", **shape)
+    if not encoder.shape.shared:
+        with torch.no_grad():
+            for weight in encoder.query_tower.parameters():
+                weight.mul_(1.1)  # so that a tower in the other's place is seen
+    model = OpenVinoEncoder(encoder)
+    for side in ("query", "passage"):
+        np.testing.assert_allclose(vectors(model, encoder, side), vectors(encoder, encoder, side), atol=2e-5)
+
+
+@pytest.mark.slow
+def test_eight_bits_are_near_and_calibrated_anew_the_same(weights):
+    pytest.importorskip("nncf", reason="needs the extra: pip install 'noisyir[export]'")
+    from noisyir.models.openvino_encoder import OpenVinoEncoder
+
+    encoder = tiny_encoder(weights, backbone="transformer")
+    first, second = (vectors(OpenVinoEncoder(encoder, calibration=TEXTS), encoder, "passage") for _ in range(2))
+    cosines = (first * vectors(encoder, encoder, "passage")).sum(axis=1)
+    assert 0.95 < cosines.min() and cosines.mean() < 1 - 1e-6, "near, and not what torch gives"
+    np.testing.assert_array_equal(first, second)
+
+
+def test_a_static_model_is_refused(weights):
+    from noisyir.models.openvino_encoder import OpenVinoEncoder
+
+    with pytest.raises(ConfigError, match="is for transformers, and this model is static"):
+        OpenVinoEncoder(tiny_encoder(weights, backbone="static"))
