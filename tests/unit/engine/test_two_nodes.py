@@ -67,7 +67,7 @@ def test_a_cluster_that_has_no_worker_is_waited_for(tmp_path, bucket, monkeypatc
 
         with pytest.raises(NoisyirError, match="Ray's cluster has had no worker for"):
             run()
-        monkeypatch.setattr(cluster, "_EMPTY", 100)
+        monkeypatch.setattr(cluster, "_EMPTY", 10_000)  # for as long as the node takes to come
         timer = Timer(5.0, nodes.add)
         timer.start()
         assert not run().results["encode@zero_shot"].cached
