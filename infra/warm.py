@@ -105,7 +105,8 @@ class Host:
             client.sendall(COLD)
             client.close()
             if not self.at_work and self._changed():
-                os.execve(sys.executable, [*self.begun_by], self.environment)  # as at its start
+                # with the environment of its start: what imports have added since is in no request
+                os.execve(sys.executable, list(self.begun_by), self.environment)
             return None
         process = os.pidfd_open(pid)
         self.at_work[process] = (pid, client)

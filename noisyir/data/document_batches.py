@@ -7,8 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
+from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Documents
-from noisyir.data.text_files import open_bytes
+from noisyir.data.text_files import WHOLE, Part, open_bytes
 
 _BLOCK = 1 << 23  # bytes that are parsed together
 _SCHEMA = pa.schema([("_id", pa.string()), ("title", pa.string()), ("text", pa.string())])
@@ -16,38 +17,51 @@ _NEWLINE, _OPEN, _CLOSE, _BACKSLASH = b"\n{}\\"
 
 
 def documents_in_batches(
-    path: Path, one_by_one: Callable[[int, int | None], Iterator[Document]]
+    path: Path, one_by_one: Callable[[Part], Iterator[Document]]
 ) -> Iterator[Documents | Document]:
     """All documents of the file, in its order.
 
-    one_by_one: reads the lines from one number up to another (None: the last), for blocks that pyarrow cannot take
-    without doubt, and for all that follows a packed file's beginning that cannot be read.
+    one_by_one: reads part of the lines, for blocks that pyarrow cannot take without doubt, for a last line without an
+    end, for all that follows a line that is too long, and for packed files.
     """
     if path.name.lower().endswith((".gz", ".zst")):
-        yield from one_by_one(1, None)
+        yield from one_by_one(WHOLE)
         return
-    number = 1
+    number, offset = 1, 0
     with open_bytes(path) as handle:
-        while block := handle.read(_BLOCK):
-            block += handle.readline(_BLOCK)
-            lines = block.count(b"\n") + (not block.endswith(b"\n"))
-            table = _parsed(block, lines) if block.endswith(b"\n") else None
-            if table is None:
-                yield from one_by_one(number, number + lines)
+        while block := handle.read(_BLOCK) + handle.readline(LINE.most):
+            if not block.endswith(b"\n"):
+                yield from one_by_one(Part(number, None, offset))
+                return
+            lines = block.count(b"\n")
+            if (table := _parsed(block, lines)) is None:
+                yield from one_by_one(Part(number, number + lines, offset))
             else:
                 yield Documents(table, f"{path} line", number)
-            number += lines
+            number, offset = number + lines, offset + len(block)
 
 
 def _is_usual(block: np.ndarray) -> bool:
-    """Whether each line begins with { and ends with }, and no escape may be half of a pair.  block: bytes."""
+    """Whether each line begins with { and ends with }, and no escape is half a surrogate pair.  block: bytes."""
     if not block.all():  # zero bytes are no text
         return False
     ends = np.flatnonzero(block == _NEWLINE)
-    escapes = np.flatnonzero(block[:-2] == _BACKSLASH)
-    halves = (block[escapes + 1] == ord("u")) & ((block[escapes + 2] | 0x20) == ord("d"))
     starts = np.append(0, ends[:-1] + 1)
-    return bool((block[starts] == _OPEN).all() and (block[ends - 1] == _CLOSE).all() and not halves.any())
+    return bool((block[starts] == _OPEN).all() and (block[ends - 1] == _CLOSE).all() and _has_whole_pairs(block))
+
+
+def _has_whole_pairs(block: np.ndarray) -> bool:
+    """Whether each escape of d800 to dbff is followed by one of dc00 to dfff, and these stand nowhere else.
+
+    False, too, where a backslash before one may make it ordinary text.
+    """
+    escapes = np.flatnonzero(block[:-3] == _BACKSLASH)
+    escapes = escapes[(block[escapes + 1] == ord("u")) & ((block[escapes + 2] | 0x20) == ord("d"))]
+    digit = block[escapes + 3] | 0x20  # letters small; digits have this bit
+    escapes, digit = escapes[digit >= ord("8")], digit[digit >= ord("8")]
+    second = digit >= ord("c")
+    pairs = np.array_equal(escapes[~second] + 6, escapes[second])
+    return pairs and not (block[escapes[~second] - 1] == _BACKSLASH).any()
 
 
 def _parsed(block: bytes, lines: int) -> pa.Table | None:

@@ -20,6 +20,7 @@ from noisyir.data.validate import MAX_CHARACTERS
 from noisyir.settings import Split
 
 _AT_ONCE = 10_000  # rows of a table that are written together
+_LOST, _OF_LOST = "\N{REPLACEMENT CHARACTER}", "documents with the mark of a lost character (U+FFFD)"
 
 
 @dataclass
@@ -133,7 +134,7 @@ class _Taken:
         """All at once where nothing is wrong with any, else each by itself."""
         table, place, number = record
         ids, titles, texts = (column.to_pylist() for column in table.columns)
-        if not self._take_all(table, ids, titles, texts):
+        if not self._take_all(table, ids, titles, texts, number):
             for place_of, row in enumerate(zip(ids, titles, texts, strict=True), number):
                 with self.account.row(place, place_of):
                     self.take(Document(*row, place, place_of))
@@ -142,11 +143,10 @@ class _Taken:
         account.read += table.num_rows
         account.kept += table.num_rows
 
-    def _take_all(self, table: pa.Table, ids: list[str], titles: list[str], texts: list[str]) -> bool:
+    def _take_all(self, table: pa.Table, ids: list[str], titles: list[str], texts: list[str], number: int) -> bool:
         blank = _is_blank(table["text"]) & _is_blank(table["title"])
         lengths = pc.add(pc.utf8_length(table["text"]), pc.utf8_length(table["title"])).to_numpy()
-        lost = pc.any(pc.match_substring(table["text"], "\N{REPLACEMENT CHARACTER}")).as_py()
-        if (blank | _is_blank(table["_id"])).any() or lengths.max() > MAX_CHARACTERS or lost:
+        if (blank | _is_blank(table["_id"])).any() or lengths.max() > MAX_CHARACTERS:
             return False
         fresh = dict(zip(ids, range(len(self._documents), len(self._documents) + len(ids)), strict=True))
         if len(fresh) < len(ids) or not self._documents.keys().isdisjoint(fresh):
@@ -156,6 +156,8 @@ class _Taken:
         self._texts.update(map(_text_hash, titles, texts) if any(titles) else map(hash, texts))
         self.found.same_text["documents"] += before + len(ids) - len(self._texts)
         self.found.lengths["documents"].frombytes(lengths.astype(np.uint32).tobytes())
+        for row in np.flatnonzero(pc.match_substring(table["text"], _LOST).to_numpy()):
+            self.found.is_odd(_OF_LOST, number + int(row))
         self.out.append_all("documents", table)
         return True
 
@@ -171,8 +173,8 @@ class _Taken:
             self.found.same_text["documents"] += 1
         self._texts.add(key)
         self.found.lengths["documents"].append(len(title) + len(text))
-        if "\N{REPLACEMENT CHARACTER}" in text:
-            self.found.is_odd("documents with the mark of a lost character (U+FFFD)", number)
+        if _LOST in text:
+            self.found.is_odd(_OF_LOST, number)
         self.out.append("documents", (doc_id, title, text))
         self.account.kept(pair=False)
         return None

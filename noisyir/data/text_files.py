@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -89,20 +89,30 @@ _CONVERT = "convert it, for example with iconv -t UTF-8"
 DAMAGED = (EOFError, zlib.error, OSError)
 
 
-def utf8_lines(path: Path, first: int = 1, end: int | None = None) -> Iterator[tuple[int, str]]:
+class Part(NamedTuple):
+    """Lines of a file: from number `first`, which begins at byte `offset`, to below number `end`; None: to the last."""
+
+    first: int = 1
+    end: int | None = None
+    offset: int = 0
+
+
+WHOLE = Part()
+
+
+def utf8_lines(path: Path, part: Part = WHOLE) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, perhaps packed; a byte order mark is dropped.
 
     DataError, with line and byte, where a line is not UTF-8 or holds zero bytes, when a line is too long to be one, and
-    when a packed file is damaged.  first, end: read the lines from this number up to below that one only.
+    when a packed file is damaged.  Of a packed file, or of what is no file, only the whole can be read.
     """
-    number = offset = 0
+    number, offset = part.first - 1, part.offset
     try:
         with open_bytes(path) as handle:
-            for number, raw in enumerate(_bounded_lines(handle, path), 1):
-                if number < first:
-                    offset += len(raw)
-                    continue
-                if number == end:
+            if offset:
+                handle.seek(offset)
+            for number, raw in enumerate(_bounded_lines(handle, path, part.first), part.first):
+                if number == part.end:
                     return
                 try:
                     line = _decoded(raw, f"{path} line", number, offset)
@@ -126,22 +136,19 @@ def _decoded(raw: bytes, place: str, number: int, offset: int) -> str:
         raise DataError(said) from error
 
 
-def _bounded_lines(handle: IO[bytes], path: Path) -> Iterator[bytes]:
-    number, longest = 0, LINE.most
+def _bounded_lines(handle: IO[bytes], path: Path, number: int) -> Iterator[bytes]:
+    longest = LINE.most
     while raw := handle.readline(longest + 1):
-        number += 1
         if len(raw) > longest:
             said = f"{path} line {number}: longer than {longest:,} bytes: is it a file of lines?"
             raise DataError(f"{said} If so, {LINE.remedy}")
         yield raw
+        number += 1
 
 
-def json_lines(path: Path, first: int = 1, end: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of a JSON-lines file; blank lines are passed over.  DataError for any other line.
-
-    first, end: read the lines from this number up to below that one only.
-    """
-    for number, line in utf8_lines(path, first, end):
+def json_lines(path: Path, part: Part = WHOLE) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of a JSON-lines file; blank lines are passed over.  DataError for any other line."""
+    for number, line in utf8_lines(path, part):
         if not line.strip():
             continue
         try:

@@ -1,5 +1,6 @@
 """A Ray cluster that takes pieces of stages, and whole steps: one that is there, or one started here for the run."""
 
+import logging
 import os
 import resource
 import socket
@@ -22,10 +23,13 @@ from noisyir.engine.shards import Made
 from noisyir.engine.stage import Job, Piecewise, Pool, made_here
 from noisyir.errors import ConfigError, NoisyirError
 
+log = logging.getLogger("noisyir")
+
 PIECES_A_WORKER = 4  # of a spread stage: more and smaller ones even out, fewer load the model less often
 _AHEAD = 2  # pieces that are sent for each worker: one at work, one that waits for it
 _TRIES = 5  # that a piece's worker, or its machine, may be lost
 _TELL = 60.0  # seconds without any result after which it is asked whether there are workers at all
+_EMPTY = 5  # times in a row that there may be none: a cluster that grows from nothing, or has a lost machine replaced
 _LET_GO = 10.0  # seconds that cancelled work is waited for
 
 
@@ -88,6 +92,7 @@ class Cluster:
         import ray
 
         out: list[Any] = []
+        empty = 0
         try:
             while True:
                 out += islice(sent, max(0, _AHEAD * self._slots() - len(out)))
@@ -96,8 +101,14 @@ class Cluster:
                 ready, out = ray.wait(out, timeout=_TELL)
                 for ref in ready:
                     yield _value(ref, what)
-                if not ready and not _there("CPU"):
-                    raise NoisyirError(f"{what}: Ray's cluster has no worker left. The same command goes on from here")
+                empty = 0 if ready or _there("CPU") else empty + 1
+                if empty == 1:
+                    log.warning("%s: Ray's cluster has no worker, and is waited for", what)
+                if empty == _EMPTY:
+                    raise NoisyirError(
+                        f"{what}: Ray's cluster has had no worker for {_EMPTY * _TELL / 60:.0f} minutes. The same "
+                        "command goes on from here"
+                    )
         finally:
             for ref in out:
                 with suppress(Exception):  # it has ended meanwhile

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -79,15 +79,9 @@ class Lease:
             )
 
     def end(self) -> None:
-        """Let others have it; of a store that does not answer this is asked no longer than for a first answer."""
+        """Let others have it."""
         self._over.set()
-        letting_go = Thread(target=self._let_go, daemon=True, name=f"end of lease {self.name}")
-        letting_go.start()
-        letting_go.join(first_answer_seconds())
-
-    def _let_go(self) -> None:
-        with if_there():  # else it dies by itself
-            self._renew(free=True)
+        _in_passing(lambda: self._renew(free=True))  # where that fails, it dies by itself
 
     def _renew(self, *, free: bool = False) -> None:
         with self._one_at_a_time:
@@ -137,8 +131,7 @@ class Leases:
                     patience.wait_a_moment(_LOOK_AGAIN)
                 yield
         finally:
-            with if_there():
-                self._fs.rm_file(self._at(own))
+            _in_passing(lambda: self._fs.rm_file(self._at(own)))
 
     @contextmanager
     def alone(self, name: str, wait: float | None) -> Iterator[Lease]:
@@ -191,6 +184,18 @@ class Leases:
             return {name.partition(".")[0]: holder_in(one.body if one else "") for name, one in found.items()}
 
         return Patience(holders, wait)
+
+
+def _in_passing(ask: Callable[[], None]) -> None:
+    """Ask something of the store that can be done without, and wait no longer than for a first answer."""
+
+    def asked() -> None:
+        with if_there():
+            ask()
+
+    asking = Thread(target=asked, daemon=True)
+    asking.start()
+    asking.join(first_answer_seconds())
 
 
 @contextmanager

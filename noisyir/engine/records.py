@@ -117,10 +117,10 @@ class Records:
     def _write_record(self, folder: str, name: str, record: Mapping[str, Any], *, replace: bool) -> None:
         """Whole or not at all, for others read it at any time.  FileExistsError unless it may be replaced."""
         data, path = sealed(record).encode(), f"{folder}/{name}.json"
-        self.fs.makedirs(folder, exist_ok=True)
-        if not self.is_local:
+        if not self.is_local:  # object stores have no folders, and a silent one would be asked for one at length
             self.fs.pipe_file(path, data, mode="overwrite" if replace else "create")
             return
+        self.fs.makedirs(folder, exist_ok=True)
         arriving = Path(f"{path}.{uuid4().hex}")
         try:
             arriving.write_bytes(data)

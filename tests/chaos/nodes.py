@@ -71,6 +71,11 @@ class TwoNodes:
         own["RAY_worker_niceness"] = "0"  # Ray's own 15 starves them where a machine has other work
         self.nodes.append(_patiently(partial(self._cluster.add_node, num_cpus=1, env_vars=own)))
 
+    def empty(self) -> None:
+        """Take all nodes away but the head, which has no cores."""
+        while self.nodes:
+            self._cluster.remove_node(self.nodes.pop())
+
     def kill(self, victim: str, draw: random.Random) -> bool:
         """kill -9 of a worker of one of the nodes, of a node with all its processes, which another replaces, or of a
         process that trains here.  Whether there was one.
@@ -160,15 +165,17 @@ def cases(seed: int, count: int, folder: Path) -> Iterator[Case]:
             killer = _Killer(nodes, stage, victim, after, draw)
             fan_out = FanOut(engine="ray", address=nodes.address)
             machine = Runtime(device="cpu", fan_out=fan_out, **(_TOGETHER if trains else {"threads": 1}))
+            ended = None
             try:
-                with suppress(*([NoisyirError] if trains else [])):
-                    _run(world, store, machine, killer)
+                _run(world, store, machine, killer)
+            except NoisyirError as error:
+                ended = None if trains else f"the run ended: {error}"
             finally:
                 killer.end()
             if trains:
                 _run(world, store, machine, Silent())
             name = f"{number}: {victim} killed {killer.killed} times {after:.1f} s into {stage}"
-            yield Case(name, _fault(store, wanted[machine.processes]))
+            yield Case(name, ended or _fault(store, wanted[machine.processes]))
 
 
 def _run(world: World, store: Store, machine: Runtime, observer: Observer) -> Outcome:

@@ -34,7 +34,7 @@ _KINDS: dict[str, tuple[str, int, str]] = {  # method, how many requests, answer
     "no answer": ("all", _ALWAYS, _SILENT),
 }
 _PATIENCE = "2"  # seconds that a first answer is waited for; others twice as long, and eight times
-_LONGEST = 150.0  # seconds that a run may take that gets no answer: a few requests' patience
+_LONGEST = 240.0  # seconds that a run may take that gets no answer: five requests' patience, with the client's pauses
 _BUCKET = "/bucket"
 
 

@@ -14,7 +14,7 @@ from noisyir.data.containers import write_rows
 from noisyir.data.document_batches import documents_in_batches
 from noisyir.data.formats import Format
 from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
-from noisyir.data.text_files import folder_with, json_lines, open_to_write, text_of, utf8_lines
+from noisyir.data.text_files import WHOLE, Part, folder_with, json_lines, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
 from noisyir.settings import Location, Split
@@ -63,17 +63,17 @@ class BeirFolder:
 
     def documents(self) -> Iterator[Document]:
         """The lines of corpus.jsonl; a missing title is empty.  What they say of their source is kept for the pairs."""
-        return self._documents(1, None)
+        return self._documents(WHOLE)
 
     def records(self) -> Iterator[Record]:
         """All, the documents many at a time."""
         yield from documents_in_batches(self.root / "corpus.jsonl", self._documents)
         yield from chain(self.queries(), self.judgements())
 
-    def _documents(self, first: int, end: int | None) -> Iterator[Document]:
+    def _documents(self, part: Part) -> Iterator[Document]:
         path = self.root / "corpus.jsonl"
         place = f"{path} line"
-        for number, row in json_lines(path, first, end):
+        for number, row in json_lines(path, part):
             with leniency.row(place, number):
                 where = f"{place} {number}"
                 title = text_of(row, "title", where) if row.get("title") is not None else ""

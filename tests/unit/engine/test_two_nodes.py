@@ -1,13 +1,16 @@
 """Two Ray nodes that share nothing but a store on S3 do what one process does, to the bit."""
 
 from contextlib import closing
+from threading import Timer
 
 import pytest
 
 from noisyir.app.runs import run_experiment
+from noisyir.engine import cluster
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.store import Store
+from noisyir.errors import NoisyirError
 from noisyir.tracking.tracker import Tracker
 from tests.chaos.nodes import TwoNodes, small_pieces
 from tests.chaos.world import SMALL, World
@@ -47,3 +50,26 @@ def test_the_demos_pipeline_on_two_nodes_is_that_of_this_process(tmp_path, bucke
     assert len(nodes_named) == 2  # each did some of it
     homes = [next(tmp_path.glob(f"node-{number}/remote/*/copies")) for number in range(2)]
     assert all(list(home.iterdir()) for home in homes)  # each read what it needed into a home of its own
+
+
+def test_a_cluster_that_has_no_worker_is_waited_for(tmp_path, bucket, monkeypatch, caplog):
+    world = World.make(tmp_path)
+    monkeypatch.setattr(cluster, "_TELL", 2.0)
+    with closing(TwoNodes(tmp_path)) as nodes:
+        nodes.empty()
+        machine = Runtime(device="cpu", threads=1, fan_out=FanOut(engine="ray", address=nodes.address))
+
+        def run():
+            store = Store(bucket, home=tmp_path / "driver")
+            exp = world.experiment("retriever", *SMALL)
+            choice = Choice(to="encode@zero_shot")
+            return run_experiment(exp, choice, store=store, runtime=machine, tracker=Tracker(), observer=Watched())
+
+        with pytest.raises(NoisyirError, match="Ray's cluster has had no worker for"):
+            run()
+        monkeypatch.setattr(cluster, "_EMPTY", 10_000)  # for as long as the node takes to come
+        timer = Timer(5.0, nodes.add)
+        timer.start()
+        assert not run().results["encode@zero_shot"].cached
+        timer.join()
+    assert "has no worker, and is waited for" in caplog.text
