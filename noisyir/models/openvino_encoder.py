@@ -1,5 +1,6 @@
 """The towers of a bi-encoder as OpenVINO computes them on a CPU: in 32 or 16 bits, or quantised to 8."""
 
+import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -35,6 +36,7 @@ class OpenVinoEncoder:
         threads: int = 1,
         calibration: Sequence[str] | None = None,
     ) -> None:
+        without_telemetry()
         import openvino
 
         if not encoder.transformers:
@@ -63,6 +65,7 @@ def openvino_graph(encoder: BiEncoder, side: Side) -> Any:
 
     It is traced by torch, so that attention stays one operation; by way of ONNX it would become eight.
     """
+    without_telemetry()
     import openvino
 
     ids = torch.arange(14).reshape(2, 7)
@@ -84,6 +87,7 @@ def quantised(graph: Any, inputs: Sequence[Padded]) -> Any:
     Post-training quantisation of NNCF, with SmoothQuant (Xiao et al., ICML 2023, Equation 4), as sentence-transformers
     has it done.
     """
+    without_telemetry()
     import nncf
 
     nncf.set_log_level("ERROR")
@@ -91,3 +95,8 @@ def quantised(graph: Any, inputs: Sequence[Padded]) -> Any:
         return nncf.quantize(
             graph, nncf.Dataset(inputs), model_type=nncf.ModelType.TRANSFORMER, subset_size=len(inputs)
         )
+
+
+def without_telemetry() -> None:
+    """Have OpenVINO and NNCF, when they are imported, not find the package by which they tell Intel of their use."""
+    sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]

@@ -1,13 +1,10 @@
 """Workers and whole nodes of a Ray cluster killed at random times; the run ends in the bits of a run on one machine.
 
-Two nodes, each with a home of its own, share nothing but a store on S3.  Training is not the cluster's: of two
-processes that train together one is killed, which ends the run, and the same command once more ends in the bits of two
-processes that nobody killed.
+Two nodes, each with a home of its own, share nothing but a store on S3.
 """
 
 import random
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
@@ -38,8 +35,6 @@ TO = Choice(to="mine")
 _SPREAD = ("encode", "search", "cross_judge")
 _WORKER = "ray::"  # what Ray calls the processes that have done work
 _VICTIMS = ("worker", "node")
-_TRAINS = ("train_dpr", "train_npc")
-_TOGETHER = {"threads": 2, "processes": 2, "peer_seconds": 120.0, "checkpoint_seconds": 0.01}
 # A node that is gone refuses connections, and is dead after ten of them; one that is slow has half a minute for each.
 _PATIENT = {"health_check_period_ms": 1000, "health_check_timeout_ms": 30_000, "health_check_failure_threshold": 10}
 
@@ -77,11 +72,10 @@ class TwoNodes:
             self._cluster.remove_node(self.nodes.pop())
 
     def kill(self, victim: str, draw: random.Random) -> bool:
-        """kill -9 of a worker of one of the nodes, of a node with all its processes, which another replaces, or of a
-        process that trains here.  Whether there was one.
+        """kill -9 of a worker of one of the nodes, or of a node with all its processes, which another replaces.
+
+        Whether there was one.
         """
-        if victim == "process":
-            return _kill_a_trainer(draw)
         node = draw.choice(self.nodes)
         if victim == "node":
             self.nodes.remove(node)
@@ -98,20 +92,6 @@ class TwoNodes:
     def close(self) -> None:
         """End all."""
         self._cluster.shutdown()
-
-
-def _kill_a_trainer(draw: random.Random) -> bool:
-    """kill -9 of a process that the driver has begun, once there is one."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        with suppress(psutil.Error):
-            begun = [one for one in psutil.Process().children() if "spawn_main" in " ".join(one.cmdline())]
-            if len(begun) > 1:
-                time.sleep(draw.uniform(0, 8.0))
-                draw.choice(begun).send_signal(signal.SIGKILL)
-                return True
-        time.sleep(0.05)
-    return False
 
 
 def _patiently(start: Callable[[], Any]) -> Any:
@@ -132,7 +112,7 @@ class _Killer(Silent):
 
     def started(self, step: Step) -> None:
         """Aim at the stage."""
-        if step.stage.name == self._stage and not self._thread.is_alive() and not self.killed:
+        if step.stage.name == self._stage and self._thread.ident is None:  # a stage has several steps
             self._thread.start()
 
     def end(self) -> None:
@@ -147,35 +127,28 @@ class _Killer(Silent):
 
 
 def cases(seed: int, count: int, folder: Path) -> Iterator[Case]:
-    """So many kills, by turns in each stage that is spread, of a worker and of a node; each fourth in training."""
+    """So many kills, by turns in each stage that is spread, of a worker and of a node."""
     draw, world = random.Random(seed), World.make(folder)
     tiny_classifier(folder / "classifier")
     with s3_server(), closing(TwoNodes(folder)) as nodes:
-        wanted = {}
-        for processes, how in ((1, {"threads": 1}), (2, _TOGETHER)):
-            here = world.store(f"whole-{processes}")
-            _run(world, here, Runtime(device="cpu", **how), Silent())
-            wanted[processes] = digests(here)
+        here = world.store("whole")
+        _run(world, here, Runtime(device="cpu", threads=1), Silent())
+        wanted = digests(here)
         for number in range(count):
-            trains = number % 4 == 3
-            stage = _TRAINS[number // 4 % 2] if trains else _SPREAD[(number - number // 4) % 3]
-            victim = "process" if trains else _VICTIMS[number // 2 % 2]
-            after = 0.0 if trains else draw.uniform(0, 3.0)
+            stage, victim = _SPREAD[number % 3], _VICTIMS[number // 3 % 2]
+            after = draw.uniform(0, 3.0)
             store = Store(f"s3://bucket/{number}", home=folder / f"driver-{number}")
             killer = _Killer(nodes, stage, victim, after, draw)
-            fan_out = FanOut(engine="ray", address=nodes.address)
-            machine = Runtime(device="cpu", fan_out=fan_out, **(_TOGETHER if trains else {"threads": 1}))
+            machine = Runtime(device="cpu", threads=1, fan_out=FanOut(engine="ray", address=nodes.address))
             ended = None
             try:
                 _run(world, store, machine, killer)
             except NoisyirError as error:
-                ended = None if trains else f"the run ended: {error}"
+                ended = f"the run ended: {error}"
             finally:
                 killer.end()
-            if trains:
-                _run(world, store, machine, Silent())
             name = f"{number}: {victim} killed {killer.killed} times {after:.1f} s into {stage}"
-            yield Case(name, ended or _fault(store, wanted[machine.processes]))
+            yield Case(name, ended or _fault(store, wanted))
 
 
 def _run(world: World, store: Store, machine: Runtime, observer: Observer) -> Outcome:

@@ -25,10 +25,11 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
 
 def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Written:
     """Both models of a side, and what opens each."""
+    from noisyir.models.openvino_encoder import openvino_graph, without_telemetry
+
+    without_telemetry()
     import nncf
     import openvino
-
-    from noisyir.models.openvino_encoder import openvino_graph
 
     model = openvino_graph(encoder, side)
     (folder / "openvino").mkdir(exist_ok=True)
@@ -44,6 +45,9 @@ def opened(file: Path) -> Callable[[], Embed]:
     """What opens a model."""
 
     def open_() -> Embed:
+        from noisyir.models.openvino_encoder import without_telemetry
+
+        without_telemetry()
         import openvino
 
         compiled = openvino.compile_model(file, "CPU", _EXACT)
