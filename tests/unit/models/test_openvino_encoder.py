@@ -1,5 +1,9 @@
 """A bi-encoder whose vectors OpenVINO computes: torch's own, near them in 8 bits; static models are refused."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -53,3 +57,23 @@ def test_a_static_model_is_refused(weights):
 
     with pytest.raises(ConfigError, match="is for transformers, and this model is static"):
         OpenVinoEncoder(tiny_encoder(weights, backbone="static"))
+
+
+@pytest.mark.slow
+def test_nobody_is_told_of_its_use(tmp_path):
+    """In a process of its own, for what was imported once is imported; its telemetry would leave files in the home."""
+    code = """
+import socket, sys
+from pathlib import Path
+from noisyir.models.openvino_encoder import OpenVinoEncoder
+from tests.tiny_models import tiny_bert, tiny_encoder
+socket.socket.connect = lambda *where: sys.exit(f"connects to {where[1:]}")
+encoder = tiny_encoder(tiny_bert(Path(sys.argv[1])), backbone="transformer")
+OpenVinoEncoder(encoder, calibration=["w1 w2", "w3"])
+"""
+    home = tmp_path / "home"
+    home.mkdir()
+    words = [sys.executable, "-c", code, str(tmp_path / "bert")]
+    done = subprocess.run(words, env=os.environ | {"HOME": str(home)}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert not (home / "intel").exists()
