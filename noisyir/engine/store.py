@@ -124,7 +124,7 @@ class Store(Records, Scratch, Removal, Reading, Fetched):
         if self.is_local:  # a folder's own name may hold what patterns are made of
             paths = [path.as_posix() for path in Path(self.root).glob(pattern)]
         else:
-            paths = self.fs.glob(f"{self.root}/{pattern}")
+            paths = [*_matching(self.fs, self.root, *pattern.split("/"))]
         return [path for path in paths if "/." not in path[len(self.root) :]]
 
     def _metas(self, pattern: str) -> Iterator[Meta]:
@@ -238,6 +238,28 @@ def open_store(url: str | None) -> Store:
 def _raise(error: OSError) -> None:
     if not isinstance(error, FileNotFoundError):  # a store that was never written, and what was just deleted
         raise error
+
+
+def _matching(fs: Any, folder: str, part: str, *rest: str) -> Iterator[str]:
+    """Paths below a folder whose parts are these; `*` is any that does not begin with a dot.
+
+    fsspec's own `glob` takes a folder whose listing fails for an empty one; this raises what the file system raises.
+    """
+    if part != "*":
+        path = f"{folder}/{part}"
+        yield from _matching(fs, path, *rest) if rest else ([path] if fs.exists(path) else [])
+        return
+    try:
+        entries = fs.ls(folder, detail=True)
+    except FileNotFoundError:
+        return
+    for path, kind in ((entry["name"].rstrip("/"), entry["type"]) for entry in entries):
+        if path == folder or path.rpartition("/")[2].startswith("."):
+            continue
+        if not rest:
+            yield path
+        elif kind == "directory":
+            yield from _matching(fs, path, *rest)
 
 
 def _open_root(url: str) -> tuple[Any, str]:

@@ -1,7 +1,11 @@
 """The same store code against a real S3 protocol server on loopback."""
 
+from contextvars import copy_context
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Event
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -102,3 +106,32 @@ def test_a_server_that_falls_silent_is_asked_eight_times_and_no_more(tmp_path: P
         go_on.set()
     assert 1 <= len(asked) <= 8
     assert "check its address, the network" in str(in_our_words(caught.value))
+
+
+@pytest.mark.parametrize(("asked", "folder"), [("orphans", "make"), ("all_builds", "make"), ("runs", ".runs")])
+def test_a_listing_that_fails_is_no_empty_folder(tmp_path: Path, asked: str, folder: str):
+    """Else gc would take whole builds for orphans, or not see what needs others."""
+    refused: list[str] = []
+
+    def refuses_one_listing(inside):
+        def answer(about, start):
+            query = parse_qs(about.get("QUERY_STRING", ""))
+            if refused and query.get("prefix", [""])[0].endswith(refused[0]):
+                refused.clear()
+                start("403 Forbidden", [("Content-Type", "application/xml")])
+                return [b"<Error><Code>AccessDenied</Code><Message>injected</Message></Error>"]
+            return inside(about, start)
+
+        return answer
+
+    with s3_server(before=refuses_one_listing):
+        store = Store("s3://bucket/listed", home=tmp_path)
+        copy_context().run(run, two_steps(), store)  # a store that goes with this block is nobody's source of weights
+        store.record_run("r1", RECORD)
+        orphans = partial(store.orphans, timedelta(seconds=-1))
+        ask = {"orphans": orphans, "all_builds": store.all_builds, "runs": store.runs}[asked]
+        as_it_is = ask()
+        refused.append(f"listed/{folder}/")
+        with pytest.raises(OSError, match="injected"):
+            ask()
+        assert not refused and ask() == as_it_is
