@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from noisyir.report.cells import NONE, number, p_value, signed
 
-_HEADINGS = ["tried on held-out pairs", "MRR@10", "less plain", "corrected p", "chosen"]
+_HEADINGS = ["tried on held-out pairs", "nDCG@10", "less plain", "corrected p", "chosen"]
 
 
 def trial_rows(trials: pa.Table) -> list[list[str]]:
@@ -25,7 +25,7 @@ def told_trials(trials: pa.Table) -> Iterator[str]:
     """What was tried, by how much each way differs from plain training, and what was chosen."""
     rows = trials.to_pylist()
     tried = ", ".join(f"{row['method']} {row['mean']:.3f}" for row in rows)
-    yield f"Tried on {rows[0]['queries']:,} held-out queries, {rows[0]['seeds']} seeds, MRR@10: {tried}."
+    yield f"Tried on {rows[0]['queries']:,} held-out queries, {rows[0]['seeds']} seeds, nDCG@10: {tried}."
     (chosen,) = (row for row in rows if row["chosen"])
     if chosen["difference"] is None:
         yield f"Chosen: {chosen['method']}, for nothing was better by the test."

@@ -64,6 +64,15 @@ def reciprocal_ranks(
     return torch.where(found, 1.0 / rank, 0.0)
 
 
+def discounted_gains(reciprocal: Float[np.ndarray, " query"]) -> Float[np.ndarray, " query"]:
+    """nDCG@10 of queries of which 1/rank is known, as if the best-placed relevant passage were the only one.
+
+    1 / log2(1 + rank), and 0 where 1/rank is: Järvelin and Kekäläinen, TOIS 2002.
+    """
+    with np.errstate(divide="ignore"):  # a rank beyond all is worth nothing
+        return 1 / np.log2(1 + 1 / reciprocal)
+
+
 def _marked(relevant: Ragged, rows: Rows, scores: Tensor) -> Bool[Tensor, "query passage"]:
     query, passage = (torch.from_numpy(values).to(scores.device) for values in relevant.take(rows))
     marked = torch.zeros(scores.shape, dtype=torch.bool, device=scores.device)

@@ -30,8 +30,8 @@ def choose_model(job: Job[ChooseModelParams]) -> None:
     import numpy as np
 
     trials: dict[str, list[np.ndarray]] = {}
-    for label, ranks in _reciprocal_ranks(job).items():
-        trials.setdefault(label.partition(":")[0], []).append(ranks)
+    for label, values in _gains(job).items():
+        trials.setdefault(label.partition(":")[0], []).append(values)
     rows = choose(trials, PLAIN, job.params.alpha, same_queries=_same_queries(job))
     (chosen,) = (row["method"] for row in rows if row["chosen"])
     job.write("trials", pa.Table.from_pylist(rows, schema=TRIALS.schema))
@@ -45,13 +45,13 @@ def _same_queries(job: Job[ChooseModelParams]) -> bool:
     return not any(trial.num_rows for trial in job.tables("held").values())
 
 
-def _reciprocal_ranks(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
-    """1/rank of the best-placed relevant passage of each held-out query, 0 beyond rank 10, by each trial's model."""
+def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
+    """nDCG@10 of each held-out query by each trial's model: what experiments are measured by."""
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.training.job import held_out, held_relevance, searched_documents
-    from noisyir.training.validation import dev_ranks
+    from noisyir.training.validation import dev_ranks, discounted_gains
 
     torch.set_num_threads(job.runtime.cpu_threads)
     found, models, documents = {}, job.refs("trials"), None
@@ -64,7 +64,7 @@ def _reciprocal_ranks(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
                 documents = searched_documents(job, encoder, pa.concat_tables(asked.values())["doc_id"])
             held = held or held_out(job, encoder, relevance, documents)
             assert held is not None
-            found[label] = dev_ranks(encoder, held).cpu().numpy()
+            found[label] = discounted_gains(dev_ranks(encoder, held).cpu().numpy())
             job.progress(len(found), len(models), "models")
     return found
 
@@ -76,7 +76,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 
 CHOOSE_MODEL = Stage(
     name="choose_model",
-    version=3,
+    version=4,
     params=ChooseModelParams,
     reads={
         "models": MODEL.all().each(),

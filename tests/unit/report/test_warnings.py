@@ -61,7 +61,7 @@ def trials(difference, chosen):
 
 def test_what_was_tried_is_told_with_the_choice():
     better = list(told_trials(trials(0.03, "reweight")))
-    assert better[0] == "Tried on 1,200 held-out queries, 3 seeds, MRR@10: dpr 0.400, reweight 0.400."
+    assert better[0] == "Tried on 1,200 held-out queries, 3 seeds, nDCG@10: dpr 0.400, reweight 0.400."
     assert better[1] == "Chosen: reweight, better than plain by 0.030 [0.020, 0.040]."
     assert list(told_trials(trials(0.001, "dpr")))[1] == "Chosen: dpr, for nothing was better by the test."
     rows = trial_rows(trials(-0.03, "dpr"))

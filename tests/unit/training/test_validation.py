@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from ir_measures import Qrel, ScoredDoc, nDCG
 
 from noisyir.training import validation
-from noisyir.training.validation import dev_mrr, reciprocal_ranks
+from noisyir.training.validation import dev_mrr, discounted_gains, reciprocal_ranks
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import toy_held
 
@@ -35,3 +36,11 @@ def test_batching_by_tokens_and_queries_changes_nothing(bert, monkeypatch):
     vectors = [encoder.embed(tokens, side) for side, tokens in (("query", held.queries), ("passage", held.pool))]
     ranks = [1 + int((row > row[i]).sum()) for i, row in enumerate(vectors[0] @ vectors[1].T)]
     assert whole == pytest.approx(np.mean([1 / rank if rank <= 10 else 0.0 for rank in ranks]), abs=1e-6)
+
+
+def test_discounted_gains_are_ndcg_of_one_relevant_passage():
+    ranks = np.array([1, 2, 3, 10])
+    judged = [ScoredDoc("q", f"d{rank}", 100.0 - rank) for rank in range(1, 11)]
+    by_ir_measures = [nDCG(cutoff=10).calc_aggregate([Qrel("q", f"d{rank}", 1)], judged) for rank in ranks]
+    assert discounted_gains(1 / ranks) == pytest.approx(by_ir_measures)
+    assert discounted_gains(np.zeros(2)).tolist() == [0.0, 0.0], "not among the ten"
