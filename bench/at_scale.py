@@ -3,6 +3,7 @@
     python bench/at_scale.py encode 1000000                   # a static model over so many documents of twelve words
     python bench/at_scale.py search 1000000 --dim 128 --whole # exact, in parts, and in one file
     python bench/at_scale.py search 10000000 --dim 128
+    python bench/at_scale.py search 10000000 --dim 64 --factory IVF4096,PQ32   # lists that are filled in pieces
 
 Beside the memory that a process has of its own at its peak (RssAnon of /proc) stands how much it maps of files at its
 peak, which the kernel takes back when it wants (RssFile: libraries, vectors), looked at every 20 ms.
@@ -55,6 +56,7 @@ def main() -> None:
     parser.add_argument("rows", type=int)
     parser.add_argument("--dim", type=int, default=128)
     parser.add_argument("--dtype", choices=["float32", "float16"], default="float32", help="of the stored vectors")
+    parser.add_argument("--factory", default="Flat", help="FAISS's name of the index")
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("--folder", help="for the store, which is deleted (default: the temporary one)")
     asked = parser.parse_args()
@@ -63,10 +65,10 @@ def main() -> None:
         if asked.what == "encode":
             _run(_encode_plan(asked.rows), folder)
         else:
-            found = _run(_search_plan(asked.rows, asked.dim, asked.dtype), folder)
+            found = _run(_search_plan(asked), folder)
             if asked.whole:
                 print("in one file:")
-                again = _run(_search_plan(asked.rows, asked.dim, asked.dtype), folder / "whole", rows_a_part=10**12)
+                again = _run(_search_plan(asked), folder / "whole", rows_a_part=10**12)
                 same = found["search"].artifacts["dense_run"] == again["search"].artifacts["dense_run"]
                 print("the runs are equal, bit for bit" if same else "THE RUNS DIFFER")
     finally:
@@ -124,11 +126,11 @@ def _encode_plan(rows: int) -> Plan:
     return plan
 
 
-def _search_plan(rows: int, dim: int, dtype: str) -> Plan:
-    plan, given = Plan(0), Given(rows=rows, dim=dim, dtype=dtype)
+def _search_plan(asked: argparse.Namespace) -> Plan:
+    plan, given = Plan(0), Given(rows=asked.rows, dim=asked.dim, dtype=asked.dtype)
     made = {"doc_vectors": DOC_VECTORS, "query_vectors": QUERY_VECTORS, "corpus": CORPUS}
     vectors = plan.add(_source("vectors", made, _vectors), given)
-    index = plan.add(INDEX, IndexParams(), doc_vectors=vectors["doc_vectors"])
+    index = plan.add(INDEX, IndexParams(factory=asked.factory), doc_vectors=vectors["doc_vectors"])
     others = {name: vectors[name] for name in ("query_vectors", "corpus")}
     plan.add(SEARCH, SearchParams(), **index, **others)
     return plan

@@ -25,10 +25,20 @@ _FILE, _ABOUT = "index.faiss", "about.json"
 def build_index(
     stream: Stream, rows: int, factory: str, *, train_rows: int, rng: np.random.Generator, threads: int, device: str
 ) -> faiss.Index:
-    """An index of `rows` vectors in which a vector's id is its doc_row.
+    """An index of `rows` vectors in which a vector's id is its doc_row; the rest as `train_index`."""
+    index = train_index(stream, rows, factory, train_rows=train_rows, rng=rng, threads=threads, device=device)
+    with _faiss_errors(factory, rows, index.d):
+        _add(index, stream(), rows, factory)
+    return on_cpu(index)
 
-    stream: gives batches (doc_row, vector) from the first row on, each time it is called: twice when the index needs
-    training, which uses `train_rows` of the vectors drawn with `rng`.  ConfigError when FAISS cannot make or train it.
+
+def train_index(
+    stream: Stream, rows: int, factory: str, *, train_rows: int, rng: np.random.Generator, threads: int, device: str
+) -> faiss.Index:
+    """An index without vectors, trained where it needs that, on the GPU that fills it where there is one.
+
+    stream: gives batches (doc_row, vector) from the first row on, each time it is called.  Training uses `train_rows`
+    of the `rows` vectors, drawn with `rng`.  ConfigError when FAISS cannot make or train it.
     """
     faiss.omp_set_num_threads(threads)
     dim = vectors_of(next(iter(stream()))).shape[1]
@@ -37,8 +47,7 @@ def build_index(
         if not index.is_trained:
             index = _to_gpu(index, device)
             index.train(_sample(stream, rows, dim, train_rows, rng))
-        _add(index, stream(), rows, factory)
-    return _to_cpu(index)
+    return index
 
 
 def extend_index(
@@ -122,14 +131,20 @@ def _faiss_errors(factory: str, rows: int, dim: int) -> Iterator[None]:
         ) from error
 
 
+def uses_gpu(device: str) -> bool:
+    """Whether inverted lists are trained and filled on a GPU."""
+    return device != "cpu" and faiss.get_num_gpus() > 0
+
+
 def _to_gpu(index: faiss.Index, device: str) -> faiss.Index:
     """The index on the GPU that `device` names, where FAISS has GPUs and can hold that kind there."""
-    if device == "cpu" or faiss.get_num_gpus() == 0 or not isinstance(index, faiss.IndexIVF):
+    if not uses_gpu(device) or not isinstance(index, faiss.IndexIVF):
         return index
     number = int(device.partition(":")[2] or 0)
     return faiss.index_cpu_to_gpu(faiss.StandardGpuResources(), number, index)
 
 
-def _to_cpu(index: Any) -> faiss.Index:
+def on_cpu(index: Any) -> faiss.Index:
+    """The same index in this machine's memory."""
     on_gpu = hasattr(faiss, "GpuIndex") and isinstance(index, faiss.GpuIndex)
     return faiss.index_gpu_to_cpu(index) if on_gpu else index

@@ -1,9 +1,10 @@
 """index, extend_index: the documents' vectors as an index, FAISS's or our own, and that of a refreshed corpus."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -13,8 +14,18 @@ from noisyir.retrieval.settings import ExtendIndexParams, IndexParams
 from noisyir.schemas import retrieval
 
 _VECTORS_AT_ONCE = 16384
+_BATCHES_A_PIECE = 16  # of inverted lists: 0.8 GB of vectors of 768 dimensions
 
 P = TypeVar("P", bound=IndexParams)
+
+
+class Piece(NamedTuple):
+    """Vectors of which codes are made: where the trained index lies, and so many batches of so many from one on."""
+
+    trained: str
+    rows: int
+    first: int
+    batches: int
 
 
 def build(job: Job[P]) -> None:
@@ -27,6 +38,8 @@ def build(job: Job[P]) -> None:
     rows, folder = job.rows("doc_vectors"), job.new_folder("index")
     if job.params.factory == "Flat" and rows > ROWS_A_PART:
         return build_parts(read(), rows, folder, lambda part, *where: _build(job, lambda: part, *where))
+    if rows > _BATCHES_A_PIECE * _VECTORS_AT_ONCE and _has_pieces(job, next(read())):
+        return _build_in_pieces(job, rows, folder)
     _build(job, read, rows, folder)
 
 
@@ -48,6 +61,57 @@ def _build(job: Job[P], read: Callable[[], Iterable[pa.RecordBatch]], rows: int,
         device=job.runtime.device,
     )
     save_index(index, job.params.factory, folder)
+
+
+def _has_pieces(job: Job[P], batch: pa.RecordBatch) -> bool:
+    """Whether the index is made of codes, and no GPU is here that makes them faster than pieces could."""
+    from noisyir.retrieval.coded_lists import can_be_coded
+    from noisyir.retrieval.index import uses_gpu
+    from noisyir.retrieval.vectors import vectors_of
+
+    return not uses_gpu(job.runtime.device) and can_be_coded(job.params.factory, vectors_of(batch).shape[1])
+
+
+def _build_in_pieces(job: Job[P], rows: int, folder: Path) -> None:
+    """Train; make the vectors' codes, piece by piece; put them together.  A killed build goes on behind its pieces."""
+    from noisyir.retrieval.coded_lists import put_together, unpacked
+    from noisyir.retrieval.index import save_index
+
+    (trained,) = job.spread(train_lists, {"trained": None}, total=1, unit="indexes")
+    firsts = range(0, job.batches_in("doc_vectors", _VECTORS_AT_ONCE), _BATCHES_A_PIECE)
+    pieces = [Piece(trained.name, _VECTORS_AT_ONCE, first, _BATCHES_A_PIECE) for first in firsts]
+    codes = [*job.spread(code_vectors, {f"codes-{piece.first:05d}": piece for piece in pieces}, total=rows)]
+    save_index(put_together(unpacked(trained), codes), job.params.factory, folder)
+
+
+def train_lists(job: Job[P], _: Sequence[None]) -> Iterator[pa.Table]:
+    """The trained index, without vectors."""
+    from noisyir.retrieval.coded_lists import packed
+    from noisyir.retrieval.index import on_cpu, train_index
+
+    index = train_index(
+        lambda: job.batches("doc_vectors", _VECTORS_AT_ONCE),
+        job.rows("doc_vectors"),
+        job.params.factory,
+        train_rows=job.params.train_rows,
+        rng=job.rng("training sample"),
+        threads=job.runtime.cpu_threads,
+        device=job.runtime.device,
+    )
+    yield packed(on_cpu(index))
+
+
+def code_vectors(job: Job[P], pieces: Sequence[Piece]) -> Iterator[pa.Table]:
+    """The codes of some pieces, in their order."""
+    import faiss
+
+    from noisyir.retrieval.coded_lists import coded, unpacked
+
+    faiss.omp_set_num_threads(job.runtime.cpu_threads)
+    index = unpacked(job.shards.fetch(pieces[0].trained))
+    for piece in pieces:
+        batches = job.batches("doc_vectors", piece.rows, piece.first)
+        yield coded(index, islice(batches, piece.batches), piece.first * piece.rows)
 
 
 def extend(job: Job[ExtendIndexParams]) -> None:
@@ -93,6 +157,7 @@ INDEX = Stage(
     run=build,
     seeded=True,
     pool="gpu",
+    spreads=True,
     cost=indexing,
 )
 
@@ -109,5 +174,6 @@ EXTEND_INDEX = Stage(
     run=extend,
     seeded=True,
     pool="gpu",
+    spreads=True,
     cost=indexing,
 )
