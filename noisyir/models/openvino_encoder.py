@@ -40,7 +40,7 @@ class OpenVinoEncoder:
         import openvino
 
         if not encoder.transformers:
-            raise ConfigError("encode.backend=openvino is for transformers, and this model is static: leave it out")
+            raise ConfigError("the backend openvino is for transformers, and this model is static: leave it out")
         self.encoder, self._compiled = encoder, {}
         how = {"INFERENCE_PRECISION_HINT": _HINTS[precision], "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
         sides: Sequence[Side] = ("passage",) if encoder.shape.shared else SIDES
@@ -49,6 +49,11 @@ class OpenVinoEncoder:
             if calibration is not None:
                 graph = quantised(graph, [padded(encoder.tokenize([text], side)) for text in calibration])
             self._compiled[side] = openvino.compile_model(graph, "CPU", how)
+
+    @property
+    def dim(self) -> int:
+        """Of the vectors."""
+        return self.encoder.dim
 
     def tokenize(self, texts: Sequence[str], side: Side) -> Tokens:
         """As the model's own."""

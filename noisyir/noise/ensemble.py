@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.openvino_encoder import OpenVinoEncoder
 from noisyir.models.tokens import Side, Tokens
 from noisyir.noise.cascade import imputed, reading_order, within
 from noisyir.noise.combine import Scores, by_null
@@ -49,7 +50,7 @@ class Judging:
 class Reader:
     """An encoder with the texts of all queries and documents as it reads them."""
 
-    encoder: BiEncoder
+    encoder: BiEncoder | OpenVinoEncoder
     queries: Tokens
     documents: Tokens
 

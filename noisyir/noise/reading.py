@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float32
 
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.openvino_encoder import OpenVinoEncoder
 from noisyir.models.tokens import Side, Tokens, token_batches
 from noisyir.training.validation import embed_all
 
@@ -17,7 +18,7 @@ _TOKENS_AT_ONCE = 8192  # on a CPU larger batches are no faster, and take memory
 
 @torch.no_grad()
 def read_texts(
-    encoder: BiEncoder,
+    encoder: BiEncoder | OpenVinoEncoder,
     tokens: Tokens,
     side: Side,
     wanted: Bool[Array, " text"],
@@ -26,10 +27,11 @@ def read_texts(
     """Vectors of the texts that are wanted, zero for the others; long texts first, so that little is padded."""
     vectors = np.zeros((len(tokens), encoder.dim), np.float32)
     rows = np.flatnonzero(wanted)
-    if not encoder.transformers:
-        vectors[rows] = embed_all(encoder, tokens.take(rows), side).cpu().numpy()
-        return vectors
-    encoder.eval()
+    if isinstance(encoder, BiEncoder):
+        encoder.eval()
+        if not encoder.transformers:
+            vectors[rows] = embed_all(encoder, tokens.take(rows), side).cpu().numpy()
+            return vectors
     done = 0
     for batch in token_batches(tokens.lengths[rows], _TOKENS_AT_ONCE):
         some = rows[batch]

@@ -4,6 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
+from noisyir.models.backends import Backend
 from noisyir.settings import Fraction, Params, Split
 
 
@@ -28,7 +29,7 @@ class EncodeParams(Params):
     splits: tuple[Split, ...] = Field(("dev", "test"), description="the queries encoded")
     dtype: Literal["float32", "float16"] = Field("float32", description="of the stored vectors")
     precision: Literal["fp32", "bf16"] = Field("fp32", description="of the towers' forward pass (transformer)")
-    backend: Literal["torch", "openvino", "openvino-qint8"] = Field(
+    backend: Backend = Field(
         "torch", description="what computes the towers; openvino: transformers alone, on a CPU; qint8: in 8 bits"
     )
     shard_rows: PositiveInt = Field(65536, description="documents a shard: the unit of resuming")

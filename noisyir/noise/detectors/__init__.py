@@ -109,6 +109,9 @@ class Detector(Variant):
         """Score all pairs."""
         raise NotImplementedError
 
+    def check_ready(self) -> None:
+        """MissingPackageError where what it needs is not on this machine."""
+
     @property
     def trainings(self) -> int:
         """How many models it trains; 0 where it takes the one given."""

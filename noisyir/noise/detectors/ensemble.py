@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from noisyir.errors import ConfigError
+from noisyir.models.backends import CALIBRATED, Backend, check_backend
 from noisyir.models.settings import InitModelParams
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
 from noisyir.settings import Fraction
 
 if TYPE_CHECKING:
+    from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.models.openvino_encoder import OpenVinoEncoder
     from noisyir.noise.ensemble import Reader
 
 _LONGEST = 64, 128  # tokens of a query and of a document that are read; reading more costs more than it tells
@@ -35,6 +38,10 @@ class Ensemble(Detector):
     tokens: PositiveInt | None = Field(
         1_500_000,
         description="that a transformer reads at most: of more, the most doubtful pairs and some at random; null: all",
+    )
+    backend: Backend = Field(
+        "torch",
+        description="what computes the transformer; openvino: in 16 bits on a CPU that has them; openvino-qint8: in 8",
     )
     depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
     k1: PositiveFloat = Field(0.9, description="term frequency saturation of BM25")
@@ -64,6 +71,10 @@ class Ensemble(Detector):
         from noisyir.models.weights import weights_digest
 
         return weights_digest(self.encoder) if self.encoder else None
+
+    def check_ready(self) -> None:
+        """MissingPackageError where the backend's package is not on this machine."""
+        check_backend(self.backend, "detectors.NAME.backend")
 
     def score(self, given: PairsToScore) -> Scored:
         """Look at every pair and all documents.  ConfigError without an index, and for an encoder of null."""
@@ -100,7 +111,19 @@ class Ensemble(Detector):
             params = params.model_copy(update={"layers": None, "dropout": None})
         encoder = initial_bi_encoder(locate_weights(params.weights, "detectors.NAME.encoder.weights"), params)
         encoder = encoder.to(choose_device(given.runtime.device)).eval()
-        return Reader(encoder, encoder.tokenize(queries, "query"), encoder.tokenize(documents, "passage"))
+        by_backend = (
+            self._by_backend(encoder, documents, given.runtime.cpu_threads) if encoder.transformers else encoder
+        )
+        return Reader(by_backend, encoder.tokenize(queries, "query"), encoder.tokenize(documents, "passage"))
+
+    def _by_backend(self, encoder: "BiEncoder", documents: list[str], threads: int) -> "BiEncoder | OpenVinoEncoder":
+        """The transformer as the backend computes it."""
+        if self.backend == "torch":
+            return encoder
+        from noisyir.models.openvino_encoder import OpenVinoEncoder
+
+        calibration = documents[:CALIBRATED] if self.backend == "openvino-qint8" else None
+        return OpenVinoEncoder(encoder, precision="bf16", threads=threads, calibration=calibration)
 
 
 def _is_transformer(weights: str | None) -> bool:

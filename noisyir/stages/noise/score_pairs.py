@@ -173,5 +173,6 @@ SCORE_PAIRS = Stage(
     seeded=True,
     raw={"weights": methodcaller("weights_digest")},
     pool="gpu",
+    ready=methodcaller("check_ready"),
     cost=per_pair,
 )

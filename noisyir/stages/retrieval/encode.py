@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from importlib.util import find_spec
 from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +15,7 @@ from noisyir.costs.retrieval import encoding
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.engine.tables import regrouped
-from noisyir.errors import MissingPackageError
+from noisyir.models.backends import CALIBRATED, check_backend
 from noisyir.retrieval.settings import EncodeParams
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS, ROW_ORIGINS
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from noisyir.models.tokens import Side
     from noisyir.retrieval.encode import Shard, ShardEncoder
 
-_CALIBRATED = 64  # passages by which 8 bits are calibrated
 _VECTORS = {"passage": DOC_VECTORS, "query": QUERY_VECTORS}
 
 
@@ -121,16 +119,11 @@ def _first_passages(job: Job[EncodeParams]) -> list[str]:
     """Those whose activations say in which ranges 8 bits count."""
     from noisyir.retrieval.encode import passages
 
-    return next(passages(job.batches("corpus", _CALIBRATED))).texts
+    return next(passages(job.batches("corpus", CALIBRATED))).texts
 
 
-def backend_is_here(params: EncodeParams) -> None:
-    """MissingPackageError where the backend's package is not on this machine."""
-    needed = {"torch": (), "openvino": ("openvino",), "openvino-qint8": ("openvino", "nncf")}[params.backend]
-    if missing := [name for name in needed if find_spec(name) is None]:
-        raise MissingPackageError(
-            f"encode.backend={params.backend} needs {', '.join(missing)}: pip install 'noisyir[export]'"
-        )
+def _ready(params: EncodeParams) -> None:
+    check_backend(params.backend, "encode.backend")
 
 
 def _asked(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
@@ -203,7 +196,7 @@ ENCODE = Stage(
     run=encode,
     pool="gpu",
     spreads=True,
-    ready=backend_is_here,
+    ready=_ready,
     fits=_fits,
     cost=encoding,
 )
@@ -222,6 +215,6 @@ ENCODE_NEW = Stage(
     run=encode_new,
     pool="gpu",
     spreads=True,
-    ready=backend_is_here,
+    ready=_ready,
     cost=encoding,
 )

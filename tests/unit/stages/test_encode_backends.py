@@ -5,8 +5,10 @@ import pyarrow as pa
 import pytest
 
 from noisyir.errors import MissingPackageError
+from noisyir.models import backends
+from noisyir.noise.detectors.ensemble import Ensemble
 from noisyir.retrieval.settings import EncodeParams
-from noisyir.stages.retrieval import encode
+from noisyir.stages.noise.score_pairs import SCORE_PAIRS
 from noisyir.stages.retrieval.encode import ENCODE
 from tests.tiny_models import WORDS, tiny_bert, tiny_encoder
 
@@ -40,11 +42,16 @@ def test_torch_is_the_default_and_in_no_key():
     assert keys == [{}, {}, {"backend": "openvino-qint8"}]
 
 
+@pytest.mark.parametrize(
+    ("stage", "params", "setting"),
+    [(ENCODE, EncodeParams, "encode.backend"), (SCORE_PAIRS, Ensemble, "detectors.NAME.backend")],
+)
 @pytest.mark.parametrize(("backend", "missing"), [("openvino", "openvino"), ("openvino-qint8", "openvino, nncf")])
-def test_a_backend_that_is_not_installed_is_refused_before_any_work(monkeypatch, backend, missing):
-    monkeypatch.setattr(encode, "find_spec", lambda name: None)
-    with pytest.raises(
-        MissingPackageError, match=rf"^encode.backend={backend} needs {missing}: pip install 'noisyir\[export\]'$"
-    ):
-        ENCODE.check_ready(EncodeParams(backend=backend))
-    ENCODE.check_ready(EncodeParams())
+def test_a_backend_that_is_not_installed_is_refused_before_any_work(
+    monkeypatch, backend, missing, stage, params, setting
+):
+    monkeypatch.setattr(backends, "find_spec", lambda name: None)
+    wanted = rf"^{setting}={backend} needs {missing}: pip install 'noisyir\[export\]'$"
+    with pytest.raises(MissingPackageError, match=wanted):
+        stage.check_ready(params(backend=backend))
+    stage.check_ready(params())

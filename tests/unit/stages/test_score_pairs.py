@@ -114,6 +114,19 @@ def test_the_ensembles_transformer_reads_all_or_what_the_budget_allows(score, tm
     assert np.isfinite(scores).all() and (auroc(scores, WRONG) > 0.9 or tokens is None)
 
 
+@pytest.mark.parametrize("backend", ["openvino", "openvino-qint8"])
+def test_the_ensembles_transformer_by_openvino_finds_what_torchs_finds(score, tmp_path, backend):
+    pytest.importorskip("openvino", reason="needs the extra: pip install 'noisyir[export]'")
+    weights = str(tiny_bert(tmp_path / "bert"))
+    encoder = {"backbone": "transformer", "weights": weights, "query_max_len": 32, "passage_max_len": 32}
+    found = [
+        score(pair_tables(), kind="ensemble", encoder=encoder, backend=name)["pair_scores"]["score"].to_numpy()
+        for name in ("torch", backend)
+    ]
+    assert (found[0] != found[1]).any(), "another program has computed them"
+    assert np.corrcoef(*found)[0, 1] > 0.95
+
+
 def test_auto_is_resolved_when_it_is_planned_so_that_the_key_says_what_is_used(tmp_path):
     static, transformer = model(tmp_path / "model"), tiny_bert(tmp_path / "bert")
     detector = Detector.parse({"kind": "ensemble"})

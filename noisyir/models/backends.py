@@ -1,0 +1,19 @@
+"""What computes a transformer's vectors where it is not trained: torch, or OpenVINO on a CPU, whole or in 8 bits."""
+
+from importlib.util import find_spec
+from typing import Literal
+
+from noisyir.errors import MissingPackageError
+
+Backend = Literal["torch", "openvino", "openvino-qint8"]
+
+CALIBRATED = 64
+"""Passages whose activations say in which ranges 8 bits count."""
+
+_NEEDED = {"torch": (), "openvino": ("openvino",), "openvino-qint8": ("openvino", "nncf")}
+
+
+def check_backend(backend: Backend, setting: str) -> None:
+    """MissingPackageError, naming the setting, where the backend's package is not on this machine."""
+    if missing := [name for name in _NEEDED[backend] if find_spec(name) is None]:
+        raise MissingPackageError(f"{setting}={backend} needs {', '.join(missing)}: pip install 'noisyir[export]'")
