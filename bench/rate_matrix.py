@@ -2,6 +2,7 @@
 
     python -m bench.rate_matrix ../shared/data/squad --pairs 3000 --rates 0.24
     python -m bench.rate_matrix pairs.jsonl --rates 0.24
+    python -m bench.rate_matrix pydocs --rates 0.24 --kinds uniform
 
 Of SQuAD's questions so many are kept, or all pairs of a file that are right, a share of them is made wrong by each kind
 of noise in turn, and the experiment's detectors judge them as the audit does.  A cell is what a null says: the rate,
@@ -49,7 +50,7 @@ _WRONG = 0.05  # of what is kept
 def main() -> None:
     """Print the matrix, a row as soon as it is known, and how many rows hold."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path, help="SQuAD's folder, holding train-v1.1.json, or a file of pairs")
+    parser.add_argument("data", type=Path, help="SQuAD's folder, holding train-v1.1.json, a file of pairs, or pydocs")
     parser.add_argument("--pairs", type=int, default=3000, help="training pairs kept of SQuAD")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.05, 0.24, 0.5], help="shares made wrong")
     parser.add_argument("--kinds", nargs="+", default=sorted(Noise.variants()), help="of noise")
@@ -57,7 +58,9 @@ def main() -> None:
     given = parser.parse_args()
     remember_texts()
     home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
-    data = {"kind": "pairs", "path": str(given.data)}
+    data: dict[str, Any] = {"kind": "pairs", "path": str(given.data)}
+    if str(given.data) == "pydocs":
+        data = {"kind": "pydocs", "max_documents": 4500}
     if given.data.is_dir():
         data = {"kind": "squad", "path": str(slice_of(given.data, given.pairs, home / "slice"))}
     names = ["noise", "truth", *NULLS, "range", "holds", "kept, wrong of these", "AUROC"]
@@ -97,7 +100,7 @@ def slice_of(squad: Path, pairs: int, folder: Path) -> Path:
     return folder
 
 
-def row(home: Path, data: dict[str, str], kind: str, rate: float, detectors: dict[str, Any]) -> bool | None:
+def row(home: Path, data: dict[str, Any], kind: str, rate: float, detectors: dict[str, Any]) -> bool | None:
     """Print a row; whether it holds, None where this noise cannot be put in."""
     try:
         found = judged(home, data, kind, rate, detectors)
@@ -136,7 +139,7 @@ class Found:
         return f"{most / len(self.is_wrong):.1%}, {sum(self.is_wrong[:most]) / most:.1%}"
 
 
-def judged(home: Path, data: dict[str, str], kind: str, rate: float, detectors: dict[str, Any]) -> Found:
+def judged(home: Path, data: dict[str, Any], kind: str, rate: float, detectors: dict[str, Any]) -> Found:
     """What the audit's stages say of the data with this noise."""
     settings = {
         "name": "rate_matrix",
