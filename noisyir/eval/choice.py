@@ -25,7 +25,7 @@ def choose(
     What is at stake is a loss, not a claim.  Of one method whose difference has the standard error s, and with
     z = Phi^-1(1 - alpha), the choice costs on average, at the worst true difference,
     harm = s max_x x Phi(-z - x) where the method is worse than plain, missed = s max_x x Phi(z - x) where it is better:
-    .008 s and .84 s at an alpha of .05, .045 s and .44 s at .2, .17 s and .17 s at .5.
+    .008 s and .84 s at an alpha of .05, .045 s and .44 s at .2, .12 s and .23 s at .4, .17 s and .17 s at .5.
     Source: Tetenov, Journal of Econometrics 2012 (tests as treatment choices, by asymmetric minimax regret).
     """
     others = [method for method in values if method != plain]

@@ -78,7 +78,7 @@ class ChooseModelParams(Params):
     """Which of several ways of training is kept."""
 
     alpha: Fraction = Field(
-        0.2, description="corrected p-value below which a way is taken as better than plain training (docs/noise.md)"
+        0.4, description="corrected p-value below which a way is taken as better than plain training (docs/noise.md)"
     )
     dev_queries: PositiveInt = Field(2000, description="held-out queries ranked, at most")
     dev_documents: PositiveInt = Field(

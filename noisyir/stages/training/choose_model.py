@@ -76,7 +76,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 
 CHOOSE_MODEL = Stage(
     name="choose_model",
-    version=4,
+    version=5,
     params=ChooseModelParams,
     reads={
         "models": MODEL.all().each(),

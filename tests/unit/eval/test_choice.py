@@ -18,7 +18,7 @@ def drawn(rng, effect, queries=300, seeds=3, of_seed=0.01, spread=0.3):
     )
 
 
-@pytest.mark.parametrize(("alpha", "level"), [(0.05, 0.07), (0.2, 0.21)])
+@pytest.mark.parametrize(("alpha", "level"), [(0.05, 0.07), (0.2, 0.21), (0.4, 0.41)])
 @pytest.mark.parametrize("of_seed", [0.0, 0.01, 0.1])
 @pytest.mark.parametrize("same_queries", [True, False])
 def test_what_is_no_better_is_rarely_chosen_however_much_seeds_matter(of_seed, same_queries, alpha, level):
@@ -41,10 +41,10 @@ def test_a_wrong_choice_costs_as_little_as_the_docs_say(true):
     costs = []
     for _ in range(600):
         plain = rng.random((5, 100))
-        rows = choose({"dpr": [*plain], "other": [*(plain + true * error + folds(rng, 0.0))]}, "dpr", 0.2,
+        rows = choose({"dpr": [*plain], "other": [*(plain + true * error + folds(rng, 0.0))]}, "dpr", 0.4,
                       same_queries=False)  # fmt: skip
         costs.append(abs(true) * (rows[1]["chosen"] == (true < 0)))
-    assert np.mean(costs) < (0.045 if true < 0 else 0.52) + 2 * np.std(costs) / np.sqrt(600)
+    assert np.mean(costs) < (0.12 if true < 0 else 0.24) + 2 * np.std(costs) / np.sqrt(600)
 
 
 def folds(rng, of_seed):
