@@ -60,7 +60,7 @@ def main() -> None:
     home = Path(os.environ.get("NOISYIR_HOME") or tempfile.mkdtemp())
     data: dict[str, Any] = {"kind": "pairs", "path": str(given.data)}
     if str(given.data) == "pydocs":
-        data = {"kind": "pydocs", "max_documents": 4500}
+        data = {"kind": "pydocs", "max_documents": 4500, "dev_queries": 100, "test_queries": 100}
     if given.data.is_dir():
         data = {"kind": "squad", "path": str(slice_of(given.data, given.pairs, home / "slice"))}
     names = ["noise", "truth", *NULLS, "range", "holds", "kept, wrong of these", "AUROC"]
