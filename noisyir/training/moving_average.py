@@ -12,6 +12,7 @@ from noisyir.models.static_tower import StaticTower
 from noisyir.training.batches import Batch
 from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.objective import follow, teacher_of
+from noisyir.training.optimisers import put_rows
 
 _ROWS_AT_ONCE = 512  # of a table, so that what is computed of them stays in the processor's cache
 
@@ -89,7 +90,7 @@ class RowAverage(MovingAverage):
         self._behind[name][rows] = 0
         for some, share in zip(rows.to(slow.device).split(_ROWS_AT_ONCE), left.split(_ROWS_AT_ONCE), strict=True):
             target = fast.index_select(0, some)
-            slow.index_copy_(0, some, slow.index_select(0, some).sub_(target).mul_(share).add_(target))
+            put_rows(slow, some, slow.index_select(0, some).sub_(target).mul_(share).add_(target))
 
     def state(self) -> Tensors:
         """Also the steps by which each row is behind."""
