@@ -88,7 +88,8 @@ class RowAverage(MovingAverage):
         slow, fast = self.teacher.get_parameter(name), self.student.get_parameter(name)
         left = torch.pow(self.decay, self._behind[name][rows].double()).float()[:, None].to(slow.device)
         self._behind[name][rows] = 0
-        for some, share in zip(rows.to(slow.device).split(_ROWS_AT_ONCE), left.split(_ROWS_AT_ONCE), strict=True):
+        parts = (torch.split(values, _ROWS_AT_ONCE) for values in (rows.to(slow.device), left))
+        for some, share in zip(*parts, strict=True):
             target = fast.index_select(0, some)
             put_rows(slow, some, slow.index_select(0, some).sub_(target).mul_(share).add_(target))
 
