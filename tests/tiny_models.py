@@ -17,14 +17,14 @@ WORDS = tuple(f"w{number}" for number in range(60))
 _SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
-def tiny_bert(folder: Path, layers: int = 2) -> Path:
+def tiny_bert(folder: Path, layers: int = 2, heads: int = 2) -> Path:
     """A random BERT of width 32 and its tokenizer, as Hugging Face saves them."""
     from transformers import BertModel
 
     _save_tokenizer(folder)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        BertModel(_config(layers), add_pooling_layer=False).save_pretrained(folder)
+        BertModel(_config(layers, heads), add_pooling_layer=False).save_pretrained(folder)
     return folder
 
 
@@ -56,11 +56,11 @@ def _save_tokenizer(folder: Path) -> None:
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names).save_pretrained(folder)
 
 
-def _config(layers: int, **more: int) -> "BertConfig":
+def _config(layers: int, heads: int = 2, **more: int) -> "BertConfig":
     from transformers import BertConfig
 
     return BertConfig(
-        vocab_size=len(_SPECIALS) + len(WORDS), hidden_size=32, num_hidden_layers=layers, num_attention_heads=2,
+        vocab_size=len(_SPECIALS) + len(WORDS), hidden_size=32, num_hidden_layers=layers, num_attention_heads=heads,
         intermediate_size=64, max_position_embeddings=64, initializer_range=0.2, **more,
     )  # fmt: skip
 

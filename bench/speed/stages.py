@@ -86,8 +86,9 @@ def from_texts_to_negatives(mine: MineParams, given: dict[str, pa.Table] | None 
 
 def load_packages() -> None:
     """Import what the stages import at first use: loading is not timed."""
-    for name in ("faiss", "torch", "scipy.sparse", "noisyir.models.bi_encoder", "noisyir.retrieval.search"):
-        import_module(name)
+    ours = "noisyir.models.bi_encoder", "noisyir.retrieval.search"
+    for name in ("faiss", "pandas", "safetensors.torch", "scipy.sparse", "tokenizers", "torch", *ours):
+        import_module(name)  # pandas is pyarrow's first use: it looks whether what it is given is pandas'
 
 
 def build(plan: Plan, store: Store, fresh: set[str]) -> tuple[dict[str, Result], dict[str, float]]:

@@ -27,8 +27,7 @@ def consistency(
     soft-label cross-entropy less a constant; `student_teacher` is the paper's notation read literally.
     """
     left, right = (teacher, student) if direction == "teacher_student" else (student, teacher)
-    # filled before the difference, for -inf - -inf has no gradient
-    difference = left.masked_fill(ignored, 0.0) - right.masked_fill(ignored, 0.0)
+    difference = (left - right).masked_fill(ignored, 0.0)  # -inf - -inf is no number
     return (left.exp() * difference).sum(dim=1)
 
 

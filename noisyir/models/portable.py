@@ -66,9 +66,13 @@ def write_onnx(encoder: BiEncoder, side: Side, path: Path) -> None:
         )
 
 
-def padded(tokens: Tokens) -> Padded:
-    """Token ids and mask of texts as rectangles, padded on the right, as graphs take them; at least one column."""
+def padded(tokens: Tokens, never: int = 0) -> Padded:
+    """Token ids and mask of texts as rectangles, padded on the right, as graphs take them.
+
+    At least one column; one more than is needed where that is the number `never`.
+    """
     width = max(1, int(tokens.lengths.max(initial=0)))
+    width += width == never
     mask = np.arange(width) < tokens.lengths[:, None]
     ids = np.zeros(mask.shape, np.int64)
     ids[mask] = tokens.ids

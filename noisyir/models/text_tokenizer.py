@@ -12,8 +12,8 @@ from noisyir.models.words import WordReader, word_reader
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_TEXTS_AT_ONCE = 8192
-_CHARACTERS_A_TOKEN = 8  # more than most texts have, so that few are read again whole
+_TEXTS_AT_ONCE = 1024  # whose words stay in the processor's cache
+_CHARACTERS_A_TOKEN = 6  # more than most texts have, so that few are read again whole
 
 
 @dataclass(frozen=True)

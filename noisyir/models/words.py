@@ -37,13 +37,13 @@ class WordReader:
         own = np.flatnonzero(np.array(example.special_tokens_mask) == 0)
         self._special = example.ids[: own[0]], example.ids[own[-1] + 1 :]
         whole = map(re.escape, sorted(added, key=len, reverse=True))
-        self._apart = f"({'|'.join((*whole, _SIGNS))})|{_BLANKS}"
+        self._apart = "|".join((*whole, _SIGNS))
         self._known: dict[str, bytes] = {}
 
     def __call__(self, texts: Sequence[str], max_len: int, special_tokens: bool) -> Tokens:
         """The first tokens of each text, at most `max_len` with special ones.  UnicodeEncodeError for no Unicode."""
-        apart = pc.replace_substring_regex(pa.array(texts, pa.large_string()), self._apart, r" \1 ")
-        words = pc.split_pattern(apart, " ")
+        spaced = pc.replace_substring_regex(pa.array(texts, pa.large_string()), _BLANKS, " ")
+        words = pc.split_pattern(pc.replace_substring_regex(spaced, self._apart, r" \0 "), " ")
         each = words.flatten().dictionary_encode()
         ids = self._read(each.dictionary.to_pylist())
         lengths = np.array([len(some) for some in ids], np.int64) // np.int32().itemsize

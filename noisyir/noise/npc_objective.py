@@ -25,7 +25,8 @@ from noisyir.noise.warm_up import POWER, detector_power, is_over
 from noisyir.training.batches import Batch, TrainingPairs
 from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.distributed import world
-from noisyir.training.objective import Contrastive, Objective, follow, on_device, teacher_of
+from noisyir.training.moving_average import MovingAverage, average_of
+from noisyir.training.objective import Contrastive, Objective, on_device
 from noisyir.training.validation import embed_all
 
 
@@ -48,7 +49,8 @@ class NoisyPairCorrection(Objective):
 
     weights: multiply L_cont throughout, where the data weighs its pairs.
     given: the flags to use where `npc.detect` is `given`; chance: of each of these pairs to be clean.
-    teacher: None as long as training is plain, which it stays where the evidence of wrong pairs never comes.
+    average: the teacher; None as long as training is plain, which it stays where the evidence of wrong pairs never
+    comes.
     """
 
     def __init__(
@@ -63,15 +65,20 @@ class NoisyPairCorrection(Objective):
     ) -> None:
         self.encoder, self.pairs, self.params, self.rng = encoder, pairs, params, rng
         self.plain = Contrastive(weights)
-        self.teacher: BiEncoder | None = None
+        self.average: MovingAverage | None = None
         self.history: list[Detected] = []
         self._losses: list[float] = []
         is_clean = np.ones(len(pairs), bool) if given is None else given
         self._believe(is_clean, is_clean if chance is None else chance)
 
+    @property
+    def teacher(self) -> BiEncoder | None:
+        """The teacher with all its weights as they are now."""
+        return self.average.whole() if self.average else None
+
     def start_epoch(self, epoch: int) -> dict[str, float]:
         """Split off the teacher when the warm-up is over; from then on flag the pairs."""
-        npc, first = self.params.npc, self.teacher is None
+        npc, first = self.params.npc, self.average is None
         if first and not self._is_warm(epoch):
             return {}
         points = {}
@@ -84,7 +91,7 @@ class NoisyPairCorrection(Objective):
                     self._take_back()
                     return {**points, "flagged_share": 0.0}
         if first:
-            self.teacher = teacher_of(self.encoder)
+            self.average = average_of(self.encoder, npc.teacher_decay)
             self._losses = []
         return points
 
@@ -122,12 +129,12 @@ class NoisyPairCorrection(Objective):
 
     def observe(self, loss: float) -> None:
         """Remember the warm-up's losses where its end is a matter of evidence."""
-        if self.teacher is None and self.params.npc.warmup_epochs is None:
+        if self.average is None and self.params.npc.warmup_epochs is None:
             self._losses.append(loss)
 
     def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
         """The mean of the pair losses: plain during the warm-up, corrected afterwards."""
-        if self.teacher is None:
+        if self.average is None:
             return self.plain.loss(batch, scores)
         positive, ignored = on_device(batch, scores.device)
         npc, rows = self.params.npc, torch.from_numpy(batch.rows)
@@ -142,23 +149,24 @@ class NoisyPairCorrection(Objective):
     @torch.no_grad()
     def teacher_scores(self, batch: Batch) -> Float[Tensor, "query passage"]:
         """The teacher's scaled scores of the batch's queries and columns."""
-        assert self.teacher is not None
+        assert self.average is not None
+        teacher = self.average.reader_of(batch)
         if self.params.chunk_size is None and world().alone:
-            queries, passages = self.teacher.embed_both(batch.queries, batch.passages)
+            queries, passages = teacher.embed_both(batch.queries, batch.passages)
         else:  # memory is short, or others do a part
-            queries = embed_all(self.teacher, batch.queries, "query")
-            passages = embed_all(self.teacher, batch.passages, "passage")
+            queries = embed_all(teacher, batch.queries, "query")
+            passages = embed_all(teacher, batch.passages, "passage")
         return self.params.scale * queries @ passages.T
 
     def after_step(self) -> None:
         """Let the teacher follow."""
-        if self.teacher is not None:
-            follow(self.teacher, self.encoder, self.params.npc.teacher_decay)
+        if self.average is not None:
+            self.average.follow()
 
     def finish(self) -> None:
         """Keep the teacher's weights where they were asked for."""
-        if self.params.npc.final == "teacher" and self.teacher is not None:
-            load_weights(self.encoder, dict(self.teacher.named_parameters()))
+        if self.params.npc.final == "teacher" and self.average is not None:
+            load_weights(self.encoder, dict(self.average.whole().named_parameters()))
 
     # Resuming -----------------------------------------------------------------------------------------------
 
@@ -167,11 +175,11 @@ class NoisyPairCorrection(Objective):
         detected = {
             f"{found.epoch}.{name}": torch.from_numpy(getattr(found, name)) for found in self.history for name in _FOUND
         }
-        if self.teacher is None:
+        if self.average is None:
             losses = torch.tensor(self._losses, dtype=torch.float64)
             return {"warm_up": {"losses": losses}, "detected": detected} if self._losses else {}
         flags = {"is_clean": self._is_clean, "trust": self._trust}
-        return {"teacher": dict(self.teacher.named_parameters()), "flags": flags, "detected": detected}
+        return {**self.average.state(), "flags": flags, "detected": detected}
 
     def load(self, tensors: Tensors, done: int) -> None:
         """Continue from a checkpoint with what `state` returned."""
@@ -184,5 +192,5 @@ class NoisyPairCorrection(Objective):
         ]
         if "teacher" in tensors:
             self._is_clean, self._trust = tensors["flags"]["is_clean"], tensors["flags"]["trust"]
-            self.teacher = teacher_of(self.encoder)
-            load_weights(self.teacher, tensors["teacher"])
+            self.average = average_of(self.encoder, self.params.npc.teacher_decay)
+            self.average.load(tensors)

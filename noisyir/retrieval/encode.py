@@ -66,7 +66,7 @@ class ShardEncoder:
 
     def _table(self, shard: Shard, tokens: Tokens, side: Side, artifact: Artifact) -> pa.Table:
         with np.errstate(over="ignore"):  # what float16 cannot hold becomes infinite, and is refused below
-            vectors = embed_all(self.model, tokens, side, self.batch_tokens).astype(self.dtype)
+            vectors = embed_all(self.model, tokens, side, self.batch_tokens).astype(self.dtype, copy=False)
         _refuse_not_finite(vectors, shard, side)
         column = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1])
         (key,) = artifact.key

@@ -1,6 +1,6 @@
 """Settings of retrieval: BM25, encoding, indexes and search."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
@@ -33,6 +33,10 @@ class EncodeParams(Params):
         "torch", description="what computes the towers; openvino: transformers alone, on a CPU; qint8: in 8 bits"
     )
     shard_rows: PositiveInt = Field(65536, description="documents a shard: the unit of resuming")
+
+    def key_values(self) -> dict[str, Any]:
+        """Also how 8 bits are made, counted up where that changes, so that vectors of other backends keep their key."""
+        return super().key_values() | ({"eight_bits": 2} if self.backend == "openvino-qint8" else {})
 
 
 class IndexParams(Params):

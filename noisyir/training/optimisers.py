@@ -126,7 +126,7 @@ class RowAdamW:
             lr=learning_rate, weight_decay=self.weight_decay,
         )  # fmt: skip
         for tensor, copy in pairs:
-            tensor.index_copy_(0, rows, copy)
+            put_rows(tensor, rows, copy)
 
     def state(self) -> dict[str, Tensor]:
         """Both moments of every weight, and the step count."""
@@ -140,6 +140,14 @@ class RowAdamW:
         for name, tensors in (("first", self.first), ("second", self.second)):
             for number, tensor in enumerate(tensors):
                 tensor.copy_(state[f"{name}.{number}"])
+
+
+def put_rows(table: Tensor, rows: Int[Tensor, " touched"], values: Float[Tensor, "touched dim"]) -> None:
+    """table[rows] = values, in place; on a CPU by numpy, which copies rows whole, where torch copies them by number."""
+    if table.device.type == "cpu":
+        table.numpy()[rows.numpy()] = values.numpy()
+    else:
+        table.index_copy_(0, rows, values)
 
 
 def _whole_rows(gradient: Tensor | None) -> tuple[Int[Tensor, " touched"], Float[Tensor, "touched dim"]]:

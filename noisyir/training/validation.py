@@ -17,7 +17,7 @@ CUTOFF = 10
 
 _QUERIES_AT_ONCE = 256
 _TOKENS_AT_ONCE = 65536  # of texts that are padded
-_TEXTS_AT_ONCE = 16384  # of others
+_TEXTS_AT_ONCE = 4096  # of others
 
 
 @dataclass(frozen=True)

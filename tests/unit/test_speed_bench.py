@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 from math import exp, log, sqrt
 
 import pytest
@@ -93,6 +94,16 @@ def test_a_side_whose_package_is_absent_is_not_run_and_says_what_to_install(caps
     monkeypatch.setattr(type(row), "needs", {"ranx": ("no_such_package",), "pytrec_eval": ("no_such_package",)})
     assert run_table(["evaluation"], Asked(quick=True)) == 0
     assert capsys.readouterr().out.count("not run: no no_such_package here: pip install 'noisyir[bench]'") == 2
+
+
+@pytest.mark.parametrize("side", ["peers_openvino", "peers_qint8"])
+def test_a_peer_by_openvino_tells_nobody_of_its_use(monkeypatch, tmp_path, side):
+    monkeypatch.delitem(sys.modules, "openvino_telemetry", raising=False)
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)  # the first that would import OpenVINO
+    with pytest.raises(ImportError, match="sentence_transformers"):
+        getattr(rows()["transformer_encoding"], side)(Work(tmp_path, tmp_path / "none", 1))
+    with pytest.raises(ImportError):
+        import_module("openvino_telemetry")
 
 
 def test_an_unknown_row_is_refused_with_those_that_there_are(capsys):

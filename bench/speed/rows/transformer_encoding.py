@@ -63,6 +63,9 @@ class TransformerEncoding(Row):
 
 def _by_openvino(work: Work, file: str) -> Taken:
     """The peer's encoding by one of its exported models, which are made when they are first wanted."""
+    from noisyir.models.openvino_encoder import without_telemetry
+
+    without_telemetry()
     from sentence_transformers import SentenceTransformer, export_static_quantized_openvino_model
 
     folder = work.folder / "peer"

@@ -23,7 +23,7 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 _VECTORS_AT_ONCE = 16384
-_PRODUCTS_AT_ONCE = 1024  # whose vectors stay in the cache
+_PRODUCTS_AT_ONCE = 256  # whose vectors stay in the cache
 _PAIR = ["query_id", "doc_id"]
 
 

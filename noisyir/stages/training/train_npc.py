@@ -64,8 +64,8 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
     weights = product(pairs, ["weight"] if job.has("weights") else [])
     correction = NoisyPairCorrection(encoder, train, job.params, job.rng, is_clean, p_clean, weights)
     train_and_write(job, encoder, train, held, correction)
-    job.note("corrected", correction.teacher is not None)
-    if correction.teacher is None:
+    job.note("corrected", correction.average is not None)
+    if correction.average is None:
         log.warning(PLAIN)
     ids = pairs.select(["query_id", "doc_id"])
     with job.writer("pair_scores") as scores, job.writer("noise_flags") as flags:
@@ -100,7 +100,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 TRAIN_NPC = Stage(
     name="train_npc",
     stream="npc",
-    version=4,
+    version=5,
     params=TrainNpcParams,
     reads=TRAINING_READS,
     writes={"model": MODEL, "curves": CURVES, "pair_scores": PAIR_SCORES, "noise_flags": NOISE_FLAGS},

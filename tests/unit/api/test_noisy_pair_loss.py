@@ -18,6 +18,7 @@ from noisyir.noise.npc_objective import NoisyPairCorrection
 from noisyir.noise.settings import TrainNpcParams
 from noisyir.training.batches import Ragged, TrainingPairs, assemble
 from noisyir.training.bi_encoder import regularised
+from noisyir.training.moving_average import average_of
 from noisyir.training.objective import follow, teacher_of
 from tests.tiny_models import WORDS, static_encoder, tiny_bert, tiny_encoder
 
@@ -82,9 +83,9 @@ def test_a_batch_has_the_loss_and_the_gradients_of_our_objective(folder, beta, d
     loss = theirs(there, beta=beta, settings={"npc.doubt": doubt})
     params = TrainNpcParams(npc={"detect": "given", "doubt": doubt})
     objective = NoisyPairCorrection(ours, numbered(ours), params, np.random.default_rng, is_clean)
-    objective.teacher = load_bi_encoder(folder, "cpu")
+    objective.average = average_of(load_bi_encoder(folder, "cpu"), params.npc.teacher_decay)
     loss.objective._believe(is_clean, is_clean)
-    loss.objective.teacher = teacher_of(loss.objective.encoder)
+    loss.objective.average = average_of(loss.objective.encoder, params.npc.teacher_decay)
     loss.objective.teacher.model = SentenceTransformer(str(folder), device="cpu")
 
     batch = assemble(objective.pairs, ROWS, np.empty((len(ROWS), 0), np.int64))

@@ -52,6 +52,24 @@ def test_eight_bits_are_near_and_calibrated_anew_the_same(weights):
     np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.slow
+def test_in_eight_bits_a_text_has_its_vector_whatever_the_width_of_its_batch(weights):
+    """A batch as wide as an attention head came out wrong where the rest was in bf16, on processors with AMX."""
+    pytest.importorskip("nncf", reason="needs the extra: pip install 'noisyir[export]'")
+    from noisyir.models.openvino_encoder import OpenVinoEncoder
+
+    encoder = tiny_encoder(tiny_bert(weights.parent / "wide", heads=1), backbone="transformer", passage_max_len=40)
+    model = OpenVinoEncoder(encoder, precision="bf16", calibration=TEXTS)
+    assert model._never == 32
+    texts = [" ".join(WORDS[: width - 2]) for width in (30, 31, 32, 33)]
+    tokens = encoder.tokenize(texts, "passage")
+    assert tokens.lengths.tolist() == [30, 31, 32, 33]
+    in_torch = encoder.embed(tokens, "passage").detach()
+    for number in range(4):
+        alone = model.embed(tokens.take(np.array([number] * 8)), "passage")
+        assert (alone @ in_torch[number]).min() > 0.97
+
+
 def test_a_static_model_is_refused(weights):
     from noisyir.models.openvino_encoder import OpenVinoEncoder
 
