@@ -9,6 +9,7 @@ import csv
 import logging
 import math
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -51,6 +52,7 @@ def main() -> int:
     parser.add_argument("--record", type=Path, help="where earlier pieces are written down, and this one will be")
     parser.add_argument("--tell", action="store_true", help="print each trial of malformed with what a user is told")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that what it has begun is ended
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     logging.getLogger("noisyir").setLevel(logging.ERROR)
     pieces, until = _recorded(given.record), time.monotonic() + 60 * given.minutes

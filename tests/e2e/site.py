@@ -48,20 +48,24 @@ class Site:
     def _infra(self, *words: str) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "infra.up", *words],
-            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=400,
+            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=1200,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
 
     def pid(self, service: str) -> int:
         """The process of a server or worker."""
+        return self.pids()[service]
+
+    def pids(self) -> dict[str, int]:
+        """The process of each server and worker, by its name."""
         running = json.loads((self.home / "servers" / "running.json").read_text())["running"]
-        return int(running[service]["pid"])
+        return {name: int(about["pid"]) for name, about in running.items()}
 
     def noisyir(self, *arguments: str) -> str:
         """What the command line prints, with the servers' addresses in its environment."""
         done = subprocess.run(
             [sys.executable, "-m", "noisyir.cli", *arguments],
-            cwd=ROOT, env=self.environment | self.client_environment(), capture_output=True, text=True, timeout=200,
+            cwd=ROOT, env=self.environment | self.client_environment(), capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -94,8 +98,8 @@ class Site:
         """What a flow run's state says."""
         return str(self.api.get(f"/flow_runs/{run}").raise_for_status().json()["state"]["message"])
 
-    def end(self, run: str, seconds: float = 240) -> str:
-        """The type of a flow run's final state."""
+    def end(self, run: str, seconds: float = 900) -> str:
+        """The type of a flow run's final state.  seconds: less only where they are what is tested."""
         return wait_until(lambda: (state := self.state(run)) in FINAL and state, f"the end of {run}", seconds)
 
     def flow_runs(self, **filters: Any) -> list[dict[str, Any]]:
