@@ -13,6 +13,14 @@ CALIBRATED = 64
 _NEEDED = {"torch": (), "openvino": ("openvino",), "openvino-qint8": ("openvino", "nncf")}
 
 
+def in_key(backend: Backend) -> dict[str, int]:
+    """What a key has beside the backend's name: how 8 bits are made, counted up where that changes.
+
+    So vectors of other backends keep theirs.
+    """
+    return {"eight_bits": 2} if backend == "openvino-qint8" else {}
+
+
 def check_backend(backend: Backend, setting: str) -> None:
     """MissingPackageError, naming the setting, where the backend's package is not on this machine."""
     if missing := [name for name in _NEEDED[backend] if find_spec(name) is None]:

@@ -4,7 +4,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt, model_validator
 
-from noisyir.models.backends import Backend
+from noisyir.models.backends import Backend, in_key
 from noisyir.settings import Fraction, Params, Split
 
 
@@ -35,8 +35,8 @@ class EncodeParams(Params):
     shard_rows: PositiveInt = Field(65536, description="documents a shard: the unit of resuming")
 
     def key_values(self) -> dict[str, Any]:
-        """Also how 8 bits are made, counted up where that changes, so that vectors of other backends keep their key."""
-        return super().key_values() | ({"eight_bits": 2} if self.backend == "openvino-qint8" else {})
+        """Also what the backend counts."""
+        return super().key_values() | in_key(self.backend)
 
 
 class IndexParams(Params):

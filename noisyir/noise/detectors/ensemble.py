@@ -1,12 +1,12 @@
 """Several measures without labels as one: the strongest order of pairs that needs no judgement and no training."""
 
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from noisyir.errors import ConfigError
-from noisyir.models.backends import CALIBRATED, Backend, check_backend
+from noisyir.models.backends import CALIBRATED, Backend, check_backend, in_key
 from noisyir.models.settings import InitModelParams
 from noisyir.noise.detectors import Detector, PairsToScore, Scored
 from noisyir.settings import Fraction
@@ -71,6 +71,10 @@ class Ensemble(Detector):
         from noisyir.models.weights import weights_digest
 
         return weights_digest(self.encoder) if self.encoder else None
+
+    def key_values(self) -> dict[str, Any]:
+        """Also what the backend counts."""
+        return super().key_values() | in_key(self.backend)
 
     def check_ready(self) -> None:
         """MissingPackageError where the backend's package is not on this machine."""

@@ -39,7 +39,7 @@ def test_the_stage_encodes_by_the_backend_that_is_asked_for(run_stage_on, store,
 
 def test_torch_is_the_default_and_in_no_key():
     keys = [EncodeParams(**given).key_values() for given in ({}, {"backend": "torch"}, {"backend": "openvino-qint8"})]
-    assert keys == [{}, {}, {"backend": "openvino-qint8"}]
+    assert keys == [{}, {}, {"backend": "openvino-qint8", "eight_bits": 2}]
 
 
 @pytest.mark.parametrize(
