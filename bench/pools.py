@@ -15,9 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tests.e2e.site import ROOT, Site, kill
 from tests.tiny import SETTINGS, write_beir
@@ -63,11 +65,24 @@ def _hop(site: Site) -> None:
     common = [*SETTINGS, f"data.path={site.home / 'beir'}", "methods=[dpr]"]
     _through(site, [*common, "seed=1"], {"elsewhere": []})  # what a first run alone pays
     for seed in (2, 3):
-        none = _through(site, [*common, f"seed={seed}", f"data.max_held_out={10 + seed}"], {"elsewhere": []})
+        begun = _cpu_seconds(site)
+        none, _ = _through(site, [*common, f"seed={seed}", f"data.max_held_out={10 + seed}"], {"elsewhere": []})
+        between = _cpu_seconds(site)
         alone = {**EVERYWHERE, "together": False}
-        each = _through(site, [*common, f"seed={seed + 10}", f"data.max_held_out={12 + seed}"], alone)
-        hops = each[1]
-        print(f"none sent {none[0]:.1f} s; {hops} sent alone {each[0]:.1f} s: {(each[0] - none[0]) / hops:.2f} s a hop")
+        each, hops = _through(site, [*common, f"seed={seed + 10}", f"data.max_held_out={12 + seed}"], alone)
+        cpu = (_cpu_seconds(site) - between) - (between - begun)
+        print(f"none sent {none:.1f} s; {hops} sent alone {each:.1f} s: {(each - none) / hops:.2f} s a hop, ", end="")
+        print(f"{cpu / hops:.2f} s of CPU", flush=True)
+
+
+def _cpu_seconds(site: Site) -> float:
+    """Of the servers, the workers and all that they have begun."""
+    used = 0.0
+    for pid in site.pids().values():
+        for process in (root := psutil.Process(pid), *root.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                used += sum(process.cpu_times()[:4])  # user, system, and of children that have ended
+    return used
 
 
 def _tell(how: str, seconds: Sequence[float]) -> None:

@@ -1,7 +1,6 @@
 """Steps of another flow run's pipeline, on a worker of the pool that they were sent to."""
 
 from prefect import flow
-from prefect.runtime import flow_run
 
 from flows.experiment import stages_as_tasks, writable_store
 from noisyir.engine.build_stage import Result
@@ -9,15 +8,9 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.serialized_step import SerializedStep
 from noisyir.stages import stage_named
 from noisyir.tracking import join_tracker
-from tasks.dispatch import called
 
 
-def _run_name() -> str:
-    steps: list[dict[str, object] | SerializedStep] = flow_run.parameters["steps"]
-    return called([step.name if isinstance(step, SerializedStep) else str(step["name"]) for step in steps])
-
-
-@flow(name="dispatched_step", flow_run_name=_run_name, persist_result=False)
+@flow(name="dispatched_step", persist_result=False)
 def dispatched_step(
     steps: tuple[SerializedStep, ...],
     refresh: tuple[str, ...] = (),
@@ -28,8 +21,8 @@ def dispatched_step(
 ) -> None:
     """Run steps, one after the other, from artifacts that are in the store or that they make themselves.
 
-    Sent by a flow that waits for it: `tasks.dispatch`.  refresh: names of those to build although they are there.
-    parent, mlflow_run: the sender's flow run, and its run in MLflow.
+    Sent and named by a flow that waits for it: `tasks.dispatch`.  refresh: names of those to build although they are
+    there.  parent, mlflow_run: the sender's flow run, and its run in MLflow.
     """
     artifacts = writable_store(store)
     tracker, made = join_tracker(mlflow_run, home=artifacts.home), dict[str, Result]()

@@ -6,6 +6,7 @@ import os
 import queue
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -72,6 +73,13 @@ def test_telemetry_is_off_and_the_callers_servers_are_not_inherited(tmp_path, mo
         assert service.environment.items() >= servers.TELEMETRY_OFF.items()
         assert {"PREFECT_API_KEY", "NOISYIR_WEBHOOK"}.isdisjoint(service.environment)
         assert "elsewhere" not in service.environment.get("MLFLOW_TRACKING_URI", "")
+
+
+def test_prefects_clients_read_one_certificate_and_not_all_of_the_machine(tmp_path):
+    settings = Settings(tmp_path)
+    begun = servers.workers(settings, servers.passwords(settings))
+    (path,) = {worker.environment["PREFECT_API_SSL_CERT_FILE"] for worker in begun}
+    assert ssl.create_default_context(cafile=path).cert_store_stats()["x509"] == 1
 
 
 def test_each_pool_has_a_worker_and_each_gpu_one_of_its_own(tmp_path, monkeypatch):
