@@ -103,7 +103,8 @@ def together(known: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
 
 def table(sets: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
     """A row for each set: plain training's value, the differences of the others, and what was told."""
-    methods = list(dict.fromkeys(METHODS.values()))
+    known = {METHODS[name] for found in sets.values() for name in found["less_plain"]}
+    methods = [method for method in dict.fromkeys(METHODS.values()) if method in known]
     rows = [["", "plain", *methods, "95 % interval, about ±", "flagged", "`auto` chose"]]
     for name, found in sets.items():
         tests = found["less_plain"]

@@ -13,11 +13,13 @@ def of_set(**differences):
 
 
 def test_a_row_has_differences_bold_where_they_are_significant_among_all_of_the_row():
-    heads, row = method_table.table({"staqc": of_set(reweight=(0.0123, 0.001), drop=(-0.02, 0.03), human=(0.0, 0.9))})
+    some = of_set(reweight=(0.0123, 0.001), drop=(-0.02, 0.03), human=(0.0, 0.9))
+    heads, row, _ = method_table.table({"staqc": some, "conala": of_set(auto=(0.0, 0.9))})
     cells = dict(zip(heads, row, strict=True))
     assert (cells["plain"], cells["reweight"], cells["true labels"]) == ("0.300", "**+.012**", "+.000")
     assert cells["drop"] == "-.020", "0.03 is 0.06 after Holm's correction for two of three"
     assert (cells["auto"], cells["flagged"], cells["`auto` chose"]) == ("-", "7%", "dpr 2")
+    assert "npc" not in heads, "measured nowhere"
 
 
 def test_other_methods_stay_as_recorded_as_long_as_plain_training_is_the_same():
