@@ -25,7 +25,8 @@ again = [sys.executable, "-c", here["HOST"], sys.argv[1]]
 warm.take_over(warm.Host(Path(sys.argv[1]), here, again).run())
 exec(os.environ["PREFECT__TEST"])
 """
-LONG = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+# Short sleeps: of a signal that comes as a sleep is about to begin Python hears when it has ended.
+LONG = "import os, time; print(os.getpid(), flush=True); [time.sleep(0.1) for _ in range(6000)]"
 Process = subprocess.Popen  # of text
 Client = Callable[..., "Process[str]"]
 
@@ -107,7 +108,7 @@ def test_a_client_that_is_killed_takes_its_fork_along(client: Client):
 
 
 def test_a_host_that_is_killed_leaves_forks_that_end_by_themselves_and_the_next_runs_are_fresh(client: Client, host):
-    process = client(f"import sys; {LONG.replace('600', '1')}; print('done')")
+    process = client(f"import sys; {LONG.replace('6000', '10')}; print('done')")
     fork_of(process)
     host.kill()
     assert process.communicate(timeout=60)[0] == "done\n" and process.returncode == 1
