@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.devices import own_device
 from noisyir.engine.leases import LeaseLostError
@@ -61,6 +63,8 @@ def run_stage(
                 return result  # of who took over and was faster
             observer.failed(step, error)
             raise
+        finally:
+            pa.default_memory_pool().release_unused()  # a run's next stages need it more than Arrow does
         observer.finished(step, meta, cached=False)
         return Result(meta, cached=False)
 

@@ -22,16 +22,6 @@ Stream = Callable[[], Iterable[pa.RecordBatch]]
 _FILE, _ABOUT = "index.faiss", "about.json"
 
 
-def build_index(
-    stream: Stream, rows: int, factory: str, *, train_rows: int, rng: np.random.Generator, threads: int, device: str
-) -> faiss.Index:
-    """An index of `rows` vectors in which a vector's id is its doc_row; the rest as `train_index`."""
-    index = train_index(stream, rows, factory, train_rows=train_rows, rng=rng, threads=threads, device=device)
-    with _faiss_errors(factory, rows, index.d):
-        _add(index, stream(), rows, factory)
-    return on_cpu(index)
-
-
 def train_index(
     stream: Stream, rows: int, factory: str, *, train_rows: int, rng: np.random.Generator, threads: int, device: str
 ) -> faiss.Index:
@@ -50,18 +40,22 @@ def train_index(
     return index
 
 
+def fill_index(index: faiss.Index, batches: Iterable[pa.RecordBatch], rows: int, factory: str) -> faiss.Index:
+    """A trained index with further vectors, `rows` in all, in which a vector's id is its doc_row; on the CPU.
+
+    batches: (doc_row, vector) from the first row on that the index does not have.
+    """
+    with _faiss_errors(factory, rows, index.d):
+        _add(index, batches, rows, factory)
+    return on_cpu(index)
+
+
 def extend_index(
     earlier: Path, batches: Iterable[pa.RecordBatch], rows: int, factory: str, *, threads: int
 ) -> faiss.Index:
-    """A saved index with the vectors of further rows, `rows` in all; what it learnt from the earlier ones stays.
-
-    batches: (doc_row, vector) from the first new row on.
-    """
+    """A saved index with the vectors of further rows; what it learnt from the earlier ones stays."""
     faiss.omp_set_num_threads(threads)
-    index = faiss.read_index(str(earlier / _FILE))
-    with _faiss_errors(factory, rows, index.d):
-        _add(index, batches, rows, factory)
-    return index
+    return fill_index(faiss.read_index(str(earlier / _FILE)), batches, rows, factory)
 
 
 def _add(index: faiss.Index, batches: Iterable[pa.RecordBatch], rows: int, factory: str) -> None:

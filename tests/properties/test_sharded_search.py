@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisyir.retrieval import exact, parts
-from noisyir.retrieval.index import build_index, save_index
+from noisyir.retrieval.index import fill_index, save_index, train_index
 from noisyir.retrieval.search import best, open_vectors
 from tests.unit.retrieval.test_index import stream
 
@@ -21,8 +21,8 @@ def saved(engine, vectors, folder):
             exact.build_exact(batches, rows, where)
             return
         rng = np.random.default_rng(0)
-        index = build_index(lambda: batches, rows, "Flat", train_rows=1, rng=rng, threads=1, device="cpu")
-        save_index(index, "Flat", where)
+        index = train_index(lambda: batches, rows, "Flat", train_rows=1, rng=rng, threads=1, device="cpu")
+        save_index(fill_index(index, batches, rows, "Flat"), "Flat", where)
 
     if parts.ROWS_A_PART < len(vectors):
         parts.build_parts(stream(vectors, size=7), len(vectors), folder, build)

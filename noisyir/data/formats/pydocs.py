@@ -221,8 +221,10 @@ def _mine(modules: Sequence[Module], workers: int | None, *, lazily: bool) -> It
         results = map(mine_modules, chunks)
     else:
         from joblib import Parallel, delayed
+        from joblib.externals.loky import get_reusable_executor
 
         results = Parallel(n_jobs=workers or -1)(delayed(mine_modules)(chunk) for chunk in chunks)
+        get_reusable_executor().shutdown()  # its workers would keep their memory for five minutes
     return chain.from_iterable(results)
 
 

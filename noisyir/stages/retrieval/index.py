@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -12,6 +12,9 @@ from noisyir.costs.retrieval import indexing
 from noisyir.engine.stage import Job, Stage
 from noisyir.retrieval.settings import ExtendIndexParams, IndexParams
 from noisyir.schemas import retrieval
+
+if TYPE_CHECKING:
+    import faiss
 
 _VECTORS_AT_ONCE = 16384
 _BATCHES_A_PIECE = 16  # of inverted lists: 0.8 GB of vectors of 768 dimensions
@@ -49,9 +52,16 @@ def _build(job: Job[P], read: Callable[[], Iterable[pa.RecordBatch]], rows: int,
         from noisyir.retrieval.exact import build_exact
 
         return build_exact(read(), rows, folder)
-    from noisyir.retrieval.index import build_index, save_index
+    from noisyir.retrieval.index import fill_index, save_index
 
-    index = build_index(
+    index = fill_index(_trained(job, read, rows), read(), rows, job.params.factory)
+    save_index(index, job.params.factory, folder)
+
+
+def _trained(job: Job[P], read: Callable[[], Iterable[pa.RecordBatch]], rows: int) -> "faiss.Index":
+    from noisyir.retrieval.index import train_index
+
+    return train_index(
         read,
         rows,
         job.params.factory,
@@ -60,7 +70,6 @@ def _build(job: Job[P], read: Callable[[], Iterable[pa.RecordBatch]], rows: int,
         threads=job.runtime.cpu_threads,
         device=job.runtime.device,
     )
-    save_index(index, job.params.factory, folder)
 
 
 def _has_pieces(job: Job[P], batch: pa.RecordBatch) -> bool:
@@ -87,17 +96,9 @@ def _build_in_pieces(job: Job[P], rows: int, folder: Path) -> None:
 def train_lists(job: Job[P], _: Sequence[None]) -> Iterator[pa.Table]:
     """The trained index, without vectors."""
     from noisyir.retrieval.coded_lists import packed
-    from noisyir.retrieval.index import on_cpu, train_index
+    from noisyir.retrieval.index import on_cpu
 
-    index = train_index(
-        lambda: job.batches("doc_vectors", _VECTORS_AT_ONCE),
-        job.rows("doc_vectors"),
-        job.params.factory,
-        train_rows=job.params.train_rows,
-        rng=job.rng("training sample"),
-        threads=job.runtime.cpu_threads,
-        device=job.runtime.device,
-    )
+    index = _trained(job, lambda: job.batches("doc_vectors", _VECTORS_AT_ONCE), job.rows("doc_vectors"))
     yield packed(on_cpu(index))
 
 

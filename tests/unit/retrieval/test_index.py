@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.errors import ConfigError, DataError
-from noisyir.retrieval.index import build_index, open_index, save_index
+from noisyir.retrieval.index import fill_index, open_index, save_index, train_index
 from noisyir.retrieval.search import ids_by_row, search
 
 ROWS, DIM = 2000, 32
@@ -27,15 +27,13 @@ def stream(vectors, size=300, first=0):
 
 def build(factory, vectors=VECTORS, *, train_rows=1500, threads=2, first=0, seed=0):
     rng = np.random.default_rng(seed)
-    return build_index(
-        lambda: stream(vectors, first=first),
-        len(vectors),
-        factory,
-        train_rows=train_rows,
-        rng=rng,
-        threads=threads,
-        device="cpu",
-    )
+
+    def batches():
+        return stream(vectors, first=first)
+
+    rows = len(vectors)
+    index = train_index(batches, rows, factory, train_rows=train_rows, rng=rng, threads=threads, device="cpu")
+    return fill_index(index, batches(), rows, factory)
 
 
 def found(index, queries=QUERIES, top_k=10):
