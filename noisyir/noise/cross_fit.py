@@ -47,3 +47,4 @@ def cross_fitted(
         encoder = copy.deepcopy(start)
         train(encoder, rest, None, params, Contrastive(), replace(context, work=work))
         yield Scorer(encoder, np.flatnonzero(fold_of_pair == number))
+        del encoder  # before its successor is trained

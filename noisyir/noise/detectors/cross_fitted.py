@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from noisyir.noise.cross_fit import Scorer
     from noisyir.noise.in_batch import Statistic
     from noisyir.noise.synthetic import References
+    from noisyir.training.batches import Rows
 
 _KEPT = 5  # competitors found for a pair
 
@@ -112,15 +113,12 @@ class DenseSearch(CrossFitted):
                 return given.collection
             return Collection(scorer.encoder, given.pairs, given.documents.same, given.pairs.query[scorer.chosen])
 
-        parts = [
-            (
-                scorer.chosen,
-                dense_competitors(
-                    collection(scorer), given.pairs, scorer.chosen,
-                    keep=_KEPT, depth=self.depth, wrong=given.wrong.of(scorer.chosen),
-                ),
+        def searched(scorer: "Scorer") -> "tuple[Rows, Competitors]":
+            chosen = scorer.chosen
+            wrong = given.wrong.of(chosen)
+            return chosen, dense_competitors(
+                collection(scorer), given.pairs, chosen, keep=_KEPT, depth=self.depth, wrong=wrong
             )
-            for scorer in self.scorers(given)
-        ]  # fmt: skip
-        found = merged(parts)
+
+        found = merged([*map(searched, self.scorers(given))])  # which lets each model go before the next is trained
         return Scored(self.scores_of(found, given.wrong), found)
