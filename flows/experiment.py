@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 
+from prefect.exceptions import TerminationSignal
 from prefect.runtime import flow_run
 
 from flows.artifacts import show, tell_of_versions
@@ -85,7 +86,12 @@ def stages_as_tasks(
         through_tasks(store=store, runtime=runtime, observer=Several([observer, tracker, Now(store)])) as here,
         log_context(run=parent or str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)),
     ):
-        yield Dispatch(pools, store, runtime, tracker, here)
+        dispatch = Dispatch(pools, store, runtime, tracker, here)
+        try:
+            yield dispatch
+        except TerminationSignal:
+            dispatch.cancel_children()
+            raise
 
 
 def run_in_flow(

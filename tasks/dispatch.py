@@ -6,6 +6,7 @@ make two flow runs, of which the second finds what the first has built.
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -80,6 +81,7 @@ class Dispatch:
     here: RunStep
     _sent: dict[str, _Sent] = field(default_factory=dict)  # by key, steps that went with an earlier one
     _made: dict[str, Result] = field(default_factory=dict)  # by name, what they made, which the run has not come to yet
+    _at_work: set[UUID] = field(default_factory=set)  # children that are waited for
 
     def __call__(self, step: Step, inputs: Inputs, refresh: bool) -> Result:
         """Run the step where its pool says."""
@@ -89,12 +91,19 @@ class Dispatch:
         if sent := self._sent.pop(step.key, None):  # with an earlier step
             fresh = found is not None and datetime.fromisoformat(found.created) >= sent.at
             if found and (fresh or sent.state.is_completed()):
-                return Result(found, cached=not fresh)
+                return Result(found, cached=not (fresh or refresh))
             if not sent.state.is_crashed():
                 raise NoisyirError(_failure(step, sent.child, sent.state))
         elif found and not refresh:
             return self.here(step, inputs, refresh)
         return self._send(step, inputs, refresh)
+
+    def cancel_children(self) -> None:
+        """Cancel what is at work elsewhere, if this run is being cancelled.  Prefect's server would, every 20 s."""
+        with suppress(httpx.HTTPError), get_client(sync_client=True) as client:
+            own = client.read_flow_run(UUID(flow_run.id)).state
+            for child in self._at_work if own is not None and own.is_cancelling() else ():
+                client.set_flow_run_state(child, Cancelling(message="the run that waits for it was cancelled"))
 
     def _send(self, step: Step, inputs: Inputs, refresh: bool) -> Result:
         """Have the pool's worker run the step, and those behind it that can run there at once."""
@@ -105,7 +114,9 @@ class Dispatch:
                 self.store.record_now(run, {"step": f"{step.name} on the pool {step.stage.pool}"})
             name = called([one.step.name for one in together])
             get_run_logger().info("%s sent to the pool %s: %s", name, step.stage.pool, flow_run_page(child.id))
+            self._at_work.add(child.id)
             state = self._wait(child, step)
+            self._at_work.remove(child.id)
             if not state.is_crashed():
                 break
             get_run_logger().warning("%s crashed, attempt %d of %d: %s", name, attempt, ATTEMPTS, state.message)
@@ -121,7 +132,8 @@ class Dispatch:
         self._sent.update({one.step.key: _Sent(began, child, state) for one in together[1:]})
         if state.is_completed():
             self._know(together)
-        return Result(found, cached=not fresh)  # else of another run, whose child was faster
+        # Not fresh: of another run, whose child was faster, or built again to the same bytes.
+        return Result(found, cached=not (fresh or refresh))
 
     def _know(self, together: Sequence[Ahead]) -> None:
         """Remember what steps made that went together, for those that go next."""

@@ -115,10 +115,19 @@ class Site:
     def built(self, parent: str) -> set[str]:
         """The stages that a flow run or its children built, by the lines of its log."""
         runs = [parent, *(child["id"] for child in self.children(parent))]
-        body = {"logs": {"flow_run_id": {"any_": runs}}, "limit": 200, "sort": "TIMESTAMP_ASC"}
-        logs = self.api.post("/logs/filter", json=body).raise_for_status().json()
-        lines = [log["message"] for log in logs if log["message"].startswith("built ")]
+        lines = [line for run in runs for line in self._said(run) if line.startswith("built ")]
         return {line.partition("step=")[2].split()[0].rstrip("]") for line in lines}
+
+    def _said(self, run: str) -> list[str]:
+        """The log of a run that has ended; its last lines come behind its state."""
+        body = {"logs": {"flow_run_id": {"any_": [run]}}, "limit": 200, "sort": "TIMESTAMP_ASC"}
+
+        def whole() -> list[str] | None:
+            logs = self.api.post("/logs/filter", json=body).raise_for_status().json()
+            ended = [log for log in logs if log["task_run_id"] is None and log["message"].startswith("Finished in")]
+            return [log["message"] for log in logs] if ended else None
+
+        return wait_until(whole, f"the end of the log of {run}", 60)
 
     def log(self, worker: str) -> str:
         """What a worker wrote."""

@@ -85,5 +85,7 @@ def test_cancelling_the_parent_cancels_the_child(site, training):
     body = {"state": {"type": "CANCELLING"}, "force": False}
     site.api.post(f"/flow_runs/{run}/set_state", json=body).raise_for_status()
     assert (site.end(run, 120), site.end(child, 120)) == ("CANCELLED", "CANCELLED")
+    states = site.api.get("/flow_run_states/", params={"flow_run_id": child}).raise_for_status().json()
+    assert "the run that waits for it was cancelled" in {state["message"] for state in states}
     wait_until(lambda: process_of(child) is None, "the end of the child's process", 60)
     completes(site, given)
