@@ -89,6 +89,8 @@ def test_stages_of_a_pool_that_follow_each_other_go_together_and_one_that_fails_
         assert child.name == ", ".join(together)
         assert not any(outcome.results[name].cached for name in together)
         assert {outcome.results[name].meta.stage for name in together} == {"encode", "index", "train_dpr"}
+        same_bytes = run(home, "data.max_held_out=8", to="search", refresh=("encode@dpr",))
+        assert [name for name, result in same_bytes.results.items() if not result.cached] == ["encode@dpr"]
         with pytest.raises(NoisyirError, match=r"^index@zero_shot, on the pool gpu, failed: .*Nonsense") as raised:
             run(home, "data.max_held_out=8", "encode.dtype=float16", "index.factory=Nonsense", to="search")
     assert failed_step(raised.value) == "index@zero_shot"
