@@ -102,7 +102,7 @@ class Dispatch:
         """Cancel what is at work elsewhere, if this run is being cancelled.  Prefect's server would, every 20 s."""
         with suppress(httpx.HTTPError), get_client(sync_client=True) as client:
             own = client.read_flow_run(UUID(flow_run.id)).state
-            for child in self._at_work if own is not None and own.is_cancelling() else ():
+            for child in tuple(self._at_work) if own is not None and own.is_cancelling() else ():
                 client.set_flow_run_state(child, Cancelling(message="the run that waits for it was cancelled"))
 
     def _send(self, step: Step, inputs: Inputs, refresh: bool) -> Result:
