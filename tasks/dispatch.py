@@ -99,8 +99,11 @@ class Dispatch:
         return self._send(step, inputs, refresh)
 
     def cancel_children(self) -> None:
-        """Cancel what is at work elsewhere, if this run is being cancelled.  Prefect's server would, every 20 s."""
-        with suppress(httpx.HTTPError), get_client(sync_client=True) as client:
+        """If this run is being cancelled, cancel what is at work elsewhere.
+
+        What fails here is made good by Prefect's server, which looks for such children every 20 s.
+        """
+        with suppress(httpx.HTTPError, ObjectNotFound), get_client(sync_client=True) as client:
             own = client.read_flow_run(UUID(flow_run.id)).state
             for child in tuple(self._at_work) if own is not None and own.is_cancelling() else ():
                 client.set_flow_run_state(child, Cancelling(message="the run that waits for it was cancelled"))

@@ -102,7 +102,7 @@ def _options(java: Java, heap: str) -> list[str]:
     Java's usual collector rather takes memory than collects: 1.6 GB more for a search, for good.  The serial one stops
     all threads while it works, which only many would notice.  And Java begins with a 64th of the machine's memory.
     """
-    options = ["-Xms32m", f"-Xmx{heap}", "-Xrs", "-XX:+DisplayVMOutputToStderr"]
+    options = ["-Xms8m", f"-Xmx{heap}", "-Xrs", "-XX:+DisplayVMOutputToStderr"]
     if (os.cpu_count() or 1) <= _FEW_CORES:
         options.append("-XX:+UseSerialGC")
     return [*options, f"--add-modules={_VECTOR_MODULE}"] if _VECTOR_MODULE in java.modules else options
