@@ -22,14 +22,14 @@ import numpy as np
 
 from noisyir import experiments
 from noisyir.app.runs import run_experiment
+from noisyir.detection.auroc import auroc
+from noisyir.detection.judged import Answers
+from noisyir.detection.judging import Judged, judge_all
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
-from noisyir.noise.auroc import auroc
-from noisyir.noise.judged import Answers
-from noisyir.noise.judging import Judged, judge_all
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import open_tracker
 

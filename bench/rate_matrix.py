@@ -6,7 +6,7 @@
 
 Of SQuAD's questions so many are kept, or all pairs of a file that are right, a share of them is made wrong by each kind
 of noise in turn, and the experiment's detectors judge them as the audit does.  A cell is what a null says: the rate,
-and how far it may be believed (`noisyir.noise.rate.RateByNull.reading`).  Then: the range over all nulls as it is
+and how far it may be believed (`noisyir.detection.rate.RateByNull.reading`).  Then: the range over all nulls as it is
 printed, and whether it holds the truth (`yes`), or the text says that it cannot be known (`said`), or neither (`NO`).
 Last: the share that may be kept with 5 % wrong at most by the nulls that agree, the share of these that is wrong in
 truth, and AUROC.
@@ -27,8 +27,13 @@ import pyarrow as pa
 from bench.remembered import remember_texts
 from noisyir import experiments
 from noisyir.app.runs import run_experiment
+from noisyir.auditing.keeping import Keeping, kept_by_nulls
+from noisyir.auditing.rates import cannot_be_known
+from noisyir.data.corruptions import Noise
 from noisyir.data.flags import last_estimate
-from noisyir.data.noise import Noise
+from noisyir.detection.detection import nulls_in
+from noisyir.detection.null import NULLS, Null
+from noisyir.detection.rate import RateByNull, rate_range
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
@@ -36,13 +41,8 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError
 from noisyir.eval.detection import detection_quality
-from noisyir.noise.detection import nulls_in
-from noisyir.noise.null import NULLS, Null
-from noisyir.noise.rate import RateByNull, rate_range
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import open_tracker
-from noisyir.verdicts.keeping import Keeping, kept_by_nulls
-from noisyir.verdicts.rates import cannot_be_known
 
 _WRONG = 0.05  # of what is kept
 

@@ -20,7 +20,7 @@ from noisyir.data.formats.squad import Squad
 from noisyir.models.reader import initial_reader
 from noisyir.models.settings import InitReaderParams
 from noisyir.models.weights import locate_weights
-from noisyir.reading.matching import places
+from noisyir.readers.matching import places
 from noisyir.training.instances import Instances, training_instances
 from noisyir.training.reader import ReaderLearner
 from noisyir.training.settings import TrainReaderParams

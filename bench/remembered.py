@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from noisyir.detection import reading
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.tokens import Side, Tokens
-from noisyir.noise import reading
 
 
 class Remembered:
@@ -19,7 +19,7 @@ class Remembered:
     def __call__(
         self, encoder: BiEncoder, tokens: Tokens, side: Side, wanted: np.ndarray, progress: Callable[..., None]
     ) -> np.ndarray:
-        """As `noisyir.noise.reading.read_texts`."""
+        """As `noisyir.detection.reading.read_texts`."""
         if not encoder.transformers:
             return self._read_texts(encoder, tokens, side, wanted, progress)
         names = [(side, tokens.ids[start:end].tobytes()) for start, end in pairwise(tokens.offsets)]

@@ -26,13 +26,13 @@ from sentence_transformers import (
 
 import noisyir
 from noisyir.data.formats.squad import Squad
+from noisyir.detection.auroc import auroc
+from noisyir.detection.npc_objective import Detected, NoisyPairCorrection
 from noisyir.experiments import from_settings
 from noisyir.models.bi_encoder import BiEncoder, initial_bi_encoder, load_bi_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.tokens import Tokens, passage_text
 from noisyir.models.weights import locate_weights
-from noisyir.noise.auroc import auroc
-from noisyir.noise.npc_objective import Detected, NoisyPairCorrection
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.bi_encoder import train
 from noisyir.training.objective import Contrastive

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyir.data.noise import TrainingPairs
+from noisyir.data.corruptions import TrainingPairs
 from noisyir.data.text_keys import text_key
 
 

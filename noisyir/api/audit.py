@@ -22,8 +22,8 @@ from noisyir.app.label_audit import Audited, experiment_to_audit
 from noisyir.app.label_cleaning import Words, refuse_too_much, refuse_unjudged
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import json_lines
+from noisyir.detection.judgement import draw_sample
 from noisyir.errors import StoreError
-from noisyir.noise.judgement import draw_sample
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import audit_pairs
 

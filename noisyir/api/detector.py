@@ -9,12 +9,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from noisyir.api.rate import Rate, assumed_rate
+from noisyir.detection.combine import Scores, combined, robust_z, weights_of
+from noisyir.detection.detection import detect
+from noisyir.detection.mixture import Components
+from noisyir.detection.null import NULLS, Null
+from noisyir.detection.settings import DetectParams
 from noisyir.errors import DataError
-from noisyir.noise.combine import Scores, combined, robust_z, weights_of
-from noisyir.noise.detection import detect
-from noisyir.noise.mixture import Components
-from noisyir.noise.null import NULLS, Null
-from noisyir.noise.settings import DetectParams
 
 Array: TypeAlias = npt.NDArray[np.float64]
 Method = Literal["auto", "null", "gmm", "beta"]

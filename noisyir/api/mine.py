@@ -12,9 +12,9 @@ from noisyir.api.running import Running, Settings, running
 from noisyir.api.train import Trained
 from noisyir.app.label_audit import experiment_to_audit
 from noisyir.app.runs import Outcome
+from noisyir.auditing.texts import texts_of
 from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.pipelines.retrievers import mine_pairs
-from noisyir.verdicts.texts import texts_of
 
 
 def mine(

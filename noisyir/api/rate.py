@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from noisyir.noise.detection import nulls_in
-from noisyir.noise.rate import rate_range
-from noisyir.verdicts.rates import NOT_KNOWN, by_each_null
+from noisyir.auditing.rates import NOT_KNOWN, by_each_null
+from noisyir.detection.detection import nulls_in
+from noisyir.detection.rate import rate_range
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ import pyarrow.compute as pc
 
 from noisyir import experiments
 from noisyir.app.label_audit import Audited
+from noisyir.auditing.asking.account import Asked, AskedReport, account
+from noisyir.auditing.asking.judges import Asking, Question
+from noisyir.auditing.asking.purse import Budget
+from noisyir.auditing.asking.records import MODEL_JUDGEMENTS, ByPeople, Judgement, write_judgements
+from noisyir.auditing.asking.settings import AskParams
+from noisyir.auditing.judgements import Pair, given_judgements
+from noisyir.detection.questions import Questions, choose_questions, doubt, harm
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import pair_ids
 from noisyir.errors import ConfigError
-from noisyir.noise.questions import Questions, choose_questions, doubt, harm
-from noisyir.verdicts.asking.account import Asked, AskedReport, account
-from noisyir.verdicts.asking.judges import Asking, Question
-from noisyir.verdicts.asking.purse import Budget
-from noisyir.verdicts.asking.records import MODEL_JUDGEMENTS, ByPeople, Judgement, write_judgements
-from noisyir.verdicts.asking.settings import AskParams
-from noisyir.verdicts.judgements import Pair, given_judgements
 
 _PREFIX = "ask."
 _MEASURED = 1000  # pairs whose length tells how many a budget of tokens is enough for

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.app.label_audit import KEPT, Audited
+from noisyir.auditing.files import write_pairs
 from noisyir.engine.tables import stream_parts
 from noisyir.errors import StoreError
-from noisyir.verdicts.files import write_pairs
 
 _LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]
 _CHUNK = 65536

@@ -15,27 +15,27 @@ import pyarrow.parquet as pq
 
 from noisyir import experiments
 from noisyir.app.runs import Execution, Outcome, run_experiment
+from noisyir.auditing.apply import Applied, apply_audit
+from noisyir.auditing.by_hand import how_many
+from noisyir.auditing.keeping import Keeping, kept_by_nulls
+from noisyir.auditing.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
+from noisyir.auditing.rates import in_a_sentence, in_terminal
+from noisyir.auditing.settings import AuditParams
 from noisyir.data.flags import last_estimate
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.hub import SCHEME
 from noisyir.data.recognise import IR_DATASETS, recognise
+from noisyir.detection.detectors import Detector
+from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, StoreError
-from noisyir.noise.detectors import Detector
-from noisyir.noise.detectors.ensemble import Ensemble
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.settings import HELD_OUT
 from noisyir.stages.data.chunk import CHUNK
-from noisyir.verdicts.apply import Applied, apply_audit
-from noisyir.verdicts.by_hand import how_many
-from noisyir.verdicts.keeping import Keeping, kept_by_nulls
-from noisyir.verdicts.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
-from noisyir.verdicts.rates import in_a_sentence, in_terminal
-from noisyir.verdicts.settings import AuditParams
 
 KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
 

@@ -8,12 +8,12 @@ from typing import Any
 import yaml
 
 from noisyir.app.label_audit import Audited
+from noisyir.auditing.apply import Applied, changed
+from noisyir.auditing.judgements import drawn_at_random, given_judgements
 from noisyir.data.formats.pairs import Pairs
+from noisyir.detection.judged import FEWEST
 from noisyir.errors import ConfigError
-from noisyir.noise.judged import FEWEST
 from noisyir.pipelines.experiment import Experiment
-from noisyir.verdicts.apply import Applied, changed
-from noisyir.verdicts.judgements import drawn_at_random, given_judgements
 
 _MOST = 2.0  # times the upper end of the noise rate's interval: how many pairs may be changed
 _TREATMENTS = ("dpr", "reweight", "relabel", "drop")

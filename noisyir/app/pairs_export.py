@@ -13,14 +13,14 @@ from noisyir.app.data_import import FORMAT_ALIASES, import_data
 from noisyir.app.label_audit import Audited
 from noisyir.app.label_cleaning import Words, refuse_too_much, refuse_unjudged
 from noisyir.app.lookup import finished_outcome
+from noisyir.auditing.apply import HALF, decide
+from noisyir.auditing.pairs_to_clean import Fate
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats import Format
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError, did_you_mean
 from noisyir.settings import PROMOTION
-from noisyir.verdicts.apply import HALF, decide
-from noisyir.verdicts.pairs_to_clean import Fate
 
 _WORDS = Words(
     apply="export --as",

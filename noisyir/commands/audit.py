@@ -20,10 +20,10 @@ from noisyir.commands import (
 if TYPE_CHECKING:
     from noisyir.app.judging.verb import Wishes
     from noisyir.app.label_audit import Audited
+    from noisyir.auditing.asking.settings import AskParams
     from noisyir.engine.runtime import Runtime
     from noisyir.engine.store import Store
     from noisyir.pipelines.experiment import Experiment
-    from noisyir.verdicts.asking.settings import AskParams
 
 
 _Data: TypeAlias = Annotated[

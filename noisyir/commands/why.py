@@ -11,7 +11,7 @@ from noisyir.commands import Json, StoreUrl, argument, experiment_names, open_st
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from noisyir.verdicts.account import Account, Decided
+    from noisyir.auditing.account import Account, Decided
 
 ROWS = 5  # of a table whose meaning is not known
 
@@ -31,7 +31,7 @@ def run(
     example: noisyir why QUERY_ID DOC_ID
     """
     from noisyir.app.console import stdout_console
-    from noisyir.verdicts.account import account_of
+    from noisyir.auditing.account import account_of
 
     account = account_of(open_store(store), query_id, doc_id, experiment)
     if as_json:
@@ -63,7 +63,7 @@ def _text(out: Console, heading: str, text: str) -> None:
 
 def _lines(one: Decided) -> list[str]:
     """The sentences, or, of a table whose meaning is not known, its first rows as they stand."""
-    from noisyir.verdicts.account import cut
+    from noisyir.auditing.account import cut
 
     if one.says:
         return [cut(text) for text in one.says]

@@ -4,7 +4,7 @@ from typing import Any
 
 from noisyir.costs.shapes import weights_of
 from noisyir.costs.workload import FLOAT, ROW, Call, Workload
-from noisyir.engine.stage import Cost
+from noisyir.engine.cost import Cost
 
 
 def finding_confusing(of: Workload) -> Cost:

@@ -4,7 +4,7 @@ import math
 import re
 
 from noisyir.costs.workload import FLOAT, ID, ROW, Workload
-from noisyir.engine.stage import Cost
+from noisyir.engine.cost import Cost
 
 
 def encoding(of: Workload) -> Cost:

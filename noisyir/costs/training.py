@@ -5,7 +5,7 @@ from typing import Any
 
 from noisyir.costs.shapes import weights_of
 from noisyir.costs.workload import FLOAT, ROW, Workload
-from noisyir.engine.stage import Cost
+from noisyir.engine.cost import Cost
 
 
 def initialising(of: Workload) -> Cost:

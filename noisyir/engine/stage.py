@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import pyarrow as pa
 
 from noisyir.engine.builds import Meta, Ref
-from noisyir.engine.cost import Cost as Cost
 from noisyir.engine.fetched import located
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.shards import Made, Shards
@@ -51,7 +50,6 @@ class Stage:
     spreads: whether it hands its work out by `Job.spread`, and does little itself where an engine takes it.
     ready: raises what would make the stage fail later for want of something on this machine; cheap.
     fits: the same for want of something in the data, which then has just been read.
-    cost: what a call takes, from its `Workload`; without it, former builds tell its time, in proportion to the data.
     story: what a build did about wrong labels, in sentences for the page of a model that comes from it.
     """
 
@@ -70,7 +68,6 @@ class Stage:
     spreads: bool = False
     ready: Callable[[Any], None] | None = None
     fits: Callable[[Any, SplitCounts], None] | None = None
-    cost: Callable[[Any], Cost] | None = None
     story: Callable[[Meta, Store], Iterable[str]] | None = None
 
     def outputs(self, params: Params) -> dict[str, Artifact]:

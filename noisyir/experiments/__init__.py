@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from noisyir.auditing.asking.settings import AskParams
 from noisyir.data.limits import SETTINGS
 from noisyir.engine.nodes import launched
 from noisyir.engine.outside_errors import one_line
@@ -19,7 +20,6 @@ from noisyir.pipelines.left_out import filled_in
 from noisyir.pipelines.settings import RefreshCorpusParams
 from noisyir.pipelines.suite import Suite
 from noisyir.settings import Params, as_group
-from noisyir.verdicts.asking.settings import AskParams
 
 P = TypeVar("P", bound=Params)
 

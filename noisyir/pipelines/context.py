@@ -4,19 +4,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noisyir.data.formats.pairs import Pairs
+from noisyir.detection.detectors import Detector
+from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.errors import ConfigError
-from noisyir.noise.detectors import Detector
-from noisyir.noise.detectors.ensemble import Ensemble
 from noisyir.pipelines.mining import Mined, TrainedJudge, mine
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.settings import Params
 from noisyir.stages.data.given_weights import GIVEN
-from noisyir.stages.noise.detect import DETECT
-from noisyir.stages.noise.given_negatives import JOIN_NEGATIVES, JUDGE_NEGATIVES
-from noisyir.stages.noise.repair import REPAIR
-from noisyir.stages.noise.score_pairs import SCORE_PAIRS
+from noisyir.stages.detection.detect import DETECT
+from noisyir.stages.detection.given_negatives import JOIN_NEGATIVES, JUDGE_NEGATIVES
+from noisyir.stages.detection.repair import REPAIR
+from noisyir.stages.detection.score_pairs import SCORE_PAIRS
 from noisyir.stages.retrieval.bm25 import BM25_INDEX
 
 if TYPE_CHECKING:

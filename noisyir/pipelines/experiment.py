@@ -6,22 +6,23 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from noisyir.auditing.settings import AuditParams
+from noisyir.data.corruptions import Noise
+from noisyir.data.corruptions.uniform import Uniform
 from noisyir.data.formats import Format
 from noisyir.data.formats.pydocs import Pydocs
 from noisyir.data.hiding import Hiding
 from noisyir.data.hiding.positives import Positives
-from noisyir.data.noise import Noise
-from noisyir.data.noise.uniform import Uniform
 from noisyir.data.settings import ChunkParams, ExpectedParams
+from noisyir.detection.detectors import Detector
+from noisyir.detection.detectors.ensemble import Ensemble
+from noisyir.detection.settings import DetectParams, NpcDetectParams, NpcParams, RepairParams, TrainNpcParams
 from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.faults import faults
+from noisyir.methods import Method
 from noisyir.mining.judges import Judge, Judges
 from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
-from noisyir.noise.detectors import Detector
-from noisyir.noise.detectors.ensemble import Ensemble
-from noisyir.noise.settings import DetectParams, NpcDetectParams, NpcParams, RepairParams, TrainNpcParams
-from noisyir.pipelines.methods import Method
 from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
 from noisyir.report.settings import PublishedParams, ReportParams
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
@@ -34,7 +35,6 @@ from noisyir.training.settings import (
     TrainDprParams,
 )
 from noisyir.variants import Variant
-from noisyir.verdicts.settings import AuditParams
 
 _LONGEST_NAME = 150  # bytes: file systems take 255, and more is added to it
 

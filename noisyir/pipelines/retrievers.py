@@ -2,6 +2,7 @@
 
 from itertools import product
 
+from noisyir.auditing.settings import AuditParams
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
@@ -16,11 +17,11 @@ from noisyir.pipelines.suite import Suite
 from noisyir.stages.data.corrupt import CORRUPT
 from noisyir.stages.data.hide import HIDE
 from noisyir.stages.data.ingest import INGEST
+from noisyir.stages.detection.audit import AUDIT
+from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
+from noisyir.stages.detection.score_detection import SCORE_DETECTION
 from noisyir.stages.mining.score_loss_groups import SCORE_LOSS_GROUPS
 from noisyir.stages.mining.score_negatives import SCORE_NEGATIVES
-from noisyir.stages.noise.audit import AUDIT
-from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
-from noisyir.stages.noise.score_detection import SCORE_DETECTION
 from noisyir.stages.results.compare import COMPARE
 from noisyir.stages.results.noise_table import NOISE_TABLE
 from noisyir.stages.results.report import REPORT
@@ -28,7 +29,6 @@ from noisyir.stages.results.score import SCORE
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.rerank import RERANK
 from noisyir.stages.training.init_model import INIT_MODEL
-from noisyir.verdicts.settings import AuditParams
 
 
 def train_retriever(exp: Experiment) -> Plan:

@@ -4,13 +4,13 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
+from noisyir.data.corruptions import Noise
 from noisyir.data.hiding import Hiding
-from noisyir.data.noise import Noise
 from noisyir.eval.settings import NoiseTableParams, ScoreLossGroupsParams
 from noisyir.faults import faults
+from noisyir.methods import Method
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.methods import Method
-from noisyir.pipelines.reader_methods import Reader
+from noisyir.readers.methods import Reader
 from noisyir.settings import Params, merged
 
 

@@ -190,7 +190,7 @@ def _instances(
     query_ids: Sequence[str], confidences: pa.Table, spans: pa.Table, relevant: pa.Table
 ) -> dict[str, list[Instance]]:
     """The instances of these questions, the most trusted at the end first."""
-    from noisyir.reading.sampling import counterfactual
+    from noisyir.readers.sampling import counterfactual
 
     wanted = pa.array(query_ids, pa.string())
     rows = confidences.filter(pc.is_in(confidences["query_id"], value_set=wanted)).sort_by("update")

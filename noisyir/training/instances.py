@@ -12,7 +12,7 @@ from noisyir.errors import DataError
 from noisyir.models.question_passage import OffsetTokens, PairTokenizer
 from noisyir.models.reader import Spans
 from noisyir.models.tokens import Tokens
-from noisyir.reading.windows import window_around
+from noisyir.readers.windows import window_around
 from noisyir.training.batches import Ragged, Rows
 from noisyir.training.examples import Numbering
 

@@ -19,9 +19,9 @@ from noisyir.losses.cds import cross_entropy, debias, denoise
 from noisyir.losses.hard_em import span_set_loss
 from noisyir.models.compiling import keep_fewer_activations
 from noisyir.models.reader import Reader, Reads, Spans
-from noisyir.reading.confidence import evidence, initial, shares, updated
-from noisyir.reading.sampling import counterfactual, n_best_chance
-from noisyir.reading.settings import Confidence
+from noisyir.readers.confidence import evidence, initial, shares, updated
+from noisyir.readers.sampling import counterfactual, n_best_chance
+from noisyir.readers.settings import Confidence
 from noisyir.training.batches import Batches, Rng, Rows
 from noisyir.training.checkpoint import Tensors
 from noisyir.training.gradients import seeded

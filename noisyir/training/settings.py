@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from noisyir.reading.settings import Confidence, Objective
+from noisyir.readers.settings import Confidence, Objective
 from noisyir.settings import Fraction, LearningRate, Params
 
 

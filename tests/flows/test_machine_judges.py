@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from noisyir.auditing.asking.address import KEY
+from noisyir.auditing.asking.judges.chat import KEPT
+from noisyir.auditing.asking.records import Judgement
 from noisyir.cli import main
-from noisyir.verdicts.asking.address import KEY
-from noisyir.verdicts.asking.judges.chat import KEPT
-from noisyir.verdicts.asking.records import Judgement
 from tests.judge_server import Reaction, judge_server, verdict
 from tests.tiny_models import WORDS, tiny_classifier
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisyir.reading.matching import places
+from noisyir.readers.matching import places
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisyir.losses.cds import cross_entropy, debias, denoise
-from noisyir.reading.confidence import evidence, initial, shares, updated
-from noisyir.reading.sampling import counterfactual, n_best_chance, span_scores
+from noisyir.readers.confidence import evidence, initial, shares, updated
+from noisyir.readers.sampling import counterfactual, n_best_chance, span_scores
 
 T = 0.5
 W = [0.6, 0.3, 0.1]

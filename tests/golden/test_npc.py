@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+from noisyir.detection.combine import Scores
+from noisyir.detection.detection import detect
+from noisyir.detection.in_batch import InBatch, log_rank, score_in_batch
+from noisyir.detection.mixture import fit_gaussians
+from noisyir.detection.settings import DetectParams
 from noisyir.losses.dpr import masked_log_probs, pair_nll
 from noisyir.losses.npc import consistency, move_average, npc_loss
-from noisyir.noise.combine import Scores
-from noisyir.noise.detection import detect
-from noisyir.noise.in_batch import InBatch, log_rank, score_in_batch
-from noisyir.noise.mixture import fit_gaussians
-from noisyir.noise.settings import DetectParams
 from noisyir.training.batches import Ragged, TrainingPairs
 from tests.tiny_models import static_encoder
 

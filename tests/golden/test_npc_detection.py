@@ -7,11 +7,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.mixture import GaussianMixture
 
+from noisyir.detection.combine import Scores, combined, learnt_weights, robust_z
+from noisyir.detection.mixture import Mixture, beta_parameters, fit_betas, fit_gaussians
+from noisyir.detection.null import rank_shares, wrong_by_null
+from noisyir.detection.rate import rate_by_null
 from noisyir.errors import DataError
-from noisyir.noise.combine import Scores, combined, learnt_weights, robust_z
-from noisyir.noise.mixture import Mixture, beta_parameters, fit_betas, fit_gaussians
-from noisyir.noise.null import rank_shares, wrong_by_null
-from noisyir.noise.rate import rate_by_null
 
 FITS = [fit_gaussians, fit_betas]
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from noisyir.detection.combine import Scores
+from noisyir.detection.detection import detect
+from noisyir.detection.mixture import Mixture
+from noisyir.detection.settings import DetectParams
 from noisyir.eval.detection import detection_quality
-from noisyir.noise.combine import Scores
-from noisyir.noise.detection import detect
-from noisyir.noise.mixture import Mixture
-from noisyir.noise.settings import DetectParams
 
 METHODS = ["gmm", "beta", "null"]
 methods = st.sampled_from(METHODS)

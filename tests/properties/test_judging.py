@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyir.noise.judged import Answers
-from noisyir.noise.judging import judge_all
+from noisyir.detection.judged import Answers
+from noisyir.detection.judging import judge_all
 
 
 @st.composite

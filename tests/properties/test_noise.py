@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noisyir.data.corruptions import ChosenPairs
+from noisyir.data.corruptions.group import Group
+from noisyir.data.corruptions.neighbour import Neighbour, nearest
+from noisyir.data.corruptions.uniform import draw_mismatches
 from noisyir.data.draws import choose_pairs, is_among
-from noisyir.data.noise import ChosenPairs
-from noisyir.data.noise.group import Group
-from noisyir.data.noise.neighbour import Neighbour, nearest
-from noisyir.data.noise.uniform import draw_mismatches
 from noisyir.errors import DataError
 
 seeds = st.integers(0, 2**32)

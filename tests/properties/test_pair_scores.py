@@ -6,12 +6,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noisyir.detection.combine import Scores
+from noisyir.detection.detection import detect
+from noisyir.detection.in_batch import InBatch, log_rank, score_in_batch
+from noisyir.detection.settings import DetectParams
+from noisyir.detection.synthetic import passages_of_others
 from noisyir.losses.dpr import pair_nll
-from noisyir.noise.combine import Scores
-from noisyir.noise.detection import detect
-from noisyir.noise.in_batch import InBatch, log_rank, score_in_batch
-from noisyir.noise.settings import DetectParams
-from noisyir.noise.synthetic import passages_of_others
 from noisyir.training.batches import Ragged, TrainingPairs
 from tests.tiny_models import static_encoder
 

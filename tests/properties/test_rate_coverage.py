@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from noisyir.noise.null import rank_shares
-from noisyir.noise.rate import rate_by_null
+from noisyir.detection.null import rank_shares
+from noisyir.detection.rate import rate_by_null
 
 RUNS = 500
 

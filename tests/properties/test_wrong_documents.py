@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisyir.data.changed_corpus import named
-from noisyir.data.noise import Noise
-from noisyir.data.noise.absent import Absent
-from noisyir.data.noise.confusable import Confusable, best_first
-from noisyir.data.noise.half_answer import part_of
-from noisyir.data.noise.same_source import SameSource
-from noisyir.data.noise.swapped_entities import entities, swapped
-from noisyir.data.noise.vague import Vague, draw_by_weight, vagueness
-from noisyir.data.noise.words_left_out import without_words
+from noisyir.data.corruptions import Noise
+from noisyir.data.corruptions.absent import Absent
+from noisyir.data.corruptions.confusable import Confusable, best_first
+from noisyir.data.corruptions.half_answer import part_of
+from noisyir.data.corruptions.same_source import SameSource
+from noisyir.data.corruptions.swapped_entities import entities, swapped
+from noisyir.data.corruptions.vague import Vague, draw_by_weight, vagueness
+from noisyir.data.corruptions.words_left_out import without_words
 from noisyir.errors import DataError
 from noisyir.retrieval.analysis import STOP_WORDS
 from tests.training_pairs import training_pairs

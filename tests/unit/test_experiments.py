@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from noisyir import experiments
+from noisyir.data.corruptions.uniform import Uniform
 from noisyir.data.formats.beir import Beir
-from noisyir.data.noise.uniform import Uniform
 from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment
 

@@ -8,13 +8,13 @@ import pytest
 from pydantic import Field, create_model
 
 from noisyir import experiments
+from noisyir.detection.detectors import Detector
 from noisyir.engine.plan import key_of
 from noisyir.engine.stage import Stage
 from noisyir.experiments import from_settings
 from noisyir.mining.samplers import Sampler
 from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
-from noisyir.noise.detectors import Detector
 from noisyir.pipelines.readers import pipeline_of
 from noisyir.settings import Location, Only, Params
 from noisyir.stages import known_stages

@@ -20,7 +20,7 @@ class NpcEpoch(Row):
     grows = True
 
     def npc(self, work: Work) -> Taken:
-        from noisyir.noise.npc_objective import NoisyPairCorrection
+        from noisyir.detection.npc_objective import NoisyPairCorrection
 
         return _epochs(work, NoisyPairCorrection)
 
@@ -31,10 +31,10 @@ class NpcEpoch(Row):
 
 
 def _epochs(work: Work, objective: Any) -> Taken:
+    from noisyir.detection.settings import NpcParams, TrainNpcParams
     from noisyir.models.bi_encoder import initial_bi_encoder
     from noisyir.models.settings import InitModelParams
     from noisyir.models.weights import locate_weights
-    from noisyir.noise.settings import NpcParams, TrainNpcParams
     from noisyir.training.bi_encoder import BiEncoderLearner
 
     params = TrainNpcParams(

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from noisyir.app.lookup import find_confidences
+from noisyir.auditing.files import write_pairs
+from noisyir.auditing.texts import read_texts
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts, stream_parts
-from noisyir.reading.positives import most_believed
-from noisyir.verdicts.files import write_pairs
-from noisyir.verdicts.texts import read_texts
+from noisyir.readers.positives import most_believed
 
 SUFFIX = "-pairs.jsonl"
 

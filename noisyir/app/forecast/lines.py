@@ -11,9 +11,10 @@ from noisyir.app.forecast.rates import Machine, Time, cost_of, measured, time_of
 from noisyir.costs.workload import Call, Sizes
 from noisyir.data.settings import ExpectedParams
 from noisyir.engine.builds import Meta
+from noisyir.engine.cost import Cost
 from noisyir.engine.plan import Forecast
 from noisyir.engine.provenance import ABSENT
-from noisyir.engine.stage import Cost, Output, Stage, Step
+from noisyir.engine.stage import Output, Stage, Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.stages.data.ingest import INGEST

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from noisyir.app.judging.journal import Answer
-from noisyir.noise.agreement import cohens_kappa
-from noisyir.verdicts.judgements import Pair
+from noisyir.auditing.judgements import Pair
+from noisyir.detection.agreement import cohens_kappa
 
 
 def agreement(latest: Mapping[str, Mapping[Pair, Answer]]) -> list[dict[str, Any]]:

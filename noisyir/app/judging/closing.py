@@ -2,7 +2,7 @@
 
 from noisyir.app.judging.learning import Known
 from noisyir.app.judging.session import JudgingSession
-from noisyir.verdicts.keeping import Keeping
+from noisyir.auditing.keeping import Keeping
 
 
 def summary(session: JudgingSession, command: str, wrong: float | None = None) -> str:

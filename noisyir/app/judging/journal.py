@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from noisyir.auditing.judgements import Pair, Verdict
 from noisyir.errors import DataError, StoreError
-from noisyir.verdicts.judgements import Pair, Verdict
 
 Draw = Literal["random", "teaching"]
 

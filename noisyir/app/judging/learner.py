@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from noisyir.app.judging.learning import Interval, Kept, Known, Learnt
-from noisyir.noise.judged import Answers
-from noisyir.noise.judging import judge_all
-from noisyir.verdicts.judgements import Judged
-from noisyir.verdicts.keeping import SURENESS
+from noisyir.auditing.judgements import Judged
+from noisyir.auditing.keeping import SURENESS
+from noisyir.detection.judged import Answers
+from noisyir.detection.judging import judge_all
 
 Array = np.ndarray
 

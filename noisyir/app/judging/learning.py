@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from noisyir.noise.guarantee import Guarantee
-from noisyir.verdicts.judgements import Judged
-from noisyir.verdicts.keeping import SURENESS, Keeping
+from noisyir.auditing.judgements import Judged
+from noisyir.auditing.keeping import SURENESS, Keeping
+from noisyir.detection.guarantee import Guarantee
 
 
 class Interval(NamedTuple):

@@ -14,11 +14,11 @@ from noisyir.app.judging.learning import Known, Learner
 from noisyir.app.judging.pairs import PairsToJudge, pairs_to_judge
 from noisyir.app.judging.session import JudgingSession
 from noisyir.app.label_audit import Audited
+from noisyir.auditing.judgements import Pair, read_judgements
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
 from noisyir.engine.tables import pair_ids, read_parts
 from noisyir.errors import ConfigError
-from noisyir.verdicts.judgements import Pair, read_judgements
 
 FILE = "judgements.jsonl"
 _FEATURES = "pair_features"

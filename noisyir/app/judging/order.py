@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.noise.judgement import strata_by_score
+from noisyir.detection.judgement import strata_by_score
 
 Array = np.ndarray
 

@@ -7,8 +7,8 @@ from functools import cache
 
 from markupsafe import Markup
 
+from noisyir.auditing.page import json_for_html
 from noisyir.report.pages import templates
-from noisyir.verdicts.page import json_for_html
 
 _STYLES = ("report.css", "audit.css", "judge.css")
 _SCRIPTS = ("texts.js", "judge.js")

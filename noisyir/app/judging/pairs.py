@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 
+from noisyir.auditing.judgements import Pair
+from noisyir.auditing.texts import common_words, texts_of
 from noisyir.engine.builds import Ref
 from noisyir.engine.store import Store
 from noisyir.engine.tables import pair_ids, read_parts, stream_parts
-from noisyir.verdicts.judgements import Pair
-from noisyir.verdicts.texts import common_words, texts_of
 
 Array = np.ndarray
 ReadTexts = Callable[[Iterable[str]], Mapping[str, str]]

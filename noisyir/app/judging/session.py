@@ -12,8 +12,8 @@ from noisyir.app.judging.journal import Answer, Draw, Journal
 from noisyir.app.judging.learning import Known, Learner, Learnt
 from noisyir.app.judging.order import random_order
 from noisyir.app.judging.pairs import PairsToJudge, Shown
+from noisyir.auditing.judgements import Judged, Pair, Verdict, given_judgements
 from noisyir.errors import DataError, NoisyirError
-from noisyir.verdicts.judgements import Judged, Pair, Verdict, given_judgements
 
 BATCH = 25  # answers after which everything is learnt anew
 RANDOM_FIRST = 50  # pairs drawn at random before the first that is chosen; later every other one is

@@ -12,8 +12,8 @@ from rich.text import Text
 from noisyir.app.judging.closing import told
 from noisyir.app.judging.pairs import Document, Shown
 from noisyir.app.judging.session import BATCH, JudgingSession, Said
-from noisyir.verdicts.judgements import Verdict
-from noisyir.verdicts.texts import words
+from noisyir.auditing.judgements import Verdict
+from noisyir.auditing.texts import words
 
 _KEYS = "[r]ight  [w]rong  [u]nsure  [n]ext  undo [z]  [1-3] wrong, and this is the right one  [?] help  [q]uit"
 _HELP = (

@@ -13,9 +13,9 @@ from noisyir.app.judging.serving import has_display, serve_page
 from noisyir.app.judging.terminal import judge_in_terminal
 from noisyir.app.kept_pairs import write_kept
 from noisyir.app.label_audit import KEPT, Audited
+from noisyir.auditing.judgements import BY_MODEL
+from noisyir.auditing.keeping import Keeping
 from noisyir.errors import ConfigError
-from noisyir.verdicts.judgements import BY_MODEL
-from noisyir.verdicts.keeping import Keeping
 
 
 class AuditCommand(NamedTuple):

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from noisyir.costs.workload import ID, Workload
 from noisyir.data.passages import best_passage, cut
 from noisyir.data.settings import ChunkParams
-from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import pair_ids
 from noisyir.schemas.data import ANSWERS, CORPUS, CUT_PASSAGES, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
 
@@ -113,12 +112,6 @@ def _of_all(qrels: pa.Table, pairs: pa.Table, passages: Mapping[str, Sequence[st
                     QRELS.schema)  # fmt: skip
 
 
-def _cost(of: Workload) -> Cost:
-    """A look at every word of the collection."""
-    documents = of.sizes.documents
-    return Cost(documents, "documents", documents * of.length, rate=3e-7, ram=documents * ID, disk=of.texts(documents))
-
-
 CHUNK = Stage(
     name="chunk",
     version=1,
@@ -139,5 +132,4 @@ CHUNK = Stage(
         "cut_passages": CUT_PASSAGES,
     },
     run=chunk,
-    cost=_cost,
 )

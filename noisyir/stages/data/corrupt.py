@@ -4,17 +4,16 @@ Kinds of noise that change the collection make it write that, too; it has the na
 """
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.retrieval import per_pair
 from noisyir.data.changed_corpus import Versions, changed, named
+from noisyir.data.corruptions import Judge, Noise, Spoilt, TrainingPairs
 from noisyir.data.draws import is_among, positions
-from noisyir.data.noise import Judge, Noise, Spoilt, TrainingPairs
 from noisyir.data.text_keys import text_key
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError, DataError
@@ -290,5 +289,4 @@ CORRUPT = Stage(
     when=_changes_corpus,
     run=corrupt,
     seeded=True,
-    cost=partial(per_pair, rate=1e-5),
 )

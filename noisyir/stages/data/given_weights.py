@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.retrieval import per_pair
 from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.story import told
@@ -35,7 +34,6 @@ GIVEN = Stage(
     writes={"given_weights": GIVEN_WEIGHTS},
     run=given_weights,
     raw={"source": Pairs.digest},
-    cost=partial(per_pair, rate=1e-5),
     story=partial(
         told,
         "weights",

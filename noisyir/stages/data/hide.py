@@ -3,13 +3,10 @@
 The names of its tables are those of ingest: what comes after reads either.
 """
 
-from functools import partial
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.retrieval import per_pair
 from noisyir.data.hiding import BY_IDS, Hiding, Labelled
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.data import CORPUS, HIDDEN, PAIRS, QRELS
@@ -52,5 +49,4 @@ HIDE = Stage(
     writes={"corpus": CORPUS, "pairs": PAIRS, "hidden": HIDDEN},
     run=hide,
     seeded=True,
-    cost=partial(per_pair, rate=1e-4),
 )

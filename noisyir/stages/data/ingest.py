@@ -5,13 +5,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.workload import ID, Workload
 from noisyir.data.formats import Format
 from noisyir.data.held_out import hold_out
 from noisyir.data.records import negatives_of
 from noisyir.data.text_keys import text_key
 from noisyir.data.validate import Validator
-from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import semi_join
 from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
 from noisyir.settings import HELD_OUT
@@ -57,13 +56,6 @@ def _relevant(pairs: pa.Table, qrels: pa.Table, least: int) -> pa.Table:
     return pairs.filter(pc.invert(pc.and_(below, pc.equal(pairs["split"], "train"))))
 
 
-def _cost(of: Workload) -> Cost:
-    """A step over every document of the raw collection."""
-    documents = of.sizes.documents
-    ram = (documents + sum(of.sizes.queries.values())) * ID
-    return Cost(documents, "documents", documents, rate=1.5e-4, ram=ram, disk=of.texts(documents))
-
-
 INGEST = Stage(
     name="ingest",
     version=4,
@@ -80,5 +72,4 @@ INGEST = Stage(
     },
     run=ingest,
     raw={"source": Format.digest},
-    cost=_cost,
 )

@@ -9,14 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.workload import ID, Workload
 from noisyir.data.columns import corpus_documents, open_corpus
 from noisyir.data.row_files import REWRITTEN, RowFile
 from noisyir.data.settings import JoinCorpusParams, RecordParams
 from noisyir.data.text_files import one_of, utf8_lines
 from noisyir.data.validate import PART_DOCUMENTS, Validator
 from noisyir.engine.builds import sha256_file
-from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import regrouped
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS
@@ -122,12 +121,6 @@ def _removals_digest(params: JoinCorpusParams) -> str | None:
     return sha256_file(removals.open("rb")) if removals else None
 
 
-def _cost(of: Workload) -> Cost:
-    """At most as many new documents as there are."""
-    documents, text = 2 * of.sizes.documents, of.texts(of.sizes.documents)
-    return Cost(documents, "documents", documents, ram=documents * ID + text, disk=2 * text)
-
-
 JOIN_CORPUS = Stage(
     name="join_corpus",
     version=1,
@@ -136,5 +129,4 @@ JOIN_CORPUS = Stage(
     writes={"corpus": CORPUS, "row_origins": ROW_ORIGINS},
     run=join_corpus,
     raw={"documents": _documents_digest, "removals": _removals_digest},
-    cost=_cost,
 )

@@ -6,9 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.workload import FLOAT, ROW, Workload
 from noisyir.data.draws import positions
-from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import semi_join
 from noisyir.errors import ConfigError, DataError
 from noisyir.mining.settings import CandidatesParams
@@ -240,14 +239,6 @@ def _vectors(job: Job[CandidatesParams], name: str, wanted: pa.Array) -> "Vector
     return picked
 
 
-def _cost(of: Workload) -> Cost:
-    """Every document within the ranks, by its text and, where that is asked for, its vector."""
-    rows = of.training * (of.params.rank_to - of.params.rank_from + 1)
-    compared = min(of.sizes.documents, rows) if of.call.upstream("doc_vectors") else 0
-    ram = compared * of.tower.hidden * FLOAT + of.texts(rows) + rows * 4 * ROW
-    return Cost(rows, "candidates", rows, rate=7e-6, ram=ram, disk=rows * 2 * ROW)
-
-
 CANDIDATES = Stage(
     name="candidates",
     version=2,
@@ -265,5 +256,4 @@ CANDIDATES = Stage(
     },
     writes={"candidates": training.CANDIDATES},
     run=candidates,
-    cost=_cost,
 )

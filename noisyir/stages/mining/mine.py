@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.training import drawing_negatives
 from noisyir.engine.builds import Meta
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
@@ -113,6 +112,5 @@ MINE = Stage(
     writes={"negatives": NEGATIVES},
     run=mine,
     seeded=True,
-    cost=drawing_negatives,
     story=_story,
 )

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.retrieval import per_pair
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.story import told
 from noisyir.engine.tables import semi_join
@@ -76,6 +75,5 @@ PSEUDO_LABEL = Stage(
     },
     writes={"pseudo_pairs": PSEUDO_PAIRS},
     run=pseudo_label,
-    cost=partial(per_pair, rate=4e-6),
     story=partial(told, "pseudo_pairs", "Pseudo-labels: {made:,} pairs were added."),
 )

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisyir.costs.training import judging
 from noisyir.engine.shards import Block, blocks_of
 from noisyir.engine.stage import Job, Piecewise, Stage
 from noisyir.engine.story import told
@@ -170,7 +169,6 @@ CROSS_JUDGE = Stage(
     raw={"weights": lambda params: classifier_digest(params.weights, _SETTING)},
     pool="gpu",
     spreads=True,
-    cost=judging,
     story=partial(
         told, "cross_judge", "A cross-encoder: {dropped:,} of {judged:,} candidate negatives were dropped as relevant."
     ),
@@ -189,7 +187,6 @@ RANKER_JUDGE = Stage(
     run=ranker_judge,
     pool="gpu",
     spreads=True,
-    cost=judging,
     story=partial(
         told,
         "ranker_judge",

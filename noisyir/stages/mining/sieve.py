@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.training import sieving
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.story import told
 from noisyir.errors import DataError
@@ -140,7 +139,6 @@ SIEVE = Stage(
     run=sieve,
     seeded=True,
     pool="gpu",
-    cost=sieving,
     story=partial(
         told, "sieve", "Sieve: {sieved_out:,} of {judged:,} candidate negatives were sieved out as likely positives."
     ),

@@ -1,7 +1,6 @@
 """compare: the systems of a run side by side, with intervals and corrected p-values."""
 
-from noisyir.costs.workload import Workload
-from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.eval import compare as systems
 from noisyir.eval.settings import CompareParams
 from noisyir.schemas.results import COMPARISON, METRICS
@@ -19,11 +18,6 @@ def compare(job: Job[CompareParams]) -> None:
     )
 
 
-def _cost(of: Workload) -> Cost:
-    asked = of.queries("dev", "test")
-    return Cost(asked, "queries", asked, rate=2e-4)
-
-
 COMPARE = Stage(
     name="compare",
     version=3,
@@ -32,5 +26,4 @@ COMPARE = Stage(
     writes={"comparison": COMPARISON},
     run=compare,
     pool="driver",
-    cost=_cost,
 )

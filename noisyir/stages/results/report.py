@@ -6,10 +6,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
-from noisyir.costs.workload import Workload
 from noisyir.engine.builds import Ref
 from noisyir.engine.provenance import lineage
-from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.report.cells import markdown_table
 from noisyir.report.dataset import example_pairs, read_corpus
 from noisyir.report.history import Build, name_builds
@@ -92,10 +91,6 @@ def _builds(job: Job[Any]) -> list[Build]:
     return name_builds(lineage(job.store, [*chain(*systems.values()), *others]), systems)
 
 
-def _cost(of: Workload) -> Cost:
-    return Cost(of.sizes.documents, "documents", of.sizes.documents, rate=5e-5)
-
-
 REPORT = Stage(
     name="report",
     version=7,
@@ -123,5 +118,4 @@ REPORT = Stage(
     writes={"report": PAGE},
     run=report,
     pool="driver",
-    cost=_cost,
 )

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from noisyir.costs.workload import ROW, Workload
 from noisyir.data.answers import answer_match
-from noisyir.engine.stage import Cost, Job, SplitCounts, Stage
+from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval import trec
 from noisyir.eval.measures import asked_splits, judged, parse, per_query, query_groups, ranked, ranking, with_means
@@ -78,11 +77,6 @@ def splits_are_there(params: ScoreParams, data: SplitCounts) -> None:
         )
 
 
-def _cost(of: Workload) -> Cost:
-    asked = of.queries(*of.params.splits)
-    return Cost(asked, "queries", asked + of.sizes.documents / 100, rate=3e-4, disk=asked * ROW * 10)
-
-
 SCORE = Stage(
     name="score",
     version=2,
@@ -99,5 +93,4 @@ SCORE = Stage(
     pool="driver",
     ready=measures_are_known,
     fits=splits_are_there,
-    cost=_cost,
 )

@@ -1,12 +1,9 @@
 """best_passages: a ranking of passages as one of their documents, each at the place of its best passage."""
 
-from functools import partial
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.retrieval import per_pair
 from noisyir.engine.stage import Job, Stage
 from noisyir.retrieval.settings import BestPassagesParams
 from noisyir.schemas.data import CUT_PASSAGES
@@ -41,5 +38,4 @@ BEST_PASSAGES = Stage(
     reads={"run": DENSE_RUN.all(), "passages": CUT_PASSAGES.all()},
     writes={"dense_run": DENSE_RUN},
     run=best_passages,
-    cost=partial(per_pair, rate=1e-6),
 )

@@ -5,7 +5,6 @@ from importlib.util import find_spec
 
 import pyarrow as pa
 
-from noisyir.costs.retrieval import bm25_indexing, bm25_searching
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.errors import MissingPackageError
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params
@@ -89,7 +88,6 @@ BM25_INDEX = Stage(
     writes={"lexical_index": LEXICAL_INDEX},
     run=bm25_index,
     ready=engine_is_here,
-    cost=bm25_indexing,
 )
 
 BM25 = Stage(
@@ -100,5 +98,4 @@ BM25 = Stage(
     writes={"bm25_run": BM25_RUN},
     run=bm25,
     fits=_fits,
-    cost=bm25_searching,
 )

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisyir.costs.retrieval import encoding
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.engine.tables import regrouped
@@ -198,7 +197,6 @@ ENCODE = Stage(
     spreads=True,
     ready=_ready,
     fits=_fits,
-    cost=encoding,
 )
 
 ENCODE_NEW = Stage(
@@ -216,5 +214,4 @@ ENCODE_NEW = Stage(
     pool="gpu",
     spreads=True,
     ready=_ready,
-    cost=encoding,
 )

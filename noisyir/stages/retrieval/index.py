@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from noisyir.costs.retrieval import indexing
 from noisyir.engine.stage import Job, Stage
 from noisyir.retrieval.settings import ExtendIndexParams, IndexParams
 from noisyir.schemas import retrieval
@@ -159,7 +158,6 @@ INDEX = Stage(
     seeded=True,
     pool="gpu",
     spreads=True,
-    cost=indexing,
 )
 
 EXTEND_INDEX = Stage(
@@ -176,5 +174,4 @@ EXTEND_INDEX = Stage(
     seeded=True,
     pool="gpu",
     spreads=True,
-    cost=indexing,
 )

@@ -4,9 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs import retrieval as costs
-from noisyir.costs.workload import Workload
-from noisyir.engine.stage import Cost, Job, Stage
+from noisyir.engine.stage import Job, Stage
 from noisyir.retrieval.runs import Hits, run_table
 from noisyir.retrieval.settings import RandomRunParams
 from noisyir.schemas import retrieval
@@ -37,11 +35,6 @@ def _in_order(ids: pa.ChunkedArray) -> pa.Array:
     return ids.take(pc.sort_indices(ids)).combine_chunks()
 
 
-def _cost(of: Workload) -> Cost:
-    rows = of.training * of.params.top_k
-    return costs.hits(rows, rows, rate=9e-6)
-
-
 RANDOM_RUN = Stage(
     name="random_run",
     version=1,
@@ -50,5 +43,4 @@ RANDOM_RUN = Stage(
     writes={"random_run": retrieval.RANDOM_RUN},
     run=random_run,
     seeded=True,
-    cost=_cost,
 )

@@ -8,7 +8,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.costs.training import reranking
 from noisyir.engine.shards import Block, blocks_of
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
@@ -116,5 +115,4 @@ RERANK = Stage(
     run=rerank,
     pool="gpu",
     spreads=True,
-    cost=reranking,
 )

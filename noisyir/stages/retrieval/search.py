@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisyir.costs.retrieval import searching
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import listed
 from noisyir.retrieval.settings import SearchParams
@@ -94,5 +93,4 @@ SEARCH = Stage(
     writes={"dense_run": DENSE_RUN},
     run=dense_search,
     spreads=True,
-    cost=searching,
 )

@@ -2,12 +2,10 @@
 
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from noisyir.costs.retrieval import per_pair
 from noisyir.engine.builds import Meta
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
@@ -91,6 +89,5 @@ CHOOSE_MODEL = Stage(
     run=choose_model,
     seeded=True,
     pool="gpu",
-    cost=partial(per_pair, rate=1e-4),
     story=_story,
 )

@@ -1,12 +1,9 @@
 """hold_out: training queries set aside to choose a way of training by, where the data has no dev split."""
 
-from functools import partial
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.retrieval import per_pair
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
 from noisyir.schemas.data import NOISY_PAIRS, QRELS, QUERIES
@@ -54,5 +51,4 @@ HOLD_OUT = Stage(
     writes={"trial": TRIAL},
     run=hold_out,
     seeded=True,
-    cost=partial(per_pair, rate=4e-6),
 )

@@ -5,7 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from noisyir.costs.training import initialising
 from noisyir.engine.stage import Job, Stage
 from noisyir.models.settings import InitModelParams, InitRankerParams, InitReaderParams
 from noisyir.models.weights import MINILM, check_minilm, encoder_digest, locate_weights, weights_digest
@@ -69,7 +68,6 @@ INIT_MODEL = Stage(
     run=init_model,
     raw={"weights": weights_digest},
     pool="driver",
-    cost=initialising,
 )
 INIT_RANKER = Stage(
     name="init_ranker",
@@ -81,7 +79,6 @@ INIT_RANKER = Stage(
     seeded=True,
     raw={"weights": partial(_encoder_digest, kind="ranker")},
     pool="driver",
-    cost=initialising,
 )
 INIT_READER = Stage(
     name="init_reader",
@@ -93,5 +90,4 @@ INIT_READER = Stage(
     seeded=True,
     raw={"weights": partial(_encoder_digest, kind="reader")},
     pool="driver",
-    cost=initialising,
 )

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from noisyir.costs.training import ar2_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.data import QRELS
 from noisyir.schemas.training import AR2_STATE, CURVES, MODEL, RANKER
@@ -69,5 +68,4 @@ TRAIN_AR2 = Stage(
     seeded=True,
     pool="gpu",
     fits=pairs_are_there,
-    cost=ar2_training,
 )

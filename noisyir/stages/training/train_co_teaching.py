@@ -5,7 +5,6 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute
 
-from noisyir.costs.training import bi_encoder_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.story import told
 from noisyir.errors import ConfigError, DataError
@@ -61,6 +60,5 @@ TRAIN_CO_TEACHING = Stage(
     seeded=True,
     pool="gpu",
     fits=pairs_are_there,
-    cost=partial(bi_encoder_training, factor=2.0),
     story=partial(told, "noise_rate", "Co-teaching left out up to {:.1%} of the pairs, of the largest losses."),
 )

@@ -1,8 +1,5 @@
 """train_dpr: DPR training: the start model, taught by pairs and by in-batch and mined negatives."""
 
-from functools import partial
-
-from noisyir.costs.training import bi_encoder_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.training import CURVES, MODEL
 from noisyir.training.job import (
@@ -44,5 +41,4 @@ TRAIN_DPR = Stage(
     seeded=True,
     pool="gpu",
     fits=pairs_are_there,
-    cost=partial(bi_encoder_training, rate=9e-6),
 )

@@ -2,19 +2,17 @@
 
 import logging
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.costs.training import bi_encoder_training
+from noisyir.detection.settings import TrainNpcParams
 from noisyir.engine.builds import Meta
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.engine.tables import listed, read_parts
 from noisyir.errors import ConfigError
-from noisyir.noise.settings import TrainNpcParams
 from noisyir.schemas.noise import NOISE_FLAGS, NULL_SCORES, PAIR_SCORES
 from noisyir.schemas.training import CURVES, MODEL
 from noisyir.training.job import (
@@ -29,7 +27,7 @@ from noisyir.training.job import (
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
-    from noisyir.noise.npc_objective import Detected
+    from noisyir.detection.npc_objective import Detected
 
 PLAIN = (
     "Noisy pair correction found no evidence of wrong pairs in time, and training stayed plain: npc.warmup_epochs sets "
@@ -42,7 +40,7 @@ log = logging.getLogger("noisyir")
 @in_processes
 def train_npc(job: Job[TrainNpcParams]) -> None:
     """Train, and write the model, its curves, and the scores and flags of each detection."""
-    from noisyir.noise.npc_objective import NoisyPairCorrection
+    from noisyir.detection.npc_objective import NoisyPairCorrection
 
     settings = job.params.npc
     if (settings.detect == "given") != job.has("flags"):
@@ -108,6 +106,5 @@ TRAIN_NPC = Stage(
     seeded=True,
     pool="gpu",
     fits=pairs_are_there,
-    cost=partial(bi_encoder_training, factor=5 / 3, rate=1.1e-5),  # the teacher reads each batch, detection all pairs
     story=_story,
 )

@@ -1,6 +1,5 @@
 """warm_up_ranker: the ranker, taught to tell the right passage of each training query from mined negatives."""
 
-from noisyir.costs.training import ranker_training
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.training import CURVES, RANKER
 from noisyir.training.job import (
@@ -37,5 +36,4 @@ WARM_UP_RANKER = Stage(
     seeded=True,
     pool="gpu",
     fits=pairs_are_there,
-    cost=ranker_training,
 )

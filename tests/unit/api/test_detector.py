@@ -9,10 +9,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from noisyir import NoiseDetector
+from noisyir.detection.combine import Scores, combined
+from noisyir.detection.detection import detect
+from noisyir.detection.settings import DetectParams
 from noisyir.errors import DataError
-from noisyir.noise.combine import Scores, combined
-from noisyir.noise.detection import detect
-from noisyir.noise.settings import DetectParams
 
 RNG = np.random.default_rng(0)
 WRONG = np.arange(1000) >= 700

@@ -11,11 +11,11 @@ from sentence_transformers import (
 )
 
 import noisyir
+from noisyir.detection.npc_objective import NoisyPairCorrection
+from noisyir.detection.settings import TrainNpcParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.models.tokens import Tokens
-from noisyir.noise.npc_objective import NoisyPairCorrection
-from noisyir.noise.settings import TrainNpcParams
 from noisyir.training.batches import Ragged, TrainingPairs, assemble
 from noisyir.training.bi_encoder import regularised
 from noisyir.training.moving_average import average_of

@@ -8,7 +8,7 @@ import pytest
 from noisyir.app.judging.closing import told, told_guarantee
 from noisyir.app.judging.learner import PairLearner
 from noisyir.app.judging.learning import Kept, Known
-from noisyir.verdicts.judgements import Judged
+from noisyir.auditing.judgements import Judged
 
 PAIRS = 600
 

@@ -13,8 +13,8 @@ from noisyir.app.judging import journal as journals
 from noisyir.app.judging.journal import Answer, Journal
 from noisyir.app.judging.order import random_order
 from noisyir.app.judging.session import BATCH, RANDOM_FIRST, Said
+from noisyir.auditing.judgements import given_judgements
 from noisyir.errors import DataError, StoreError
-from noisyir.verdicts.judgements import given_judgements
 from tests.unit.app.judging_world import Learner, pair_of, pairs, session
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from noisyir.app.label_audit import Noise, experiment_to_audit
 from noisyir.app.label_cleaning import refuse_too_much, refuse_unjudged
+from noisyir.auditing.apply import changed
+from noisyir.detection.settings import RepairParams
 from noisyir.errors import ConfigError
-from noisyir.noise.settings import RepairParams
-from noisyir.verdicts.apply import changed
 from tests.unit.stages.audit_world import judged_as
 from tests.unit.verdicts.world import audit_of
 

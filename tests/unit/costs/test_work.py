@@ -13,9 +13,10 @@ from noisyir.costs.workload import Call, Sizes
 from noisyir.data.formats.pydocs import Pydocs
 from noisyir.data.settings import ExpectedParams
 from noisyir.engine.builds import Meta
+from noisyir.engine.cost import Cost
 from noisyir.engine.plan import Choice, forecast
 from noisyir.engine.provenance import without_inputs
-from noisyir.engine.stage import Cost, Stage
+from noisyir.engine.stage import Stage
 from noisyir.models.settings import InitModelParams
 from noisyir.pipelines.readers import pipeline_of
 from noisyir.schemas.data import PAIRS

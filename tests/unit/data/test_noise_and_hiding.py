@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from noisyir import experiments
+from noisyir.data.corruptions import Noise
+from noisyir.data.corruptions.group import Group
+from noisyir.data.corruptions.neighbour import Neighbour
+from noisyir.data.corruptions.uniform import Uniform
 from noisyir.data.hiding import Hiding
 from noisyir.data.hiding.near_duplicates import NearDuplicates
 from noisyir.data.hiding.positives import Positives
-from noisyir.data.noise import Noise
-from noisyir.data.noise.group import Group
-from noisyir.data.noise.neighbour import Neighbour
-from noisyir.data.noise.uniform import Uniform
 from noisyir.errors import ConfigError
 from tests.training_pairs import training_pairs
 

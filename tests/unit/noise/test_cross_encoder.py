@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from noisyir.detection.cross_encoder import score_together
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
-from noisyir.noise.cross_encoder import score_together
 from noisyir.training.batches import Ragged, TrainingPairs
 from tests.tiny_models import tiny_classifier
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
+from noisyir.detection import cross_fit
+from noisyir.detection.cross_fit import cross_fitted
 from noisyir.errors import DataError
-from noisyir.noise import cross_fit
-from noisyir.noise.cross_fit import cross_fitted
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import static_encoder

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from noisyir.detection.combine import Scores
+from noisyir.detection.detection import detect
+from noisyir.detection.settings import DetectParams
 from noisyir.errors import DataError
-from noisyir.noise.combine import Scores
-from noisyir.noise.detection import detect
-from noisyir.noise.settings import DetectParams
 
 METHODS = ["gmm", "beta", "null"]
 MIXTURE = {f"{name}_{what}" for name in ("clean", "noisy") for what in ("weight", "mean", "std")}

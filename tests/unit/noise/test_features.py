@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from noisyir.noise import neighbourhoods as neighbourhood_module
-from noisyir.noise.features import COMPONENTS, FEATURES, PairEvidence, pair_features, rank_share
-from noisyir.noise.neighbourhoods import NEAREST, neighbourhoods
-from noisyir.noise.wording import BUILT, SHARED, built, shared_words
+from noisyir.detection import neighbourhoods as neighbourhood_module
+from noisyir.detection.features import COMPONENTS, FEATURES, PairEvidence, pair_features, rank_share
+from noisyir.detection.neighbourhoods import NEAREST, neighbourhoods
+from noisyir.detection.wording import BUILT, SHARED, built, shared_words
 
 
 def unit(rng, *shape):

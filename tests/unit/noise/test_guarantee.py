@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.stats import beta
 
+from noisyir.detection.guarantee import guarantee, judgements_needed, upper_band
+from noisyir.detection.judged import Answers
+from noisyir.detection.judgement import draw_sample
+from noisyir.detection.judging import judge_all
 from noisyir.errors import DataError
-from noisyir.noise.guarantee import guarantee, judgements_needed, upper_band
-from noisyir.noise.judged import Answers
-from noisyir.noise.judgement import draw_sample
-from noisyir.noise.judging import judge_all
 
 AUDITS = 1000
 

@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from noisyir.detection.ensemble import Judging, by_static, by_transformer, cascaded
+from noisyir.detection.hybrid import Sought
+from noisyir.detection.lexical import words
+from noisyir.detection.positions import Positions
 from noisyir.models.tokens import Tokens
-from noisyir.noise.ensemble import Judging, by_static, by_transformer, cascaded
-from noisyir.noise.hybrid import Sought
-from noisyir.noise.lexical import words
-from noisyir.noise.positions import Positions
 from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
 from noisyir.training.batches import Ragged
 

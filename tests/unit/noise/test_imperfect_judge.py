@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from noisyir.noise.imperfect_judge import JudgeError, judge_error, rate_behind
-from noisyir.noise.powered_rate import powered_rate
-from noisyir.noise.rate import wilson
+from noisyir.detection.imperfect_judge import JudgeError, judge_error, rate_behind
+from noisyir.detection.powered_rate import powered_rate
+from noisyir.detection.rate import wilson
 
 SEEDS = 2000
 

@@ -5,12 +5,12 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from noisyir.detection import judged as judged_module
+from noisyir.detection.auroc import auroc, auroc_gain
+from noisyir.detection.judged import Answers, learn
+from noisyir.detection.logistic import Prior, most_likely_weights
+from noisyir.detection.teaching import pairs_that_teach
 from noisyir.errors import DataError
-from noisyir.noise import judged as judged_module
-from noisyir.noise.auroc import auroc, auroc_gain
-from noisyir.noise.judged import Answers, learn
-from noisyir.noise.logistic import Prior, most_likely_weights
-from noisyir.noise.teaching import pairs_that_teach
 
 
 def world(count=2000, seed=0, strength=1.5, columns=30):

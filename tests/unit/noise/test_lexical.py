@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.noise.lexical import bm25_share, idf, words
+from noisyir.detection.lexical import bm25_share, idf, words
 from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
 
 DOCUMENTS = ["select rows of a table", "sort rows", "join two tables, join them", "delete"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisyir.noise.null import rank_shares, wrong_scores
+from noisyir.detection.null import rank_shares, wrong_scores
 
 
 def test_a_share_is_the_place_among_the_draws_by_hand():

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from noisyir.detection.judged import Answers
+from noisyir.detection.judging import judge_all
+from noisyir.detection.powered_rate import half_width, powered_rate
+from noisyir.detection.rate import wilson
 from noisyir.errors import DataError
-from noisyir.noise.judged import Answers
-from noisyir.noise.judging import judge_all
-from noisyir.noise.powered_rate import half_width, powered_rate
-from noisyir.noise.rate import wilson
 
 PAIRS = 3000
 

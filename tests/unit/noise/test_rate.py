@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from noisyir.detection.null import RankShares
+from noisyir.detection.rate import RateByNull, best_fit, pairs_to_judge, rate_by_null, rate_from_judgements, rate_range
 from noisyir.errors import ConfigError
-from noisyir.noise.null import RankShares
-from noisyir.noise.rate import RateByNull, best_fit, pairs_to_judge, rate_by_null, rate_from_judgements, rate_range
 
 
 def shares(values, counts, draws=9):

@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 import torch
 
-from noisyir.noise.collection import Collection
-from noisyir.noise.competitors import Competitors, dense_competitors, lexical_competitors, merged
-from noisyir.noise.synthetic import References, near_documents, passages_of_others, random_documents
+from noisyir.detection.collection import Collection
+from noisyir.detection.competitors import Competitors, dense_competitors, lexical_competitors, merged
+from noisyir.detection.synthetic import References, near_documents, passages_of_others, random_documents
 from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
 from noisyir.training.batches import Ragged, TrainingPairs
 from tests.tiny_models import static_encoder

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from noisyir.noise.combine import Scores
-from noisyir.noise.detection import detect
-from noisyir.noise.mixture import Mixture, fit_betas, fit_gaussians
-from noisyir.noise.settings import DetectParams
-from noisyir.noise.unimodal import dip, is_unimodal
+from noisyir.detection.combine import Scores
+from noisyir.detection.detection import detect
+from noisyir.detection.mixture import Mixture, fit_betas, fit_gaussians
+from noisyir.detection.settings import DetectParams
+from noisyir.detection.unimodal import dip, is_unimodal
 
 ONE_PEAK = {
     "uniform": lambda rng, n: rng.random(n),

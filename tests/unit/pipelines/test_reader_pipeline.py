@@ -10,6 +10,7 @@ import pytest
 from noisyir import cli, experiments
 from noisyir.app.lookup import find_confidences
 from noisyir.app.runs import run_experiment
+from noisyir.auditing.account import account_of
 from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
@@ -17,12 +18,11 @@ from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError
-from noisyir.pipelines.methods.dpr import Dpr
-from noisyir.pipelines.reader_methods import Reader
+from noisyir.methods.dpr import Dpr
 from noisyir.pipelines.readers import bench_of, pipeline_of
-from noisyir.reading.positives import most_believed
+from noisyir.readers.methods import Reader
+from noisyir.readers.positives import most_believed
 from noisyir.tracking.tracker import Tracker
-from noisyir.verdicts.account import account_of
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from noisyir.auditing.files import unguard
+from noisyir.auditing.settings import AuditParams
 from noisyir.errors import DataError
 from noisyir.schemas.data import PAIRS
 from noisyir.schemas.noise import COMPETITORS, NOISE_FLAGS
-from noisyir.stages.noise.audit import AUDIT
-from noisyir.verdicts.files import unguard
-from noisyir.verdicts.settings import AuditParams
+from noisyir.stages.detection.audit import AUDIT
 from tests.unit.stages.audit_world import audit_tables, judged_as, table
 
 

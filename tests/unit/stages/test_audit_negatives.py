@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
+from noisyir.auditing.settings import SuspectsParams
 from noisyir.errors import DataError
-from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
-from noisyir.verdicts.settings import SuspectsParams
+from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
 from tests.unit.stages.suspects_world import COPY, suspect_tables
 
 

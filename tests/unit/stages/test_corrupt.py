@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.data.noise import Noise
-from noisyir.data.noise.neighbour import Neighbour
-from noisyir.data.noise.uniform import Uniform
+from noisyir.data.corruptions import Noise
+from noisyir.data.corruptions.neighbour import Neighbour
+from noisyir.data.corruptions.uniform import Uniform
 from noisyir.errors import ConfigError, DataError
 from noisyir.stages.data.corrupt import CORRUPT
 

@@ -4,16 +4,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from noisyir.detection.combine import Scores, combined
+from noisyir.detection.settings import DetectParams
 from noisyir.engine.tables import listed
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.settings import ScoreDetectionParams
-from noisyir.noise.combine import Scores, combined
-from noisyir.noise.settings import DetectParams
 from noisyir.schemas.columns import FLOATS
 from noisyir.schemas.data import NOISE_TRUTH
 from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
-from noisyir.stages.noise.detect import DETECT
-from noisyir.stages.noise.score_detection import SCORE_DETECTION
+from noisyir.stages.detection.detect import DETECT
+from noisyir.stages.detection.score_detection import SCORE_DETECTION
 
 PARAMS = DetectParams(method="gmm")
 

@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.errors import MissingPackageError
 from noisyir.models import backends
-from noisyir.noise.detectors.ensemble import Ensemble
 from noisyir.retrieval.settings import EncodeParams
-from noisyir.stages.noise.score_pairs import SCORE_PAIRS
+from noisyir.stages.detection.score_pairs import SCORE_PAIRS
 from noisyir.stages.retrieval.encode import ENCODE
 from tests.tiny_models import WORDS, tiny_bert, tiny_encoder
 

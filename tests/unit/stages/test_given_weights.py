@@ -9,9 +9,9 @@ import pytest
 from noisyir import experiments
 from noisyir.data.flags import with_weights
 from noisyir.data.formats.pairs import Pairs
+from noisyir.detection.settings import NpcParams, TrainNpcParams
 from noisyir.errors import ConfigError
 from noisyir.models.settings import InitModelParams
-from noisyir.noise.settings import NpcParams, TrainNpcParams
 from noisyir.pipelines.retrievers import train_retriever
 from noisyir.schemas.data import NOISY_PAIRS
 from noisyir.schemas.noise import GIVEN_WEIGHTS, NOISE_FLAGS

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from noisyir.detection.settings import TrainNpcParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.noise.settings import TrainNpcParams
 from noisyir.schemas.noise import NOISE_FLAGS
 from noisyir.schemas.training import NEGATIVES
 from noisyir.stages.training.train_npc import TRAIN_NPC

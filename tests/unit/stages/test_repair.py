@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noisyir.detection.settings import RepairParams
 from noisyir.errors import DataError
-from noisyir.noise.settings import RepairParams
 from noisyir.schemas.data import NOISY_PAIRS
 from noisyir.schemas.noise import NOISE_FLAGS
-from noisyir.stages.noise.repair import REPAIR, relabelled
+from noisyir.stages.detection.repair import REPAIR, relabelled
 from tests.unit.stages.audit_world import table
 
 

@@ -9,18 +9,18 @@ import pytest
 from pydantic import ValidationError
 
 from noisyir import experiments
+from noisyir.detection.detectors import Detector
+from noisyir.detection.features import FEATURES
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.detection import detection_quality
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import classifier_digest
-from noisyir.noise.detectors import Detector
-from noisyir.noise.features import FEATURES
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QUERIES
 from noisyir.schemas.training import NEGATIVES
-from noisyir.stages.noise.score_pairs import SCORE_PAIRS
+from noisyir.stages.detection.score_pairs import SCORE_PAIRS
 from noisyir.stages.retrieval.bm25 import BM25_INDEX
 from tests.tiny import write_beir
 from tests.tiny_models import tiny_bert, tiny_classifier

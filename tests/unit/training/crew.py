@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from noisyir.detection.npc_objective import NoisyPairCorrection
+from noisyir.detection.settings import NpcParams, TrainNpcParams
 from noisyir.errors import NoisyirError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.tokens import Tokens
-from noisyir.noise.npc_objective import NoisyPairCorrection
-from noisyir.noise.settings import NpcParams, TrainNpcParams
 from noisyir.training.ar2 import RetrieverLearner
 from noisyir.training.batches import TrainingPairs, assemble, draw_negatives
 from noisyir.training.bi_encoder import BiEncoderLearner, train

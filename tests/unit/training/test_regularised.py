@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
+from noisyir.detection.npc_objective import NoisyPairCorrection
+from noisyir.detection.settings import TrainNpcParams
 from noisyir.losses.ccr import ccr
 from noisyir.losses.dpr import masked_log_probs
-from noisyir.noise.npc_objective import NoisyPairCorrection
-from noisyir.noise.settings import TrainNpcParams
 from noisyir.training.batches import assemble
 from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.co_teaching import CoTeaching

@@ -9,9 +9,13 @@ import pyarrow.compute as pc
 import pytest
 
 from noisyir.app.runs import run_experiment
+from noisyir.auditing.account import MAX_CHARS, account_of
+from noisyir.auditing.settings import AuditParams
 from noisyir.commands import why
+from noisyir.data.corruptions.uniform import Uniform
 from noisyir.data.formats.beir import Beir
-from noisyir.data.noise.uniform import Uniform
+from noisyir.detection.detectors.bm25_margin import Bm25Margin
+from noisyir.detection.settings import DetectParams, RepairParams
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
@@ -22,8 +26,6 @@ from noisyir.errors import DataError, StoreError
 from noisyir.eval.settings import ScoreParams
 from noisyir.mining.settings import CandidatesParams, MineParams
 from noisyir.models.settings import InitModelParams
-from noisyir.noise.detectors.bm25_margin import Bm25Margin
-from noisyir.noise.settings import DetectParams, RepairParams
 from noisyir.pipelines.experiment import Experiment
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
 from noisyir.schemas.artifact import Artifact
@@ -32,13 +34,13 @@ from noisyir.schemas.training import CANDIDATES, VERDICTS
 from noisyir.settings import Params
 from noisyir.stages.data.corrupt import CORRUPT
 from noisyir.stages.data.ingest import INGEST
+from noisyir.stages.detection.audit import AUDIT
+from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
+from noisyir.stages.detection.detect import DETECT
+from noisyir.stages.detection.repair import REPAIR
+from noisyir.stages.detection.score_pairs import SCORE_PAIRS
 from noisyir.stages.mining.candidates import CANDIDATES as FIND_CANDIDATES
 from noisyir.stages.mining.mine import MINE
-from noisyir.stages.noise.audit import AUDIT
-from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
-from noisyir.stages.noise.detect import DETECT
-from noisyir.stages.noise.repair import REPAIR
-from noisyir.stages.noise.score_pairs import SCORE_PAIRS
 from noisyir.stages.results.score import SCORE
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.encode import ENCODE
@@ -46,8 +48,6 @@ from noisyir.stages.retrieval.index import INDEX
 from noisyir.stages.retrieval.search import SEARCH
 from noisyir.stages.training.init_model import INIT_MODEL
 from noisyir.tracking.tracker import Tracker
-from noisyir.verdicts.account import MAX_CHARS, account_of
-from noisyir.verdicts.settings import AuditParams
 from tests.tiny import write_beir
 
 OPINIONS = Artifact("opinions", 1, {"query_id": pa.string(), "doc_id": pa.string(), "mood": pa.string()}, ("query_id",))

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from noisyir.auditing.apply import apply_audit, changed, decide
+from noisyir.auditing.pairs_to_clean import FileOfPairs, TableOfPairs
 from noisyir.data.formats.pairs import Pairs, PairsFile
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import PAIRS
-from noisyir.verdicts.apply import apply_audit, changed, decide
-from noisyir.verdicts.pairs_to_clean import FileOfPairs, TableOfPairs
 from tests.unit.verdicts.world import audit_of, audit_of_file, id_of, wrong
 
 CAT, DOG, EEL = 'A cat, "the" cat\nsat.', "A dog ran.", "Ein Aal schwamm, größer als 3."

@@ -4,10 +4,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from noisyir.auditing.by_hand import how_many, judged_by_hand
+from noisyir.auditing.judgements import Judged
+from noisyir.detection.judged import FEWEST
 from noisyir.errors import ConfigError, DataError
-from noisyir.noise.judged import FEWEST
-from noisyir.verdicts.by_hand import how_many, judged_by_hand
-from noisyir.verdicts.judgements import Judged
 
 
 def judged_pairs(scores, p_clean=0.9, threshold=1.5) -> pa.Table:

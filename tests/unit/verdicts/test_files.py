@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.verdicts.files import guard, unguard, write_csv
+from noisyir.auditing.files import guard, unguard, write_csv
 
 
 @given(st.text(alphabet="'=+-@\t\r\na1", max_size=6))

@@ -6,15 +6,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from noisyir.errors import DataError
-from noisyir.verdicts.judgements import (
+from noisyir.auditing.judgements import (
     Judged,
     drawn_at_random,
     given_judgements,
     judgements_digest,
     read_judgements,
 )
-from noisyir.verdicts.settings import AuditParams
+from noisyir.auditing.settings import AuditParams
+from noisyir.errors import DataError
 from tests.unit.stages.audit_world import judged_as
 
 SMALL = pa.table({"query_id": ["q1", "q2", "-q", "7"], "doc_id": ["d1", "d2", "=d", "8"]})

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from noisyir.verdicts.judges import standing
+from noisyir.auditing.judges import standing
 
 
 def test_standing_is_the_share_of_smaller_margins():

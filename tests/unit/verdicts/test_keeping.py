@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from noisyir.noise.guarantee import Guarantee
+from noisyir.auditing.judgements import Judged
+from noisyir.auditing.keeping import Keeping, kept_by_judgements, kept_by_nulls
+from noisyir.detection.guarantee import Guarantee
 from noisyir.schemas.noise import KEPT_BY_NULL
-from noisyir.verdicts.judgements import Judged
-from noisyir.verdicts.keeping import Keeping, kept_by_judgements, kept_by_nulls
 
 BOUNDS = Guarantee(np.array([40, 60, 80, 100]), np.array([0.03, 0.02, 0.08, 0.3]), 0.9, 0)
 FITS = {"rate": 0.24, "low": 0.22, "high": 0.26, "counted": 360, "tail": 0.5, "fit": 1.0, "below": 90, "auroc": 0.87}

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.stages.noise.audit import AUDIT
-from noisyir.verdicts.page import json_for_html, wilson_low, worst_sources
-from noisyir.verdicts.settings import AuditParams
+from noisyir.auditing.page import json_for_html, wilson_low, worst_sources
+from noisyir.auditing.settings import AuditParams
+from noisyir.stages.detection.audit import AUDIT
 from tests.unit.stages.audit_world import audit_tables, judged_as
 
 SPICE = "</script><script>alert(1)</script> <!-- \"double\" 'single' & <b>"

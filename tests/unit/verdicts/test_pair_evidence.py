@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
+from noisyir.auditing.pair_evidence import better_documents, first_of_each
 from noisyir.schemas.noise import COMPETITORS
-from noisyir.verdicts.pair_evidence import better_documents, first_of_each
 from tests.unit.stages.audit_world import table
 
 

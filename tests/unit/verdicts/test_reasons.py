@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisyir.verdicts.reasons import Evidence, NotKept, Suspicion, chance, reason, suspicion
+from noisyir.auditing.reasons import Evidence, NotKept, Suspicion, chance, reason, suspicion
 
 PAIR = {
     "is_clean": False,

@@ -6,12 +6,12 @@ import re
 
 import pytest
 
+from noisyir.auditing.files import unguard
+from noisyir.auditing.settings import AuditParams
 from noisyir.data.formats.pairs import Pairs
 from noisyir.errors import ConfigError
-from noisyir.stages.noise.audit import AUDIT
-from noisyir.stages.noise.audit_negatives import AUDIT_NEGATIVES
-from noisyir.verdicts.files import unguard
-from noisyir.verdicts.settings import AuditParams
+from noisyir.stages.detection.audit import AUDIT
+from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
 from tests.unit.stages.audit_world import audit_tables
 from tests.unit.stages.suspects_world import COPY, suspect_tables
 from tests.unit.verdicts.test_page import SPICE, Outline

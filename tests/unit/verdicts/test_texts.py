@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from noisyir.verdicts.texts import overlap, read_texts, shared_words, words
+from noisyir.auditing.texts import overlap, read_texts, shared_words, words
 
 
 def test_words_are_folded_runs_of_letters_marks_and_digits():

@@ -5,9 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from noisyir.auditing.texts import full_text
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.schemas.noise import AUDIT
-from noisyir.verdicts.texts import full_text
 
 CLEAN = {
     "source": None, "query": "", "document": "", "verdict": "clean", "p_clean": 0.9, "score": 1.0, "rank": 1,

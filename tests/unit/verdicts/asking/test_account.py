@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from noisyir.auditing.asking.account import Asked, account
+from noisyir.auditing.asking.judges import Answer, Spent
+from noisyir.auditing.asking.records import ByPeople, Judgement, write_judgements
+from noisyir.auditing.judgements import given_judgements
 from noisyir.errors import DataError, StoreError
-from noisyir.verdicts.asking.account import Asked, account
-from noisyir.verdicts.asking.judges import Answer, Spent
-from noisyir.verdicts.asking.records import ByPeople, Judgement, write_judgements
-from noisyir.verdicts.judgements import given_judgements
 
 WRONG, CLEAN, UNCLEAR = Answer("wrong", 1.0), Answer("clean", 0.0), Answer("unclear", 0.5)
 PAIRS = 5000

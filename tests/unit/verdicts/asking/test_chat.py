@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from noisyir.auditing.asking.address import KEY, address_of
+from noisyir.auditing.asking.endpoint import seconds_of
+from noisyir.auditing.asking.judges import Asking, Question
+from noisyir.auditing.asking.judges.chat import KEPT, Chat
+from noisyir.auditing.asking.purse import Budget
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, StoreError
-from noisyir.verdicts.asking.address import KEY, address_of
-from noisyir.verdicts.asking.endpoint import seconds_of
-from noisyir.verdicts.asking.judges import Asking, Question
-from noisyir.verdicts.asking.judges.chat import KEPT, Chat
-from noisyir.verdicts.asking.purse import Budget
 from tests.judge_server import GARBAGE, Reaction, judge_server, says, verdict
 
 SECRET = "sk-very-secret/0123456789"
@@ -295,9 +295,9 @@ KILLED = """
 import sys
 from pathlib import Path
 from noisyir.engine.runtime import Runtime
-from noisyir.verdicts.asking.judges import Asking
-from noisyir.verdicts.asking.judges.chat import Chat
-from noisyir.verdicts.asking.purse import Budget
+from noisyir.auditing.asking.judges import Asking
+from noisyir.auditing.asking.judges.chat import Chat
+from noisyir.auditing.asking.purse import Budget
 from tests.unit.verdicts.asking.test_chat import PAIRS, QUICK
 asking = Asking(PAIRS, Budget.parse("1000"), Path(sys.argv[2]), Runtime(), lambda done, *_: print(done, flush=True))
 Chat(url=sys.argv[1], model="m", **QUICK).ask(asking)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from noisyir.auditing.asking.judges import Asking, Question
+from noisyir.auditing.asking.judges.classifier import Classifier
+from noisyir.auditing.asking.purse import Budget
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, DataError
-from noisyir.verdicts.asking.judges import Asking, Question
-from noisyir.verdicts.asking.judges.classifier import Classifier
-from noisyir.verdicts.asking.purse import Budget
 from tests.tiny_models import WORDS, tiny_bert, tiny_classifier
 
 

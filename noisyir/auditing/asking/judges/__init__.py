@@ -1,0 +1,98 @@
+"""Judges that are not people, a file each: of given texts each says which pairs are wrong.  None chooses the pairs.
+
+A judge's settings are its fields.  Whatever it answers is a judgement of a model, which is measured against people's.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
+
+from noisyir.auditing.asking.purse import Budget
+from noisyir.engine.runtime import Runtime
+from noisyir.variants import Variant
+
+
+class Question(NamedTuple):
+    """The texts of a pair."""
+
+    query: str
+    document: str
+
+
+class Answer(NamedTuple):
+    """What a judge says of a pair; p_wrong: how surely it calls it wrong, 0 to 1, which need not be calibrated."""
+
+    verdict: Literal["wrong", "clean", "unclear"]
+    p_wrong: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """What a judge is asked, the first first.
+
+    home: a folder where answers may be kept for the next time.  progress is told how many of how many questions are
+    done, and what that took.
+    """
+
+    questions: Sequence[Question]
+    budget: Budget
+    home: Path
+    runtime: Runtime
+    progress: Callable[[int, int, str], None]
+
+
+@dataclass
+class Spent:
+    """What asking took.
+
+    calls: sent, those that failed included; kept: answers of an earlier time that were not asked for again.
+    prompt_tokens, completion_tokens: as the judge told; unmetered: calls of which it told none.
+    left: questions never sent, for the budget's end or because asking was `stopped`, which says why.
+    faults: what came in place of an answer, and how often.
+    """
+
+    calls: int = 0
+    kept: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    unmetered: int = 0
+    left: int = 0
+    stopped: str | None = None
+    faults: Counter[str] = field(default_factory=Counter)
+
+
+class Answers(NamedTuple):
+    """An answer to each question, None where there is none, and what they took."""
+
+    answers: Sequence[Answer | None]
+    spent: Spent
+
+
+class MachineJudge(Variant):
+    """Who is asked."""
+
+    home: ClassVar[str] = __name__
+
+    def check(self, budget: Budget) -> None:
+        """ConfigError, DataError or MissingPackageError for what would keep it from answering, before any work."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """Who judged, in the file of judgements: `model:NAME@VERSION`."""
+        raise NotImplementedError
+
+    def expected_tokens(self, question: Question) -> float:
+        """About how many tokens an answer takes, all told."""
+        raise NotImplementedError
+
+    def ask(self, asking: Asking) -> Answers:
+        """Ask about each pair, within the budget."""
+        raise NotImplementedError
+
+    def cost(self, spent: Spent) -> float | None:
+        """What was spent, in the unit of the judge's prices; None where it has none."""
+        return None

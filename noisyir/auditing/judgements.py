@@ -1,0 +1,249 @@
+"""Verdicts of people: read from files, several judges settled into one verdict; those of models are passed over."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+
+import pyarrow as pa
+
+from noisyir.auditing.files import unguard
+from noisyir.auditing.settings import AuditParams
+from noisyir.data.row_files import RowFile
+from noisyir.engine.provenance import files_digest
+from noisyir.engine.tables import pair_ids
+from noisyir.errors import DataError
+
+Pair: TypeAlias = tuple[str, str]  # query_id, doc_id
+Verdict = Literal["wrong", "clean", "unclear"]
+T = TypeVar("T")
+
+_VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+_WORDS: Mapping[str, Verdict] = {**{word: word for word in _VERDICTS}, "right": "clean", "unsure": "unclear"}
+_COLUMNS = ("query_id", "doc_id", "verdict")
+_MORE = ("judge", "weight", "replacement", "at", "draw")
+_SETTING = "audit.judgements"
+BY_MODEL = "model:"  # how the names of judges that are not people begin
+_SHOWN = 3  # examples in a message
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was said of a pair.
+
+    weight: how many pairs it stands for, as one drawn at random; None where it was chosen in another way, by its rank
+    on the page for one: it then tells nothing of other pairs.
+    replacement: the document that the query gets instead, where a judge named one and the verdict is wrong.
+    teaches: whether it was asked for by what the machine sees of it, so that a model may learn from it.
+    """
+
+    verdict: Verdict
+    weight: float | None = None
+    replacement: str | None = None
+    teaches: bool = False
+
+    @property
+    def tells_of_others(self) -> bool:
+        """Whether it counts towards the noise rate and the border: drawn at random, and decided."""
+        return self.weight is not None and self.verdict != "unclear"
+
+
+Judgements: TypeAlias = Mapping[Pair, Judged]
+
+
+class _Said(NamedTuple):
+    """One row: a judge's word about a pair, when it was said, where that is known, and where it stands.
+
+    verdict: None takes back what the judge said before.
+    """
+
+    judge: str
+    verdict: Verdict | None
+    weight: float | None
+    replacement: str | None
+    at: float | None
+    teaches: bool
+    place: str
+
+
+_ByPair: TypeAlias = dict[Pair, list[_Said]]
+
+
+def judgements_digest(params: AuditParams) -> str | None:
+    """What stands for the judgements in the key of the audit: a hash of their files; None without one.
+
+    DataError for whatever can be told of bad files without the audit.
+    """
+    if not params.judgement_files:
+        return None
+    given_judgements(params.judgement_files)
+    paths = [RowFile.open(path, _SETTING).path for path in params.judgement_files]
+    return " ".join(sorted(files_digest(path.parent, [path]) for path in paths))
+
+
+def given_judgements(paths: Sequence[str]) -> Judgements:
+    """The verdicts in these files by pair, whatever pairs were audited.
+
+    Each has query_id, doc_id and verdict (wrong, clean, unclear; right and unsure are read as the last two; an empty
+    one is none), and perhaps judge, weight, replacement and at.  An empty verdict with a time takes back what the same
+    judge said before.  Of several judges the majority counts, and a tie is unclear.  DataError for a missing column,
+    another word, a judge who says both of a pair where `at` does not tell what she said last, and for a file without
+    any verdict.
+    """
+    return _all_settled(_all_said(paths))
+
+
+def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
+    """As `given_judgements`.  pairs: query_id and doc_id of the audited ones; DataError also for one that is not."""
+    said = _all_said(paths)
+    known = set(pair_ids(pairs))
+    if unknown := {pair: rows[0].place for pair, rows in said.items() if pair not in known}:
+        raise DataError(_unknown_pairs(unknown))
+    return _all_settled(said)
+
+
+def drawn_at_random(judgements: Judgements) -> int:
+    """How many of the pairs were drawn at random and judged wrong or clean."""
+    return sum(judged.tells_of_others for judged in judgements.values())
+
+
+# Settling -------------------------------------------------------------------------------------------------------
+
+
+def _all_settled(said: _ByPair) -> Judgements:
+    found = {pair: _settled(pair, rows) for pair, rows in said.items()}
+    return {pair: judged for pair, judged in found.items() if judged is not None}
+
+
+def _settled(pair: Pair, said: Sequence[_Said]) -> Judged | None:
+    """One verdict: of each judge the last word, of these the most frequent, unclear where two are; None without any."""
+    by_judge: dict[str, list[_Said]] = {}
+    for row in said:
+        by_judge.setdefault(row.judge, []).append(row)
+    words = [_last_word(pair, rows) for rows in by_judge.values()]
+    verdicts = [word.verdict for word in words if word.verdict is not None]
+    if not verdicts:
+        return None
+    verdict = _most_frequent(verdicts) or "unclear"
+    named = [word.replacement for word in words if word.verdict == "wrong" and word.replacement]
+    weights = [row.weight for row in said if row.weight is not None]
+    replacement = _most_frequent(named) if verdict == "wrong" else None
+    return Judged(verdict, max(weights, default=None), replacement, any(row.teaches for row in said))
+
+
+def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:
+    """What one judge said last.  DataError where she said two things and nothing tells which of them last."""
+    ordered = sorted(said, key=lambda row: -math.inf if row.at is None else row.at)
+    last = ordered[-1]
+    other = next((row for row in ordered if row.verdict != last.verdict and row.at in (None, last.at)), None)
+    if other is None:
+        return last
+    first, second = sorted((other, last), key=said.index)
+    who = f" by {last.judge}" if last.judge else ""
+    raise DataError(
+        f"{second.place}: query {pair[0]!r} with document {pair[1]!r} is judged {second.verdict}{who}, but "
+        f"{first.verdict} at {first.place}: keep one of the two, tell two judges apart in a column judge, or say in a "
+        "column at when each was said: the later one counts"
+    )
+
+
+def _most_frequent(values: Sequence[T]) -> T | None:
+    """None without values, and where several are the most frequent."""
+    found = Counter(values).most_common(2)
+    return found[0][0] if found and (len(found) == 1 or found[0][1] > found[1][1]) else None
+
+
+# Reading --------------------------------------------------------------------------------------------------------
+
+
+def _all_said(paths: Sequence[str]) -> _ByPair:
+    found: _ByPair = {}
+    for path in paths:
+        file = RowFile.open(path, _SETTING)
+        count = 0
+        for pair, said in _rows(file):
+            found.setdefault(pair, []).append(said)
+            count += 1
+        if not count:
+            raise DataError(
+                f"{file.path} holds no verdict of a person: put one of {', '.join(_VERDICTS)} into the column verdict"
+            )
+    return found
+
+
+def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
+    """What each row with a verdict says."""
+    if missing := [name for name in _COLUMNS if name not in file.columns]:
+        raise DataError(
+            f"{file.path} lacks the column {', '.join(missing)}; it has {', '.join(file.columns)}: name its columns so"
+        )
+    columns = [*_COLUMNS, *(name for name in _MORE if name in file.columns)]
+    for number, row in file.rows(columns, (*_COLUMNS, *_MORE)):
+        place = f"{file.place} {number}"
+        pair = _id(row, "query_id", file, place), _id(row, "doc_id", file, place)
+        verdict, at = _verdict(row["verdict"], place), _time(row, place)
+        if verdict is not None or at is not None:
+            replacement = None if row.get("replacement") in (None, "") else _id(row, "replacement", file, place)
+            judge = str(row.get("judge") or "").strip()
+            if judge.startswith(BY_MODEL):
+                continue
+            teaches, weight = row.get("draw") == "teaching", _weight(row.get("weight"), place)
+            yield pair, _Said(judge, verdict, weight, replacement, at, teaches, place)
+
+
+def _id(row: Mapping[str, Any], column: str, file: RowFile, place: str) -> str:
+    value = row[column]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str) or not value:
+        raise DataError(f"{place}: {column} must be an id, found {value!r:.60}")
+    return unguard(value) if file.suffix == ".csv" else value
+
+
+def _verdict(value: object, place: str) -> Verdict | None:
+    word = "" if value is None else str(value).strip().lower()
+    if not word:
+        return None
+    if word not in _WORDS:
+        raise DataError(f"{place}: the verdict must be {', '.join(_VERDICTS)} or empty, found {value!r:.60}")
+    return _WORDS[word]
+
+
+def _weight(value: object, place: str) -> float | None:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
+    try:
+        weight = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        weight = math.nan
+    if not 0 < weight < math.inf:
+        raise DataError(
+            f"{place}: the weight must be the number of pairs that one drawn at random stands for, and empty for one "
+            f"that was not; found {value!r:.60}"
+        )
+    return weight
+
+
+def _time(row: Mapping[str, Any], place: str) -> float | None:
+    """Seconds since 1970; a time without a zone is taken as UTC."""
+    value = row.get("at")
+    if value is None or value == "":
+        return None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    try:
+        time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value).strip())
+    except ValueError as error:
+        raise DataError(f"{place}: at must be a time such as 2026-01-31T09:00:00Z, found {value!r:.60}") from error
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+
+
+def _unknown_pairs(unknown: Mapping[Pair, str]) -> str:
+    examples = [f"{query!r} with {doc!r} ({place})" for (query, doc), place in list(unknown.items())[:_SHOWN]]
+    more = ", ..." if len(unknown) > _SHOWN else ""
+    return (
+        f"{len(unknown):,} judged pairs are not in this audit: {', '.join(examples)}{more}; "
+        "give the audit that they were judged in, or remove them"
+    )

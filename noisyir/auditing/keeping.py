@@ -1,0 +1,100 @@
+"""How many pairs may be kept so that few of them are wrong, in words: by judgements, or by made-up pairs that fit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from noisyir.auditing.judgements import Judgements
+from noisyir.auditing.rates import ASSUMED
+from noisyir.data.flags import last_epoch
+from noisyir.detection.detection import nulls_in
+from noisyir.detection.guarantee import Guarantee, judgements_needed
+from noisyir.detection.judging import guaranteed
+from noisyir.detection.null import Null
+from noisyir.engine.tables import pair_ids
+
+SURENESS = 0.9
+_HALF = 0.5  # of the pairs
+_CONDITION = "judgements need no such condition (--judge)"
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """What may be kept of so many pairs.
+
+    bounds: None where nothing can be said.  nulls: those that it rests on where nobody judged; None: judgements.
+    """
+
+    bounds: Guarantee | None
+    pairs: int
+    nulls: Sequence[Null] | None = None
+
+    def most(self, wrong: float) -> int:
+        """The most pairs, those of the lowest score, of which at most this share is wrong; 0 where none are known."""
+        found = self.bounds and self.bounds.most(wrong)
+        return found[0] if found else 0
+
+    @property
+    def condition(self) -> str:
+        """On what the bounds rest, in a clause; empty for judgements."""
+        if not self.nulls:
+            return ""
+        return f"if wrong pairs have {' or '.join(ASSUMED[null] for null in self.nulls)}, with which the scores agree"
+
+    def told(self, wrong: float) -> str:
+        """How many pairs to keep so that at most the share `wrong` of them is wrong, as a sentence without its end."""
+        if self.bounds is None:
+            return self._nothing()
+        given = f", {self.condition}; {_CONDITION}" if self.condition else ""
+        at = f"with {self.bounds.confidence:.0%} confidence"
+        if found := self.bounds.most(wrong):
+            return (
+                f"keep the {found[0]:,} of {self.pairs:,} pairs with the lowest score: "
+                f"at most {found[1]:.1%} of them are wrong, {at}{given}"
+            )
+        least = int(np.argmin(self.bounds.bound))
+        said = (
+            f"no part of the pairs is known to have at most {wrong:.1%} wrong {at}{given}; the least known: "
+            f"at most {self.bounds.bound[least]:.1%} of the {self.bounds.kept[least]:,} with the lowest score"
+        )
+        if self.nulls is not None:
+            return said
+        needed = judgements_needed(wrong, _HALF, self.bounds.confidence)
+        return (
+            f"{said}. To keep half of all takes {needed:,} pairs drawn at random and judged, none of those kept being "
+            "wrong"
+        )
+
+    def _nothing(self) -> str:
+        if self.nulls is None:
+            return f"nothing can be said with {SURENESS:.0%} confidence: judge more pairs drawn at random (--judge)"
+        return (
+            "it cannot be known without judgements how many may be kept: made-up pairs of no kind are like wrong ones "
+            "among yours; judge pairs drawn at random (--judge)"
+        )
+
+
+def kept_by_judgements(pairs: pa.Table, judgements: Judgements) -> Keeping:
+    """By those judgements on pairs (query_id, doc_id, score) that were drawn at random."""
+    place = {pair: row for row, pair in enumerate(pair_ids(pairs))}
+    told = [(place[pair], said) for pair, said in judgements.items() if said.tells_of_others]
+    found = guaranteed(
+        pairs["score"].to_numpy().astype(np.float64),
+        np.array([row for row, _ in told], np.int64),
+        np.array([said.verdict == "wrong" for _, said in told], bool),
+        np.array([said.weight for _, said in told], np.float64),
+        SURENESS,
+    )
+    return Keeping(found, pairs.num_rows)
+
+
+def kept_by_nulls(bounds: pa.Table, estimate: Mapping[str, float], pairs: int) -> Keeping:
+    """By made-up pairs of the nulls that agree.  bounds: KEPT_BY_NULL, of which the last epoch counts."""
+    nulls = [null for null, found in nulls_in(estimate).items() if found.reading == "agrees"]
+    if not bounds.num_rows:
+        return Keeping(None, pairs, nulls)
+    last = last_epoch(bounds)
+    found = Guarantee(last["kept"].to_numpy().astype(np.int64), last["bound"].to_numpy(), SURENESS, 0)
+    return Keeping(found, pairs, nulls)

@@ -1,0 +1,208 @@
+"""The audit page: one self-contained file that works from disk; its table is vanilla JavaScript over JSON data."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float, Int
+from jinja2 import Environment
+from markupsafe import Markup
+
+from noisyir.auditing.histogram import border, histogram
+from noisyir.auditing.keeping import Keeping
+from noisyir.auditing.pair_evidence import first_of_each
+from noisyir.auditing.rates import NOT_KNOWN, by_each_null
+from noisyir.auditing.reasons import chance
+from noisyir.auditing.settings import AuditParams
+from noisyir.auditing.suspects_page import Suspects, brief, shown_columns, values_for_script
+from noisyir.auditing.texts import Texts
+from noisyir.detection.settings import DetectParams
+from noisyir.engine.tables import pair_ids
+from noisyir.report.pages import templates
+
+_BETTER = ("better", "better_similarities")
+_SOURCES = 12  # rows of the table of sources
+_Z = 1.96  # standard deviations of a 95 % interval
+
+_COLUMNS = [
+    ("verdict", "verdict", "text"),
+    ("p_clean", "p(clean)", "num"),
+    ("score", "score", "num"),
+    ("rank", "rank", "num"),
+    ("source", "source", "text"),
+    ("query", "query", "text"),
+    ("document", "document", "text"),
+]
+
+
+@dataclass(frozen=True)
+class Making:
+    """How the verdicts came about, where the builds behind them tell.
+
+    judged: pairs judged by hand, whose verdicts are people's.  sampled: how many of them were drawn at random and gave
+    the noise rate.  border: whether judgements set the border of the other verdicts.
+    """
+
+    dataset: str | None
+    detectors: Sequence[str]
+    detect: DetectParams | None
+    judged: int = 0
+    sampled: int = 0
+    border: bool = False
+
+
+@dataclass(frozen=True)
+class AuditPage:
+    """What the page tells of: all pairs, the most suspect first; the rows shown, with reasons; texts; the estimate.
+
+    keeping: how many pairs may be kept.  suspects: candidates for negatives, where judges were asked about them.
+    """
+
+    pairs: pa.Table
+    shown: pa.Table
+    texts: Texts
+    estimate: Mapping[str, float]
+    making: Making
+    keeping: Keeping
+    suspects: Suspects | None = None
+
+
+def render(params: AuditParams, audit: AuditPage) -> str:
+    """The page as HTML text; the same input gives the same text."""
+    pages = templates(
+        percent=lambda share: f"{100 * share:.1f}",
+        count=lambda number: f"{number:,}",
+        sentence=lambda clause: clause[:1].upper() + clause[1:],
+    )
+    script = _script(pages, audit)
+    pairs, detect = audit.pairs, audit.making.detect
+    is_clean = pc.equal(pairs["verdict"], "clean").to_numpy(zero_copy_only=False)
+    # a Beta's moments do not draw it: its curve is no bell
+    mixture = audit.estimate if not (detect and detect.method == "beta") else {}
+    by_machine = ~pairs["by_hand"].to_numpy(zero_copy_only=False)
+    scores = pairs["score"].to_numpy().astype(np.float64)
+    return pages.get_template("audit.html").render(
+        title=params.title or "Which training pairs are wrong",
+        params=params,
+        pairs=pairs.num_rows,
+        shown=audit.shown.num_rows,
+        queries=pc.count_distinct(pairs["query_id"]).as_py(),
+        corpus=audit.texts.corpus,
+        flagged=int((~is_clean).sum()),
+        estimate=audit.estimate,
+        rates=by_each_null(audit.estimate) if "rate" in audit.estimate else [],
+        not_known=NOT_KNOWN,
+        making=audit.making,
+        keeping=audit.keeping,
+        mixture="clean_mean" in mixture,
+        histogram=Markup(histogram(scores, is_clean, mixture, border(scores[by_machine], is_clean[by_machine]))),
+        sources=worst_sources(pairs)[:_SOURCES],
+        source_count=pc.count_distinct(pairs["source"]).as_py(),
+        columns=shown_columns(_COLUMNS, audit.shown),
+        **(audit.suspects.summary(params.promote) if audit.suspects else {"judges": []}),
+        data=Markup(json_for_html(page_data(params, audit))),
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+def _script(pages: Environment, audit: AuditPage) -> str:
+    """The page's own JavaScript, with what the second table takes where there is one."""
+    assert pages.loader
+    names = [
+        "texts.js",
+        "audit.js",
+        *(["audit_negatives.js"] if audit.suspects and audit.suspects.rows.num_rows else []),
+    ]
+    return "\n".join(pages.loader.get_source(pages, name)[0] for name in names)
+
+
+def documents_shown(pairs: pa.Table, suspects: Suspects | None, better: int) -> pa.Array:
+    """Ids of the documents that a page with these rows shows: their own, what fits better, and what suspects name."""
+    fits_better = first_of_each(pairs["better"].combine_chunks(), better).flatten()
+    replacements = pairs["replacement"].combine_chunks().drop_null()
+    of_suspects = [suspects.named] if suspects else []
+    return pa.concat_arrays([pairs["doc_id"].combine_chunks(), fits_better, replacements, *of_suspects])
+
+
+def page_data(params: AuditParams, audit: AuditPage) -> dict[str, Any]:
+    """What audit.js reads: columns of rows that name documents by number, and each document's text once."""
+    shown, documents = audit.shown, audit.texts.documents
+    named = documents_shown(shown, audit.suspects, params.better)
+    documents = documents.filter(pc.is_in(documents["doc_id"], value_set=named))
+    number = {doc_id: place for place, doc_id in enumerate(documents["doc_id"].to_pylist())}
+    plain = ("query_id", "source", "verdict", "rank", "duplicates", "reason")
+    rows = values_for_script(shown, plain, ("p_clean", "score", "similarity"))
+    rows["chance"] = [chance(value) for value in shown["p_clean"].to_pylist()]
+    rows["query"] = pc.utf8_slice_codeunits(shown["query"], 0, params.text_chars).to_pylist()
+    rows["document"] = [number[doc_id] for doc_id in shown["doc_id"].to_pylist()]
+    rows["replacement"] = [number.get(doc_id) for doc_id in shown["replacement"].to_pylist()]
+    rows["better"] = [
+        [[number[doc_id], near] for doc_id, near in zip(ids[: params.better], brief(similarities), strict=False)]
+        for ids, similarities in zip(*(shown[name].to_pylist() for name in _BETTER), strict=True)
+    ]
+    return {
+        "id": _identity(audit.pairs),
+        "rows": rows,
+        "documents": {
+            "id": documents["doc_id"].to_pylist(),
+            "title": pc.utf8_slice_codeunits(documents["title"], 0, params.text_chars).to_pylist(),
+            "text": pc.utf8_slice_codeunits(documents["text"], 0, params.text_chars).to_pylist(),
+            "length": pc.utf8_length(documents["text"]).to_pylist(),
+        },
+        "common": sorted(audit.texts.common),
+        "keeping": _for_slider(audit.keeping),
+        **({"negatives": audit.suspects.for_script(number, params.text_chars)} if audit.suspects else {}),
+    }
+
+
+def _for_slider(keeping: Keeping) -> dict[str, Any] | None:
+    """Numbers of pairs kept, and the share of them that is wrong at most; null where nothing can be said."""
+    if (bounds := keeping.bounds) is None:
+        return None
+    return {"kept": bounds.kept.tolist(), "bound": brief(bounds.bound.tolist()), "confidence": bounds.confidence}
+
+
+def worst_sources(pairs: pa.Table) -> list[dict[str, Any]]:
+    """Sources by the least share of flagged pairs that their numbers allow, so that a small one does not lead by luck.
+
+    Empty with fewer than two sources; pairs without source are not counted.
+    """
+    known = pairs.filter(pc.is_valid(pairs["source"]))
+    wrong = pc.cast(pc.equal(known["verdict"], "wrong"), pa.int64())
+    table = pa.table({"source": known["source"], "wrong": wrong})
+    counted = table.group_by("source", use_threads=False).aggregate([("wrong", "count"), ("wrong", "sum")])
+    if counted.num_rows < 2:
+        return []
+    size, flagged = counted["wrong_count"].to_numpy(), counted["wrong_sum"].to_numpy()
+    low = wilson_low(flagged, size)
+    rows = zip(counted["source"].to_pylist(), size.tolist(), flagged.tolist(), low.tolist(), strict=True)
+    found = [{"source": name, "pairs": n, "flagged": k, "share": k / n, "low": bound} for name, n, k, bound in rows]
+    return sorted(found, key=lambda row: (-row["low"], -row["flagged"], row["source"]))
+
+
+def wilson_low(flagged: Int[np.ndarray, " source"], pairs: Int[np.ndarray, " source"]) -> Float[np.ndarray, " source"]:
+    """Lower end of the 95 % interval of a share.  Source: Wilson, JASA 1927."""
+    share = flagged / pairs
+    centre = share + _Z**2 / (2 * pairs)
+    half = _Z * np.sqrt(share * (1 - share) / pairs + _Z**2 / (4 * pairs**2))
+    return np.asarray(np.maximum(0.0, (centre - half) / (1 + _Z**2 / pairs)))
+
+
+def json_for_html(value: Any) -> str:
+    """JSON that a script element can hold: without `<`, no text can end the element or open a comment."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _identity(pairs: pa.Table) -> str:
+    """A name for the audited pairs, whatever their order, under which the browser keeps a person's verdicts."""
+    total = hashlib.sha256()
+    for pair in sorted(pair_ids(pairs)):
+        total.update("".join(f"{len(name)} {name}" for name in pair).encode())
+    return total.hexdigest()[:16]

@@ -1,0 +1,237 @@
+"""The pairs that an audit is applied to, as they came: a file of pairs in any of its formats, or a data set's table."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.auditing.files import write_jsonl
+from noisyir.auditing.judgements import Pair
+from noisyir.auditing.rewrite import NewColumn, Row, rewrite
+from noisyir.auditing.texts import texts_of
+from noisyir.data.columns import PairColumn
+from noisyir.data.formats.pairs import PairsFile
+from noisyir.engine.tables import pair_ids
+from noisyir.errors import DataError
+
+Action = Literal["keep", "weigh", "relabel", "drop"]
+
+
+class Fate(NamedTuple):
+    """What becomes of an audited pair.
+
+    weight: in training.  new_doc_id: of the document that the query gets instead.  flagged: whether it is called wrong.
+    """
+
+    action: Action
+    new_doc_id: str | None
+    weight: float
+    p_clean: float
+    reason: str
+    flagged: bool = False
+
+
+class Text(NamedTuple):
+    """A document's two parts."""
+
+    title: str
+    text: str
+
+
+Fates: TypeAlias = Mapping[int, Sequence[Fate | None]]  # by row, of each of its pairs; None stays as it is
+
+
+class Changes(NamedTuple):
+    """By row, of each of its pairs: what is relabelled or dropped, and the weights, where they are written.
+
+    A row that is not in `fates` stays as it is, and one that is not in `weights` counts whole.
+    """
+
+    fates: Fates
+    weights: Mapping[int, Sequence[float]] | None = None
+
+
+TextById: TypeAlias = Mapping[str, Text]
+
+
+class PairsToClean(ABC):
+    """Pairs in rows, most often one in each; reading them twice gives the same numbers.
+
+    name: what messages call them.  stem, suffix: of the file names of what is made of them.
+    """
+
+    name: str
+    stem: str
+    suffix: str
+
+    @abstractmethod
+    def pairs(self) -> Iterator[tuple[int, Pair]]:
+        """(row, pair) of every pair, row after row."""
+
+    @abstractmethod
+    def write(self, target: Path, changes: Changes) -> None:
+        """Write all rows, changed.  DataError when a new document is not known."""
+
+
+class FileOfPairs(PairsToClean):
+    """A file of pairs.  Rows without a fate keep their bytes, a weight put behind; columns of unknown meaning are kept.
+
+    Where a row gets a new document, its id, title and text change.  In a file that only names documents, so do a cell
+    that repeats the text, and a title.
+    """
+
+    def __init__(self, file: PairsFile) -> None:
+        path = file.pairs.path
+        self.file, self.name, self.stem, self.suffix = file, str(path), file.name, path.name[len(file.name) :]
+
+    def pairs(self) -> Iterator[tuple[int, Pair]]:
+        """In the order of the file; a row's number is its line, or its row in Parquet."""
+        return ((pair.number, (pair.query_id, pair.doc_id)) for pair in self.file.pairs_in_order())
+
+    def write(self, target: Path, changes: Changes) -> None:
+        """In the format of the source.  DataError also where a column of another meaning has the name `weight`."""
+        columns, fates = self.file.columns, changes.fates
+        old_ids = {number: pair[1] for number, pair in self.pairs() if number in fates} if self.file.corpus else {}
+        new_ids = _new_ids(fates)
+        texts = self._texts(new_ids | set(old_ids.values()), new_ids)
+
+        def edit(number: int, row: Row) -> Row | None:
+            return edited(row, columns, fates[number], texts, texts.get(old_ids.get(number, "")))
+
+        rewrite(self.file.pairs, target, fates.keys(), edit, self._weights(changes.weights))
+
+    def _weights(self, weights: Mapping[int, Sequence[float]] | None) -> NewColumn | None:
+        """A number a row; where a row lists several documents, a list in every row."""
+        if weights is None:
+            return None
+        if "weight" not in self.file.columns and "weight" in self.file.pairs.columns:
+            raise DataError(
+                f"{self.name} has a column weight that is not the pairs' weight in training (data.columns): rename it, "
+                "for the weights of the pairs go into a column of that name"
+            )
+        name = self.file.columns.get("weight", "weight")
+        if any(len(of_row) > 1 for of_row in weights.values()):
+            return NewColumn(name, lambda number: list(weights.get(number, [1.0])))
+        return NewColumn(name, lambda number: weights.get(number, [1.0])[0])
+
+    def _texts(self, wanted: set[str], needed: set[str]) -> TextById:
+        if not needed:
+            return {}
+        documents = self.file.documents()
+        found = {doc.doc_id: Text(doc.title, doc.text) for doc in documents if doc.doc_id in wanted}
+        where = self.file.corpus.path if self.file.corpus else self.file.pairs.path
+        _refuse_unknown(needed, found, str(where))
+        return found
+
+
+class TableOfPairs(PairsToClean):
+    """A data set's training pairs: a table as PAIRS, the texts from the audit, and from the corpus for new documents.
+
+    Written as jsonl: query_id, doc_id, query, document, source where it is known, and weight where there are any.
+    corpus: a stream of CORPUS (doc_id, title, text).
+    """
+
+    def __init__(self, pairs: pa.Table, audit: pa.Table, corpus: Iterable[pa.RecordBatch], dataset: str) -> None:
+        self.training = pairs.filter(pc.equal(pairs["split"], "train"))
+        self.audit, self.corpus, self.dataset = audit, corpus, dataset
+        self.name, self.stem, self.suffix = f"the training pairs of {dataset}", dataset, ".jsonl"
+
+    def pairs(self) -> Iterator[tuple[int, Pair]]:
+        """In the order of the table."""
+        return enumerate(pair_ids(self.training))
+
+    def write(self, target: Path, changes: Changes) -> None:
+        """As jsonl.  DataError also for a pair that was not audited, for its text is not known."""
+        write_jsonl(self._rows(*changes), target)
+
+    def _rows(self, fates: Fates, weights: Mapping[int, Sequence[float]] | None) -> Iterator[Row]:
+        columns = ("query_id", "doc_id", "query", "document")
+        audited = zip(*(self.audit[name].to_pylist() for name in columns), strict=True)
+        texts = {(query_id, doc_id): parts for query_id, doc_id, *parts in audited}
+        documents = self._documents(_new_ids(fates))
+        sources = self.training["source"].to_pylist()
+        for number, pair in self.pairs():
+            if pair not in texts:
+                raise DataError(
+                    f"{self.name}: query {pair[0]!r} with document {pair[1]!r} is not in the audit: "
+                    "audit the data set as it is now"
+                )
+            (query_id, doc_id), (query, document) = pair, texts[pair]
+            if fate := fates[number][0] if number in fates else None:
+                if fate.new_doc_id is None:
+                    continue
+                doc_id, document = fate.new_doc_id, documents[fate.new_doc_id]
+            known: Row = {"source": sources[number]} if sources[number] is not None else {}
+            known |= {"weight": weights[number][0]} if weights is not None else {}
+            yield {"query_id": query_id, "doc_id": doc_id, "query": query, "document": document} | known
+
+    def _documents(self, wanted: set[str]) -> dict[str, str]:
+        found = texts_of(self.corpus, wanted) if wanted else {}
+        _refuse_unknown(wanted, found, f"the corpus of {self.dataset}")
+        return found
+
+
+def edited(
+    row: Row, columns: Mapping[PairColumn, str], fates: Sequence[Fate | None], texts: TextById, old: Text | None
+) -> Row | None:
+    """The row after its pairs met their fates; None when none of them is left.
+
+    Of a row that lists several documents, those dropped leave the lists.  old: the text of the row's document where
+    the file only names it; cells of no known meaning that repeat it get the new one's.
+    """
+    kept = [(number, fate) for number, fate in enumerate(fates) if fate is None or fate.new_doc_id is not None]
+    if not kept:
+        return None
+    of_document = {columns[name]: name for name in _PARTS if name in columns}
+    listed = any(isinstance(row.get(column), list) for column in of_document)
+    new = dict(row)
+    for column, name in of_document.items():
+        value = row.get(column)
+        if isinstance(value, list):
+            new[column] = [_part(name, value[number] if value else None, fate, texts) for number, fate in kept]
+        elif not listed:  # what the documents of a list share stays
+            part = _part(name, value, kept[0][1], texts)
+            new |= {column: part} if part or column in row else {}  # no empty text in a row that has no such field
+    fate = kept[0][1]
+    if old is not None and not listed and fate is not None and fate.new_doc_id is not None:
+        free = new.keys() - columns.values()
+        new |= {column: _copied(column, new[column], old, texts[fate.new_doc_id]) for column in free}
+    return new
+
+
+_PARTS: tuple[PairColumn, ...] = ("doc_id", "title", "document", "weight")
+
+
+def _part(name: PairColumn, value: Any, fate: Fate | None, texts: TextById) -> Any:
+    """The new document's part in place of `value`; an id stays a number where it was one."""
+    if fate is None or fate.new_doc_id is None or name == "weight":
+        return value
+    if name == "doc_id":
+        return _like(value, fate.new_doc_id)
+    new = texts[fate.new_doc_id]
+    return new.title if name == "title" else new.text
+
+
+def _like(value: Any, name: str) -> int | str:
+    return int(name) if isinstance(value, int) and name.isdecimal() and str(int(name)) == name else name
+
+
+def _copied(column: str, value: Any, old: Text, new: Text) -> Any:
+    if old.text and value == old.text:
+        return new.text
+    return new.title if old.title and value == old.title and column.lower() == "title" else value
+
+
+def _new_ids(fates: Fates) -> set[str]:
+    return {fate.new_doc_id for row in fates.values() for fate in row if fate and fate.new_doc_id}
+
+
+def _refuse_unknown(wanted: set[str], found: Iterable[str], where: str) -> None:
+    if missing := sorted(wanted.difference(found)):
+        raise DataError(
+            f"{len(missing):,} replacements are not in {where}, for example {missing[0]!r}: apply the audit to the "
+            "pairs and the documents that it was made of"
+        )

@@ -1,0 +1,106 @@
+"""What is said about the noise rate, and about the made-up pairs that it rests on, in words."""
+
+from collections.abc import Mapping
+from statistics import median
+from typing import Any, NamedTuple
+
+from noisyir.detection.detection import nulls_in
+from noisyir.detection.null import Null
+from noisyir.detection.rate import RateByNull, rate_range
+
+_FIRST = 50  # pairs that a person judges in a quarter of an hour or so
+ASSUMED: dict[Null, str] = {
+    "random": "random documents",
+    "near": "neighbours of the best other document",
+    "lexical": "documents with the query's words",
+    "source": "documents of the best other one's source",
+}
+_SCORES = {
+    "random_scores": "documents drawn at random",
+    "near_scores": "documents much like the best other one",
+    "lexical_scores": "documents with the query's words",
+    "source_scores": "documents of the best other one's source",
+}
+
+
+class Said(NamedTuple):
+    """One line: what wrong pairs would have to have, and the rate that follows."""
+
+    assumed: str
+    rate: str
+
+
+_OTHER = "it cannot be known: half an answer, or one with a wrong name, is like a right one to all detectors"
+NOT_KNOWN = f"not known without judgements: judge {_FIRST} pairs to know it"
+
+
+def by_each_null(estimate: Mapping[str, float]) -> list[Said]:
+    """What each null says of the noise rate and how far that may be believed; the range over all; what none can see."""
+    said = nulls_in(estimate)
+    lines = [Said(f"if wrong pairs have {ASSUMED[null]}", _statement(found)) for null, found in said.items()]
+    return [*lines, Said("over all of these", _over_all(said)), Said("if they are wrong in other ways", _OTHER)]
+
+
+def in_terminal(estimate: Mapping[str, float]) -> str:
+    """The lines of a terminal that stand for the noise rate where nobody has judged pairs."""
+    lines = by_each_null(estimate)
+    width = max(len(line.assumed) for line in lines)
+    return "\n".join([f"noise rate    {NOT_KNOWN}", *(f"  {line.assumed:<{width}}  {line.rate}" for line in lines)])
+
+
+def in_a_sentence(estimate: Mapping[str, float]) -> str:
+    """The same for running text, without a full stop."""
+    lines = "; ".join(f"{line.assumed}: {line.rate.replace('; ', ', ')}" for line in by_each_null(estimate)[:-1])
+    return (
+        f"how many are wrong is {NOT_KNOWN} ({lines})" if nulls_in(estimate) else f"how many are wrong is {NOT_KNOWN}"
+    )
+
+
+def _statement(found: RateByNull) -> str:
+    interval = f"{_number(found.rate)} % [{_number(found.low)}, {_number(found.high)}]"
+    at_most = f"at most {_number(found.high)} %"
+    if found.reading == "agrees":
+        return f"{interval}; the scores agree with that"
+    if found.reading == "at_most":
+        return f"{at_most}; made-up pairs of this kind fit better than yours"
+    if found.reading == "too_easy":
+        return "says little: these made-up pairs are too easy to tell from yours"
+    if found.reading == "weak":
+        return (
+            f"{at_most}; your detectors tell made-up pairs from yours with AUROC {found.auroc:.2f}, too weak to count"
+        )
+    if found.reading == "few":
+        return f"{at_most}; hardly any of your pairs looks like that"
+    return f"{interval}; this cannot be checked with so few pairs, or so few made up for each"
+
+
+def cannot_be_known(said: Mapping[Null, RateByNull]) -> bool:
+    """Whether made-up pairs of no kind were found to be like wrong ones among yours."""
+    return all(found.reading != "agrees" for found in said.values())
+
+
+def _over_all(said: Mapping[Null, RateByNull]) -> str:
+    low, high = rate_range(said)
+    readings = {found.reading for found in said.values()}
+    if readings == {"few"}:
+        return f"{_number(low)} to {_number(high)} %; hardly any is wrong in these ways; in all it cannot be known"
+    if cannot_be_known(said):  # a range would look as if it could
+        if "unchecked" in readings:
+            return "it cannot be known: too few pairs, or too few made up for each, to check any of these"
+        return "it cannot be known: made-up pairs of none of these kinds are like your wrong ones"
+    return _ANY if low == 0 and high == 1 else f"{_number(low)} to {_number(high)} %"
+
+
+_ANY = "any rate is possible: it depends on which of these your wrong pairs are like"
+
+
+def _number(share: float) -> str:
+    """In per cent: whole, and below 10 to a tenth, as a tenth is much of little."""
+    return f"{100 * share:.0f}" if share >= 0.0995 or share == 0 else f"{100 * share:.1f}"
+
+
+def beside(row: Mapping[str, Any]) -> str:
+    """The middle one of the scores of each kind of made-up pair, of a row of pair_scores; empty where there is none."""
+    found = {name: [score for score in row.get(name) or () if score == score] for name in _SCORES}
+    says = [f"{median(scores):.3f} with {_SCORES[name]}" for name, scores in found.items() if scores]
+    return f", and {', '.join(says)} in its place" if says else ""

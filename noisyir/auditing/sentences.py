@@ -1,0 +1,325 @@
+"""What rows about a query mean, in words: one function for each table that a person may ask about."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from noisyir.auditing.rates import beside
+from noisyir.auditing.reasons import chance
+
+Row: TypeAlias = dict[str, Any]
+ByArtifact: TypeAlias = Mapping[str, Sequence[Row]]
+
+_FEW = 3  # documents named where there are many
+
+
+class Asked(NamedTuple):
+    """What was asked about: `doc_id` where it is one pair, and `documents`, all that are of interest.
+
+    params, stage: the settings of the build that the rows are of, and what made it.
+    """
+
+    doc_id: str | None
+    documents: Sequence[str]
+    params: Mapping[str, Any]
+    stage: str = ""
+
+    def of(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows about the document, where one was asked about; else all."""
+        return [row for row in rows if self.doc_id in (None, row.get("doc_id", self.doc_id))]
+
+
+Speak: TypeAlias = Callable[[Sequence[Row], Asked], list[str]]
+
+
+def describe(artifact: str, rows: Sequence[Row], asked: Asked) -> tuple[list[str], list[Row]]:
+    """Sentences about the rows of a query, none where the meaning is not known, and the rows that were asked about."""
+    speak = SENTENCES.get(artifact)
+    return (speak(rows, asked) if speak and rows else []), asked.of(rows)
+
+
+def documents_of(rows: ByArtifact) -> tuple[str, ...]:
+    """The documents that a query is, was or should be paired with."""
+    pairs = [row for name in ("pairs", "noisy_pairs", "repaired_pairs") for row in rows.get(name, ())]
+    relevant = [row for row in rows.get("qrels", ()) if row["relevance"] > 0]
+    return tuple(dict.fromkeys(row["doc_id"] for row in [*pairs, *relevant]))
+
+
+def documents_named(rows: ByArtifact, documents: Sequence[str]) -> tuple[str, ...]:
+    """These documents, those of the query's pairs, and what the decisions about them name instead."""
+    named = [*documents, *(row["doc_id"] for name in ("pairs", "noisy_pairs") for row in rows.get(name, ()))]
+    for row in (row for of_table in rows.values() for row in of_table if row.get("doc_id") in documents):
+        named += [row.get("replacement"), row.get("best_other")]
+        named += [*(row.get("better") or ())[:_FEW], *(row.get("competitors") or ())[:_FEW]]
+    return tuple(dict.fromkeys(doc_id for doc_id in named if doc_id is not None))
+
+
+def _each(template: str) -> Speak:
+    """The same sentence of every row."""
+    return lambda rows, asked: [template.format(**row) for row in rows]
+
+
+def _answers(rows: Sequence[Row], asked: Asked) -> list[str]:
+    return [f"answered by {_list([repr(alias) for alias in row['aliases']])}" for row in rows]
+
+
+def _pairs(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if found := asked.of(rows):
+        return [
+            f"paired with {row['doc_id']} for {row['split']}" + (f", from {row['source']}" if row["source"] else "")
+            for row in found
+        ]
+    return [f"not paired with {asked.doc_id}, but with {_list([row['doc_id'] for row in rows])}"]
+
+
+def _qrels(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if found := asked.of(rows):
+        return [
+            f"{row['doc_id']} is judged {'relevant' if row['relevance'] > 0 else 'not relevant'} ({row['relevance']})"
+            for row in found
+        ]
+    return [f"{asked.doc_id} is not judged"]
+
+
+def _noise_truth(rows: Sequence[Row], asked: Asked) -> list[str]:
+    """Nothing where no noise was put in."""
+    if not asked.params.get("rate"):
+        return []
+    if found := asked.of(rows):
+        return [_truth(row) for row in found]
+    return [f"no longer paired with {asked.doc_id}: {_truth(row)}" for row in rows if row["is_noisy"]]
+
+
+def _truth(row: Row) -> str:
+    if row["is_noisy"]:
+        return f"replaced on purpose: {row['doc_id']} was put in ({row['kind']}), so the pair is wrong"
+    return f"its pair with {row['doc_id']} was left as it was"
+
+
+def _said_elsewhere(rows: Sequence[Row], asked: Asked) -> list[str]:
+    """Nothing: the truth about noise, the repaired pairs or the judgements say it."""
+    return []
+
+
+def _ranking(rows: Sequence[Row], asked: Asked) -> list[str]:
+    places = {row["doc_id"]: row for row in rows}
+    first = min(rows, key=lambda row: row["rank"])["doc_id"]
+    says = [
+        f"{doc_id} at rank {places[doc_id]['rank']:,} of {len(rows):,} (score {places[doc_id]['score']:.3f})"
+        if doc_id in places
+        else f"{doc_id} is not among the first {len(rows):,}"
+        for doc_id in asked.documents
+    ]
+    return says if places[first]["doc_id"] in asked.documents else [*says, f"{first} comes first"]
+
+
+def _candidates(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if asked.doc_id is None:
+        ranked = sorted(rows, key=lambda row: row["rank"])
+        return [f"candidates for hard negatives: {_list([row['doc_id'] for row in ranked])}"]
+    if found := asked.of(rows):
+        return [f"{row['doc_id']} may become a hard negative: rank {row['rank']:,}{_scored(row)}" for row in found]
+    return [f"{asked.doc_id} is not among the {len(rows):,} candidates for hard negatives"]
+
+
+def _scored(row: Row) -> str:
+    if row["score"] is None:
+        return ""
+    beside = f", and its positive {row['positive']} {row['positive_score']:.3f}" if row["positive"] else ""
+    return f", it scores {row['score']:.3f}{beside}"
+
+
+def _verdicts(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if asked.doc_id is None:
+        dropped = [
+            row["doc_id"] for row in sorted(rows, key=lambda row: row["bound"] - row["score"]) if not row["keep"]
+        ]
+        names = f": {_list(dropped)}" if dropped else ""
+        return [f"{asked.stage} drops {len(dropped):,} of {len(rows):,} candidates{names}"]
+    if found := asked.of(rows):
+        return [_verdict(asked.stage, row) for row in found]
+    return [f"{asked.stage} was not asked about {asked.doc_id}, but about {len(rows):,} others"]
+
+
+def _verdict(judge: str, row: Row) -> str:
+    says = f"{judge} {'keeps' if row['keep'] else 'drops'} {row['doc_id']}: score {row['score']:.3f}"
+    reason = f" ({row['reason']})" if row["reason"] else ""
+    return f"{says}, and what is above {row['bound']:.3f} goes{reason}"
+
+
+def _negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if asked.doc_id is None:
+        return [f"hard negatives: {_list([row['doc_id'] for row in rows])}"]
+    if asked.of(rows):
+        return [f"{asked.doc_id} was drawn as a hard negative"]
+    return [f"{asked.doc_id} was not drawn as a hard negative; {len(rows):,} others were"]
+
+
+def _pair_scores(rows: Sequence[Row], asked: Asked) -> list[str]:
+    by = asked.params.get("kind", "the loss of training")
+    return [
+        f"{row['doc_id']}, epoch {row['epoch']}: {by} {row['score']:.3f}{beside(row)}; "
+        f"the higher, the likelier wrong{_instead(row['best_other'])}"
+        for row in asked.of(rows)
+    ]
+
+
+def _competitors(rows: Sequence[Row], asked: Asked) -> list[str]:
+    by_words = asked.params.get("kind") == "bm25_margin"
+    unranked = "not found by the query's words" if by_words else f"beyond rank {asked.params.get('depth')}"
+    says = []
+    for row in asked.of(rows):
+        place = f"at rank {row['rank']:,} of all documents" if row["rank"] else unranked
+        found = zip(row["competitors"][:_FEW], row["competitor_similarities"], strict=False)
+        others = ", ".join(f"{doc_id} {similarity:.3f}" for doc_id, similarity in found) or "none"
+        says.append(f"{row['doc_id']} {place} (similarity {row['similarity']:.3f}); others: {others}")
+    return says
+
+
+def _noise_flags(rows: Sequence[Row], asked: Asked) -> list[str]:
+    threshold = asked.params.get("threshold", asked.params.get("detection", {}).get("threshold"))
+    return [
+        f"{row['doc_id']}, epoch {row['epoch']}: {'called clean' if row['is_clean'] else 'flagged as wrong'}, "
+        f"chance of being right {chance(row['p_clean'])} (clean from {threshold}){_instead(row['replacement'])}"
+        for row in asked.of(rows)
+    ]
+
+
+_ACTIONS = {
+    "keep": "{} is kept",
+    "flag": "{} stays flagged",
+    "relabel": "{} was given to the query in place of a flagged document",
+}
+
+
+def _repaired_pairs(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if found := asked.of(rows):
+        return [_ACTIONS.get(row["action"], f"{{}}: {row['action']}").format(row["doc_id"]) for row in found]
+    given = [row["doc_id"] for row in rows if row["action"] == "relabel"]
+    return [f"no longer paired with {asked.doc_id}; {_list(given)} was given instead"] if given else []
+
+
+def _audit(rows: Sequence[Row], asked: Asked) -> list[str]:
+    return [
+        f"{row['doc_id']} is called {row['verdict']}, chance of being right {chance(row['p_clean'])}"
+        f"{_instead(row['replacement'])}: {row['reason']}"
+        for row in asked.of(rows)
+    ]
+
+
+def _audit_negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
+    if asked.doc_id is None:
+        return [f"likely relevant candidates: {_list([row['doc_id'] for row in rows])}"]
+    used = {True: ", and was drawn as a negative", False: ", and was not drawn as a negative", None: ""}
+    return [
+        f"{row['doc_id']} is likely relevant, confidence {chance(row['confidence'])}{used[row['used']]}: "
+        f"{row['reason']}"
+        for row in asked.of(rows)
+    ]
+
+
+def _spans(rows: Sequence[Row], asked: Asked) -> list[str]:
+    """The labelled places of the document, or of the question."""
+    found = asked.of(rows)
+    if not found:
+        return [f"no answer in {asked.doc_id}, but in {_list(_documents(rows))}"]
+    places = _list([f"{row['answer']!r} at {row['start']:,}" for row in found])
+    where = asked.doc_id or f"{len(_documents(rows)):,} passages"
+    return [f"labelled in {where}: {places}"]
+
+
+def _passages(rows: Sequence[Row], asked: Asked) -> list[str]:
+    with_answer = sum(row["has_answer"] for row in rows)
+    says = [f"read in {len(rows):,} passages, {with_answer:,} of them with an answer"]
+    for row in asked.of(rows) if asked.doc_id else ():
+        says.append(
+            f"{row['doc_id']} is number {row['rank']:,} of them, {'with' if row['has_answer'] else 'without'} one"
+        )
+    return says
+
+
+def _confusing(rows: Sequence[Row], asked: Asked) -> list[str]:
+    found = sorted(asked.of(rows), key=lambda row: (row["doc_id"], row["rank"]))
+    if asked.doc_id is None or not found:
+        return []
+    return [f"like {asked.doc_id} but without the answer: {_list([row['confusing'] for row in found])}"]
+
+
+def _confidences(rows: Sequence[Row], asked: Asked) -> list[str]:
+    """How far a reader believes the passages' labels: a passage has what its places have together."""
+    last = max(row["update"] for row in rows)
+    first, final = (_by_document(rows, update) for update in (0, last))
+    best = max(final, key=lambda doc_id: (final[doc_id], doc_id))
+    says = [
+        f"confidence in {doc_id} {first[doc_id]:.3f} at the start, {final[doc_id]:.3f} after {last:,} updates"
+        for doc_id in asked.documents
+        if doc_id in final
+    ]
+    says += [f"no label in {asked.doc_id}, so no confidence"] if asked.doc_id and asked.doc_id not in final else []
+    return [*says, f"most confidence in {best}: {final[best]:.3f}, of {len(final):,} labelled passages"]
+
+
+def _by_document(rows: Sequence[Row], update: int) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for row in rows:
+        if row["update"] == update:
+            found[row["doc_id"]] = found.get(row["doc_id"], 0.0) + row["value"]
+    return found
+
+
+def _readings(rows: Sequence[Row], asked: Asked) -> list[str]:
+    ranked = sorted(rows, key=lambda row: row["rank"])
+    if asked.doc_id is not None:
+        return [f"{row['answer']!r} in {row['doc_id']} is answer {row['rank']:,}" for row in asked.of(ranked)[:_FEW]]
+    return [f"answered {row['answer']!r} from {row['doc_id']} (score {row['score']:.3f})" for row in ranked[:1]]
+
+
+def _documents(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row["doc_id"] for row in rows))
+
+
+def _metrics(rows: Sequence[Row], asked: Asked) -> list[str]:
+    by_split: dict[str, list[str]] = {}
+    for row in rows:
+        by_split.setdefault(row["split"], []).append(f"{row['measure']} {row['value']:.3f}")
+    return [f"{', '.join(values)} (split {split})" for split, values in by_split.items()]
+
+
+def _instead(doc_id: str | None) -> str:
+    return f"; {doc_id} would be paired instead" if doc_id else ""
+
+
+def _list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _FEW:,} more" if len(names) > _FEW else ""
+    return ", ".join(names[:_FEW]) + more
+
+
+# In the order in which the tables of one step are told.
+SENTENCES: dict[str, Speak] = {
+    "queries": _each("in the split {split}"),
+    "excluded": _each("the {kind} {id} was left out: {reason}"),
+    "answers": _answers,
+    "pairs": _pairs,
+    "qrels": _qrels,
+    "noisy_pairs": _said_elsewhere,
+    "clean_pairs": _said_elsewhere,
+    "noise_truth": _noise_truth,
+    "bm25_run": _ranking,
+    "dense_run": _ranking,
+    "gold_run": _said_elsewhere,
+    "passages": _passages,
+    "spans": _spans,
+    "confusing": _confusing,
+    "confidences": _confidences,
+    "readings": _readings,
+    "candidates": _candidates,
+    "verdicts": _verdicts,
+    "negatives": _negatives,
+    "pair_scores": _pair_scores,
+    "competitors": _competitors,
+    "noise_flags": _noise_flags,
+    "repaired_pairs": _repaired_pairs,
+    "repaired_flags": _said_elsewhere,
+    "audit_negatives": _audit_negatives,
+    "audit": _audit,
+    "metrics": _metrics,
+}

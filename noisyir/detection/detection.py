@@ -1,0 +1,100 @@
+"""From the scores of pairs to verdicts and a noise rate: what the stage and training both call."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32
+
+from noisyir.detection.combine import Scores, by_null
+from noisyir.detection.mixture import Mixture, fit_betas, fit_gaussians
+from noisyir.detection.null import NULLS, Null, wrong_by_null, wrong_scores
+from noisyir.detection.rate import RateByNull, best_fit, rate_range
+from noisyir.detection.settings import DetectParams
+from noisyir.detection.unimodal import is_unimodal
+from noisyir.errors import DataError
+
+Array = np.ndarray
+
+
+_SAID = [field.name for field in fields(RateByNull)]
+_ALIKE = 1 / 3  # how far on the way to made-up pairs an upper component lies that is believed without a second peak
+_MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
+
+
+@dataclass(frozen=True)
+class Detection:
+    """Verdicts on pairs, and what was estimated on the way.
+
+    is_clean is p_clean >= params.threshold, except that nothing is flagged where `rate` is below `min_rate`; both are
+    monotone in the score, but where `params.posterior` is `bayes`.
+    estimate: `rate`, the share of wrong pairs by the null that fits best, 0 where there is no null; `rate_low` and
+    `rate_high`, the range over all nulls; what each null says, `random.rate` and so on (`RateByNull`), where it can be
+    said; `flagged`, the share of pairs called wrong; `threshold`, the highest score of a pair called clean (absent
+    where none is); of a mixture, where one was fitted, the `clean_` and `noisy_` `weight`, `mean` and `std` in the
+    unit of the scores.
+    """
+
+    p_clean: Float32[Array, " pair"]
+    is_clean: Bool[Array, " pair"]
+    estimate: dict[str, float]
+
+
+def detect(pairs: Scores, params: DetectParams) -> Detection:
+    """Judge pairs by their scores, higher being likelier wrong; none is flagged where the rate is below `min_rate`.
+
+    DataError for no pairs.
+    The method `null` takes wrong pairs to score as the documents of the null that fits best do.  They do not if the
+    scoring model was trained on these very pairs: the rate is then too low, and a mixture judges better.
+    """
+    scores = pairs.observed
+    if not len(scores):
+        raise DataError("detect: there are no pairs to judge")
+    said = by_null(pairs, params.confidence)
+    best = best_fit(said) if said else None
+    rate, (low, high) = said[best].rate if best else 0.0, rate_range(said)
+    estimate = {"rate": rate, "rate_low": low, "rate_high": high, **_in_estimate(said)}
+    if params.method == "null":
+        p_clean = 1 - _wrong(scores, pairs.nulls[best], rate) if best else np.ones(len(scores))
+    else:
+        mixture = _mixture(pairs, params)
+        p_clean = mixture.posterior(scores, params.posterior) if mixture else np.ones(len(scores))
+        estimate |= mixture.in_score_unit() if mixture else {}
+    p_clean = p_clean.astype(np.float32)
+    is_clean = (p_clean >= np.float32(params.threshold)) | (rate < params.min_rate)
+    estimate["flagged"] = float(1 - is_clean.mean())
+    if is_clean.any():
+        estimate["threshold"] = float(scores[is_clean].max())
+    return Detection(p_clean, is_clean, estimate)
+
+
+def _mixture(pairs: Scores, params: DetectParams) -> Mixture | None:
+    """The mixture of the scores, where it is believed."""
+    fit, scores = _MIXTURES[params.method], pairs.observed
+    if params.components != "made_up":
+        return fit(scores, params.clip, params.min_rate, params.components)
+    found = fit(scores, params.clip, params.min_rate, "bic")
+    made_up = pairs.nulls["random"] if "random" in pairs.nulls else np.empty((0, 0))
+    made_up = made_up[np.isfinite(made_up)]
+    alike = found is not None and len(made_up) > 0 and found.likeness(made_up) >= _ALIKE
+    return found if alike or not is_unimodal(scores, params.clip) else None
+
+
+def _wrong(scores: Float[Array, " pair"], draws: Float[Array, "pair draw"], rate: float) -> Float[Array, " pair"]:
+    """Probability of being wrong, of a rate of one pair at least: at a rate of 0 the pairs have an order still."""
+    return wrong_by_null(scores, wrong_scores(scores, draws), max(rate, 1 / len(scores)))
+
+
+def nulls_in(estimate: Mapping[str, float]) -> dict[Null, RateByNull]:
+    """What each null said, from an estimate; values that could not be said are NaN."""
+    return {
+        null: RateByNull(**{name: estimate.get(f"{null}.{name}", math.nan) for name in _SAID})
+        for null in NULLS
+        if f"{null}.rate" in estimate
+    }
+
+
+def _in_estimate(said: Mapping[Null, RateByNull]) -> dict[str, float]:
+    values = {f"{null}.{name}": float(getattr(found, name)) for null, found in said.items() for name in _SAID}
+    return {name: value for name, value in values.items() if math.isfinite(value)}

@@ -1,0 +1,47 @@
+"""How relevant a cross-encoder finds the document."""
+
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from noisyir.detection.combine import Scores
+from noisyir.detection.detectors import Detector, PairsToScore
+from noisyir.settings import Location
+
+_SETTING = "detectors.NAME.weights"
+
+
+class CrossEncoderDetector(Detector):
+    """Minus the logit of a sequence classifier that reads query and document together."""
+
+    kind: Literal["cross_encoder"] = "cross_encoder"
+    draws: ClassVar[int] = 1
+
+    weights: Location = Field(
+        None, description="folder or Hugging Face name of a sequence classifier of one label or two"
+    )
+    max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
+
+    def score(self, given: PairsToScore) -> Scores:
+        """Read every pair, and every query with its wrong documents."""
+        from noisyir.detection.cross_encoder import score_together
+        from noisyir.models.cross_encoder import Texts, load_cross_encoder
+        from noisyir.models.weights import locate_classifier
+
+        judge = load_cross_encoder(locate_classifier(self.weights, _SETTING), self.max_len, given.runtime.device)
+        texts = Texts(given.query_texts, given.read_documents())
+        own = given.pairs.passage
+        tried = (own, *given.wrong.tried(own).T)
+
+        def progress(done: int, total: int) -> None:
+            given.progress(done, total, "texts")
+
+        observed, *made_up = score_together(judge, given.pairs, texts, tried, given.runtime.batch_tokens, progress)
+        return Scores(observed, given.wrong.by_null(np.column_stack(made_up)))
+
+    def weights_digest(self) -> str | None:
+        """Of the classifier."""
+        from noisyir.models.weights import classifier_digest
+
+        return classifier_digest(self.weights, _SETTING)

@@ -1,0 +1,143 @@
+"""Several measures without labels as one: the strongest order of pairs that needs no judgement and no training."""
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from noisyir.detection.detectors import Detector, PairsToScore, Scored
+from noisyir.errors import ConfigError
+from noisyir.models.backends import CALIBRATED, Backend, check_backend, in_key
+from noisyir.models.settings import InitModelParams
+from noisyir.settings import Fraction
+
+if TYPE_CHECKING:
+    from noisyir.detection.ensemble import Reader
+    from noisyir.models.bi_encoder import BiEncoder
+    from noisyir.models.openvino_encoder import OpenVinoEncoder
+
+_LONGEST = 64, 128  # tokens of a query and of a document that are read; reading more costs more than it tells
+_TOKENS_A_SECOND = 9_000  # of MiniLM on 2 CPU cores: 70 documents of 128 tokens, on slow ones
+
+
+class Ensemble(Detector):
+    """Minus 2 z(cosine of a transformer) + z(BM25 over the query's best); without a transformer, static measures."""
+
+    kind: Literal["ensemble"] = "ensemble"
+    searches: ClassVar[bool] = True
+    lexical: ClassVar[bool] = True
+    describes: ClassVar[bool] = True
+    draws_nulls: ClassVar[bool] = True
+    draws: ClassVar[int] = 19
+
+    encoder: InitModelParams | None = Field(
+        None,
+        description="whose cosine it takes; null: the experiment's model, as a transformer where its weights are one, "
+        "64 tokens of a query and 128 of a document",
+    )
+    tokens: PositiveInt | None = Field(
+        1_500_000,
+        description="that a transformer reads at most: of more, the most doubtful pairs and some at random; null: all",
+    )
+    backend: Backend = Field(
+        "torch",
+        description="what computes the transformer; openvino: in 16 bits on a CPU that has them; openvino-qint8: in 8",
+    )
+    depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
+    k1: PositiveFloat = Field(0.9, description="term frequency saturation of BM25")
+    b: Fraction = Field(0.4, description="document length normalisation of BM25")
+
+    def resolved(self, model: InitModelParams) -> Self:
+        """With the encoder that null stands for on this machine, so that the key says which one was used."""
+        if self.encoder is not None:
+            return self
+        query, passage = _LONGEST
+        read = {
+            "backbone": "transformer" if _is_transformer(model.weights) else "static",
+            "query_max_len": min(query, model.query_max_len),
+            "passage_max_len": min(passage, model.passage_max_len),
+        }
+        return self.model_copy(update={"encoder": model.model_copy(update=read)})
+
+    def within(self, seconds: float) -> Self:
+        """Reading as much as takes about so many seconds on 2 CPU cores with the packaged MiniLM.
+
+        The number of tokens decides, not the clock: the same budget gives the same result everywhere.
+        """
+        return self.model_copy(update={"tokens": max(1, int(seconds * _TOKENS_A_SECOND))})
+
+    def weights_digest(self) -> str | None:
+        """Of the encoder; None where it is the model that the stage reads."""
+        from noisyir.models.weights import weights_digest
+
+        return weights_digest(self.encoder) if self.encoder else None
+
+    def key_values(self) -> dict[str, Any]:
+        """Also what the backend counts."""
+        return super().key_values() | in_key(self.backend)
+
+    def check_ready(self) -> None:
+        """MissingPackageError where the backend's package is not on this machine."""
+        check_backend(self.backend, "detectors.NAME.backend")
+
+    def score(self, given: PairsToScore) -> Scored:
+        """Look at every pair and all documents.  ConfigError without an index, and for an encoder of null."""
+        from noisyir.detection.ensemble import by_static, by_transformer, cascaded
+        from noisyir.detection.evidence import judging_of, scored
+
+        if given.lexical_index is None:
+            raise ConfigError("the detector ensemble needs a lexical index of engine bm25s")
+        judging, texts = judging_of(given, self.k1, self.b, self.depth, self.neighbours)
+        static = self._reader("static", given, *texts)
+        if self._encoder.backbone == "static":
+            return scored(given, judging, by_static(judging, static), texts)
+        transformer = self._reader("transformer", given, *texts)
+        if self.tokens is None or transformer.tokens <= self.tokens:
+            return scored(given, judging, by_transformer(judging, transformer), texts)
+        return scored(given, judging, cascaded(judging, static, transformer, self.tokens), texts)
+
+    @property
+    def _encoder(self) -> InitModelParams:
+        if self.encoder is None:
+            raise ConfigError("detectors.NAME.encoder is null: a pipeline puts the experiment's model there")
+        return self.encoder
+
+    def _reader(
+        self, backbone: Literal["static", "transformer"], given: PairsToScore, queries: list[str], documents: list[str]
+    ) -> "Reader":
+        """The encoder in this form, with the texts as it reads them."""
+        from noisyir.detection.ensemble import Reader
+        from noisyir.models.bi_encoder import choose_device, initial_bi_encoder
+        from noisyir.models.weights import locate_weights
+
+        params = self._encoder.model_copy(update={"backbone": backbone})
+        if backbone == "static":
+            params = params.model_copy(update={"layers": None, "dropout": None})
+        encoder = initial_bi_encoder(locate_weights(params.weights, "detectors.NAME.encoder.weights"), params)
+        encoder = encoder.to(choose_device(given.runtime.device)).eval()
+        by_backend = (
+            self._by_backend(encoder, documents, given.runtime.cpu_threads) if encoder.transformers else encoder
+        )
+        return Reader(by_backend, encoder.tokenize(queries, "query"), encoder.tokenize(documents, "passage"))
+
+    def _by_backend(self, encoder: "BiEncoder", documents: list[str], threads: int) -> "BiEncoder | OpenVinoEncoder":
+        """The transformer as the backend computes it."""
+        if self.backend == "torch":
+            return encoder
+        from noisyir.models.openvino_encoder import OpenVinoEncoder
+
+        calibration = documents[:CALIBRATED] if self.backend == "openvino-qint8" else None
+        return OpenVinoEncoder(encoder, precision="bf16", threads=threads, calibration=calibration)
+
+
+def _is_transformer(weights: str | None) -> bool:
+    """Whether these weights are on this machine, are a transformer's, and can be run."""
+    from noisyir.errors import NoisyirError
+    from noisyir.models.layout import read_layout
+    from noisyir.models.weights import locate_weights
+
+    try:
+        backbone = read_layout(locate_weights(weights)).shape.backbone
+    except NoisyirError:
+        return False
+    return backbone == "transformer" and find_spec("transformers") is not None

@@ -1,0 +1,189 @@
+"""What a few judgements teach about all pairs: how likely each is wrong, and whether that beats the order without them.
+
+The log odds of being wrong are a + b s + w x, s the pair's place in the label-free order and x its features.  Before
+any judgement b is 1 and every w is 0: the label-free order.  What judgements say moves them from there.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from noisyir.detection.auroc import Auroc, auroc, auroc_gain
+from noisyir.detection.features import rank_share
+from noisyir.detection.logistic import Prior, most_likely_weights
+from noisyir.detection.mixture import check_finite
+
+Array = np.ndarray
+
+FOLDS = 10
+FEWEST = 20  # judged pairs drawn at random: fewer tell the rate, roughly, and neither an order nor a border
+_ERRORS = 0.5  # standard errors by which features must lower the log loss
+_OF_LEVEL, _OF_ORDER = 0.25, 4.0  # precisions of a and b
+_OF_PLATT = 1.0  # of the level and the slope of what is set right at the end
+_LEAST_SLOPE = 0.05  # there: the order stays
+_VARIANCES = (0.3, 0.1, 0.03)  # of a feature's weight, tried in turn
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Pairs that people judged wrong or clean.
+
+    rows: of the pairs; each once.  weights: how many pairs each one stands for, up to a common factor, where it was
+    drawn at random; nan where it was chosen.
+    """
+
+    rows: Int[Array, " judged"]
+    is_wrong: Bool[Array, " judged"]
+    weights: Float[Array, " judged"]
+
+    @property
+    def at_random(self) -> Bool[Array, " judged"]:
+        """Which ones were drawn at random."""
+        return np.asarray(~np.isnan(self.weights))
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What the judgements teach.
+
+    p_wrong: of every pair, by a model that has not seen what was judged of its own query, calibrated on the pairs drawn
+    at random.  suspicion: the order that this gives, or the label-free scores where judgements do not improve them.
+    fold: the number of that model, for each pair; chance: what it says before calibration; chance_by_fold: mean of
+    what each model says over all pairs.
+    order, unlearnt: AUROC of p_wrong and of the label-free order on the judged pairs that were drawn at random; gain:
+    the one less the other.  All None where these are too few or of one kind.  improves: whether p_wrong uses more than
+    the label-free order.
+    """
+
+    p_wrong: Float[Array, " pair"]
+    suspicion: Float[Array, " pair"]
+    fold: Int[Array, " pair"]
+    chance: Float[Array, " pair"]
+    chance_by_fold: Float[Array, " fold"]
+    order: Auroc | None
+    unlearnt: Auroc | None
+    gain: Auroc | None
+    improves: bool
+
+    def advice(self) -> str:
+        """Whether judgements improve the order, in a sentence."""
+        if self.gain is None:
+            return "Too few pairs are judged to say whether judgements improve the order."
+        if not self.improves:
+            return "Judgements do not improve the order here: it stays the one without them."
+        if self.gain.low <= 0:
+            return "Judgements seem to improve the order, but so few leave it open."
+        return "Judgements improve the order."
+
+
+def learn(
+    scores: Float[Array, " pair"],
+    features: Float[Array, "pair feature"] | None,
+    query: Int[Array, " pair"],
+    answers: Answers,
+) -> Lesson:
+    """How likely each pair is wrong by the judgements, and whether they improve the label-free order.
+
+    scores: that order, higher being likelier wrong; only ranks count.  query: of each pair; the pairs of a query are in
+    one fold.  Verdicts on chosen pairs teach the weights, which they do not bias, since pairs are chosen by what the
+    model sees of them; the level, and which order is better, are from pairs drawn at random alone.
+    The features count only where, cross-validated, they lower the log loss.  DataError for a score that is not finite.
+    Source: Platt, 1999 (last step); Zadrozny, ICML 2004 (selection by what is seen does not bias a regression).
+    """
+    check_finite("score", scores)
+    level, order = np.ones(len(scores)), _normal_scores(scores)
+    fold, drawn = _folds(query, answers), answers.at_random
+    truth, rows = answers.is_wrong[drawn], answers.rows[drawn]
+    odds, improves = _cross_fitted(np.column_stack([level, order]), fold, answers), False
+    known = len(truth) >= FEWEST and bool(truth.any()) and not truth.all()
+    if features is not None and known:
+        columns, plain = np.column_stack([level, order, features]), _losses(_own(odds, fold), answers)
+        for variance in _VARIANCES:
+            taught = _cross_fitted(columns, fold, answers, variance)
+            if _is_above_0(plain - _losses(_own(taught, fold), answers)):
+                odds, improves = taught, True
+                break
+    own, free = _own(odds - odds.mean(axis=0) + odds.mean(), fold), np.asarray(scores, np.float64)
+    suspicion = own if improves else free
+    return Lesson(
+        p_wrong=_calibrated(own if improves else odds.mean(axis=1), rows, truth),
+        suspicion=suspicion,
+        fold=fold,
+        chance=_chance(_own(odds, fold)),
+        chance_by_fold=_chance(odds).mean(axis=0),
+        order=auroc(suspicion[rows], truth) if known else None,
+        unlearnt=auroc(free[rows], truth) if known else None,
+        gain=auroc_gain(suspicion[rows], free[rows], truth) if known else None,
+        improves=improves,
+    )
+
+
+def _folds(query: Int[Array, " pair"], answers: Answers) -> Int[Array, " pair"]:
+    """Each pair's fold, one for all pairs of a query: judged queries, in the order of their numbers, are dealt out.
+
+    The deal does not depend on the verdicts.
+    """
+    _, number = np.unique(query, return_inverse=True)
+    queries = int(number.max(initial=-1)) + 1
+    shuffled = np.random.default_rng(0).permutation(queries)
+    is_judged = np.zeros(queries, bool)
+    is_judged[number[answers.rows]] = True
+    dealt = shuffled[np.argsort(~is_judged[shuffled], kind="stable")]
+    fold = np.empty(queries, np.int64)
+    fold[dealt] = np.arange(queries) % FOLDS
+    return fold[number]
+
+
+def _cross_fitted(columns: Array, fold: Array, answers: Answers, variance: float = 1.0) -> Float[Array, "pair fold"]:
+    """Log odds of all pairs by FOLDS models, each of the judgements outside its fold.
+
+    columns: ones, the order, features.  Level and order are believed, features are not: variance is of their weights.
+    """
+    mean, precision = np.zeros(columns.shape[1]), np.full(columns.shape[1], 1 / variance)
+    mean[1], precision[:2] = 1.0, (_OF_LEVEL, _OF_ORDER)
+    judged, of_fold = columns[answers.rows], fold[answers.rows]
+    weights = [
+        most_likely_weights(judged[of_fold != number], answers.is_wrong[of_fold != number], Prior(mean, precision))
+        for number in range(FOLDS)
+    ]
+    return np.asarray(columns @ np.column_stack(weights))
+
+
+def _calibrated(odds: Float[Array, " pair"], rows: Array, truth: Array) -> Float[Array, " pair"]:
+    """Chances from log odds, set right in level and slope by the pairs drawn at random; their order stays."""
+    columns = np.column_stack([np.ones(len(odds)), odds])
+    level, slope = most_likely_weights(columns[rows], truth, Prior(np.array([0.0, 1.0]), np.full(2, _OF_PLATT)))
+    return _chance(level + max(slope, _LEAST_SLOPE) * odds)
+
+
+def _own(values: Float[Array, "pair fold"], fold: Int[Array, " pair"]) -> Float[Array, " pair"]:
+    """What the model says of each pair that has not seen its query."""
+    return np.asarray(values[np.arange(len(fold)), fold])
+
+
+def _normal_scores(scores: Float[Array, " pair"]) -> Float[Array, " pair"]:
+    """Quantiles of a standard normal at the pairs' ranks: scores of any unit and shape on one scale."""
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri(rank_share(scores) + 0.5))
+
+
+def _chance(odds: Array) -> Array:
+    from scipy.special import expit
+
+    return np.asarray(expit(odds))
+
+
+def _losses(odds: Float[Array, " pair"], answers: Answers) -> Float[Array, " judged"]:
+    """Negative log-likelihood of each verdict, in nats.
+
+    Pairs that were chosen are doubtful to the model with features: if anything they speak against it.
+    """
+    judged = odds[answers.rows]
+    return np.asarray(np.logaddexp(0, np.where(answers.is_wrong, -judged, judged)))
+
+
+def _is_above_0(gained: Float[Array, " judged"]) -> bool:
+    """Whether the mean is above 0 by _ERRORS standard errors."""
+    return bool(gained.mean() > _ERRORS * gained.std(ddof=1) / np.sqrt(len(gained)))

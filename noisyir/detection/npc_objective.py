@@ -1,0 +1,196 @@
+"""Noisy pair correction (Zhang et al., Findings of EMNLP 2023, Algorithm 1) as an objective of the training loop.
+
+Epochs on all pairs alike until there is evidence of wrong ones; then a teacher is split off, and before each epoch
+the pairs are scored, the scores fitted by a mixture, and the pairs flagged.  Flagged pairs keep the consistency loss
+and, by `npc.doubt`, a part of the contrastive one, so that a right pair can win its flag back.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from noisyir.detection.combine import Scores
+from noisyir.detection.detection import detect
+from noisyir.detection.in_batch import InBatch, score_in_batch
+from noisyir.detection.settings import TrainNpcParams
+from noisyir.detection.synthetic import passages_of_others
+from noisyir.detection.warm_up import POWER, detector_power, is_over
+from noisyir.losses.dpr import pair_nll
+from noisyir.losses.npc import npc_loss
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.training.batches import Batch, TrainingPairs
+from noisyir.training.checkpoint import Tensors, load_weights
+from noisyir.training.distributed import world
+from noisyir.training.moving_average import MovingAverage, average_of
+from noisyir.training.objective import Contrastive, Objective, on_device
+from noisyir.training.validation import embed_all
+
+
+@dataclass(frozen=True)
+class Detected:
+    """One detection during training: what was found of every pair after `epoch` epochs."""
+
+    epoch: int
+    score: Float[np.ndarray, " pair"]
+    null_score: Float[np.ndarray, " pair"]
+    p_clean: Float[np.ndarray, " pair"]
+    is_clean: Bool[np.ndarray, " pair"]
+
+
+_FOUND = [field.name for field in fields(Detected) if field.name != "epoch"]
+
+
+class NoisyPairCorrection(Objective):
+    """trust * L_cont + L_cons after the warm-up, with a teacher in single precision; trust is 1 for a clean pair.
+
+    weights: multiply L_cont throughout, where the data weighs its pairs.
+    given: the flags to use where `npc.detect` is `given`; chance: of each of these pairs to be clean.
+    average: the teacher; None as long as training is plain, which it stays where the evidence of wrong pairs never
+    comes.
+    """
+
+    def __init__(
+        self,
+        encoder: BiEncoder,
+        pairs: TrainingPairs,
+        params: TrainNpcParams,
+        rng: Callable[..., np.random.Generator],
+        given: Bool[np.ndarray, " pair"] | None = None,
+        chance: Float[np.ndarray, " pair"] | None = None,
+        weights: Float[Tensor, " pair"] | None = None,
+    ) -> None:
+        self.encoder, self.pairs, self.params, self.rng = encoder, pairs, params, rng
+        self.plain = Contrastive(weights)
+        self.average: MovingAverage | None = None
+        self.history: list[Detected] = []
+        self._losses: list[float] = []
+        is_clean = np.ones(len(pairs), bool) if given is None else given
+        self._believe(is_clean, is_clean if chance is None else chance)
+
+    @property
+    def teacher(self) -> BiEncoder | None:
+        """The teacher with all its weights as they are now."""
+        return self.average.whole() if self.average else None
+
+    def start_epoch(self, epoch: int) -> dict[str, float]:
+        """Split off the teacher when the warm-up is over; from then on flag the pairs."""
+        npc, first = self.params.npc, self.average is None
+        if first and not self._is_warm(epoch):
+            return {}
+        points = {}
+        if npc.detect == "each_epoch" or (first and npc.detect == "once"):
+            found = self._detect(epoch)
+            points["flagged_share"] = 1.0 - float(found.is_clean.mean())
+            if first and npc.warmup_epochs is None:
+                points["detector_power"] = detector_power(found.score, found.is_clean, found.null_score)
+                if points["detector_power"] < POWER:  # the next epoch asks again
+                    self._take_back()
+                    return {**points, "flagged_share": 0.0}
+        if first:
+            self.average = average_of(self.encoder, npc.teacher_decay)
+            self._losses = []
+        return points
+
+    def _is_warm(self, epoch: int) -> bool:
+        npc = self.params.npc
+        if npc.warmup_epochs is not None:
+            return epoch >= npc.warmup_epochs
+        if npc.detect in ("given", "never"):  # what is flagged does not depend on this model
+            return len(self._losses) >= npc.warmup_steps
+        return epoch > 0 and is_over(np.array(self._losses), len(self._losses) // epoch, npc.warmup_steps)
+
+    def _detect(self, epoch: int) -> Detected:
+        params, rng = self.params, self.rng("detect", epoch)
+        how = InBatch(params.batch_size, params.npc.shuffles, params.scale, pair_nll, params.npc.hard_negatives)
+        random = passages_of_others(self.pairs.passage, rng)
+        everyone = np.arange(len(self.pairs))
+        score, null_score = score_in_batch(self.encoder, self.pairs, everyone, how, rng, (random,))
+        found = detect(Scores(score, {"random": null_score[:, None]}), params.detection)
+        self.history.append(Detected(epoch, score, null_score, found.p_clean, found.is_clean))
+        self._believe(found.is_clean, found.p_clean)
+        return self.history[-1]
+
+    def _take_back(self) -> None:
+        """Call all pairs clean, in the last detection as well."""
+        found, everyone = self.history[-1], np.ones(len(self.pairs), bool)
+        p_clean = np.maximum(found.p_clean, np.float32(self.params.detection.threshold))
+        self.history[-1] = replace(found, p_clean=p_clean, is_clean=everyone)
+        self._believe(everyone, p_clean)
+
+    def _believe(self, is_clean: Bool[np.ndarray, " pair"], chance: Float[np.ndarray, " pair"]) -> None:
+        """Flag the pairs that are not clean; copies, for a checkpoint holds no tensor twice."""
+        doubt = self.params.npc.doubt
+        trust = np.where(is_clean, 1.0, chance if doubt == "p_clean" else doubt)
+        self._is_clean, self._trust = torch.from_numpy(is_clean.copy()), torch.from_numpy(trust.astype(np.float32))
+
+    def observe(self, loss: float) -> None:
+        """Remember the warm-up's losses where its end is a matter of evidence."""
+        if self.average is None and self.params.npc.warmup_epochs is None:
+            self._losses.append(loss)
+
+    def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
+        """The mean of the pair losses: plain during the warm-up, corrected afterwards."""
+        if self.average is None:
+            return self.plain.loss(batch, scores)
+        positive, ignored = on_device(batch, scores.device)
+        npc, rows = self.params.npc, torch.from_numpy(batch.rows)
+        trust = self._trust[rows].to(scores.device)
+        if self.plain.weights is not None:
+            trust = trust * self.plain.weights[rows].to(scores.device)
+        return npc_loss(
+            scores, self.teacher_scores(batch), positive, ignored, trust,
+            weight=npc.consistency, direction=npc.kl,
+        ).mean()  # fmt: skip
+
+    @torch.no_grad()
+    def teacher_scores(self, batch: Batch) -> Float[Tensor, "query passage"]:
+        """The teacher's scaled scores of the batch's queries and columns."""
+        assert self.average is not None
+        teacher = self.average.reader_of(batch)
+        if self.params.chunk_size is None and world().alone:
+            queries, passages = teacher.embed_both(batch.queries, batch.passages)
+        else:  # memory is short, or others do a part
+            queries = embed_all(teacher, batch.queries, "query")
+            passages = embed_all(teacher, batch.passages, "passage")
+        return self.params.scale * queries @ passages.T
+
+    def after_step(self) -> None:
+        """Let the teacher follow."""
+        if self.average is not None:
+            self.average.follow()
+
+    def finish(self) -> None:
+        """Keep the teacher's weights where they were asked for."""
+        if self.params.npc.final == "teacher" and self.average is not None:
+            load_weights(self.encoder, dict(self.average.whole().named_parameters()))
+
+    # Resuming -----------------------------------------------------------------------------------------------
+
+    def state(self) -> Tensors:
+        """The warm-up's losses; then the teacher and the present flags; and the detections so far."""
+        detected = {
+            f"{found.epoch}.{name}": torch.from_numpy(getattr(found, name)) for found in self.history for name in _FOUND
+        }
+        if self.average is None:
+            losses = torch.tensor(self._losses, dtype=torch.float64)
+            return {"warm_up": {"losses": losses}, "detected": detected} if self._losses else {}
+        flags = {"is_clean": self._is_clean, "trust": self._trust}
+        return {**self.average.state(), "flags": flags, "detected": detected}
+
+    def load(self, tensors: Tensors, done: int) -> None:
+        """Continue from a checkpoint with what `state` returned."""
+        if "warm_up" in tensors:
+            self._losses = tensors["warm_up"]["losses"].tolist()
+        detected = tensors.get("detected", {})
+        self.history = [
+            Detected(epoch, **{name: detected[f"{epoch}.{name}"].numpy() for name in _FOUND})
+            for epoch in sorted({int(name.split(".")[0]) for name in detected})
+        ]
+        if "teacher" in tensors:
+            self._is_clean, self._trust = tensors["flags"]["is_clean"], tensors["flags"]["trust"]
+            self.average = average_of(self.encoder, self.params.npc.teacher_decay)
+            self.average.load(tensors)

@@ -1,0 +1,197 @@
+"""The share of wrong pairs: from the ranks of documents made up for each, and from pairs judged by hand."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from noisyir.detection.null import Null, RankShares
+from noisyir.errors import ConfigError
+
+Array = np.ndarray
+
+Reading = Literal["agrees", "at_most", "too_easy", "weak", "few", "unchecked"]
+
+_CHECKED = 3  # draws that a check takes: of one or two, as much of each upper half lies above as below 3/4
+_COUNTED = 20  # pairs in the upper half that a check takes: of fewer, all must lie on one side to be unlikely
+_FEW = 0.05  # a rate that right pairs of a clean collection may give: near neighbours, 1 to 4 % on SQuAD
+_LEVEL = 0.05  # of either check
+_CROWD = 1.5  # times as many below the half: 1.0 to 1.4 were seen with a right null, 1.7 to 2.5 with half answers
+_SLIGHT = 0.02  # off 1/2, which is 4 % of the rate: so much does not matter, however many pairs show it
+_POWER = 0.9  # of which no more than one right pair in a hundred or so lies in the upper half
+
+
+@dataclass(frozen=True)
+class RateByNull:
+    """What one null says: `rate` is the share of wrong pairs if theirs were documents of this null, with its interval.
+
+    counted: pairs in the upper half of their own ranking.  tail: the share of these in its upper quarter, which is 1/2
+    where the null is the right one.  fit: the p-value of that, NaN where a pair has too few draws to tell.
+    below: pairs just below, from 3/8 to 1/2, of which the right null has a quarter of those counted.
+    auroc: chance that a made-up document is more suspect than the pair's own.
+    """
+
+    rate: float
+    low: float
+    high: float
+    counted: float
+    tail: float
+    fit: float
+    below: float
+    auroc: float
+
+    @property
+    def power(self) -> float:
+        """`auroc` of the right pairs alone, (A - r/2) / (1 - r): a wrong one and a made-up one are told by chance."""
+        return (self.auroc - self.rate / 2) / (1 - self.rate) if self.rate < 1 else 1 / 2
+
+    @property
+    def z(self) -> float:
+        """Standard deviations that `tail` lies off 1/2."""
+        return (2 * self.tail - 1) * math.sqrt(self.counted)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether far more pairs lie just below the half than above it: wrong ones that fit better than this null's.
+
+        So it is where wrong pairs look right: the null counts those few that fit badly, and these may pass its check.
+        """
+        expected, both = self.counted / 4, self.counted + self.below
+        z = (self.below - both / 5) / math.sqrt(both * 4 / 25) if both else 0.0
+        return self.below > _CROWD * expected and z > _quantile(1 - 2 * _LEVEL)
+
+    @property
+    def supported(self) -> bool:
+        """Whether right pairs are told from its documents, and wrong ones are seen at all."""
+        return self.counted >= _COUNTED and self.power >= _POWER
+
+    @property
+    def reading(self) -> Reading:
+        """How far this may be believed.
+
+        at_most: made-up pairs fit better than the wrong ones among yours, more than half of which are counted.
+        too_easy: right pairs, or wrong ones that are harder to tell, crowd in below: in the upper half's lower quarter,
+        or just below the half.
+        weak: right pairs are told from made-up ones with less than 0.9, so that some are counted.
+        few: no more than right pairs may be by their own spread.  unchecked: too few pairs or draws for a check.
+        """
+        if self.counted < _COUNTED:
+            return "few" if self.rate < _FEW else "unchecked"
+        if not math.isfinite(self.fit):
+            return "unchecked"
+        fits = self.fit >= _LEVEL or abs(self.tail - 1 / 2) <= _SLIGHT
+        if not fits:
+            return "at_most" if self.tail > 1 / 2 else "too_easy"
+        if self.rate < _FEW:
+            return "few"
+        if self.crowded:
+            return "too_easy"
+        return "agrees" if self.power >= _POWER else "weak"
+
+
+def rate_by_null(shares: RankShares, confidence: float = 0.95) -> RateByNull | None:
+    """The rate from the rank shares among a null's documents; None where no pair has one.
+
+    Of W wrong pairs the number X above 1/2 is binomial (W, 1/2), and no right pair is taken to lie there: W = 2X,
+    and the interval holds the W for which |X - W/2| <= z sqrt(W)/2, so it is of the share that these pairs have, not
+    of a population's.  Of the X, binomial (X, 1/2) lie above 3/4, which is the check; it takes three draws.
+    Source: Storey, JRSS B 2002, with lambda 1/2; the interval is Wilson's (1927) turned round.
+    """
+    if not (pairs := len(shares.low)):
+        return None
+    counted, highest, z = shares.above(1 / 2), shares.above(3 / 4), _quantile(confidence)
+    centre, half = 2 * counted + z**2 / 2, z * math.sqrt(2 * counted + z**2 / 4)
+    rate, low, high = (min(max(value / pairs, 0.0), 1.0) for value in (2 * counted, centre - half, centre + half))
+    off = abs(2 * highest - counted) / math.sqrt(counted) if counted else 0.0
+    fit = math.erfc(off / math.sqrt(2)) if shares.draws >= _CHECKED else math.nan
+    tail, below = highest / counted if counted else 1 / 2, shares.above(3 / 8) - counted
+    return RateByNull(rate, low, high, counted, tail, fit, below, 1 - shares.mean())
+
+
+def best_fit(said: Mapping[Null, RateByNull]) -> Null:
+    """Of the nulls that agree the one of the highest rate, else the one whose check finds least against it.
+
+    An easy null that agrees counts those of the wrong pairs that are as easy.  One that is off is taken where there
+    is none that too few pairs keep from being checked; of these `random`, or the first.
+    """
+    if agree := [null for null, found in said.items() if found.reading == "agrees"]:
+        return max(agree, key=lambda null: said[null].rate)
+    said = {null: found for null, found in said.items() if found.reading == "unchecked"} or said
+    checked = [null for null, found in said.items() if found.counted >= _COUNTED and math.isfinite(found.fit)]
+    if checked:
+        return min(checked, key=lambda null: abs(said[null].z))
+    return "random" if "random" in said else next(iter(said))
+
+
+def rate_range(said: Mapping[Null, RateByNull]) -> tuple[float, float]:
+    """From the least to the greatest rate that a null allows; all rates where none says anything.
+
+    A null that only says "at most" allows all lower ones, and one that is too easy says nothing.
+    """
+    allowed = [
+        (found.low if found.reading in ("agrees", "unchecked") else 0.0, found.high)
+        for found in said.values()
+        if found.reading != "too_easy"
+    ]
+    return (min(low for low, _ in allowed), max(high for _, high in allowed)) if allowed else (0.0, 1.0)
+
+
+def pairs_to_judge(rate: float, error: float, confidence: float = 0.95, pairs: int | None = None) -> int:
+    """How many pairs, drawn at random, to judge by hand to know a rate near `rate` to within `error` either way.
+
+    Normal approximation of a proportion; with the finite population correction where `pairs`, the number there is,
+    is given.  Source: Cochran, Sampling Techniques, 1977, section 4.4.
+    """
+    if not 0 < error < 1:
+        raise ConfigError(f"the error of a noise rate must lie between 0 and 1, not {error}")
+    planned = min(max(rate, error), 1 - error)  # of a rate of 0 or 1 the approximation would ask for no pair
+    needed = _quantile(confidence) ** 2 * planned * (1 - planned) / error**2
+    if pairs is not None:
+        needed = min(needed / (1 + (needed - 1) / pairs), pairs)
+    return max(1, math.ceil(needed))
+
+
+def rate_from_judgements(
+    is_wrong: Bool[Array, " judged"],
+    stratum: Int[Array, " judged"],
+    sizes: Int[Array, " stratum"],
+    confidence: float = 0.95,
+    weights: Float[Array, " judged"] | None = None,
+) -> tuple[float, float, float]:
+    """(rate, low, high): the share of wrong pairs among all, from a sample drawn at random within each stratum.
+
+    sizes: pairs in each stratum; each has at least one that was judged.  weights: how many pairs each one judged stands
+    for, where that is not the same for all of a stratum; the stratum then counts as many judged as would tell as much.
+    The interval is Wilson's with the sample size that a simple random sample of the same variance would have, which of
+    one stratum is the number judged (finite population corrected).  Shares enter the variance as
+    (wrong + 1/2) / (judged + 1).
+    Source: Wilson, JASA 1927; Korn and Graubard, 1998 (effective sample size); Kish, Survey Sampling, 1965 (weights).
+    """
+    weights = np.ones(len(is_wrong)) if weights is None else weights
+    total, wrong_weight = (np.bincount(stratum, weights * of, len(sizes)) for of in (1.0, is_wrong))
+    judged = total**2 / np.bincount(stratum, weights**2, len(sizes))
+    wrong = judged * wrong_weight / total
+    part = sizes / sizes.sum()
+    rate = float(part @ (wrong / judged))
+    share = (wrong + 0.5) / (judged + 1)
+    variance = float(part**2 @ (share * (1 - share) / judged * (1 - judged / sizes)))
+    overall = (wrong.sum() + 0.5) / (judged.sum() + 1) if len(sizes) == 1 else float(part @ share)
+    size = overall * (1 - overall) / variance if variance > 0 else math.inf
+    return rate, *wilson(rate, size, confidence)
+
+
+def wilson(share: float, size: float, confidence: float) -> tuple[float, float]:
+    """Wilson's interval of a share in a sample of this size, whole or not, or infinite.  Source: Wilson, JASA 1927."""
+    z = _quantile(confidence)
+    centre = (share + z**2 / (2 * size)) / (1 + z**2 / size)
+    half = z / (1 + z**2 / size) * math.sqrt(share * (1 - share) / size + z**2 / (4 * size**2))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def _quantile(confidence: float) -> float:
+    """Standard deviations either side of the mean that hold this share of a normal distribution."""
+    return NormalDist().inv_cdf(0.5 + confidence / 2)

@@ -1,0 +1,38 @@
+"""ANCE (Xiong et al., ICLR 2021) in rounds: train, mine with the model as it is, train on what it mined, and so on."""
+
+from typing import TYPE_CHECKING, Literal
+
+from noisyir.engine.stage import Outputs
+from noisyir.errors import ConfigError
+from noisyir.methods import Method
+from noisyir.stages.training.train_dpr import TRAIN_DPR
+
+if TYPE_CHECKING:
+    from noisyir.pipelines.context import Context
+
+
+class Ance(Method):
+    """Rounds of mining with the model as it is, each followed by training on what it mined."""
+
+    kind: Literal["ance"] = "ance"
+
+    def train(self, context: "Context") -> Outputs:
+        """DPR with in-batch negatives; then `refresh.rounds` rounds by any sampler, each starting where the last ended.
+
+        With `mine.per_query: 0` the rounds go on with in-batch negatives: the control of what mining brings.
+        """
+        refresh, pairs = context.exp.refresh, context.noisy["noisy_pairs"]
+        if context.exp.mine.per_query and not refresh.hard_negatives:
+            raise ConfigError("refresh.hard_negatives=0 uses none of the mined negatives: set it, or mine.per_query=0")
+        start = context.exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
+        trained = context.train(TRAIN_DPR, start, "warm_up", pairs=pairs, negatives=None)
+        rate = refresh.learning_rate or start.learning_rate
+        again = {"epochs": refresh.epochs, "learning_rate": rate, "warmup_ratio": 0.0, "ccr": refresh.ccr}
+        for number in range(1, refresh.rounds + 1):
+            label, model = f"ance@{number}", trained["model"]
+            negatives = context.mined(model, label)
+            if negatives:
+                again |= {"hard_negatives": refresh.hard_negatives, "pool": context.exp.train.pool}
+            params = start.model_copy(update=again)
+            trained = context.train(TRAIN_DPR, params, label, pairs=pairs, model=model, negatives=negatives)
+        return trained

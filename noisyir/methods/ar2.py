@@ -1,0 +1,109 @@
+"""AR2 (Zhang et al., ICLR 2022) in rounds: a retriever and a ranker, trained against each other and for each other."""
+
+from typing import TYPE_CHECKING, Literal
+
+from noisyir.engine.stage import Output, Outputs
+from noisyir.errors import ConfigError
+from noisyir.methods import Method
+from noisyir.stages.training.init_model import INIT_RANKER
+from noisyir.stages.training.train_ar2 import TRAIN_AR2
+from noisyir.stages.training.train_dpr import TRAIN_DPR
+from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
+from noisyir.training.settings import Flagged, TrainAr2Params
+
+if TYPE_CHECKING:
+    from noisyir.pipelines.context import Context
+    from noisyir.pipelines.experiment import Experiment
+
+
+class Ar2(Method):
+    """A retriever and a ranker, in rounds."""
+
+    kind: Literal["ar2"] = "ar2"
+
+    def train(self, context: "Context") -> Outputs:
+        """DPR with in-batch negatives; a ranker on what that model mines; then `ar2.rounds` rounds by any sampler.
+
+        Every round mines anew, with the model as it then is.
+        """
+        exp = context.exp
+        trained = _begun(context, exp.mining_in(0))
+        for number in range(exp.ar2.rounds):
+            trained = _round(context, trained, str(number), f"ar2@{number}", exp.mining_in(number), exp.adversarial())
+        return trained
+
+
+class Ar2Continued(Method):
+    """AR2, and further rounds from where it ends."""
+
+    kind: Literal["ar2_continued"] = "ar2_continued"
+
+    def train(self, context: "Context") -> Outputs:
+        """AR2, and from where it ends `ar2.continued.rounds` further rounds, with what `ar2.continued.mine` changes.
+
+        Samplers and the sieve were published as such continuations: the fair control has as many rounds, uniformly
+        mined.
+        """
+        continued, finished = context.exp.ar2.continued, Ar2().train(context)
+        trained: Outputs = {name: finished[name] for name in ("model", "ranker")}
+        mining, params = context.exp.mining(continued.mine), context.exp.adversarial_further()
+        for number in range(continued.rounds):
+            trained = _round(context, trained, f"continued@{number}", f"ar2_continued@{number}", mining, params)
+        return trained
+
+
+def _begun(context: "Context", mining: "Experiment") -> Outputs:
+    """Both models before the first round."""
+    context.refuse_weights("ar2")
+    exp, ranker = context.exp, initial_ranker(context)
+    if exp.ar2.start_from == "weights":
+        return {"model": context.start, "ranker": ranker}
+    given = _given(context, exp.ar2.flagged)
+    start = exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
+    labels = {name: given[name] for name in ("pairs", "flags") if name in given}
+    model = context.train(TRAIN_DPR, start, "warm_up", negatives=None, **labels)["model"]
+    negatives = _negatives(context, model, "ar2@0", mining)
+    params, name = exp.ranker.warm_up, context.name("ar2")
+    return {
+        "model": model,
+        **context.plan.add(WARM_UP_RANKER, params, name, ranker=ranker, negatives=negatives, **given),
+    }
+
+
+def _round(
+    context: "Context", trained: Outputs, number: str, label: str, mining: "Experiment", params: TrainAr2Params
+) -> Outputs:
+    """One round: mine with the retriever as it is, then train both."""
+    return context.plan.add(
+        TRAIN_AR2,
+        params,
+        context.name(number),
+        model=trained["model"],
+        ranker=trained["ranker"],
+        ar2_state=trained.get("ar2_state"),
+        negatives=_negatives(context, trained["model"], label, mining),
+        qrels=context.data["qrels"],
+        **_given(context, params.flagged),
+    )
+
+
+def _given(context: "Context", flagged: Flagged) -> Outputs:
+    """What all training on lists reads, the verdicts on pairs included where they count."""
+    given = {"pairs": context.noisy["noisy_pairs"], **{name: context.data[name] for name in ("queries", "corpus")}}
+    return given if flagged == "keep" else {**given, "flags": context.flags()["noise_flags"]}
+
+
+def initial_ranker(context: "Context") -> Output:
+    """The ranker before any training."""
+    return context.plan.add(INIT_RANKER, context.exp.ranker.init, context.label)["ranker"]
+
+
+def _negatives(context: "Context", model: Output, label: str, mining: "Experiment") -> Output:
+    """The negatives of a round.  ConfigError where the experiment mines none."""
+    negatives = context.mined(model, label, exp=mining)
+    if negatives is None:
+        raise ConfigError(
+            "ar2 learns from mined negatives alone: set mine.per_query, to 100 for lists drawn from the top 100 as in "
+            "the paper, and mine.run=dense"
+        )
+    return negatives

@@ -1,0 +1,123 @@
+"""RocketQA (Qu et al., NAACL 2021): a cross-encoder takes false negatives out, and perhaps makes further pairs.
+
+Cross-batch negatives are in-batch negatives of a large `train.batch_size`.  Every retriever starts from the untrained
+model, as in the official code.
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+from noisyir.engine.stage import Output, Outputs
+from noisyir.errors import ConfigError
+from noisyir.methods import Method
+from noisyir.methods.ar2 import initial_ranker
+from noisyir.mining.judges.ranker import RankerJudge
+from noisyir.mining.samplers.uniform import Uniform
+from noisyir.pipelines.mining import TrainedJudge, retrieved
+from noisyir.pipelines.settings import AugmentParams
+from noisyir.stages.mining.pseudo_label import PSEUDO_LABEL
+from noisyir.stages.training.train_dpr import TRAIN_DPR
+from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
+
+if TYPE_CHECKING:
+    from noisyir.pipelines.context import Context
+    from noisyir.pipelines.experiment import Experiment
+
+
+class Rocketqa(Method):
+    """Denoised hard negatives, and perhaps further pairs."""
+
+    kind: Literal["rocketqa"] = "rocketqa"
+
+    def train(self, context: "Context") -> Outputs:
+        """Retriever 0; a ranker on what it finds; retriever 1 without what it calls relevant; perhaps retriever 2.
+
+        The outputs are those of the last retriever, and the ranker.
+        """
+        exp, pairs = context.exp, context.noisy["noisy_pairs"]
+        _refuse(exp)
+        context.refuse_weights("rocketqa")
+        first = exp.train.model_copy(update={"hard_negatives": 0, "pool": "batch"})
+        start = context.train(TRAIN_DPR, first, "rocketqa@0", pairs=pairs, negatives=None)["model"]
+        judge = TrainedJudge(_ranker(context, start))
+        trained = _trained(context, "rocketqa@1", pairs, start, judge)
+        if exp.rocketqa.augment is not None:
+            judged = {"rocketqa@1": context.mines["rocketqa@1"].verdicts["ranker"]}
+            judge = TrainedJudge(judge.ranker, judged)
+            made, said = _pseudo_pairs(context, exp.rocketqa.augment, trained["model"], judge)
+            judge = TrainedJudge(judge.ranker, {**judged, "augment": said})
+            trained = _trained(context, "rocketqa@2", made, trained["model"], judge)
+        return {**trained, "ranker": judge.ranker}
+
+
+def _trained(context: "Context", label: str, pairs: Output, model: Output, judge: TrainedJudge) -> Outputs:
+    """A retriever trained anew on these pairs, with negatives that another finds and the ranker finds irrelevant."""
+    settings = context.exp.rocketqa
+    epochs = settings.epochs or context.exp.train.epochs
+    params = context.exp.train.model_copy(update={"hard_negatives": settings.hard_negatives, "epochs": epochs})
+    negatives = context.mined(model, label, pairs=pairs, trained=judge)
+    return context.train(TRAIN_DPR, params, label, pairs=pairs, negatives=negatives)
+
+
+def _ranker(context: "Context", model: Output) -> Output:
+    """The ranker, taught log odds on negatives drawn uniformly from what the first retriever finds."""
+    params = context.exp.ranker.warm_up.model_copy(update={"loss": "pointwise"})
+    mine = context.exp.mine
+    depth = context.exp.rocketqa.ranker_rank_to or mine.rank_to
+    uniform = mine.model_copy(update={"sampler": Uniform(), "per_query": params.n, "rank_to": depth})
+    negatives = context.mined(model, "rocketqa@0", exp=context.exp.model_copy(update={"mine": uniform}))
+    given = {"pairs": context.noisy["noisy_pairs"], **{name: context.data[name] for name in ("queries", "corpus")}}
+    return context.plan.add(
+        WARM_UP_RANKER, params, context.name("rocketqa"), ranker=initial_ranker(context), negatives=negatives, **given
+    )["ranker"]
+
+
+def _pseudo_pairs(
+    context: "Context", augment: AugmentParams, model: Output, judge: TrainedJudge
+) -> tuple[Output, Output]:
+    """All pairs, those made by the ranker included, and what it said of what the model finds for the queries.
+
+    Ranks that are skipped for negatives are looked at, and so are documents that hold an answer.
+    """
+    plan, exp, data, pairs = context.plan, context.exp, context.data, context.noisy["noisy_pairs"]
+    label = context.name("rocketqa@augment")
+    looked_at = {"queries": augment.queries, "rank_from": 1, "answering": "keep"}
+    which = exp.mine.candidates().model_copy(update=looked_at)
+    found = retrieved(plan, exp, which, data, model, pairs, label)
+    said = judge.verdicts(plan, exp, data, found, label)
+    given = {"verdicts": said, "pairs": pairs, "queries": data["queries"]}
+    return plan.add(PSEUDO_LABEL, augment.pairing(), label, **given)["pseudo_pairs"], said
+
+
+def _refuse(exp: "Experiment") -> None:
+    """ConfigError for settings that leave the method nothing to learn from, or no probabilities."""
+    augment, judge = exp.rocketqa.augment, exp.judge("ranker")
+    assert isinstance(judge, RankerJudge)
+    bound = judge.max_relevance
+    if exp.mine.per_query == 0:
+        raise ConfigError(
+            "rocketqa learns from mined negatives: set mine.per_query, to 4 as in the paper, and mine.run=dense"
+        )
+    if (depth := exp.rocketqa.ranker_rank_to) is not None and depth < exp.mine.rank_from:
+        raise ConfigError(
+            f"rocketqa.ranker_rank_to={depth} is below mine.rank_from={exp.mine.rank_from}, and leaves the ranker "
+            "nothing to learn from: raise it"
+        )
+    if exp.ranker.warm_up.loss == "listwise" and "loss" in exp.ranker.warm_up.model_fields_set:
+        raise ConfigError(
+            "ranker.warm_up.loss=listwise gives scores without a zero, and rocketqa holds probabilities against "
+            "judges.ranker.max_relevance: drop it, or set pointwise"
+        )
+    if exp.ranker.warm_up.ranker_scale != 1.0:
+        raise ConfigError("ranker.warm_up.ranker_scale: rocketqa's ranker scores are log odds, in nats: drop it")
+    if augment is None:
+        return
+    if augment.queries == "unlabelled" and exp.data.unlabelled == "exclude":
+        raise ConfigError(
+            "rocketqa.augment needs queries without a pair, and data.unlabelled=exclude leaves them out: set "
+            "data.unlabelled=train, or rocketqa.augment.queries=all"
+        )
+    if augment.min_positive <= bound:
+        raise ConfigError(
+            f"rocketqa.augment.min_positive={augment.min_positive:g} is not above "
+            f"judges.ranker.max_relevance={bound:g}: one passage would be a positive and a negative"
+        )

@@ -1,0 +1,15 @@
+"""Reading taught by gold passages: what distant labels are compared with."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+from noisyir.readers.methods import Reader
+from noisyir.readers.settings import Passages
+
+
+class Supervised(Reader):
+    """Cross-entropy on the passages that the data itself calls relevant."""
+
+    kind: Literal["supervised"] = "supervised"
+    changes: ClassVar[Mapping[str, Any]] = {"objective": "supervised"}
+    labels: ClassVar[Passages | None] = "given"

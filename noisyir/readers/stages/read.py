@@ -1,0 +1,127 @@
+"""read: the best spans of a reader over all passages of each question."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.errors import DataError
+from noisyir.readers.settings import ReadParams
+from noisyir.schemas.data import CORPUS, QUERIES
+from noisyir.schemas.reading import PASSAGES, READER, READINGS
+
+if TYPE_CHECKING:
+    from noisyir.models.reader import Reader
+    from noisyir.readers.best_spans import Found
+
+
+def read(job: Job[ReadParams]) -> None:
+    """Read every passage of every question, window by window; a span's score is its start and end logit.
+
+    Of spans with the same text the best is kept.  A question whose passages are all without a token has no answer.
+    """
+    import torch
+
+    from noisyir.models.reader import load_reader
+    from noisyir.readers.best_spans import ranked
+    from noisyir.retrieval.texts import texts_of
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    pairs = job.table("passages").sort_by([("query_id", "ascending"), ("doc_id", "ascending")])
+    queries = _questions(job, pairs)
+    text_of = texts_of(job.batches("corpus"), pairs["doc_id"])
+    doc_ids = pa.array(sorted(text_of), pa.string())
+    question, passage = (
+        np.asarray(pc.index_in(pairs[name], value_set=ids), np.int64)
+        for name, ids in (("query_id", queries["query_id"].combine_chunks()), ("doc_id", doc_ids))
+    )
+    texts = [text_of[doc_id] for doc_id in doc_ids.to_pylist()]
+    found = _find(job, load_reader(job.folder("reader"), job.runtime.device), queries, texts, (question, passage))
+    kept = ranked(found, question, passage, texts, job.params.n_best)
+    job.write("readings", _readings(found, kept, passage, queries, doc_ids, texts))
+
+
+def _questions(job: Job[ReadParams], pairs: pa.Table) -> pa.Table:
+    """The questions that pairs name, by id.  DataError where one is unknown."""
+    queries, asked = job.table("queries"), pairs["query_id"].unique()
+    queries = queries.filter(pc.is_in(queries["query_id"], value_set=asked)).sort_by("query_id")
+    if queries.num_rows < len(asked):
+        unknown = asked.filter(pc.invert(pc.is_in(asked, value_set=queries["query_id"].combine_chunks())))
+        raise DataError(f"{len(unknown)} questions of the passages are unknown, for example {unknown[0].as_py()!r}")
+    return queries
+
+
+def _find(
+    job: Job[ReadParams], reader: "Reader", queries: pa.Table, texts: list[str], pairs: tuple[np.ndarray, np.ndarray]
+) -> "Found":
+    """The best spans of all windows; notes how many windows there were."""
+    from noisyir.models.at_once import inference_tokens
+    from noisyir.readers.best_spans import all_windows, find_spans
+
+    params, done = job.params, 0
+    questions = reader.tokenizer.questions(queries["text"].to_pylist())
+    passages = reader.tokenizer.passages(texts)
+    room = reader.tokenizer.room(questions)[pairs[0]]
+    windows = all_windows(passages.tokens.lengths[pairs[1]], room, params.stride)
+    job.note("windows", len(windows.pair))
+    batch_tokens = inference_tokens(job.runtime.batch_tokens)  # not measured: the reader has few windows at once anyway
+
+    def progress(count: int) -> None:
+        nonlocal done
+        done += count
+        job.progress(done, len(windows.pair), "windows")
+
+    return find_spans(
+        reader, questions, passages, pairs, windows, n_best=params.n_best, max_answer_len=params.max_answer_len,
+        bf16=params.precision == "bf16", batch_tokens=batch_tokens, progress=progress,
+    )  # fmt: skip
+
+
+def _readings(
+    found: "Found",
+    kept: list[tuple[int, int, int]],
+    passage: np.ndarray,
+    queries: pa.Table,
+    doc_ids: pa.Array,
+    texts: list[str],
+) -> pa.Table:
+    """The kept spans as the artifact has them, without white space at their ends."""
+    rows, question, rank = np.array(kept, np.int64).reshape(-1, 3).T
+    document = passage[found.pair[rows]]
+    spans = zip(document.tolist(), found.start[rows].tolist(), found.end[rows].tolist(), strict=True)
+    trimmed = [_trimmed(texts[row], start, end) for row, start, end in spans]
+    return pa.table(
+        {
+            "query_id": queries["query_id"].take(pa.array(question)),
+            "rank": pa.array(rank, pa.int32()),
+            "doc_id": doc_ids.take(pa.array(document)),
+            "start": pa.array([start for start, _, _ in trimmed], pa.int32()),
+            "end": pa.array([end for _, end, _ in trimmed], pa.int32()),
+            "answer": pa.array([answer for _, _, answer in trimmed], pa.string()),
+            "score": pa.array(found.score[rows], pa.float32()),
+        }
+    )
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int, str]:
+    """(start, end, text) of a span less the white space at its ends."""
+    answer = text[start:end].lstrip()
+    return end - len(answer), end - len(answer) + len(answer.rstrip()), answer.rstrip()
+
+
+READ = Stage(
+    name="read",
+    version=1,
+    params=ReadParams,
+    reads={
+        "reader": READER.all(),
+        "passages": PASSAGES["query_id", "doc_id"],
+        "queries": QUERIES["query_id", "text"],
+        "corpus": CORPUS["doc_id", "text"],
+    },
+    writes={"readings": READINGS},
+    run=read,
+    pool="gpu",
+)

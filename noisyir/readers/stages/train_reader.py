@@ -1,0 +1,129 @@
+"""train_reader: a reader taught by labelled spans, and how far each of them was believed meanwhile."""
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.story import told
+from noisyir.errors import ConfigError, DataError
+from noisyir.schemas.data import CORPUS, QUERIES
+from noisyir.schemas.reading import CONFIDENCES, CONFUSING, READER, SPANS
+from noisyir.schemas.training import CURVES
+from noisyir.training.job import start_reader, training_context, write_curves
+from noisyir.training.settings import TrainReaderParams
+
+if TYPE_CHECKING:
+    from noisyir.models.reader import Reader
+    from noisyir.training.instances import Instances
+    from noisyir.training.reader import Confidences
+
+_SPAN = ["query_id", "doc_id", "start", "end"]
+
+
+def train_reader(job: Job[TrainReaderParams]) -> None:
+    """Train on the spans of training questions; write the reader, its curves and, of CDS, the confidences."""
+    from noisyir.training.reader import train_reader as train
+
+    reader = start_reader(job)
+    instances, spans = _instances(job, reader)
+    curves, confidences = train(reader, instances, job.params, training_context(job))
+    reader.save(job.new_folder("reader"))
+    write_curves(job, curves)
+    _write_confidences(job, spans, confidences)
+
+
+def _instances(job: Job[TrainReaderParams], reader: "Reader") -> "tuple[Instances, pa.Table]":
+    """What is trained on, and the spans that it came from; notes how many there are and were."""
+    from noisyir.retrieval.texts import texts_of
+    from noisyir.training.instances import training_instances
+
+    queries = job.table("queries")
+    asked = queries.filter(pc.equal(queries["split"], "train"))
+    found = job.table("spans")
+    spans = found.filter(pc.is_in(found["query_id"], value_set=asked["query_id"]))
+    if not spans.num_rows:
+        raise DataError(
+            f"no training question has a labelled span ({found.num_rows} spans of other splits): no retrieved passage "
+            "holds an answer; raise reader.spans.top_k, or name train in reader.spans.splits"
+        )
+    confusing = _confusing(job)
+    named = [*spans["doc_id"].chunks, *confusing["confusing"].chunks]
+    passages = texts_of(job.batches("corpus"), pa.chunked_array(named, pa.string()))
+    labelled = spans.num_rows
+    if job.params.objective == "ds_top":
+        spans = _top(spans, asked, passages, job.params.top_passages)
+    instances, kept = training_instances(reader.tokenizer, spans, asked, passages, confusing)
+    counts = {"questions": len(instances.questions), "instances": len(instances), "labelled": labelled}
+    job.note("instances", {**counts, "windows": len(instances.window_question)})
+    return instances, kept
+
+
+def _confusing(job: Job[TrainReaderParams]) -> pa.Table:
+    """The confusing passages; no rows where the objective has no use for them."""
+    if job.params.objective != "cds" or job.params.beta == 0.0 or job.params.confusing_share == 0.0:
+        return CONFUSING.schema.empty_table().select(["query_id", "doc_id", "confusing"])
+    if not job.has("confusing"):
+        raise ConfigError(
+            f"reader.train.beta={job.params.beta:g} needs confusing passages, and the pipeline gives none: set it to 0"
+        )
+    return job.table("confusing")
+
+
+def _top(spans: pa.Table, queries: pa.Table, texts: Mapping[str, str], top: int) -> pa.Table:
+    """The spans that DS-Top trains on.  DataError when there are none."""
+    from noisyir.readers.ds_top import overlap, top_spans
+
+    asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    spans = spans.sort_by([(name, "ascending") for name in _SPAN])
+    kept = [np.empty(0, bool)]
+    for query_id, group in groupby(spans.select(_SPAN).to_pylist(), key=lambda row: row["query_id"]):
+        rows = [(row["doc_id"], row["start"], row["end"]) for row in group]
+        overlaps = [overlap(asked[query_id], texts[doc_id], start, end) for doc_id, start, end in rows]
+        lengths = [len(texts[doc_id]) for doc_id, _, _ in rows]
+        kept.append(top_spans(overlaps, [doc_id for doc_id, _, _ in rows], lengths, top))
+    found = spans.filter(pa.array(np.concatenate(kept)))
+    if not found.num_rows:
+        raise DataError(f"ds_top: none of {spans.num_rows} spans lies near a word of its question: use ds_all")
+    return found
+
+
+def _write_confidences(job: Job[TrainReaderParams], spans: pa.Table, confidences: "Confidences") -> None:
+    """The confidences at the start and after each update; no rows for an objective that has none."""
+    history = zip(confidences.history, confidences.chances, strict=True) if job.params.objective == "cds" else []
+    with job.writer("confidences") as out:
+        for update, (values, chances) in enumerate(history):
+            columns = {
+                "update": pa.array(np.full(len(values), update), pa.int32()),
+                "value": pa.array(values),
+                "chance": pa.array(chances, from_pandas=True),  # NaN is null
+            }
+            out.append(pa.table({**{name: spans[name] for name in _SPAN}, **columns}))
+
+
+TRAIN_READER = Stage(
+    name="train_reader",
+    version=1,
+    params=TrainReaderParams,
+    reads={
+        "reader": READER.all(),
+        "spans": SPANS["query_id", "doc_id", "start", "end", "score"],
+        "confusing": CONFUSING["query_id", "doc_id", "confusing"].or_none(),
+        "queries": QUERIES["query_id", "text", "split"],
+        "corpus": CORPUS["doc_id", "text"],
+    },
+    writes={"reader": READER, "curves": CURVES, "confidences": CONFIDENCES},
+    run=train_reader,
+    seeded=True,
+    pool="gpu",
+    story=partial(
+        told,
+        "instances",
+        "The reader learned from {instances:,} of {labelled:,} labelled spans, of {questions:,} questions.",
+    ),
+)

@@ -1,0 +1,249 @@
+"""audit: what a data owner gets to see of her training pairs, the most suspect first, with the evidence."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.auditing.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judged_by_hand
+from noisyir.auditing.files import write_csv, write_pairs
+from noisyir.auditing.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements
+from noisyir.auditing.keeping import Keeping, kept_by_judgements, kept_by_nulls
+from noisyir.auditing.pair_evidence import better_documents, with_reasons
+from noisyir.auditing.settings import AuditParams
+from noisyir.auditing.suspects_page import Suspects
+from noisyir.auditing.texts import Texts, read_texts
+from noisyir.data.flags import last_estimate, with_flags
+from noisyir.detection.judgement import draw_sample
+from noisyir.detection.settings import DetectParams
+from noisyir.engine.builds import Ref
+from noisyir.engine.provenance import lineage
+from noisyir.engine.stage import Job, Stage
+from noisyir.errors import ConfigError, DataError
+from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
+from noisyir.schemas.noise import AUDIT as ROWS
+from noisyir.schemas.noise import (
+    AUDIT_FILES,
+    AUDIT_JUDGES,
+    AUDIT_NEGATIVES,
+    COMPETITORS,
+    KEPT_BY_NULL,
+    NOISE_ESTIMATE,
+    NOISE_FLAGS,
+    PAIR_FEATURES,
+)
+
+if TYPE_CHECKING:
+    from noisyir.auditing.page import Making
+
+_PAIR = ["query_id", "doc_id"]
+_CHUNK = 8192  # rows whose documents are in memory at once, beside the distinct ones
+
+
+def write_audit(job: Job[AuditParams]) -> None:
+    """Judge the training pairs by their last flags, and by hand: a table of all, and the files that people open."""
+    from noisyir.auditing.page import AuditPage, documents_shown, render
+
+    pairs, estimate, making = _flagged(job), last_estimate(job.table("estimate")), _making(job)
+    keeping = _kept_by_nulls(job, estimate, pairs.num_rows)
+    if job.params.judgement_files:
+        judgements = read_judgements(job.params.judgement_files, pairs)
+        keeping = kept_by_judgements(pairs, judgements) if drawn_at_random(judgements) else keeping
+        pairs, estimate, making = _by_hand(job, judgements, pairs, estimate, making)
+    else:
+        pairs = as_the_machine_says(pairs)
+    pairs = _searched(job, pairs.sort_by(MOST_SUSPECT_FIRST).combine_chunks())
+    suspects = _suspects(job)
+    on_page = documents_shown(pairs.slice(0, job.params.html_rows), suspects, job.params.better)
+    accepted = pairs["replacement"].filter(pairs["accepted"]).combine_chunks()
+    wanted = pa.concat_arrays([pairs["doc_id"].combine_chunks(), on_page, accepted]).unique()
+    texts = read_texts(job.batches("corpus", _CHUNK), wanted, pairs["query"].unique().to_pylist())
+    _refuse_unknown(pairs["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
+    _refuse_unknown(accepted, texts.documents["doc_id"], "accepted replacements", "the corpus")
+    folder = job.new_folder("audit_files")
+    with job.writer("audit") as out:
+        write_csv(_written(job, pairs, texts, out.append), folder / "audit.csv")
+    if job.params.sample:
+        write_csv([_sample(job, pairs, texts)], folder / "sample.csv")
+    if suspects:
+        _write_suspects(job, suspects, texts, folder)
+    shown = _explained(pairs.slice(0, job.params.html_rows), texts)
+    page = render(job.params, AuditPage(pairs, shown, texts, estimate, making, keeping, suspects))
+    (folder / "audit.html").write_text(page, encoding="utf-8")
+
+
+def _flagged(job: Job[AuditParams]) -> pa.Table:
+    """The training pairs with the query's text and the last epoch's flags as verdicts, none of them by hand."""
+    given = job.table("pairs")
+    pairs = given.filter(pc.equal(given["split"], "train")).select([*_PAIR, "source"])
+    if not pairs.num_rows:
+        raise DataError("audit: none of the pairs is in the split train, which is what is audited")
+    pairs = with_flags(pairs, job.table("flags"))
+    pairs = pairs.append_column("verdict", pc.if_else(pairs["is_clean"], "clean", "wrong")).drop_columns(["is_clean"])
+    pairs = pairs.append_column("by_hand", pa.repeat(False, pairs.num_rows))
+    queries = job.table("queries")
+    _refuse_unknown(pairs["query_id"], queries["query_id"], "queries", "the queries")
+    text = queries["text"].take(pc.index_in(pairs["query_id"], value_set=queries["query_id"].combine_chunks()))
+    return pairs.append_column("query", text)
+
+
+def _by_hand(
+    job: Job[AuditParams], judgements: Judgements, pairs: pa.Table, estimate: dict[str, float], making: "Making"
+) -> "tuple[pa.Table, dict[str, float], Making]":
+    """The three as the judgements have them; the notes keep what changed."""
+    detect = making.detect or DetectParams()
+    limits = {"threshold": detect.threshold, "confidence": detect.confidence}
+    pairs, found = judged_by_hand(pairs, judgements, **limits, refit=job.params.refit, features=_features(job, pairs))
+    job.note("judgements", {**asdict(found), "summary": found.summary()})
+    rates = dict(zip(("rate", "rate_low", "rate_high"), found.interval or (), strict=False))
+    hands = replace(making, judged=found.judged, sampled=found.sampled, border=found.anew)
+    return pairs, estimate | rates, replace(hands, detect=detect)
+
+
+def _kept_by_nulls(job: Job[AuditParams], estimate: dict[str, float], pairs: int) -> Keeping:
+    """What may be kept where nobody judged."""
+    bounds = job.table("kept_by_null") if job.has("kept_by_null") else KEPT_BY_NULL.schema.empty_table()
+    return kept_by_nulls(bounds, estimate, pairs)
+
+
+def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
+    """The features of each pair in a row; None where no detector gave any."""
+    table = job.table("features") if job.has("features") else None
+    if table is None or not table.num_rows:
+        return None
+    values = table["features"].take(_places(pairs, table))
+    return np.stack(values.to_numpy(zero_copy_only=False)).astype(np.float64)
+
+
+def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
+    """The pairs with their rank and similarity, and the documents above them; null and empty where none searched."""
+    competitors = job.table("competitors") if job.has("competitors") else COMPETITORS.schema.empty_table()
+    competitors = competitors.take(_places(pairs, competitors)).combine_chunks()
+    better, similarities = better_documents(competitors)
+    none = pa.scalar(None, pa.string())
+    columns = {
+        "rank": competitors["rank"],
+        "similarity": competitors["similarity"],
+        "better": better,
+        "better_similarities": similarities,
+        "replacement": pc.if_else(pc.equal(pairs["verdict"], "clean"), none, pairs["replacement"]),
+        "machine_replacement": pc.if_else(
+            pc.equal(pairs["machine_verdict"], "clean"), none, pairs["machine_replacement"]
+        ),
+    }
+    for name, column in columns.items():
+        pairs = pairs.drop_columns([name] if name in pairs.column_names else []).append_column(name, column)
+    return pairs
+
+
+def _suspects(job: Job[AuditParams]) -> Suspects | None:
+    """Candidates for negatives that are likely relevant, where judges were asked."""
+    given = job.has("audit_negatives"), job.has("audit_judges")
+    if any(given) and not all(given):
+        raise ConfigError("audit shows audit_negatives beside audit_judges: give it both of one build, or neither")
+    return Suspects(job.table("audit_negatives"), job.table("audit_judges")) if all(given) else None
+
+
+def _write_suspects(job: Job[AuditParams], suspects: Suspects, texts: Texts, folder: Path) -> None:
+    rows = suspects.rows
+    _refuse_unknown(rows["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
+    write_csv([_cut(rows, job.params.text_chars)], folder / "negatives.csv")
+    sure = suspects.sure(job.params.promote)
+    if sure.num_rows:
+        write_pairs(sure.select([*_PAIR, "query"]), texts.documents, folder / "extra_positives.jsonl")
+    job.note("suspects", {"shown": rows.num_rows, "extra_positives": sure.num_rows})
+
+
+def _places(pairs: pa.Table, table: pa.Table) -> pa.Array:
+    """Row of each pair in `table`, null where it has none."""
+    numbered = table.select(_PAIR).append_column("place", pa.array(np.arange(table.num_rows)))
+    ordered = pairs.select(_PAIR).append_column("order", pa.array(np.arange(pairs.num_rows)))
+    joined = ordered.join(numbered, _PAIR, join_type="left outer").sort_by("order")
+    return joined["place"].combine_chunks()
+
+
+def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, where: str) -> None:
+    unknown = ids.filter(pc.invert(pc.is_in(ids, value_set=known.combine_chunks()))).unique()
+    if len(unknown):
+        raise DataError(
+            f"audit: {len(unknown):,} {what} of the training pairs are not in {where}, for example "
+            f"{unknown[0].as_py()!r}: give the {what} that the pairs were made from"
+        )
+
+
+def _explained(pairs: pa.Table, texts: Texts) -> pa.Table:
+    """Rows of the audit: the pairs with document, number of duplicates and reason."""
+    return with_reasons(pairs, texts).select(list(ROWS.columns))
+
+
+def _written(job: Job[AuditParams], pairs: pa.Table, texts: Texts, write: Any) -> Iterator[pa.Table]:
+    """Write the audit part by part; gives each part, its texts cut, for the CSV."""
+    for start in range(0, pairs.num_rows, _CHUNK):
+        rows = _explained(pairs.slice(start, _CHUNK), texts)
+        write(rows)
+        job.progress(start + rows.num_rows, pairs.num_rows, "pairs")
+        yield _cut(rows, job.params.text_chars)
+
+
+def _cut(rows: pa.Table, length: int) -> pa.Table:
+    for name in ("query", "document"):
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, pc.utf8_slice_codeunits(rows[name], 0, length))
+    return rows
+
+
+def _sample(job: Job[AuditParams], pairs: pa.Table, texts: Texts) -> pa.Table:
+    """Pairs to judge by hand, an empty column for the verdict, and nothing that would tell the machine's."""
+    sample = draw_sample(pairs["score"].to_numpy().astype(np.float64), job.params.sample, job.rng("sample"))
+    rows = _cut(_explained(pairs.take(sample.rows), texts), job.params.text_chars)
+    empty = pa.nulls(len(sample.rows), pa.string())
+    return (
+        rows.select([*_PAIR, "query", "document"])
+        .append_column("verdict", empty)
+        .append_column("weight", pa.array(sample.weights, pa.float64()))
+    )
+
+
+def _making(job: Job[AuditParams]) -> "Making":
+    """How the verdicts were made, as far as the builds behind the flags tell."""
+    from noisyir.auditing.page import Making
+
+    settings: dict[str, dict[str, Any]] = {}
+    detectors = []
+    flags = job.inputs["flags"]
+    assert isinstance(flags, Ref)
+    for meta in lineage(job.store, [flags]):
+        settings[meta.stage] = dict(meta.params)
+        detectors += [meta.params["kind"]] if meta.stage == "score_pairs" else []
+    return Making(
+        dataset=settings.get("ingest", {}).get("kind"),
+        detectors=tuple(detectors),
+        detect=DetectParams(**settings["detect"]) if "detect" in settings else None,
+    )
+
+
+AUDIT = Stage(
+    name="audit",
+    version=6,
+    params=AuditParams,
+    reads={
+        "corpus": CORPUS["doc_id", "title", "text"],
+        "queries": QUERIES["query_id", "text"],
+        "pairs": PAIRS.all(),
+        "flags": NOISE_FLAGS.all(),
+        "estimate": NOISE_ESTIMATE.all(),
+        "kept_by_null": KEPT_BY_NULL.all().or_none(),
+        "competitors": COMPETITORS.all().or_none(),
+        "features": PAIR_FEATURES.all().or_none(),
+        "audit_negatives": AUDIT_NEGATIVES.all().or_none(),
+        "audit_judges": AUDIT_JUDGES.all().or_none(),
+    },
+    writes={"audit": ROWS, "audit_files": AUDIT_FILES},
+    run=write_audit,
+    seeded=True,
+    raw={"judgements": judgements_digest},
+)

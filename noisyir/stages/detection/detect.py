@@ -1,0 +1,137 @@
+"""detect: which pairs are wrong, by their scores, and how many."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.auditing.rates import in_a_sentence
+from noisyir.detection.combine import Scores, combined
+from noisyir.detection.detection import Detection
+from noisyir.detection.detection import detect as judge
+from noisyir.detection.guarantee import Guarantee
+from noisyir.detection.guarantee_by_null import guaranteed_by_nulls
+from noisyir.detection.null import NULLS
+from noisyir.detection.settings import DetectParams
+from noisyir.engine.builds import Meta
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
+from noisyir.errors import ConfigError, DataError
+from noisyir.schemas.noise import KEPT_BY_NULL, NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
+
+_PAIR = ["query_id", "doc_id"]
+
+
+def detect(job: Job[DetectParams]) -> None:
+    """Judge the pairs of each epoch on their own; the scores of several detectors are judged as one."""
+    summary = {}
+    with (
+        job.writer("noise_flags") as flags,
+        job.writer("noise_estimate") as estimates,
+        job.writer("kept_by_null") as bounds,
+    ):
+        for epoch, tables in _by_epoch(job.tables("scores")):
+            scores = combined([_scores(table) for table in tables])
+            found = judge(scores, job.params)
+            flags.append(_flags(tables, scores.observed, found))
+            estimates.append(_rows(epoch, found.estimate))
+            bounds.append(_bounds(epoch, guaranteed_by_nulls(scores)))
+            summary[str(epoch)] = {"pairs": len(scores.observed), **found.estimate}
+    job.note("detection", summary)
+
+
+def _by_epoch(scores: dict[str, pa.Table]) -> list[tuple[int, list[pa.Table]]]:
+    """The tables epoch by epoch, each with the first one's pairs in the first one's order.
+
+    Tables of one epoch each go together whatever their epochs, under the last of these.
+    """
+    if not scores:
+        raise ConfigError("detect: no scores of pairs were given")
+    epochs = {label: sorted(table["epoch"].unique().to_pylist()) for label, table in scores.items()}
+    if empty := [label for label, found in epochs.items() if not found]:
+        raise DataError(f"detect: the scores {empty} have no rows: there are no training pairs")
+    last = max(found[-1] for found in epochs.values())
+    if all(len(found) == 1 for found in epochs.values()):
+        return [(last, _aligned(scores))]
+    first = next(iter(epochs))
+    for label, found in epochs.items():
+        if found != epochs[first]:
+            raise DataError(f"detect: scores {first!r} are of epochs {epochs[first]}, scores {label!r} of {found}")
+    return [
+        (epoch, _aligned({label: table.filter(pc.equal(table["epoch"], epoch)) for label, table in scores.items()}))
+        for epoch in epochs[first]
+    ]
+
+
+def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
+    """The tables with their rows in the order of the first; DataError where they are not of the same pairs."""
+    (first, given), *others = scores.items()
+    keys = given.select(_PAIR).append_column("place", pa.array(range(given.num_rows), pa.int64()))
+    aligned = [given]
+    for label, table in others:
+        own = table.select(_PAIR).append_column("row", pa.array(range(table.num_rows), pa.int64()))
+        placed = table.take(own.join(keys, _PAIR, join_type="inner").sort_by("place")["row"])
+        if not placed.num_rows == table.num_rows == given.num_rows:
+            raise DataError(
+                f"detect: scores {first!r} and {label!r} are of different pairs "
+                f"({given.num_rows} and {table.num_rows}, {placed.num_rows} in common): score the same pairs"
+            )
+        aligned.append(placed)
+    return aligned
+
+
+def _scores(table: pa.Table) -> Scores:
+    nulls = {null: draws(table[f"{null}_scores"]) for null in NULLS if not table[f"{null}_scores"].null_count}
+    return Scores(table["score"].to_numpy(), nulls)
+
+
+def draws(column: pa.ChunkedArray) -> np.ndarray:
+    """(pair, draw) of lists that are all as long."""
+    lists = column.combine_chunks()
+    return np.asarray(lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1))
+
+
+def _flags(tables: list[pa.Table], scores: np.ndarray, found: Detection) -> pa.Table:
+    return pa.table(
+        {
+            "query_id": tables[0]["query_id"],
+            "doc_id": tables[0]["doc_id"],
+            "epoch": pc.max_element_wise(*(table["epoch"] for table in tables)),
+            "score": pa.array(scores, pa.float32()),
+            "p_clean": pa.array(found.p_clean),
+            "is_clean": pa.array(found.is_clean),
+            "replacement": pc.coalesce(*(table["best_other"] for table in tables)),
+        }
+    )
+
+
+def _rows(epoch: int, estimate: dict[str, float]) -> pa.Table:
+    names, values = list(estimate), list(estimate.values())
+    return pa.table({"epoch": pa.repeat(epoch, len(names)), "name": names, "value": values})
+
+
+def _bounds(epoch: int, found: Guarantee | None) -> pa.Table:
+    if found is None:
+        return KEPT_BY_NULL.schema.empty_table()
+    columns = {"epoch": np.full(len(found.kept), epoch), "kept": found.kept, "bound": found.bound}
+    return pa.table(columns).cast(KEPT_BY_NULL.schema)
+
+
+def _story(meta: Meta, store: Store) -> Iterator[str]:
+    """The last detection, from its note."""
+    if note := meta.notes.get("detection"):
+        found = note[max(note, key=int)]
+        flagged = round(found["flagged"] * found["pairs"])
+        yield f"Detection: {flagged:,} of {found['pairs']:,} pairs were flagged; {in_a_sentence(found)}."
+
+
+DETECT = Stage(
+    name="detect",
+    version=4,
+    params=DetectParams,
+    reads={"scores": PAIR_SCORES.all().each()},
+    writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE, "kept_by_null": KEPT_BY_NULL},
+    run=detect,
+    story=_story,
+)
