@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from infra.processes import Service
 from infra.servers import USER, Settings
+from infra.supervision import Service
 
 SUPERUSER = "postgres"
 DATABASES = ("prefect", "mlflow")
@@ -71,12 +71,15 @@ def service(settings: Settings, known: Mapping[str, str]) -> Service:
     options = ["listen_addresses=127.0.0.1", f"port={port}", "unix_socket_directories=", "max_connections=200"]
     return Service(
         "postgres",
+        "postgres",
         [str(programs / "postgres"), "-D", str(folder), *(word for option in options for word in ("-c", option))],
         {"LANG": "C.UTF-8", "PATH": os.environ.get("PATH", os.defpath)},
         lambda since: _prepared(settings, known),
         listens=("127.0.0.1", port),
         port_variable="POSTGRES_PORT",
-        options={"cwd": "/", **_as_user()},
+        folder="/",
+        user=SUPERUSER,
+        signal="INT",  # SIGTERM would wait for the clients to leave
     )
 
 

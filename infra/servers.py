@@ -22,7 +22,7 @@ from typing import Any
 
 import certifi
 
-from infra.processes import Service
+from infra.supervision import Service, write_private
 
 ROOT = Path(__file__).resolve().parents[1]
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -104,16 +104,6 @@ def passwords(settings: Settings) -> dict[str, str]:
     return found
 
 
-def write_private(path: Path, text: str) -> None:
-    """Replace `path` with a file of mode 0600."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as handle:
-        handle.write(text)
-    new.replace(path)
-
-
 def inherited() -> dict[str, str]:
     """The caller's environment without what would lead elsewhere, and with telemetry off."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
@@ -137,13 +127,13 @@ def prefect_server(
     }
     return Service(
         "prefect",
+        "servers",
         [sys.executable, "-m", "prefect", "server", "start", "--host", host, "--port", str(port)],
         {**inherited(), **environment},
         lambda since: answers(f"{url}/api/health"),
         listens=(host, port),
         port_variable="PREFECT_PORT",
         page=url,
-        options={"umask": 0o077},
     )
 
 
@@ -159,6 +149,7 @@ def mlflow_server(
     allowed = [f"{name}{suffix}" for name in names for suffix in ("", f":{port}")]
     return Service(
         "mlflow",
+        "servers",
         [
             *(sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port), "--workers", "1"),
             *("--artifacts-destination", artifacts, "--allowed-hosts", ",".join(allowed)),
@@ -176,7 +167,6 @@ def mlflow_server(
         listens=(host, port),
         port_variable="MLFLOW_PORT",
         page=url,
-        options={"umask": 0o077},
     )
 
 
@@ -271,16 +261,7 @@ def warm(settings: Settings, known: Mapping[str, str]) -> Service:
             finally:
                 os.close(folder)
 
-    return Service("warm", [sys.executable, "-m", "infra.warm"], environment, listens, options={"cwd": ROOT})
-
-
-def watch(settings: Settings) -> Service:
-    """What starts again what died.  It takes ports and the rest from the record of what was started."""
-    environment = {**inherited(), "NOISYIR_HOME": str(settings.home)}
-    environment |= {name: os.environ[name] for name in ("NOISYIR_WEBHOOK",) if name in os.environ}
-    return Service(
-        "watch", [sys.executable, "-m", "infra.watch"], environment, lambda since: True, options={"cwd": ROOT}
-    )
+    return Service("warm", "warm", [sys.executable, "-m", "infra.warm"], environment, listens, folder=str(ROOT))
 
 
 def gpu_workers() -> dict[str, dict[str, str]]:
@@ -300,10 +281,11 @@ def _worker(name: str, pool: str, limit: int, environment: Mapping[str, str]) ->
     command = [sys.executable, "-m", "infra.worker", "start", "--pool", pool, "--type", "process"]
     return Service(
         name,
+        "workers",
         [*command, "--name", f"{name}@{host}", "--limit", str(limit)],
         environment,
         _reports(f"{name}@{host}", pool, environment),
-        options={"cwd": ROOT},
+        folder=str(ROOT),
     )
 
 

@@ -5,15 +5,12 @@ usage: python -m infra.ui        ports: PREFECT_PORT and MLFLOW_PORT in the envi
 
 import os
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
-from infra import processes, servers
-from infra.processes import Service
+from infra import servers
+from infra.supervision import Service, Supervisor
 
 
 def main() -> int:
@@ -21,27 +18,26 @@ def main() -> int:
     home = Path(os.environ.get("NOISYIR_HOME", ".noisyir")).absolute()
     for signum in (signal.SIGTERM, signal.SIGINT):  # a shell's background job ignores SIGINT unless told otherwise
         signal.signal(signum, _interrupt)
-    running: list[subprocess.Popen[bytes]] = []
+    supervisor = Supervisor(home / "ui")
     try:
-        pages = _pages(home)
+        pages = pages_of(home)
+        supervisor.begin(pages, servers.ROOT, restarts=False)
+        supervisor.run(pages)
         for page in pages:
-            processes.refuse_taken_port(page)
-        running.extend(processes.start(page, home / "logs") for page in pages)
-        for page, process in zip(pages, running, strict=True):
-            log = home / "logs" / f"{page.name}.log"
-            processes.wait_until_healthy(page, partial(_alive, process), 0.0, log)
             print(f"{page.name:<9} {page.page}", flush=True)
         print("MLflow opens in its GenAI view: choose 'Model training' there.  Ctrl-C stops both.", flush=True)
-        while all(_alive(process) for process in running):
+        while len(supervisor.pids()) == len(pages):
             time.sleep(0.5)
-        raise SystemExit(f"a server ended by itself; see {home / 'logs'}")
+        raise SystemExit(f"a server ended by itself; see {supervisor.logs}")
     except KeyboardInterrupt:
         return 0
     finally:
-        _stop(running)
+        supervisor.stop(group="servers")
+        supervisor.end()
 
 
-def _pages(home: Path) -> list[Service]:
+def pages_of(home: Path) -> list[Service]:
+    """The two servers, over the databases that `noisyir run` writes."""
     prefect_home = Path(os.environ.get("PREFECT_HOME", home / "prefect"))
     prefect_home.mkdir(parents=True, exist_ok=True)
     host = servers.LOOPBACK[0]
@@ -59,30 +55,6 @@ def _pages(home: Path) -> list[Service]:
 
 def _interrupt(signum: int, frame: object) -> None:
     raise KeyboardInterrupt
-
-
-def _alive(process: "subprocess.Popen[bytes]") -> bool:
-    return process.poll() is None
-
-
-def _stop(running: "Sequence[subprocess.Popen[bytes]]") -> None:
-    for process in running:
-        _signal_group(process, signal.SIGTERM)
-    deadline = time.monotonic() + processes.STOP_SECONDS
-    for process in running:
-        try:
-            process.wait(max(0.0, deadline - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            pass
-        _signal_group(process, signal.SIGKILL)  # workers that outlived their parent, too
-        process.wait()
-
-
-def _signal_group(process: "subprocess.Popen[bytes]", signum: signal.Signals) -> None:
-    try:
-        os.killpg(process.pid, signum)
-    except ProcessLookupError:
-        pass
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """One machine's servers and workers, as `make up` starts them, asked over HTTP as any client would."""
 
-import json
 import os
 import signal
 import socket
@@ -13,6 +12,8 @@ from typing import Any
 
 import httpx
 import psutil
+
+from infra.supervision import Supervisor
 
 ROOT = Path(__file__).parents[2]
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
@@ -58,8 +59,7 @@ class Site:
 
     def pids(self) -> dict[str, int]:
         """The process of each server and worker, by its name."""
-        running = json.loads((self.home / "servers" / "running.json").read_text())["running"]
-        return {name: int(about["pid"]) for name, about in running.items()}
+        return Supervisor(self.home / "servers").pids()
 
     def noisyir(self, *arguments: str) -> str:
         """What the command line prints, with the servers' addresses in its environment."""

@@ -22,9 +22,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from infra import postgres, processes, servers, up
-from infra.processes import Running, Service
+from infra import postgres, servers, supervision, up
 from infra.servers import Settings
+from infra.start import MARK, marked, stop
+from infra.supervision import Service, Supervisor
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())
@@ -33,7 +34,7 @@ SECRET_VARIABLES = ("POSTGRES_PASSWORD", "PREFECT_AUTH", "MLFLOW_PASSWORD", "MLF
 
 def definitions(settings: Settings, *, uses_postgres: bool = False) -> list[Service]:
     known = servers.passwords(settings)
-    return [*up._servers(settings, known, uses_postgres), *servers.workers(settings, known)]
+    return [*up.both_servers(settings, known, uses_postgres), *servers.workers(settings, known)]
 
 
 # One machine
@@ -96,13 +97,13 @@ def test_each_pool_has_a_worker_and_each_gpu_one_of_its_own(tmp_path, monkeypatc
 
 
 def test_a_taken_port_is_a_clear_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "PORT_SECONDS", 0)
+    monkeypatch.setattr(supervision, "PORT_SECONDS", 0)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         service = definitions(Settings(home=tmp_path, prefect_port=taken.getsockname()[1]))[0]
         with pytest.raises(SystemExit, match="PREFECT_PORT="):
-            processes.start(service, tmp_path)
+            supervision.refuse_taken_port(service)
 
 
 @pytest.mark.parametrize("value", ["80", "many", "70000"])
@@ -115,45 +116,69 @@ def test_a_port_is_a_port(value, monkeypatch):
 def test_a_second_up_takes_the_settings_of_the_first_and_refuses_others(tmp_path, monkeypatch):
     for variable in up.VARIABLES.values():
         monkeypatch.delenv(variable, raising=False)
-    ourselves = Running(os.getpid(), processes.born(os.getpid()))
-    record = up.Record(
-        tmp_path / "running.json", settings={"prefect_port": 4321, "auth": True}, running={"x": ourselves}
-    )
-    settings = up.settled(tmp_path, record, auth=False)
+    monkeypatch.setattr(Supervisor, "is_up", lambda self: True)
+    (tmp_path / "settings.json").write_text(json.dumps({"prefect_port": 4321, "auth": True}))
+    settings = up.settled(tmp_path, Supervisor(tmp_path), auth=False)
     assert settings.auth and settings.prefect_port == 4321
     monkeypatch.setenv("PREFECT_PORT", "4322")
     with pytest.raises(SystemExit, match="make down"):
-        up.settled(tmp_path, record, auth=False)
+        up.settled(tmp_path, Supervisor(tmp_path), auth=False)
 
 
-def test_a_process_is_known_by_its_start_and_not_by_its_number_alone(tmp_path):
-    sleeper = subprocess.Popen(["sleep", "60"])
+@pytest.fixture
+def short_folder():
+    """A folder with a path that is short enough for a socket."""
+    with tempfile.TemporaryDirectory(prefix="noisyir-") as name:
+        yield Path(name)
+
+
+def test_what_a_service_started_in_another_session_is_stopped_with_it(short_folder):
+    starts_another = "import subprocess as s, time; s.Popen(['sleep', '60'], start_new_session=True); time.sleep(60)"
+    service = Service("parent", "workers", [sys.executable, "-c", starts_another], dict(os.environ), lambda since: True)
+    supervisor = Supervisor(short_folder)
     try:
-        reused = Running(sleeper.pid, processes.born(sleeper.pid) - 1)
-        assert not reused.alive
-        processes.stop([reused])
-        assert sleeper.poll() is None
-        processes.stop([Running(sleeper.pid, processes.born(sleeper.pid))])
-        assert sleeper.wait(60) == -signal.SIGTERM
+        supervisor.begin([service], ROOT, restarts=False)
+        assert supervisor.run([service]) == ["parent"] and supervisor.run([service]) == []
+        end = time.monotonic() + 60
+        while len(supervisor.started_by("workers")) < 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(supervisor.started_by("workers")) == 2 and set(supervisor.pids()) == {"parent"}
+        supervisor.stop(["parent"], "workers")
+        assert supervisor.started_by("workers") == []
     finally:
-        sleeper.kill()
+        supervisor.end()
+    assert not supervisor.is_up()
 
 
-def test_what_a_service_started_in_another_session_is_stopped_with_it(tmp_path):
-    command = [
-        sys.executable,
-        "-c",
-        "import subprocess as s, time; s.Popen(['sleep','60'], start_new_session=True); time.sleep(60)",
-    ]
-    service = Service("parent", command, dict(os.environ), lambda since: True)
+def test_what_a_killed_service_left_behind_ends_before_it_is_started_again(short_folder):
+    starts_another = "import subprocess as s, time; s.Popen(['sleep', '60']); time.sleep(60)"
+    service = Service("parent", "servers", [sys.executable, "-c", starts_another], dict(os.environ), lambda since: True)
+    supervisor = Supervisor(short_folder)
+    try:
+        supervisor.begin([service], ROOT, restarts=True)
+        supervisor.run([service])
+        time.sleep(2.5)  # supervisord holds it for started
+        before = {process.pid for process in supervisor.started_by("servers")}
+        os.kill(supervisor.pids()["parent"], signal.SIGKILL)
+        end = time.monotonic() + 60
+        while before & {process.pid for process in supervisor.started_by("servers")} and time.monotonic() < end:
+            time.sleep(0.1)
+        assert not before & {process.pid for process in supervisor.started_by("servers")}
+    finally:
+        supervisor.stop(["parent"], "servers")
+        supervisor.end()
+
+
+def test_a_process_that_does_not_listen_to_reason_is_killed(monkeypatch):
+    monkeypatch.setattr("infra.start.STOP_SECONDS", 0.5)
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
     mark = f"test-{os.getpid()}"
-    parent = processes.start(service, tmp_path, mark=f"{mark}/workers/parent")
-    deadline = time.monotonic() + 60
-    while len(processes.marked(mark)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert len(processes.marked(mark)) == 2
-    processes.stop([], find=f"{mark}/workers")
-    assert processes.marked(mark) == [] and parent.wait(60) == -signal.SIGTERM
+    command = [sys.executable, "-c", deaf]
+    process = subprocess.Popen(command, env={**os.environ, MARK: f"{mark}/x"}, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    assert [found.pid for found in marked(mark)] == [process.pid] and marked(mark[:-1]) == []
+    stop(marked(mark))
+    assert marked(mark) == []
 
 
 # A Prefect server
@@ -402,9 +427,9 @@ def test_up_heal_and_down(kind, open_folder):
         told = call(["up", *options], environment)
         assert ("Postgres" if kind == "postgres" else "SQLite") in told
         check_access(home, ports, authenticated=kind == "auth")
-        running = json.loads((home / "servers" / "running.json").read_text())["running"]
+        running = Supervisor(home / "servers").pids()
         for name in ("mlflow", "gpu"):
-            os.kill(running[name]["pid"], signal.SIGKILL)
+            os.kill(running[name], signal.SIGKILL)
         assert "started again: mlflow, gpu" in call(["up"], environment)
         check_no_secret_leaked(home)
         assert "everything is up already" in call(["up"], environment)
@@ -420,9 +445,7 @@ def test_what_dies_is_started_again_until_down(open_folder):
     ports = {name: str(free_port()) for name in ("PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT")}
     environment = {**os.environ, **ports, "NOISYIR_HOME": str(open_folder), "NOISYIR_DATABASE": "sqlite"}
 
-    def pids():
-        running = json.loads((open_folder / "servers" / "running.json").read_text())["running"]
-        return {name: process["pid"] for name, process in running.items()}
+    pids = Supervisor(open_folder / "servers").pids
 
     try:
         call(["up"], environment)
@@ -433,9 +456,8 @@ def test_what_dies_is_started_again_until_down(open_folder):
         while {name for name, pid in pids().items() if pid != before[name]} != {"mlflow", "warm", "gpu"}:
             assert time.monotonic() < end
             time.sleep(1)
-        assert "everything is up already" in call(["up"], environment)  # once the watch lets the lock go
-        log = (open_folder / "servers" / "logs" / "watch.log").read_text()
-        assert "mlflow" in log and "starting again" in log
+        call(["up"], environment)
+        assert "everything is up already" in call(["up"], environment)
     finally:
         call(["down"], environment)
     assert not [port for port in ports.values() if is_open(int(port))]
