@@ -41,7 +41,7 @@ try:
     from noisyir.engine.store import Store
     from noisyir.engine.tables import read_parts
     from noisyir.eval.significance import crossed_t_test, holm
-    from noisyir.methods import Method
+    from noisyir.pipelines.method import Method
     from noisyir.pipelines.retrievers import noise_bench
     from noisyir.pipelines.suite import Suite
 except ModuleNotFoundError as error:

@@ -21,8 +21,8 @@ from noisyir.app.runs import Outcome
 from noisyir.engine.builds import Ref
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError
-from noisyir.methods import Method
 from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.method import Method
 from noisyir.pipelines.readers import pipeline_of
 from noisyir.report.summary import summary_rows
 

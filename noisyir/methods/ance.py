@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Literal
 
 from noisyir.engine.stage import Outputs
 from noisyir.errors import ConfigError
-from noisyir.methods import Method
+from noisyir.pipelines.method import Method
 from noisyir.stages.training.train_dpr import TRAIN_DPR
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 from pydantic import Field, PositiveInt, model_validator
 
 from noisyir.engine.stage import Output, Outputs
-from noisyir.methods import Method
+from noisyir.pipelines.method import Method
 from noisyir.stages.training.choose_model import CHOOSE_MODEL, PLAIN
 from noisyir.stages.training.hold_out import HOLD_OUT
 from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, HoldOutParams

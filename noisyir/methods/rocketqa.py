@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
-from noisyir.methods import Method
 from noisyir.methods.ar2 import initial_ranker
 from noisyir.mining.judges.ranker import RankerJudge
 from noisyir.mining.samplers.uniform import Uniform
+from noisyir.pipelines.method import Method
 from noisyir.pipelines.mining import TrainedJudge, retrieved
 from noisyir.pipelines.settings import AugmentParams
 from noisyir.stages.mining.pseudo_label import PSEUDO_LABEL

@@ -19,10 +19,10 @@ from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.settings import DetectParams, NpcDetectParams, NpcParams, RepairParams, TrainNpcParams
 from noisyir.eval.settings import CompareParams, ScoreNegativesParams, ScoreParams
 from noisyir.faults import faults
-from noisyir.methods import Method
 from noisyir.mining.judges import Judge, Judges
 from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
+from noisyir.pipelines.method import Method
 from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
 from noisyir.report.settings import PublishedParams, ReportParams
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams

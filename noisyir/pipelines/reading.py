@@ -7,18 +7,18 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.eval.settings import ScoreConfidenceParams
 from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.reader_methods import Reader
 from noisyir.pipelines.searching import encoded, searched
-from noisyir.readers.methods import Reader
 from noisyir.readers.settings import EnsembleParams, GoldRunParams, Passages, SpansParams
-from noisyir.readers.stages.confusing import CONFUSING
-from noisyir.readers.stages.ensemble import ENSEMBLE
-from noisyir.readers.stages.gold_run import GOLD
-from noisyir.readers.stages.read import READ
-from noisyir.readers.stages.score_confidence import SCORE_CONFIDENCE
-from noisyir.readers.stages.score_reading import SCORE_READING
-from noisyir.readers.stages.spans import SPANS
-from noisyir.readers.stages.train_reader import TRAIN_READER
 from noisyir.settings import Split
+from noisyir.stages.reading.confusing import CONFUSING
+from noisyir.stages.reading.ensemble import ENSEMBLE
+from noisyir.stages.reading.gold_run import GOLD
+from noisyir.stages.reading.read import READ
+from noisyir.stages.reading.score_confidence import SCORE_CONFIDENCE
+from noisyir.stages.reading.score_reading import SCORE_READING
+from noisyir.stages.reading.spans import SPANS
+from noisyir.stages.reading.train_reader import TRAIN_READER
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.training.init_model import INIT_READER
 

@@ -6,12 +6,12 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from noisyir.data.settings import JoinCorpusParams
 from noisyir.eval.settings import ScoreReadingParams
-from noisyir.methods import Method
 from noisyir.mining.settings import PseudoLabelParams
 from noisyir.models.settings import InitRankerParams, InitReaderParams
-from noisyir.readers.methods import Reader
-from noisyir.readers.methods.cds import CdsAverage
-from noisyir.readers.methods.distant import DsAll
+from noisyir.pipelines.method import Method
+from noisyir.pipelines.reader_methods import Reader
+from noisyir.pipelines.reader_methods.cds import CdsAverage
+from noisyir.pipelines.reader_methods.distant import DsAll
 from noisyir.readers.settings import ConfusingParams, Passages, ReadParams, SpansParams
 from noisyir.settings import LearningRate, Params
 from noisyir.training.settings import CcrParams, RerankParams, RoundParams, TrainReaderParams, WarmUpRankerParams

@@ -8,9 +8,9 @@ from noisyir.data.corruptions import Noise
 from noisyir.data.hiding import Hiding
 from noisyir.eval.settings import NoiseTableParams, ScoreLossGroupsParams
 from noisyir.faults import faults
-from noisyir.methods import Method
 from noisyir.pipelines.experiment import Experiment
-from noisyir.readers.methods import Reader
+from noisyir.pipelines.method import Method
+from noisyir.pipelines.reader_methods import Reader
 from noisyir.settings import Params, merged
 
 

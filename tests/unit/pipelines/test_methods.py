@@ -12,7 +12,7 @@ from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError
-from noisyir.methods import Method
+from noisyir.pipelines.method import Method
 from noisyir.pipelines.retrievers import audit_pairs, train_retriever
 from noisyir.tracking.tracker import Tracker
 from tests.tiny import write_beir

@@ -19,8 +19,8 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError
 from noisyir.methods.dpr import Dpr
+from noisyir.pipelines.reader_methods import Reader
 from noisyir.pipelines.readers import bench_of, pipeline_of
-from noisyir.readers.methods import Reader
 from noisyir.readers.positives import most_believed
 from noisyir.tracking.tracker import Tracker
 from tests.tiny import write_dpr

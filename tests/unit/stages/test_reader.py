@@ -10,10 +10,10 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.models.reader import load_reader
 from noisyir.models.settings import InitReaderParams
 from noisyir.readers.settings import ReadParams
-from noisyir.readers.stages.read import READ
-from noisyir.readers.stages.train_reader import TRAIN_READER
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.reading import CONFUSING, PASSAGES, SPANS
+from noisyir.stages.reading.read import READ
+from noisyir.stages.reading.train_reader import TRAIN_READER
 from noisyir.stages.training.init_model import INIT_READER
 from noisyir.training.settings import TrainReaderParams
 from tests.tiny_models import tiny_bert

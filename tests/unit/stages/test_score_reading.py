@@ -6,11 +6,11 @@ import pytest
 from noisyir.errors import DataError
 from noisyir.eval.settings import CompareParams, ScoreConfidenceParams, ScoreReadingParams
 from noisyir.readers.settings import EnsembleParams
-from noisyir.readers.stages.ensemble import ENSEMBLE
-from noisyir.readers.stages.score_confidence import SCORE_CONFIDENCE
-from noisyir.readers.stages.score_reading import SCORE_READING
 from noisyir.schemas.data import ANSWERS, QUERIES
 from noisyir.schemas.reading import CONFIDENCES, GOLD_RUN, PASSAGES, READINGS
+from noisyir.stages.reading.ensemble import ENSEMBLE
+from noisyir.stages.reading.score_confidence import SCORE_CONFIDENCE
+from noisyir.stages.reading.score_reading import SCORE_READING
 from noisyir.stages.results.compare import COMPARE
 from tests.unit.stages.audit_world import table
 

@@ -7,13 +7,13 @@ import pytest
 
 from noisyir.errors import DataError
 from noisyir.readers.settings import ConfusingParams, GoldRunParams, SpansParams
-from noisyir.readers.stages.confusing import CONFUSING, first_words
-from noisyir.readers.stages.gold_run import GOLD
-from noisyir.readers.stages.spans import SPANS as STAGE
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.schemas.data import ANSWERS, PAIRS, QRELS
 from noisyir.schemas.reading import SPANS
 from noisyir.schemas.retrieval import BM25_RUN
+from noisyir.stages.reading.confusing import CONFUSING, first_words
+from noisyir.stages.reading.gold_run import GOLD
+from noisyir.stages.reading.spans import SPANS as STAGE
 from noisyir.stages.retrieval.bm25 import BM25_INDEX
 from tests.has_answer import has_answer
 from tests.unit.stages.audit_world import table

@@ -14,7 +14,7 @@ from noisyir.models.ranker import initial_ranker, load_ranker
 from noisyir.models.reader import initial_reader
 from noisyir.models.settings import InitRankerParams, InitReaderParams
 from noisyir.readers.settings import ReadParams
-from noisyir.readers.stages.read import READ
+from noisyir.stages.reading.read import READ
 from noisyir.tracking.backend import Backend, exclusive
 from noisyir.tracking.card import Card
 from noisyir.tracking.kinds import RANKER, READER, Kind

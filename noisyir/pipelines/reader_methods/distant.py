@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from noisyir.readers.methods import Reader
+from noisyir.pipelines.reader_methods import Reader
 
 
 class DsTop(Reader):
