@@ -10,13 +10,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from noisyir.app.fetching import Lacking
-from noisyir.app.forecast.lines import Line, grouped, totals
-from noisyir.app.forecast.rates import Machine
-from noisyir.app.forecast.table import HEADINGS, forecast_row, totals_lines
+from noisyir.app.dry_run import HEADINGS, Estimate, dry_run_rows, steps_without_key, total_line
+from noisyir.app.fetching import MissingInput
 from noisyir.app.own_data import doubts_of, ingest_facts
 from noisyir.app.runs import Outcome
-from noisyir.costs.workload import Sizes
 from noisyir.engine.builds import Meta
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Forecast
@@ -140,23 +137,16 @@ def print_forecast(states: Sequence[Forecast]) -> None:
     stdout_console().print(table)
 
 
-def print_costs(exp: Experiment, lines: Sequence[Line], sizes: Sizes | None, machine: Machine) -> None:
-    """The table of a dry run: a row for each step, or for one of all rounds, then what it comes to."""
+def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[str, Estimate]) -> None:
+    """The table of a dry run: a row for each step, or for one of all rounds, then the time that it comes to."""
     console = Console(highlight=False, soft_wrap=True, width=_NEVER_FOLDS)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in HEADINGS:
-        right = heading not in ("stage", "key", "", "from")
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
-    for group in grouped(lines):
-        style = {"cached": "green", "not chosen": "dim"}.get(group.lines[0].entry.state, "")
-        table.add_row(*forecast_row(group), style=style)
+        table.add_column(heading, justify="right" if heading == "time" else "left", no_wrap=True)
+    for row in dry_run_rows(states, found, steps_without_key(states)):
+        table.add_row(*row, style={"cached": "green", "not chosen": "dim"}.get(row[-1], ""))
     console.print(table)
-    console.print()
-    if sizes and sizes.declared:
-        said = f" ({exp.expected.source})" if exp.expected.source else ""
-        console.print(f"{'sizes':<12}expected ones{said}: the data has not been read", markup=False)
-    for line in totals_lines(totals(lines), machine, sizes):
-        console.print(line, markup=False)
+    console.print(f"\n{'time':<12}{total_line(states, found)}", markup=False)
     for entry in exp.published:
         what = f"{entry.system} {entry.split} {entry.measure} {entry.value:.3f}"
         console.print(f"{'published':<12}{what}: {entry.source}", markup=False)
@@ -178,12 +168,11 @@ def print_absences(absences: Iterable[str]) -> None:
         console.print(f"{'not there':<12}{said}", markup=False)
 
 
-def print_lacking(found: Sequence[Lacking]) -> None:
-    """What must be fetched before the experiment runs, how large it is, and how; it is not done by itself."""
+def print_missing(found: Sequence[MissingInput]) -> None:
+    """The inputs to fetch before the experiment runs; it is not done by itself."""
     console = Console(highlight=False, soft_wrap=True)
     for one in found:
-        size = f"about {one.bytes / 1e9:,.1f} GB" if one.bytes else "of unknown size"
-        console.print(f"{'to fetch':<12}{one.place}, {size} ({one.setting}): noisyir fetch {one.place}", markup=False)
+        console.print(f"{'to fetch':<12}{one.place} ({one.setting}): noisyir fetch {one.place}", markup=False)
 
 
 def print_chosen(exp: Experiment, stream: TextIO) -> None:

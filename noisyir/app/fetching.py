@@ -8,8 +8,6 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol
 
-from noisyir.app.forecast.lines import Line
-from noisyir.costs.shapes import encoder_shape
 from noisyir.engine.fetched import FetchedSet
 from noisyir.engine.outside_errors import one_line
 from noisyir.engine.remote import patient_options
@@ -17,7 +15,6 @@ from noisyir.engine.store import Store
 from noisyir.errors import DataError, MissingPackageError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.settings import places_of
-from noisyir.stages.data.ingest import INGEST
 
 Kind = Literal["model", "dataset"]
 Tell = Callable[[str, int, int], None]
@@ -143,22 +140,17 @@ def fetch(
 
 
 @dataclass(frozen=True)
-class Lacking:
-    """Raw input that an experiment names and that is neither here nor in the store; bytes: about how many."""
+class MissingInput:
+    """Raw input that an experiment names and that is neither here nor in the store."""
 
     setting: str
     place: str
-    bytes: float
 
 
-def lacking_in(exp: Experiment, said: Sequence[str], lines: Sequence[Line]) -> list[Lacking]:
-    """What an experiment names that its plan did not find, as the words that were `said` of it tell."""
-    read = next((line.cost.disk for line in lines if line.cost and line.entry.step.stage is INGEST), 0.0)
-    found = {
-        place: Lacking(setting, place, read if setting.startswith("data.") else 4.0 * encoder_shape(place).parameters)
-        for setting, place in reversed(list(places_of(exp)))
-        if any(place in words for words in said)
-    }
+def missing_inputs(exp: Experiment, said: Sequence[str]) -> list[MissingInput]:
+    """The inputs that a plan did not find, as the words that were `said` of it tell."""
+    named = reversed(list(places_of(exp)))
+    found = {place: MissingInput(setting, place) for setting, place in named if any(place in words for words in said)}
     return list(reversed(found.values()))
 
 

@@ -1,4 +1,4 @@
-"""What can be known before a run's first stage is asked for then, and of data once it is read: not after hours."""
+"""Pre-flight checks: fail before the first stage or right after ingest, not after hours."""
 
 import shutil
 from collections.abc import Collection, Iterator, Sequence
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from noisyir.app.forecast.lines import disk_needed
-from noisyir.data.settings import ExpectedParams
+from noisyir.app.dry_run import estimates
 from noisyir.engine.build_stage import Result
 from noisyir.engine.builds import Meta
 from noisyir.engine.plan import Choice, Forecast, Plan, forecast
@@ -31,7 +30,7 @@ class Readiness:
     elsewhere: Collection[Pool] = ()
 
     def before(self, tracker: Tracker) -> None:
-        """Ask stages, device, tracker and disk, and the data where it was read before.  NoisyirError for what lacks."""
+        """Ask stages, device, tracker and disk, and data that was read before.  NoisyirError for what is missing."""
         states = forecast(self.plan, self.choice, self.store)
         would_run = [entry.step for entry in states if entry.state == "would run"]
         here = [step for step in would_run if step.stage.pool not in self.elsewhere]
@@ -63,16 +62,16 @@ class Readiness:
                 step.stage.fits(step.params, counts)
 
     def _check_space(self, states: Sequence[Forecast]) -> None:
-        """StoreError where the run would leave more than the disk of the store has room for."""
+        """StoreError where, by the newest builds of its steps, the run would fill the disk of the store."""
         if not self.store.is_local or not self.runtime.disk_check:
             return
-        needed = disk_needed(states, self.store, ExpectedParams())
+        needed = sum(estimate.size for estimate in estimates(states, self.store, "").values())
         free = shutil.disk_usage(self.store.root).free
         if needed > free:
             raise StoreError(
                 f"the run would leave about {needed / 1e9:,.1f} GB in the store, and {self.store.root} has "
-                f"{free / 1e9:,.1f} GB free: free space, name a store on another disk with --store, or, if the "
-                "forecast is too high, set runtime.disk_check=false"
+                f"{free / 1e9:,.1f} GB free: free space, name a store on another disk with --store, or, if "
+                "this run needs less than its last builds did, set runtime.disk_check=false"
             )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,14 +24,12 @@ from noisyir.commands import (
 )
 
 if TYPE_CHECKING:
-    from noisyir.app.forecast.rates import Machine
     from noisyir.app.runs import Outcome
     from noisyir.engine.plan import Choice
     from noisyir.engine.store import Store
     from noisyir.pipelines.experiment import Experiment
 
 
-_TFLOPS = "--dry-run: assume that a GPU does N * 10^12 operations a second (100 is a third of an A100's 312)"
 _OVERRIDES = "settings to change, such as train.epochs=3 or runtime.threads=2"
 _EXPERIMENT = "a name that ships with noisyir, or a .yaml file"
 
@@ -44,9 +40,8 @@ def run(
     to: Annotated[str | None, option("STAGE", "stop after this stage")] = None,
     only: Annotated[str | None, option("STAGE", "run this stage alone, from artifacts that are there")] = None,
     refresh: Refresh = None,
-    dry_run: Annotated[bool, flag("--dry-run", "show what is cached, what would run, and what it costs")] = False,
+    dry_run: Annotated[bool, flag("--dry-run", "show what is cached, what would run, and how long that took")] = False,
     why: Annotated[bool, flag("--why", "--dry-run: say of each step that would run what is new about it")] = False,
-    gpu_tflops: Annotated[float, option("N", _TFLOPS)] = 100.0,
     engine: Engine = "local",
     no_track: Annotated[bool, flag("--no-track", "do not track and register with MLflow")] = False,
     as_json: Json = False,
@@ -58,18 +53,15 @@ def run(
     """
     from noisyir import experiments
     from noisyir.app.console import observer_for, print_chosen, print_outcome
-    from noisyir.app.forecast.rates import Machine
     from noisyir.app.runs import run_experiment
     from noisyir.engine.plan import Choice
     from noisyir.tracking import open_tracker
 
-    if not 0 < gpu_tflops < math.inf:
-        raise typer.BadParameter(f"--gpu-tflops {gpu_tflops:g} is not a number above 0")
     settings, machine = split_settings(overrides)
     exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
     choice, opened = Choice(to=to, only=only, refresh=tuple(refresh or ())), open_store(store)
     if dry_run:
-        _dry_run(exp, choice, opened, Machine(gpu_tflops=gpu_tflops), why=why, as_json=as_json)
+        _dry_run(exp, choice, opened, why=why, as_json=as_json)
         return 0
     if why:
         raise typer.BadParameter("--why goes with --dry-run")
@@ -85,13 +77,11 @@ def run(
     return 0
 
 
-def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *, why: bool, as_json: bool) -> None:
-    """Say what would run and what it would cost, also where data or weights are not there yet."""
-    from noisyir.app.console import print_absences, print_changes, print_chosen, print_costs, print_lacking
-    from noisyir.app.fetching import lacking_in
-    from noisyir.app.forecast.changes import changes
-    from noisyir.app.forecast.lines import lines_of, totals
-    from noisyir.app.forecast.table import forecast_json
+def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_json: bool) -> None:
+    """Say what would run and how long that took before, also where data or weights are not there yet."""
+    from noisyir.app.console import print_absences, print_changes, print_chosen, print_dry_run, print_missing
+    from noisyir.app.dry_run import changes, dry_run_json, estimates, steps_without_key
+    from noisyir.app.fetching import missing_inputs
     from noisyir.engine.plan import forecast
     from noisyir.engine.provenance import without_inputs
     from noisyir.pipelines.readers import pipeline_of
@@ -99,21 +89,16 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, machine: Machine, *,
     with without_inputs() as absences:
         states = forecast(pipeline_of(exp), choice, store)
     new = changes(states, store, exp.name) if why else None
-    lines, sizes = lines_of(states, store, exp.expected, machine)
+    found, missing = estimates(states, store, exp.name), missing_inputs(exp, list(absences))
     if as_json:
-        absent = {
-            "absent": list(absences),
-            "to_fetch": [asdict(one) for one in lacking_in(exp, list(absences), lines)],
-            "chosen": exp.chosen,
-            "sizes": sizes and asdict(sizes),
-            **({} if new is None else {"why": new}),
-        }
-        print(json.dumps({**forecast_json(lines, totals(lines), machine), **absent}))
+        more = {"absent": list(absences), "to_fetch": [asdict(one) for one in missing], "chosen": exp.chosen}
+        why_new = {} if new is None else {"why": new}
+        print_json({**dry_run_json(states, found, steps_without_key(states)), **more, **why_new})
         return
-    print_costs(exp, lines, sizes, machine)
+    print_dry_run(exp, states, found)
     print_chosen(exp, sys.stdout)
     print_absences(absences)
-    print_lacking(lacking_in(exp, list(absences), lines))
+    print_missing(missing)
     if new is not None:
         print_changes(new)
 

@@ -78,19 +78,6 @@ class ChunkParams(Params):
         return self
 
 
-class ExpectedParams(Params):
-    """How large data is known to be, for a forecast before it was read; null: not known.  No result depends on it."""
-
-    documents: PositiveInt | None = Field(None, description="in the collection")
-    train_queries: PositiveInt | None = Field(None, description="training queries with a pair")
-    train_pairs: PositiveInt | None = Field(None, description="training pairs; null: one a query")
-    dev_queries: NonNegativeInt = Field(0, description="dev queries")
-    test_queries: NonNegativeInt = Field(0, description="test queries")
-    document_tokens: PositiveInt | None = Field(None, description="mean length of title and text; null: full length")
-    query_tokens: PositiveInt | None = Field(None, description="mean length of a query; null: full length")
-    source: str = Field("", description="where the numbers come from")
-
-
 class JoinCorpusParams(Params):
     """New documents, put behind or in place of those of an indexed corpus."""
 

@@ -13,7 +13,7 @@ from noisyir.data.formats import Format
 from noisyir.data.formats.pydocs import Pydocs
 from noisyir.data.hiding import Hiding
 from noisyir.data.hiding.positives import Positives
-from noisyir.data.settings import ChunkParams, ExpectedParams
+from noisyir.data.settings import ChunkParams
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.settings import DetectParams, NpcDetectParams, NpcParams, RepairParams, TrainNpcParams
@@ -56,7 +56,6 @@ class Experiment(Params):
     task: Literal["retriever", "reader"] = Field("retriever", description="what is trained")
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
     data: Format = Pydocs()
-    expected: ExpectedParams = ExpectedParams()
     chunk: ChunkParams = ChunkParams()
     published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown beside the measured ones")
     hide: Hiding = Positives()
@@ -142,6 +141,13 @@ class Experiment(Params):
     def _trained(self) -> list[str]:
         methods: tuple[Variant, ...] = self.reader.methods if self.task == "reader" else self.methods
         return [method.kind for method in methods]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_expected_sizes(cls, values: Any) -> Any:
+        """Files of before 0.3 may say how large data is (`expected`), for a forecast that there was."""
+        kept = isinstance(values, dict) and {name: value for name, value in values.items() if name != "expected"}
+        return kept or values
 
     @model_validator(mode="after")
     def _methods_differ(self) -> Self:

@@ -28,7 +28,6 @@ LAYERS = [
     {"schemas"},
     {"engine"},
     {"losses", "models"},
-    {"costs"},
     {"data", "retrieval"},
     {"readers"},
     {"training"},

@@ -83,7 +83,7 @@ def test_shells_complete_verbs_experiments_suites_and_options():
         (["run", "demo", "--dry-rum"], "(Possible options: --dry-run)"),
         (["run"], "Missing argument 'EXPERIMENT'"),
         (["search", "demo", "words", "-k", "many"], "'-k'"),
-        (["run", "demo", "--gpu-tflops", "0"], "0 is not a number above 0"),
+        (["run", "demo", "--why"], "--why goes with --dry-run"),
         (["promote", "--log", "--roll-back"], "exclude each other"),
         (["gc", "demo"], "unexpected extra argument(s) (demo)"),
     ],

@@ -43,7 +43,7 @@ def warm_up(folder: Path) -> None:
     models.make_sound()
     formats.sound()
     with suppress(NoisyirError):
-        commands.called(["run", "demo", "--gpu-tflops", "nan"])
+        commands.called(["run", "demo", "--why"])
 
 
 def chosen(seed: int, count: int) -> list[Trial]:

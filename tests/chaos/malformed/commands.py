@@ -31,7 +31,6 @@ ARGUMENTS: Sequence[tuple[list[str], str]] = (
     (["run", "demmo"], "demmo"),
     (["run", "demo", "--to", "serch"], "serch"),
     (["run", "demo", "--only", "index", "--to", "index"], "--only"),
-    (["run", "demo", "--gpu-tflops", "nan"], "--gpu-tflops"),
     (["run", "demo", "--wait", "soon"], "soon"),
     (["run", "demo", "train.epochs=many"], "train.epochs"),
     (["run", "demo", "--why"], "--why"),

@@ -1,0 +1,195 @@
+"""The dry run: what a run would build, how long the newest builds of the same steps took, and why they do not serve."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.plan import Forecast
+from noisyir.engine.provenance import ABSENT
+from noisyir.engine.stage import Output, Step
+from noisyir.engine.store import Store
+from noisyir.settings import flat
+
+_DEFAULT = "its default"
+_READABLE = 60  # steps of a plan that are listed one by one
+HEADINGS = ("stage", "key", "pool", "time", "")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds and bytes of a step that would run, from the newest build of that step.
+
+    factor: rows that the step would read for each row that the build has read; None where they are not known.
+    """
+
+    build: Meta
+    factor: float | None
+
+    @property
+    def seconds(self) -> float:
+        """Its time, in proportion to the rows."""
+        return self.build.seconds * (self.factor or 1.0)
+
+    @property
+    def size(self) -> float:
+        """Bytes that it would leave in the store, likewise."""
+        return self.build.size * (self.factor or 1.0)
+
+
+def estimates(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, Estimate]:
+    """An estimate for each step that would run and was built before, by the step's name."""
+    metas = {meta.folder: meta for meta in store.all_builds()}
+    newest, found = _newest_builds(store, metas, experiment), dict[str, Estimate]()
+    cached = {entry.step.name: entry.meta for entry in states if entry.meta}
+    for entry in states:
+        if entry.state == "would run" and (build := newest.get(entry.step.name)):
+            refs = [(metas.get(f"{ref.stage}/{ref.key}/{ref.build}"), ref.artifact) for _, ref in build.input_refs()]
+            outputs = list(entry.step.outputs_needed())
+            was, now = _rows(refs), _rows([(cached.get(output.step), output.artifact) for output in outputs])
+            found[entry.step.name] = Estimate(build, now / was if was and now else None)
+    return found
+
+
+def _rows(artifacts: Sequence[tuple[Meta | None, str]]) -> int | None:
+    """The rows of these artifacts together; None where one of them is not there."""
+    if any(meta is None for meta, _ in artifacts):
+        return None
+    return sum(meta.artifacts[name].rows or 0 for meta, name in artifacts if meta)
+
+
+def dry_run_rows(
+    states: Sequence[Forecast], found: Mapping[str, Estimate], unknown: Collection[str]
+) -> list[list[str]]:
+    """A row under `HEADINGS` for each step; of a long plan, one for all rounds of a step that are in one state.
+
+    unknown: the steps of which the key depends on data that is not here.
+    """
+    groups: dict[tuple[str, str], list[Forecast]] = {}
+    for entry in states:
+        name = entry.step.name if len(states) <= _READABLE else re.sub(r"@\d+", "@*", entry.step.name)
+        groups.setdefault((name, entry.state), []).append(entry)
+    return [_row(name, group, found, unknown) for (name, _), group in groups.items()]
+
+
+def _row(name: str, group: Sequence[Forecast], found: Mapping[str, Estimate], unknown: Collection[str]) -> list[str]:
+    step, state, several = group[0].step, group[0].state, len(group) > 1
+    key = "" if several else "?" if step.name in unknown else step.key[:7]
+    cells = [f"{name} x{len(group)}" if several else step.name, key, step.stage.pool]
+    known = [found[entry.step.name] for entry in group if entry.step.name in found]
+    if state != "would run":
+        return [*cells, "", state]
+    if not known:
+        return [*cells, "?", "never run here"]
+    factor = known[0].factor or 1.0
+    scaled = "" if factor == 1.0 else f", {factor:.3g} times the rows"
+    seconds = sum(estimate.seconds for estimate in known)
+    return [*cells, duration(seconds), f"newest build {duration(known[0].build.seconds)}{scaled}"]
+
+
+def total_line(states: Sequence[Forecast], found: Mapping[str, Estimate]) -> str:
+    """The time of all that would run, as far as it is known."""
+    waiting = [entry.step.name for entry in states if entry.state == "would run"]
+    unknown = len(waiting) - len(found)
+    if not waiting:
+        return "nothing would run"
+    seconds = duration(sum(estimate.seconds for estimate in found.values()))
+    rest = f"; {unknown} of {len(waiting)} steps were never run here" if unknown else ""
+    return f"{seconds} as their newest builds took{rest}" if found else "not known: no step of it was ever run here"
+
+
+def dry_run_json(states: Sequence[Forecast], found: Mapping[str, Estimate], unknown: Collection[str]) -> dict[str, Any]:
+    """The dry run as one object; seconds are null where a step was never run here."""
+    steps = [
+        {
+            "name": entry.step.name,
+            "key": None if entry.step.name in unknown else entry.step.key,
+            "state": entry.state,
+            "pool": entry.step.stage.pool,
+            "seconds": found[entry.step.name].seconds if entry.step.name in found else None,
+        }
+        for entry in states
+    ]
+    never = sum(entry.state == "would run" and entry.step.name not in found for entry in states)
+    total = {"seconds": sum(estimate.seconds for estimate in found.values()), "steps_without_time": never}
+    return {"steps": steps, "total": total}
+
+
+def steps_without_key(states: Sequence[Forecast]) -> set[str]:
+    """The steps of which the key depends on raw input that is not here."""
+    unknown: set[str] = set()
+    for entry in states:
+        needed = {output.step for output in entry.step.outputs_needed()}
+        if ABSENT in entry.step.inputs.values() or needed & unknown:
+            unknown.add(entry.step.name)
+    return unknown
+
+
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever are read most easily."""
+    if seconds < 100:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:,.1f} h"
+
+
+def changes(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, list[str]]:
+    """For each step that would run, by name, what differs from its newest build; no build is a reason, too."""
+    metas = {meta.folder: meta for meta in store.all_builds()}
+    builds, waiting = (
+        _newest_builds(store, metas, experiment),
+        {e.step.name: e.step for e in states if e.state == "would run"},
+    )
+    return {name: _differences(step, builds.get(name), set(waiting)) for name, step in waiting.items()}
+
+
+def _newest_builds(store: Store, metas: Mapping[str, Meta], experiment: str) -> dict[str, Meta]:
+    """The newest build of each step, by its name: of this experiment's runs, else of any."""
+    found: dict[str, Meta] = {}
+    for run in sorted(store.runs(), key=lambda run: run["experiment"] != experiment):  # newest first, ours before all
+        for name, step in run["steps"].items():
+            if meta := metas.get(f"{step['stage']}/{step['key']}/{step['build']}"):
+                found.setdefault(name, meta)
+    return found
+
+
+def _differences(step: Step, before: Meta | None, waiting: set[str]) -> list[str]:
+    if before is None:
+        return ["never built under this name"]
+    said = []
+    if step.stage.version != before.version:
+        said.append(f"version {before.version} -> {step.stage.version}")
+    if step.seed != before.seed:
+        said.append(f"seed {before.seed} -> {step.seed}")
+    said += _settings(before.in_key, step.params.key_values())
+    for name, value in step.inputs.items():
+        said += _input(name, value, before.inputs.get(name), waiting)
+    said += [f"input {name}: not given now" for name in before.inputs if name not in step.inputs]
+    return said or ["nothing in its key: it is asked for by --refresh, or what it was made from has other bytes"]
+
+
+def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    old, new = flat(before), flat(now)
+    names = [name for name in dict.fromkeys([*old, *new]) if old.get(name, _DEFAULT) != new.get(name, _DEFAULT)]
+    return [f"{name} {old.get(name, _DEFAULT)} -> {new.get(name, _DEFAULT)}" for name in names]
+
+
+def _input(
+    name: str, now: str | Ref | Output | Mapping[str, Ref | Output], before: Any, waiting: set[str]
+) -> list[str]:
+    """What is new about one input; of labelled ones, about each label."""
+    if isinstance(now, Mapping):
+        labels = before if isinstance(before, Mapping) else {}
+        gone = [f"input {name}.{label}: not given now" for label in labels if label not in now]
+        return gone + [
+            text for label, one in now.items() for text in _input(f"{name}.{label}", one, labels.get(label), waiting)
+        ]
+    if before is None:
+        return [f"input {name}: new"]
+    if isinstance(now, str):
+        return [] if now == before else [f"raw input {name}: its content has changed"]
+    if isinstance(now, Output) and now.step in waiting:
+        return [f"input {name}: {now.step} would run"]
+    if (now.key, now.artifact) != (before["key"], before["artifact"]):
+        return [f"input {name}: another build of {now.stage}"]
+    return []

@@ -1,0 +1,132 @@
+"""What `noisyir run --dry-run` prints where neither data nor weights are there."""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from noisyir.app.dry_run import Estimate, _rows, duration
+from noisyir.cli import main
+from noisyir.engine.provenance import ABSENT, may_be_absent, without_inputs
+from noisyir.errors import DataError
+from tests.tiny import SETTINGS, write_beir
+
+
+@pytest.fixture
+def dry_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*args):
+        assert main(["run", *args, "--dry-run", "--store", str(tmp_path / "store")]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_a_dry_run_fits_100_columns_and_rounds_are_one_line(dry_run):
+    said = dry_run("nq_ar2_sieve")
+    table = said.partition("\n\n")[0].splitlines()
+    assert len(table) < 45 and max(map(len, table)) <= 100
+    rounds = [line.split() for line in table if line.startswith("train_ar2@")]
+    assert [row[:2] for row in rounds] == [["train_ar2@*", "x10"], ["train_ar2@continued@*", "x10"]]
+    (encode,) = [line for line in table if line.startswith("encode@zero_shot")]
+    assert encode.split() == ["encode@zero_shot", "?", "gpu", "?", "never", "run", "here"]
+    for text in (
+        "published   ar2_continued test AnswerMatch@20 0.864: passage sieve, Table 1",
+        "not there   data/dpr is not a folder: set data.path to the folder with psgs_w100.tsv",
+        "noisyir fetch nghuyong/ernie-2.0-base-en",
+    ):
+        assert text in said, text
+
+
+def test_json_has_every_step(dry_run):
+    said = json.loads(dry_run("msmarco_doc_ar2", "--json"))
+    steps = {step["name"]: step for step in said["steps"]}
+    last = steps["train_ar2@9"]
+    assert (last["key"], last["state"], last["pool"], last["seconds"]) == (None, "would run", "gpu", None)
+    assert said["total"] == {"seconds": 0, "steps_without_time": len(steps)} and len(said["absent"]) == 3
+
+
+def test_part_of_a_plan_is_that_part(dry_run):
+    part = json.loads(dry_run("nq_dpr", "--json", "--to", "encode@zero_shot"))
+    states = {step["name"]: step["state"] for step in part["steps"]}
+    assert (states["encode@zero_shot"], states["train_dpr@dpr"]) == ("would run", "not chosen")
+
+
+@pytest.mark.parametrize("name", ["squad_cds_small", "nq_cds"])
+def test_readers_have_a_dry_run_too(dry_run, name):
+    (trained,) = [line for line in dry_run(name).splitlines() if line.startswith("train_reader@cds_pa")]
+    assert trained.split()[1:3] == ["?", "gpu"] and trained.endswith("never run here")
+
+
+def test_times_are_of_the_newest_builds_in_proportion_to_the_rows_read(tmp_path, capsys):
+    write_beir(tmp_path / "beir")
+    given = [*SETTINGS, f"data.path={tmp_path / 'beir'}", "methods=[dpr]"]
+    store = ["--store", str(tmp_path / "store")]
+    assert main(["run", "demo", *given, "--no-track", *store]) == 0
+    capsys.readouterr()
+
+    def steps(*more):
+        assert main(["run", "demo", *given, *more, "--dry-run", "--json", *store]) == 0
+        return {step["name"]: step for step in json.loads(capsys.readouterr().out)["steps"]}
+
+    assert {step["state"] for step in steps().values()} == {"cached"}
+    changed = steps("train.epochs=3")
+    assert changed["bm25"]["state"] == "cached" and changed["bm25"]["seconds"] is None
+    built = next((tmp_path / "store" / "train_dpr").glob("*/*/_meta.json"))
+    assert changed["train_dpr@dpr"]["seconds"] == pytest.approx(json.loads(built.read_text())["seconds"])
+    bench = steps("noise.kind=neighbour")["corrupt"]
+    assert bench["state"] == "would run"
+
+
+def test_rows_scale_the_time_of_a_build():
+    build = SimpleNamespace(seconds=10.0, size=1000)
+    assert (Estimate(build, 2.5).seconds, Estimate(build, 2.5).size) == (25.0, 2500.0)
+    assert Estimate(build, None).seconds == 10.0
+    meta = SimpleNamespace(artifacts={"pairs": SimpleNamespace(rows=40), "model": SimpleNamespace(rows=None)})
+    assert _rows([(meta, "pairs"), (meta, "model")]) == 40
+    assert _rows([(meta, "pairs"), (None, "pairs")]) is None
+
+
+def test_expected_sizes_of_older_experiments_are_passed_by(tmp_path, dry_run):
+    (tmp_path / "old.yaml").write_text("name: old\ndata: pydocs\nexpected: {documents: 5}\n")
+    assert "ingest" in dry_run("old.yaml")
+
+
+def test_a_run_is_refused_at_once_where_the_data_is_not_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "nq_ar2", "--store", str(tmp_path / "store")]) == 1
+    said = capsys.readouterr()
+    assert said.out == "" and "data/dpr is not a folder" in said.err
+    assert not list((tmp_path / "store").glob("*/*"))
+
+
+def test_absent_inputs_are_noted_once_and_only_where_that_is_asked_for():
+    @may_be_absent
+    def digest(path: str) -> str:
+        raise DataError(f"{path} is missing")
+
+    with without_inputs() as absences:
+        assert digest("a") == digest("a") == ABSENT
+        with pytest.raises(ZeroDivisionError):
+            may_be_absent(lambda: str(1 / 0))()
+    assert list(absences) == ["a is missing"]
+    with pytest.raises(DataError):
+        digest("a")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0.04, "0.0 s"),
+        (9.9, "9.9 s"),
+        (99, "99 s"),
+        (150, "2 min"),
+        (5999, "100 min"),
+        (7200, "2.0 h"),
+        (1e7, "2,777.8 h"),
+    ],
+)
+def test_durations_are_said_in_the_unit_that_reads_best(seconds, text):
+    assert duration(seconds) == text
