@@ -22,8 +22,7 @@ import numpy as np
 
 from noisyir import experiments
 from noisyir.app.runs import run_experiment
-from noisyir.detection.auroc import auroc
-from noisyir.detection.judged import Answers
+from noisyir.detection.judged import Answers, auroc
 from noisyir.detection.judging import Judged, judge_all
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from noisyir.detection import reading
+from noisyir.detection import ensemble
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.tokens import Side, Tokens
 
@@ -19,7 +19,7 @@ class Remembered:
     def __call__(
         self, encoder: BiEncoder, tokens: Tokens, side: Side, wanted: np.ndarray, progress: Callable[..., None]
     ) -> np.ndarray:
-        """As `noisyir.detection.reading.read_texts`."""
+        """As `noisyir.detection.ensemble.read_texts`."""
         if not encoder.transformers:
             return self._read_texts(encoder, tokens, side, wanted, progress)
         names = [(side, tokens.ids[start:end].tobytes()) for start, end in pairwise(tokens.offsets)]
@@ -34,4 +34,4 @@ class Remembered:
 
 def remember_texts() -> None:
     """From now on, in this process."""
-    reading.read_texts = Remembered(reading.read_texts)
+    ensemble.read_texts = Remembered(ensemble.read_texts)

@@ -26,7 +26,7 @@ from sentence_transformers import (
 
 import noisyir
 from noisyir.data.formats.squad import Squad
-from noisyir.detection.auroc import auroc
+from noisyir.detection.judged import auroc
 from noisyir.detection.npc_objective import Detected, NoisyPairCorrection
 from noisyir.experiments import from_settings
 from noisyir.models.bi_encoder import BiEncoder, initial_bi_encoder, load_bi_encoder

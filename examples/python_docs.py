@@ -4,7 +4,7 @@ import random
 import sysconfig
 from pathlib import Path
 
-from noisyir.data.docstrings import documented_functions
+from noisyir.data.formats.pydocs import documented_functions
 
 FOLDERS = (
     "",

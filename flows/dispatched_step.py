@@ -5,9 +5,9 @@ from prefect import flow
 from flows.experiment import stages_as_tasks, writable_store
 from noisyir.engine.build_stage import Result
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.serialized_step import SerializedStep
 from noisyir.stages import stage_named
 from noisyir.tracking import join_tracker
+from noisyir.training.launch import SerializedStep
 
 
 @flow(name="dispatched_step", persist_result=False)

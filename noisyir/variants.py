@@ -1,8 +1,8 @@
 """Several ways to do one thing: a family of classes, each with its settings and its function in one file.
 
-A family is a base class that names its `home`, the package whose modules hold its variants, and perhaps a `group`, the
-entry points by which other packages bring theirs.  Defining a variant registers it; a field of the family's type takes
-the variants that there are and nothing else: `{kind: simans, a: 1}`, or `simans` alone.
+A family is a base class that names its `home`, a module or package with its variants, and perhaps a `group`, the entry
+points by which other packages bring theirs.  Defining a variant registers it; a field of the family's type takes the
+variants that there are and nothing else: `{kind: simans, a: 1}`, or `simans` alone.
 """
 
 from collections.abc import Mapping
@@ -144,7 +144,7 @@ def _load(home: str, group: str | None) -> None:
     ConfigError names the package whose entry point cannot be loaded.
     """
     package = import_module(home)
-    for module in iter_modules(package.__path__):
+    for module in iter_modules(getattr(package, "__path__", ())):  # a small family is one module
         import_module(f"{home}.{module.name}")
     for entry in entry_points(group=group) if group else ():
         try:

@@ -27,13 +27,13 @@ from pydantic import Field, PositiveFloat
 from noisyir.engine.build_stage import Result, recorded
 from noisyir.engine.plan import Ahead, RunStep, ahead, filled, resolved
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.serialized_step import SerializedStep
 from noisyir.engine.stage import Inputs, Output, PlannedInputs, Step
 from noisyir.engine.store import Store
 from noisyir.engine.waiting import current_run
 from noisyir.errors import ConfigError, NoisyirError, StoreError
 from noisyir.settings import Params
 from noisyir.tracking.tracker import Tracker
+from noisyir.training.launch import SerializedStep
 from tasks.pages import flow_run_page
 
 FLOW = "dispatched_step"

@@ -24,8 +24,7 @@ from noisyir.pipelines.experiment import Experiment
 from noisyir.report.cells import NONE
 from noisyir.report.detection import detection_rows, flag_warnings
 from noisyir.report.settings import PublishedParams
-from noisyir.report.summary import published_rows, summary_rows
-from noisyir.report.trials import trial_rows
+from noisyir.report.summary import published_rows, summary_rows, trial_rows
 
 _NEVER_FOLDS = 200  # columns: a table is as wide as it needs to be, up to this
 

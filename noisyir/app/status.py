@@ -1,12 +1,17 @@
 """What ran lately, what failed and where to look, how long stages take and how often they are reused."""
 
+import base64
+import json
+import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
+from urllib.error import URLError
+from urllib.request import Request, urlopen
 
 from noisyir.app.now import in_words
-from noisyir.app.prefect_states import state_in_prefect
 from noisyir.engine.scratch import RUN_LOCK
 from noisyir.engine.store import Store
 
@@ -110,3 +115,25 @@ def _living(store: Store, host: str, run: Mapping[str, Any], id_: str) -> State:
     if run.get("host") != host and not store.locks_everywhere:
         return state_in_prefect(run.get("tags", {}).get("flow_run"))
     return "running" if store.is_locked(RUN_LOCK, id_) else "killed"
+
+
+_SECONDS = 1.0
+_AT_WORK = {"PENDING", "RUNNING", "SCHEDULED", "CANCELLING", "PAUSED"}
+
+
+def state_in_prefect(flow_run: str | None) -> Literal["running", "killed", "unknown"]:
+    """Whether a flow run goes on; unknown where there is none, or no server that says so in a second.
+
+    The server is that of PREFECT_API_URL; PREFECT_API_AUTH_STRING is its login, where it asks for one.
+    """
+    address = os.environ.get("PREFECT_API_URL")
+    if not flow_run or not address or not re.match("https?://", address):
+        return "unknown"
+    asked = Request(f"{address.rstrip('/')}/flow_runs/{flow_run}")
+    if login := os.environ.get("PREFECT_API_AUTH_STRING"):
+        asked.add_header("Authorization", f"Basic {base64.b64encode(login.encode()).decode()}")
+    try:
+        with urlopen(asked, timeout=_SECONDS) as answer:
+            return "running" if json.load(answer).get("state_type") in _AT_WORK else "killed"
+    except (URLError, OSError, ValueError):
+        return "unknown"

@@ -4,14 +4,15 @@ The log odds of being wrong are a + b s + w x, s the pair's place in the label-f
 any judgement b is 1 and every w is 0: the label-free order.  What judgements say moves them from there.
 """
 
+import math
 from dataclasses import dataclass
+from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from noisyir.detection.auroc import Auroc, auroc, auroc_gain
 from noisyir.detection.features import rank_share
-from noisyir.detection.logistic import Prior, most_likely_weights
 from noisyir.detection.mixture import check_finite
 
 Array = np.ndarray
@@ -41,6 +42,14 @@ class Answers:
     def at_random(self) -> Bool[Array, " judged"]:
         """Which ones were drawn at random."""
         return np.asarray(~np.isnan(self.weights))
+
+
+class Auroc(NamedTuple):
+    """The area under the ROC curve with its interval."""
+
+    value: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -187,3 +196,92 @@ def _losses(odds: Float[Array, " pair"], answers: Answers) -> Float[Array, " jud
 def _is_above_0(gained: Float[Array, " judged"]) -> bool:
     """Whether the mean is above 0 by _ERRORS standard errors."""
     return bool(gained.mean() > _ERRORS * gained.std(ddof=1) / np.sqrt(len(gained)))
+
+
+_ROUNDS, _TOLERANCE = 50, 1e-6
+_LARGEST_STEP = 4.0  # of a weight in one round: a Newton step from far away overshoots
+
+
+class Prior(NamedTuple):
+    """What is believed of each weight before: its mean, and its precision, which is 1 / variance."""
+
+    mean: Float[Array, " column"]
+    precision: Float[Array, " column"]
+
+
+def most_likely_weights(
+    columns: Float[Array, "row column"], is_wrong: Bool[Array, " row"], prior: Prior
+) -> Float[Array, " column"]:
+    """The weights of the highest posterior density, by Newton's method: of the log odds of being wrong.
+
+    The prior's precisions are above 0, so that there is one answer for any rows, even none.
+    Source: McCullagh and Nelder, Generalized Linear Models, 1989, section 4.4; Bishop, Pattern Recognition and Machine
+    Learning, 2006, section 4.5 (normal prior).
+    """
+    from scipy.special import expit
+
+    weights = prior.mean.astype(np.float64)
+    for _ in range(_ROUNDS):
+        chance = expit(columns @ weights)
+        slope = columns.T @ (chance - is_wrong) + prior.precision * (weights - prior.mean)
+        bend = (columns.T * (chance * (1 - chance))) @ columns + np.diag(prior.precision)
+        step = np.linalg.solve(bend, slope)
+        largest = float(np.abs(step).max(initial=0.0))
+        weights = weights - step * min(1.0, _LARGEST_STEP / max(largest, _TOLERANCE))
+        if largest < _TOLERANCE:
+            break
+    return weights
+
+
+def auroc(suspicion: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], confidence: float = 0.95) -> Auroc | None:
+    """The chance that a wrong pair is more suspect than a right one, ties half; None where one kind is lacking.
+
+    The interval is normal on the scale of log odds, so that it stays within 0 and 1; half a pair of either order is
+    added where all are in one.  Source: DeLong, DeLong and Clarke-Pearson, Biometrics, 1988.
+    """
+    wrong, right = int(is_wrong.sum()), int((~is_wrong).sum())
+    if not wrong or not right:
+        return None
+    of_wrong, of_right = _placements(suspicion, is_wrong)
+    value = float(of_wrong.mean())
+    least = 0.5 / (wrong * right)
+    shrunk = min(max(value, least), 1 - least)
+    floor = shrunk * (1 - shrunk) / (wrong + right)  # a handful in perfect order does not prove perfection
+    error = math.sqrt(max(_variance(of_wrong) + _variance(of_right), floor)) / (shrunk * (1 - shrunk))
+    odds, half = math.log(shrunk / (1 - shrunk)), _quantile(confidence) * error
+    return Auroc(value, *(1 / (1 + math.exp(-(odds + side * half))) for side in (-1, 1)))
+
+
+def auroc_gain(
+    new: Float[Array, " pair"], old: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], confidence: float = 0.95
+) -> Auroc | None:
+    """What the order `new` gains in AUROC over `old` on the same pairs; None where one kind is lacking.
+
+    Source: DeLong et al., 1988 (both orders' placements of the same pairs).
+    """
+    if is_wrong.all() or not is_wrong.any():
+        return None
+    gained = [one - other for one, other in zip(_placements(new, is_wrong), _placements(old, is_wrong), strict=True)]
+    value = float(gained[0].mean())
+    half = _quantile(confidence) * math.sqrt(sum(map(_variance, gained)))
+    return Auroc(value, value - half, value + half)
+
+
+def _placements(suspicion: Array, is_wrong: Array) -> tuple[Float[Array, " wrong"], Float[Array, " right"]]:
+    """For each wrong pair the share of right ones below it, and for each right pair that of wrong ones above it."""
+    wrong, right = np.sort(suspicion[is_wrong]), np.sort(suspicion[~is_wrong])
+
+    def below(values: Array, of: Array) -> Array:
+        both = np.searchsorted(of, values, "left") + np.searchsorted(of, values, "right")
+        return np.asarray(both / (2 * len(of)))
+
+    return below(suspicion[is_wrong], right), 1 - below(suspicion[~is_wrong], wrong)
+
+
+def _variance(placements: Array) -> float:
+    """Of the mean of these; of one alone the most that it can be."""
+    return float(placements.var(ddof=1)) / len(placements) if len(placements) > 1 else 0.25
+
+
+def _quantile(confidence: float) -> float:
+    return NormalDist().inv_cdf(0.5 + confidence / 2)

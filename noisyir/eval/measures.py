@@ -5,7 +5,9 @@ Tie rule: the rank column decides, scores never.  Same-id rule: see `ranked`.
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,7 @@ from noisyir.settings import Split, with_promotion
 
 if TYPE_CHECKING:
     from ir_measures import Measure
+
 
 Judgements = Mapping[str, Mapping[str, int]]
 
@@ -141,3 +144,63 @@ def parse(name: str) -> "Measure":
         raise ConfigError(
             f"score.measures: {name!r} is not a measure of ir-measures{hint}; name one such as nDCG@10, RR@10, R@100"
         ) from error
+
+
+# An id may hold spaces, which a TREC file cannot: these characters are written as %XX.
+_UNSAFE = {ord(char): quote(char) for char in "% \t\n\r\v\f\x1c\x1d\x1e\x1f\x85\xa0\u2028\u2029"}
+
+
+def write_run(run: pa.Table, path: Path) -> None:
+    """Write `query_id Q0 doc_id rank score noisyir` lines of a run in the order of `measures.ranked`.
+
+    trec_eval ranks by score alone, so equal scores are lowered by the least float32 step: its order is ours.
+    """
+    run = run.combine_chunks()
+    scores = pa.array(strictly_falling(run["score"].to_numpy(), query_sizes(run)), pa.float32())
+    columns = (_escaped(run["query_id"]), "Q0", _escaped(run["doc_id"]), run["rank"], scores, "noisyir")
+    texts = [column if isinstance(column, str) else column.cast(pa.string()) for column in columns]
+    lines = pc.binary_join_element_wise(*texts, " ")
+    path.write_text("".join(f"{line}\n" for line in lines.to_pylist()), encoding="utf-8", newline="\n")
+
+
+def write_qrels(judgements: Mapping[str, Mapping[str, int]], path: Path) -> None:
+    """Write `query_id 0 doc_id relevance` lines, sorted."""
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        for query_id, found in sorted(judgements.items()):
+            out.writelines(
+                f"{_escape(query_id)} 0 {_escape(doc_id)} {grade}\n" for doc_id, grade in sorted(found.items())
+            )
+
+
+def strictly_falling(scores: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Scores (float32) with every one that does not fall below its predecessor in the same query lowered until it does.
+
+    sizes: rows of each query, in order.  float32 values, taken as integers in their own order, step by one.
+    """
+    steps = _ordinal(scores.astype(np.float32))
+    place = np.arange(len(steps))
+    for end, size in zip(np.cumsum(sizes), sizes, strict=True):
+        one = slice(end - size, end)
+        steps[one] = np.minimum.accumulate(steps[one] + place[one]) - place[one]
+    return _from_ordinal(steps)
+
+
+def _ordinal(values: np.ndarray) -> np.ndarray:
+    bits = (values + np.float32(0)).view(np.int32).astype(np.int64)  # + 0 makes the two zeros one
+    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
+
+
+def _from_ordinal(steps: np.ndarray) -> np.ndarray:
+    bits = np.where(steps < 0, (-steps) | 0x80000000, steps)
+    return bits.astype(np.uint32).view(np.float32)
+
+
+def _escape(name: str) -> str:
+    return name.translate(_UNSAFE)
+
+
+def _escaped(column: pa.ChunkedArray) -> pa.Array:
+    """Ids as they are written; each distinct one is looked at once."""
+    coded = column.combine_chunks().dictionary_encode()
+    names = pa.array([_escape(name) for name in coded.dictionary.to_pylist()], pa.string())
+    return names.take(coded.indices)

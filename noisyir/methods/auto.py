@@ -7,8 +7,7 @@ from pydantic import Field, PositiveInt, model_validator
 
 from noisyir.engine.stage import Output, Outputs
 from noisyir.pipelines.method import Method
-from noisyir.stages.training.choose_model import CHOOSE_MODEL, PLAIN
-from noisyir.stages.training.hold_out import HOLD_OUT
+from noisyir.stages.training.choose_model import CHOOSE_MODEL, HOLD_OUT, PLAIN
 from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, HoldOutParams
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
 from noisyir.methods.ar2 import initial_ranker
-from noisyir.mining.judges.ranker import RankerJudge
-from noisyir.mining.samplers.uniform import Uniform
+from noisyir.mining.judges import RankerJudge
+from noisyir.mining.samplers import Uniform
 from noisyir.pipelines.method import Method
 from noisyir.pipelines.mining import TrainedJudge, retrieved
 from noisyir.pipelines.settings import AugmentParams
-from noisyir.stages.mining.pseudo_label import PSEUDO_LABEL
+from noisyir.stages.mining.mine import PSEUDO_LABEL
 from noisyir.stages.training.train_dpr import TRAIN_DPR
 from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
 

@@ -7,8 +7,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
 
 from noisyir.mining.filters import Filters
 from noisyir.mining.judges import Judge
-from noisyir.mining.samplers import Sampler
-from noisyir.mining.samplers.uniform import Uniform
+from noisyir.mining.samplers import Sampler, Uniform
 from noisyir.settings import Fraction, Params
 
 

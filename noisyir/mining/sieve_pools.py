@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from noisyir.mining.candidates import Rows, Scores, dot_rows
-from noisyir.mining.judges.sieve import pool_means
+from noisyir.mining.judges import pool_means
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import TrainingPairs
 from noisyir.training.objective import Contrastive

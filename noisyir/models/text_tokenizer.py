@@ -1,19 +1,75 @@
-"""The texts of one side as `Tokens`, as a model reads them: prefix, special tokens and truncation are part of it."""
+"""The texts of one side as `Tokens`, as a model reads them: prefix, special tokens and truncation are part of it.
 
+Token ids word by word: a tokenizer reads each distinct word once, however many texts have it.
+
+BERT's pre-tokenizer splits at white space and at punctuation, so that the ids of a word do not depend on its
+neighbours.  Arrow finds the distinct words of a batch; those met before are remembered.
+"""
+
+import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from noisyir.models.tokens import Tokens
-from noisyir.models.words import WordReader, word_reader
+from noisyir.models.tokens import Tokens, take_ragged
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
+
 _TEXTS_AT_ONCE = 1024  # whose words stay in the processor's cache
 _CHARACTERS_A_TOKEN = 6  # more than most texts have, so that few are read again whole
+
+
+class WordReader:
+    """Reads texts as a tokenizer does that reads words one by one.
+
+    added: the tokens that the tokenizer finds before it looks for words.
+    """
+
+    def __init__(self, tokenizer: "Tokenizer", added: Sequence[str]) -> None:
+        self._tokenizer = tokenizer
+        example = tokenizer.encode("a")
+        own = np.flatnonzero(np.array(example.special_tokens_mask) == 0)
+        self._special = example.ids[: own[0]], example.ids[own[-1] + 1 :]
+        whole = map(re.escape, sorted(added, key=len, reverse=True))
+        self._apart = "|".join((*whole, _SIGNS))
+        self._known: dict[str, bytes] = {}
+
+    def __call__(self, texts: Sequence[str], max_len: int, special_tokens: bool) -> Tokens:
+        """The first tokens of each text, at most `max_len` with special ones.  UnicodeEncodeError for no Unicode."""
+        spaced = pc.replace_substring_regex(pa.array(texts, pa.large_string()), _BLANKS, " ")
+        words = pc.split_pattern(pc.replace_substring_regex(spaced, self._apart, r" \0 "), " ")
+        each = words.flatten().dictionary_encode()
+        ids = self._read(each.dictionary.to_pylist())
+        lengths = np.array([len(some) for some in ids], np.int64) // np.int32().itemsize
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        offsets, places = take_ragged(starts, each.indices.to_numpy())
+        tokens = Tokens(np.frombuffer(b"".join(ids), np.int32)[places], offsets[words.offsets.to_numpy()])
+        return _framed(tokens, *(self._special if special_tokens else ([], [])), max_len)
+
+    def _read(self, words: list[str]) -> list[bytes]:
+        """The ids of each word, as the bytes of int32."""
+        known = self._known
+        found = [known.get(word) for word in words]
+        new = [word for word, ids in zip(words, found, strict=True) if ids is None]
+        read = {
+            word: np.array(encoding.ids, np.int32).tobytes()
+            for word, encoding in zip(new, self._encode(new), strict=True)
+        }
+        if len(known) + len(read) > _MOST_WORDS:
+            known = self._known = {}  # others who look at this moment have the earlier one
+        known.update((word, ids) for word, ids in read.items() if len(word) <= _LONGEST_WORD)
+        return [read[word] if ids is None else ids for word, ids in zip(words, found, strict=True)]
+
+    def _encode(self, words: list[str]) -> Any:
+        return self._tokenizer.encode_batch_fast(words, add_special_tokens=False)
 
 
 @dataclass(frozen=True)
@@ -92,3 +148,48 @@ def _with_shares(tokens: Tokens) -> Tokens:
     bags = csr_array((shares, tokens.ids, tokens.offsets), shape=(len(tokens), width))
     bags.sum_duplicates()
     return Tokens(bags.indices.astype(np.int32), bags.indptr.astype(np.int64), bags.data)
+
+
+_SIGNS = r"[!-/:-@\[-`{-~]"  # ASCII's, each of which is a word
+_BLANKS = r"[\t\n\r]"  # white space beside the space itself
+_MOST_WORDS = 1 << 17  # remembered at once: about 30 MB
+_LONGEST_WORD = 64  # characters of a word that is remembered
+
+
+@lru_cache(maxsize=4)
+def word_reader(tokenizer_json: str) -> WordReader | None:
+    """For the content of a `tokenizer.json`; None where a word's ids may depend on what stands beside it."""
+    from tokenizers import Tokenizer
+
+    stated = json.loads(tokenizer_json)
+    kinds = tuple((stated[part] or {}).get("type") for part in ("normalizer", "pre_tokenizer", "model"))
+    if kinds != ("BertNormalizer", "BertPreTokenizer", "WordPiece"):
+        return None
+    added = stated["added_tokens"]
+    if any(token["normalized"] or token["single_word"] or not _plain(token["content"]) for token in added):
+        return None
+    tokenizer = Tokenizer.from_str(tokenizer_json)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return WordReader(tokenizer, [token["content"] for token in added])
+
+
+def _framed(tokens: Tokens, before: list[int], after: list[int], max_len: int) -> Tokens:
+    """Each text between special tokens, cut so that all are `max_len` at most."""
+    special = len(before) + len(after)
+    kept = np.minimum(tokens.lengths, max(max_len - special, 0))
+    if not special and kept.sum() == len(tokens.ids):
+        return tokens
+    offsets = np.concatenate([[0], np.cumsum(kept + special)])
+    ids = np.empty(offsets[-1], np.int32)
+    count = np.arange(kept.sum()) - np.repeat(np.cumsum(kept) - kept, kept)
+    ids[count + np.repeat(offsets[:-1] + len(before), kept)] = tokens.ids[count + np.repeat(tokens.offsets[:-1], kept)]
+    for place, number in enumerate(before):
+        ids[offsets[:-1] + place] = number
+    for place, number in enumerate(reversed(after), 1):
+        ids[offsets[1:] - place] = number
+    return Tokens(ids, offsets)
+
+
+def _plain(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text

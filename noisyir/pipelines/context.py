@@ -12,10 +12,9 @@ from noisyir.errors import ConfigError
 from noisyir.pipelines.mining import Mined, TrainedJudge, mine
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.settings import Params
-from noisyir.stages.data.given_weights import GIVEN
-from noisyir.stages.detection.detect import DETECT
-from noisyir.stages.detection.given_negatives import JOIN_NEGATIVES, JUDGE_NEGATIVES
-from noisyir.stages.detection.repair import REPAIR
+from noisyir.stages.data.given_pairs import GIVEN
+from noisyir.stages.detection.audit_negatives import JOIN_NEGATIVES, JUDGE_NEGATIVES
+from noisyir.stages.detection.detect import DETECT, REPAIR
 from noisyir.stages.detection.score_pairs import SCORE_PAIRS
 from noisyir.stages.retrieval.bm25 import BM25_INDEX
 

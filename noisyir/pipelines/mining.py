@@ -16,7 +16,7 @@ from noisyir.stages.mining.candidates import CANDIDATES
 from noisyir.stages.mining.mine import MINE
 from noisyir.stages.mining.relevance_judges import RANKER_JUDGE
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
-from noisyir.stages.retrieval.random_run import RANDOM_RUN
+from noisyir.stages.retrieval.search import RANDOM_RUN
 
 if TYPE_CHECKING:
     from noisyir.pipelines.experiment import Experiment

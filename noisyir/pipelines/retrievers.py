@@ -1,8 +1,10 @@
 """One short function per pipeline: what feeds what, stated once for every engine."""
 
 from itertools import product
+from typing import TypeVar
 
 from noisyir.auditing.settings import AuditParams
+from noisyir.data.settings import ChunkParams
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
@@ -11,23 +13,23 @@ from noisyir.eval.settings import NoiseTableParams, ScoreDetectionParams, ScoreL
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.mining import Mined
-from noisyir.pipelines.passages import by_best_passage, deep_enough, in_passages, of_documents
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.pipelines.suite import Suite
-from noisyir.stages.data.corrupt import CORRUPT
-from noisyir.stages.data.hide import HIDE
+from noisyir.retrieval.settings import BestPassagesParams, Bm25Params, SearchParams
+from noisyir.stages.data.chunk import CHUNK
+from noisyir.stages.data.corrupt import CORRUPT, HIDE
 from noisyir.stages.data.ingest import INGEST
 from noisyir.stages.detection.audit import AUDIT
 from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
-from noisyir.stages.detection.score_detection import SCORE_DETECTION
-from noisyir.stages.mining.score_loss_groups import SCORE_LOSS_GROUPS
-from noisyir.stages.mining.score_negatives import SCORE_NEGATIVES
+from noisyir.stages.detection.score_pairs import SCORE_DETECTION
+from noisyir.stages.mining.score_negatives import SCORE_LOSS_GROUPS, SCORE_NEGATIVES
 from noisyir.stages.results.compare import COMPARE
 from noisyir.stages.results.noise_table import NOISE_TABLE
 from noisyir.stages.results.report import REPORT
 from noisyir.stages.results.score import SCORE
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.rerank import RERANK
+from noisyir.stages.retrieval.search import BEST_PASSAGES
 from noisyir.stages.training.init_model import INIT_MODEL
 
 
@@ -303,3 +305,36 @@ def report_of(
 
 def _pick(outputs: Outputs, *names: str) -> dict[str, Output]:
     return {name: outputs[name] for name in names}
+
+
+P = TypeVar("P", SearchParams, Bm25Params)
+_OF_DOCUMENTS = ("corpus", "pairs", "qrels")
+_WHOLE = "whole_"
+
+
+def in_passages(plan: Plan, exp: Experiment, data: Outputs) -> Outputs:
+    """The data with its documents cut, where the experiment wants that; the tables of documents stay beside them."""
+    if exp.chunk.words is None:
+        return data
+    read = {name: data[name] for name in (*_OF_DOCUMENTS, "queries", "answers", "given_negatives")}
+    whole = {f"{_WHOLE}{name}": data[name] for name in _OF_DOCUMENTS}
+    how = ChunkParams(words=exp.chunk.words, overlap=exp.chunk.overlap)  # how deep is searched cuts nothing
+    return {**data, **whole, **plan.add(CHUNK, how, **read)}
+
+
+def of_documents(data: Outputs) -> Outputs:
+    """The data as it was before its documents were cut, if they were."""
+    return {**data, **{name: data[f"{_WHOLE}{name}"] for name in _OF_DOCUMENTS if f"{_WHOLE}{name}" in data}}
+
+
+def deep_enough(params: P, exp: Experiment) -> P:
+    """A search for so many passages that enough documents are among them."""
+    return params if exp.chunk.words is None else params.model_copy(update={"top_k": params.top_k * exp.chunk.depth})
+
+
+def by_best_passage(plan: Plan, exp: Experiment, data: Outputs, run: Output, label: str) -> Output:
+    """A run as one of documents, as many as `exp.search` says; as it stands where documents were not cut."""
+    if "cut_passages" not in data:
+        return run
+    kept = BestPassagesParams(top_k=exp.search.top_k)
+    return plan.add(BEST_PASSAGES, kept, label, run=run, passages=data["cut_passages"])["dense_run"]

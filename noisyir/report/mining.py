@@ -22,8 +22,7 @@ from noisyir.report.cells import (
     percent,
     rate_as_set,
 )
-from noisyir.report.charts import line_chart
-from noisyir.report.mining_charts import Losses, loss_chart, read_losses
+from noisyir.report.charts import Scale, line_chart, svg, ticks_between
 
 _ARM = ["noise", "rate", "arm"]
 _RATES = ["candidates", "relevant", "drawn", "false negatives"]
@@ -154,6 +153,29 @@ def _loss_figures(losses: Mapping[Cell, pa.Table]) -> list[Figure]:
     ]
 
 
+@dataclass(frozen=True)
+class Histogram:
+    """One group's losses: the share of each bin (low, high, share), how many there are, and their median."""
+
+    bins: Sequence[tuple[float, float, float]]
+    count: int
+    median: float
+
+
+@dataclass(frozen=True)
+class Losses:
+    """The groups that have passages, and the chance that a false negative's loss is below a hard one's, if known."""
+
+    groups: Mapping[str, Histogram]
+    auroc: float | None
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The least and the greatest loss of all groups."""
+        bins = [bin_ for group in self.groups.values() for bin_ in group.bins if bin_[2]]
+        return min(low for low, _, _ in bins), max(high for _, high, _ in bins)
+
+
 def _overlap(of_seeds: Sequence[Losses]) -> str:
     known = [losses.auroc for losses in of_seeds if losses.auroc is not None]
     return f"; false below hard {mean_with_std(known)}" if known else ""
@@ -183,3 +205,68 @@ def _sieve_figures(curves: Mapping[Cell, pa.Table]) -> list[Figure]:
 def _sieve_out(curves: pa.Table) -> list[tuple[float, float]]:
     rows = curves.filter(pc.equal(curves["name"], "sieve_out_rate")).sort_by("step")
     return list(zip(rows["epoch"].to_pylist(), rows["value"].to_pylist(), strict=True))
+
+
+NAMES = {"positive": "positives", "false": "false negatives", "hard": "hard negatives", "in_batch": "in-batch"}
+_WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _ROW, _SHAPE = 340, 104, 12, 4, 36, 44, 36
+
+
+def read_losses(table: pa.Table) -> Losses:
+    """What LOSS_GROUPS holds."""
+    rows = table.to_pylist()
+    bins: dict[str, list[tuple[float, float, float]]] = {}
+    values: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row["measure"] == "share":
+            bins.setdefault(row["group"], []).append((row["low"], row["high"], row["value"]))
+        else:
+            values[row["group"], row["measure"]] = row["value"]
+    groups = {
+        name: Histogram(sorted(bins[name]), round(values[name, "count"]), values[name, "q50"])
+        for name in NAMES
+        if name in bins
+    }
+    return Losses(groups, values.get(("false", "auroc")))
+
+
+def loss_chart(losses: Losses, span: tuple[float, float], *, name: str) -> str:
+    """A row for each group: its density, as high as the row whatever its greatest value, and a line at its median.
+
+    span: the losses at the ends of the axis, the same for all pictures that are to be compared.
+    """
+    height = _TOP + _ROW * len(losses.groups) + _BOTTOM
+    x = Scale(*span, _LEFT, _WIDTH - _RIGHT)
+    parts = _axis(x, height)
+    for row, (group, histogram) in enumerate(losses.groups.items(), start=1):
+        parts += _row(group, histogram, x, _TOP + _ROW * row)
+    medians = ", ".join(f"{NAMES[group]} {histogram.median:.2f}" for group, histogram in losses.groups.items())
+    return svg(_WIDTH, height, parts, f"median loss under {name}: {medians}", kind="chart losses")
+
+
+def _axis(x: Scale, height: int) -> list[str]:
+    bottom = height - _BOTTOM
+    parts = []
+    for tick in ticks_between(x.low, x.high, 5):
+        at = f"{x(tick):.1f}"
+        parts.append(f'<line class="grid" x1="{at}" x2="{at}" y1="{_TOP}" y2="{bottom}"/>')
+        parts.append(f'<text x="{at}" y="{bottom + 14}" text-anchor="middle">{tick:g}</text>')
+    middle = (x.start + x.end) / 2
+    parts.append(f'<text x="{middle:.0f}" y="{height - 5}" text-anchor="middle">loss, nats</text>')
+    return parts
+
+
+def _row(group: str, histogram: Histogram, x: Scale, floor: float) -> list[str]:
+    densities = [share / ((high - low) or 1.0) for low, high, share in histogram.bins]
+    highest = max(densities)
+    corners = [(histogram.bins[0][0], 0.0)]
+    for (low, high, _), density in zip(histogram.bins, densities, strict=True):
+        corners += [(low, density), (high, density)]
+    corners.append((histogram.bins[-1][1], 0.0))
+    points = " ".join(f"{x(loss):.1f},{floor - _SHAPE * density / highest:.1f}" for loss, density in corners)
+    median = f"{x(histogram.median):.1f}"
+    return [
+        f'<text class="label" x="0" y="{floor - 16:.0f}">{NAMES[group]}</text>',
+        f'<text x="0" y="{floor - 2:.0f}">{histogram.count:,}</text>',
+        f'<g class="group {group}"><polygon class="density" points="{points}"/>'
+        f'<line class="median" x1="{median}" x2="{median}" y1="{floor - _SHAPE}" y2="{floor}"/></g>',
+    ]

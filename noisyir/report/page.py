@@ -20,8 +20,7 @@ from noisyir.report.pages import templates
 from noisyir.report.queries import Changes
 from noisyir.report.reading import Labels
 from noisyir.report.settings import ReportParams
-from noisyir.report.summary import published_rows
-from noisyir.report.trials import trial_rows
+from noisyir.report.summary import published_rows, trial_rows
 
 _SHOWN_PACKAGES = 24
 

@@ -33,9 +33,9 @@ def build_lexical_index(
     A document in which no character can be indexed is left out, and is never found.
     """
     if engine == "pyserini":
-        from noisyir.retrieval import lucene
+        from noisyir.retrieval import java
 
-        indexed = lucene.build(documents, folder / engine, threads=threads, java_heap=java_heap)
+        indexed = java.build(documents, folder / engine, threads=threads, java_heap=java_heap)
     else:
         from noisyir.retrieval import numpy_bm25
 
@@ -48,7 +48,7 @@ def open_lexical_index(folder: Path, *, k1: float, b: float, threads: int, java_
     """A searcher of an index that `build_lexical_index` made, by the engine that made it."""
     engine = json.loads((folder / _ABOUT).read_text())["engine"]
     if engine == "pyserini":
-        from noisyir.retrieval.lucene import Lucene
+        from noisyir.retrieval.java import Lucene
 
         return Lucene(folder / engine, k1=k1, b=b, threads=threads, java_heap=java_heap)
     from noisyir.retrieval.numpy_bm25 import NumpyBm25

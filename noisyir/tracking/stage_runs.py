@@ -6,13 +6,14 @@ MLflow's active run is thread-local, and an engine may call stages in other thre
 
 import json
 import logging
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from functools import cached_property, wraps
+from functools import cache, cached_property, wraps
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from noisyir.engine.builds import Meta
 from noisyir.engine.outside_errors import is_from_outside, one_line
@@ -20,14 +21,14 @@ from noisyir.engine.provenance import git_commit
 from noisyir.errors import ConfigError
 from noisyir.settings import flat
 from noisyir.tracking.backend import Backend, connect
-from noisyir.tracking.machine_metrics import Monitor, begin_monitor
 from noisyir.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import DatasetInput, Metric
 
-    from noisyir.engine.stage import Step
+    from noisyir.engine.stage import Pool, Step
+
 
 log = logging.getLogger("noisyir")
 
@@ -215,3 +216,43 @@ def _datasets(meta: Meta) -> "list[DatasetInput]":
         for name, ref in meta.input_refs()
     ]
     return [DatasetInput(dataset, [InputTag("mlflow.data.context", meta.stage)]) for dataset in found]
+
+
+SWITCH = "MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING"  # MLflow's own; unset: where there is a GPU, for stages that want one
+
+
+class Monitor(Protocol):
+    """MLflow's monitor, which has no types."""
+
+    def start(self) -> None:
+        """Begin to measure."""
+
+    def finish(self) -> None:
+        """Send what was measured, and end."""
+
+
+def begin_monitor(run_id: str, pool: "Pool", tracking_uri: str) -> Monitor | None:
+    """A thread that measures every ten seconds ($MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL), until it is finished.
+
+    None where that is switched off, or the machine has no GPU that could be asked.
+    """
+    wanted = os.environ.get(SWITCH, "").lower()
+    if wanted in ("false", "0") or (not wanted and not (pool == "gpu" and _has_gpu())):
+        return None
+    from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+
+    monitor: Monitor = SystemMetricsMonitor(run_id, tracking_uri=tracking_uri)  # type: ignore[no-untyped-call]
+    monitor.start()
+    return monitor
+
+
+@cache
+def _has_gpu() -> bool:
+    """Whether NVIDIA's library is there and knows a GPU; it makes no CUDA context, as torch would."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        return bool(pynvml.nvmlDeviceGetCount())
+    except Exception:
+        return False

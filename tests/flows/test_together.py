@@ -9,12 +9,12 @@ from noisyir import experiments
 from noisyir.engine.build_stage import Result, run_stage
 from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.serialized_step import SerializedStep
 from noisyir.engine.stage import Inputs, Step
 from noisyir.engine.store import Store
 from noisyir.pipelines.retrievers import train_retriever
 from noisyir.stages import stage_named
 from noisyir.tracking.tracker import Tracker
+from noisyir.training.launch import SerializedStep
 from tests.tiny import SETTINGS, write_beir
 
 

@@ -6,8 +6,8 @@ import torch
 
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw
-from noisyir.mining.filters.triangle import distance
-from noisyir.mining.samplers.topk import topk
+from noisyir.mining.filters import distance
+from noisyir.mining.samplers import topk
 from noisyir.mining.settings import MineParams
 from tests.tiny_models import static_encoder
 

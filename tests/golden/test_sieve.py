@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from noisyir.mining.judges.sieve import SieveJudge, pool_means, sieve_out_rate, stays
+from noisyir.mining.judges import SieveJudge, pool_means, sieve_out_rate, stays
 
 
 def algorithm_1(negatives, positive):
@@ -20,7 +20,7 @@ def algorithm_1(negatives, positive):
 
 
 def sieved(negatives, positive):
-    """The same by `noisyir.mining.judges.sieve`."""
+    """The same by `noisyir.mining.judges`."""
     score, query = np.array(negatives, np.float32), np.zeros(len(negatives), np.int64)
     return stays(score, pool_means(score, query, np.array([positive], np.float32))).tolist()
 

@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.filters.absolute_margin import AbsoluteMargin
-from noisyir.mining.filters.max_score import MaxScore
-from noisyir.mining.filters.relative_margin import below_share
-from noisyir.mining.samplers.debiased import Debiased
-from noisyir.mining.samplers.simans import Simans
-from noisyir.mining.samplers.softmax import Softmax
-from noisyir.mining.samplers.trisampler import near_positive
+from noisyir.mining.filters import AbsoluteMargin, MaxScore, below_share
+from noisyir.mining.samplers import Debiased, Simans, Softmax, near_positive
 from tests.scored import scored
 
 ONE_QUERY = np.zeros(3, np.int64)

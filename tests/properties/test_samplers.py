@@ -12,11 +12,7 @@ from scipy import stats
 
 from noisyir.mining.candidates import Candidates
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.samplers import Sampler
-from noisyir.mining.samplers.debiased import Debiased
-from noisyir.mining.samplers.simans import Simans
-from noisyir.mining.samplers.softmax import Softmax
-from noisyir.mining.samplers.trisampler import by_deviation, in_triangle, near_positive
+from noisyir.mining.samplers import Debiased, Sampler, Simans, Softmax, by_deviation, in_triangle, near_positive
 from noisyir.mining.settings import MineParams
 from tests.scored import scored
 

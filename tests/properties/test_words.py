@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyir.models import words
-from noisyir.models.text_tokenizer import TextTokenizer
+from noisyir.models import text_tokenizer
+from noisyir.models.text_tokenizer import TextTokenizer, WordReader, word_reader
 from noisyir.models.weights import locate_weights
-from noisyir.models.words import WordReader, word_reader
 
 JSON = (locate_weights("minilm") / "tokenizer.json").read_text(encoding="utf-8")
 AWKWARD = (
@@ -40,7 +39,7 @@ def test_words_give_the_ids_that_whole_texts_give(texts, tokenizer):
 
 
 def test_no_more_words_are_remembered_than_the_bound(monkeypatch):
-    monkeypatch.setattr(words, "_MOST_WORDS", 50)
+    monkeypatch.setattr(text_tokenizer, "_MOST_WORDS", 50)
     reader = READERS[-1].words
     texts = [f"w{number} v{number} {'y' * 70}" for number in range(200)]
     parts = []

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyir.data.changed_corpus import named
 from noisyir.data.corruptions import Noise
 from noisyir.data.corruptions.absent import Absent
+from noisyir.data.corruptions.changed import named
 from noisyir.data.corruptions.confusable import Confusable, best_first
 from noisyir.data.corruptions.half_answer import part_of
 from noisyir.data.corruptions.same_source import SameSource

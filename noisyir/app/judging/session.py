@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from threading import Event, RLock, Thread
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from noisyir.app.judging.agreement import agreement
 from noisyir.app.judging.journal import Answer, Draw, Journal
 from noisyir.app.judging.learning import Known, Learner, Learnt
-from noisyir.app.judging.order import random_order
 from noisyir.app.judging.pairs import PairsToJudge, Shown
 from noisyir.auditing.judgements import Judged, Pair, Verdict, given_judgements
+from noisyir.detection.agreement import agreement
+from noisyir.detection.judgement import strata_by_score
 from noisyir.errors import DataError, NoisyirError
 
 BATCH = 25  # answers after which everything is learnt anew
@@ -228,3 +229,32 @@ class JudgingSession:
         if not any(self.journal.latest().values()):
             return {}
         return {self.pairs.row_of[pair]: said for pair, said in given_judgements([str(self.journal.path)]).items()}
+
+
+Array = np.ndarray
+
+_STRATA = 10
+_ROUNDS = 5  # a weight is how many pairs one stands for after so many rounds, which is fifty pairs
+
+
+class RandomOrder(NamedTuple):
+    """All pairs in random order, and how many pairs each stands for, up to a common factor."""
+
+    rows: Int[Array, " pair"]
+    weights: Float[Array, " pair"]
+
+
+def random_order(scores: Float[Array, " pair"], rng: np.random.Generator) -> RandomOrder:
+    """All pairs, in rounds: each takes one pair, at random, of every tenth of the pairs by score, in random order.
+
+    A judge may stop anywhere: of a part by score, those judged are always drawn at random from it.
+    Source: Cochran, Sampling Techniques, 1977, chapter 5 (stratified sampling).
+    """
+    count = len(scores)
+    stratum = strata_by_score(scores, min(_STRATA, count))
+    shuffled = rng.permutation(count)
+    by_stratum = shuffled[np.argsort(stratum[shuffled], kind="stable")]
+    sizes = np.bincount(stratum)
+    turn = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # the round in which a pair's stratum gives it
+    order = np.lexsort((rng.random(count), turn))
+    return RandomOrder(by_stratum[order], sizes[stratum[by_stratum[order]]] / _ROUNDS)

@@ -9,9 +9,9 @@ from rich.console import Console, Group
 from rich.panel import Panel
 from rich.text import Text
 
-from noisyir.app.judging.closing import told
 from noisyir.app.judging.pairs import Document, Shown
 from noisyir.app.judging.session import BATCH, JudgingSession, Said
+from noisyir.app.judging.verb import told
 from noisyir.auditing.judgements import Verdict
 from noisyir.auditing.texts import words
 

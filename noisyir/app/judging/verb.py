@@ -1,21 +1,33 @@
 """What `noisyir audit` does when it is asked to judge, or for a guarantee."""
 
+import getpass
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Float
+
 from noisyir.app.console import stdout_console
-from noisyir.app.judging.closing import summary, told_guarantee
-from noisyir.app.judging.opening import FILE, known_from, session_on
-from noisyir.app.judging.serving import has_display, serve_page
+from noisyir.app.judging.journal import Journal
+from noisyir.app.judging.learning import Known, Learner, PairLearner
+from noisyir.app.judging.pairs import PairsToJudge, pairs_to_judge
+from noisyir.app.judging.server import has_display, serve_page
+from noisyir.app.judging.session import JudgingSession
 from noisyir.app.judging.terminal import judge_in_terminal
-from noisyir.app.kept_pairs import write_kept
 from noisyir.app.label_audit import KEPT, Audited
-from noisyir.auditing.judgements import BY_MODEL
+from noisyir.auditing.files import write_pairs
+from noisyir.auditing.judgements import BY_MODEL, Pair, read_judgements
 from noisyir.auditing.keeping import Keeping
-from noisyir.errors import ConfigError
+from noisyir.engine.locks import held_if_free
+from noisyir.engine.provenance import lineage
+from noisyir.engine.tables import pair_ids, read_parts, stream_parts
+from noisyir.errors import ConfigError, StoreError
 
 
 class AuditCommand(NamedTuple):
@@ -102,3 +114,130 @@ class Wishes:
             session.finish()
             kept = self._written(audited, session.learnt.known.keeping(audited.table.num_rows), folder)
             return f"{told()}\n{kept}".rstrip()
+
+
+FILE = "judgements.jsonl"
+_FEATURES = "pair_features"
+
+
+@contextmanager
+def session_on(audited: Audited, folder: Path, judge: str | None) -> Iterator[JudgingSession]:
+    """A session that writes to the folder's file of judgements and goes on where that ends.
+
+    judge: the name that answers carry; the login name where none is given.  ConfigError while another session writes
+    to the same file.
+    """
+    path = folder / FILE
+    folder.mkdir(parents=True, exist_ok=True)
+    with held_if_free(path) as free:
+        if not free:
+            raise ConfigError(f"another session is writing to {path}: finish it first, or choose another --out")
+        pairs = _pairs(audited)
+        session = JudgingSession(
+            pairs, Journal(path), judge or getpass.getuser(), _learner(audited, pairs), audited.exp.seed
+        )
+        session.start()
+        try:
+            yield session
+        finally:
+            session.finish()
+            if not session.journal.answers:
+                path.unlink()
+
+
+def known_from(audited: Audited, files: Sequence[str]) -> Known:
+    """What files of judgements tell of the audited pairs.  DataError for pairs that were not audited."""
+    pairs = _pairs(audited)
+    said = read_judgements(files, pairs.audit)
+    return _learner(audited, pairs).learn({pairs.row_of[pair]: judged for pair, judged in said.items()}, 0).known
+
+
+def _pairs(audited: Audited) -> PairsToJudge:
+    return pairs_to_judge(audited.table, audited.outcome.results["audit"].meta.input_refs(), audited.store)
+
+
+def _learner(audited: Audited, pairs: PairsToJudge) -> Learner:
+    _, query = np.unique([query_id for query_id, _ in pairs.ids], return_inverse=True)
+    return PairLearner(pairs.scores, _features(audited, pairs), query)
+
+
+def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair feature"] | None:
+    """What the detectors behind the audit say of each pair beside their scores; None where none of them says more."""
+    store = audited.store
+    behind = lineage(store, [audited.outcome.kept["audit"]])
+    found = [meta.ref(_FEATURES) for meta in behind if _FEATURES in meta.artifacts]
+    tables = [read_parts(store.fs, store.parts(ref), ["query_id", "doc_id", "features"]) for ref in found]
+    columns = []
+    for table in filter(len, tables):
+        values = np.stack(table["features"].to_numpy())
+        columns.append(values[_places(pair_ids(table), pairs.ids)])
+    return np.column_stack(columns).astype(np.float64) if columns else None
+
+
+def _places(listed: Sequence[Pair], wanted: Sequence[Pair]) -> list[int]:
+    place = {pair: number for number, pair in enumerate(listed)}
+    return [place[pair] for pair in wanted]
+
+
+def summary(session: JudgingSession, command: str, wrong: float | None = None) -> str:
+    """The file, what is known now, and the command that uses it.
+
+    command: audits the same pairs by the answers.  wrong: say how many pairs to keep so that at most this share of them
+    is wrong.
+    """
+    own = session.journal.latest().get(session.judge, {})
+    if not own:
+        return f"{session.judge} judged nothing."
+    known = session.learnt.known
+    lines = [f"{len(own):,} pairs judged by {session.judge}: {session.journal.path}", *told(known)]
+    if wrong is not None:
+        lines.append(told_guarantee(known.keeping(len(session.pairs.ids)), wrong))
+    return "\n".join([*lines, "", "To use the answers, with --apply to clean the pairs by them:", f"  {command}"])
+
+
+def told(known: Known) -> list[str]:
+    """What judgements tell, a line each."""
+    lines = []
+    if known.rate:
+        lines.append(f"wrong pairs    {known.rate} at 95 %, by {known.sampled:,} pairs drawn at random")
+    if known.narrower:
+        lines.append(f"               {known.narrower}")
+    if known.unlearnt:
+        lines.append(f"order          AUROC {_plain(known.unlearnt)} without judgements")
+    if known.order:
+        lines.append(f"               AUROC {_plain(known.order)} as the judgements teach it, cross-validated")
+    if known.advice:
+        lines.append(f"               {known.advice}")
+    return lines
+
+
+def told_guarantee(keeping: Keeping, wrong: float) -> str:
+    """How many pairs to keep so that at most the share `wrong` of them is wrong, a line."""
+    return f"guarantee      {keeping.told(wrong)}"
+
+
+def _plain(interval: tuple[float, float, float]) -> str:
+    value, low, high = interval
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+_LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]
+_CHUNK = 65536
+
+
+def write_kept(audited: Audited, most: int, folder: Path) -> Path:
+    """The `most` audited pairs of the lowest score, with whole texts; one of an earlier audit gives way.
+
+    StoreError where the folder cannot be written to.
+    """
+    kept = audited.table.sort_by(_LOWEST_SCORE_FIRST).slice(0, most).select(["query_id", "doc_id", "query", "source"])
+    parts = audited.store.parts(dict(audited.outcome.results["audit"].meta.input_refs())["corpus"])
+    wanted = kept["doc_id"].combine_chunks().unique()
+    corpus = stream_parts(audited.store.fs, parts, ("doc_id", "title", "text"), _CHUNK)
+    found = [batch.filter(pc.is_in(batch["doc_id"], value_set=wanted)) for batch in corpus]
+    path = folder / KEPT
+    try:
+        write_pairs(kept, pa.Table.from_batches(found), path)
+    except OSError as error:
+        raise StoreError(f"cannot write to the folder {folder}, choose another --out: {error}") from error
+    return path

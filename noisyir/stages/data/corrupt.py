@@ -1,6 +1,10 @@
 """corrupt: wrong training pairs at a known rate, and the truth about them, which only scoring may read.
 
 Kinds of noise that change the collection make it write that, too; it has the name of ingest's, and takes its place.
+
+hide: relevant documents that no pair names, at a known rate, and the truth about them, which only scoring may read.
+
+The names of its tables are those of ingest: what comes after reads either.
 """
 
 from collections.abc import Callable
@@ -11,17 +15,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.data.changed_corpus import Versions, changed, named
 from noisyir.data.corruptions import Judge, Noise, Spoilt, TrainingPairs
+from noisyir.data.corruptions.changed import Versions, changed, named
 from noisyir.data.draws import is_among, positions
+from noisyir.data.hiding import BY_IDS, Hiding, Labelled
 from noisyir.data.text_keys import text_key
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError, DataError
-from noisyir.schemas.data import ANSWERS, CLEAN_PAIRS, CORPUS, NOISE_TRUTH, NOISY_PAIRS, PAIRS, QRELS, QUERIES
+from noisyir.schemas.data import ANSWERS, CLEAN_PAIRS, CORPUS, HIDDEN, NOISE_TRUTH, NOISY_PAIRS, PAIRS, QRELS, QUERIES
 from noisyir.schemas.retrieval import DOC_VECTORS
 
 if TYPE_CHECKING:
     from noisyir.retrieval.vectors import Vectors
+
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Ids = np.ndarray[Any, np.dtype[np.object_]]
@@ -288,5 +294,45 @@ CORRUPT = Stage(
     sometimes={"corpus": CORPUS},
     when=_changes_corpus,
     run=corrupt,
+    seeded=True,
+)
+
+
+def hide(job: Job[Hiding]) -> None:
+    """Take pairs away, or add edited copies of their documents; only training pairs are touched."""
+    pairs = job.table("pairs")
+    numbered = pairs.append_column("row", pa.array(np.arange(len(pairs))))
+    training = numbered.filter(pc.equal(pairs["split"], "train")).sort_by(BY_IDS)
+    given = Labelled(
+        pairs=pairs,
+        training=training,
+        qrels=job.table("qrels") if job.has("qrels") else None,
+        documents=job.rows("corpus"),
+        read=lambda: job.batches("corpus"),
+        rng=job.rng,
+    )
+    found = job.params.hide(given)
+    job.note("hidden", {"mechanism": job.params.kind, **found.counts})
+    job.write("pairs", pairs.take(np.delete(np.arange(len(pairs)), found.pairs)))
+    kinds = pa.array([job.params.kind] * len(found.truth), pa.string())
+    job.write("hidden", found.truth.append_column("kind", kinds))
+    with job.writer("corpus") as out:
+        for batch in job.batches("corpus"):
+            out.append(pa.Table.from_batches([batch]))
+        if len(found.documents):
+            out.append(found.documents)
+
+
+HIDE = Stage(
+    name="hide",
+    version=1,
+    params=Hiding,
+    reads={
+        "corpus": CORPUS.all(),
+        "pairs": PAIRS.all(),
+        "qrels": QRELS.all().or_none(),  # for test pairs, which are judgements alone
+    },
+    writes={"corpus": CORPUS, "pairs": PAIRS, "hidden": HIDDEN},
+    run=hide,
     seeded=True,
 )

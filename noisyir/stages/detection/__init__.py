@@ -1,1 +1,1 @@
-"""Stages of noise: pairs scored, judged, repaired and audited; no detector, which is in noise/."""
+"""Stages of noise: pairs scored, judged, repaired and audited; no detector, which is in detection/."""

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.auditing.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judged_by_hand
-from noisyir.auditing.files import write_csv, write_pairs
+from noisyir.auditing.files import better_documents, with_reasons, write_csv, write_pairs
 from noisyir.auditing.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements
 from noisyir.auditing.keeping import Keeping, kept_by_judgements, kept_by_nulls
-from noisyir.auditing.pair_evidence import better_documents, with_reasons
 from noisyir.auditing.settings import AuditParams
 from noisyir.auditing.suspects_page import Suspects
 from noisyir.auditing.texts import Texts, read_texts

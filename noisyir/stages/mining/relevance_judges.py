@@ -17,8 +17,7 @@ from noisyir.engine.shards import Block, blocks_of
 from noisyir.engine.stage import Job, Piecewise, Stage
 from noisyir.engine.story import told
 from noisyir.errors import DataError
-from noisyir.mining.judges.cross_encoder import CrossEncoderJudge
-from noisyir.mining.judges.ranker import RankerJudge, RelevanceJudge
+from noisyir.mining.judges import CrossEncoderJudge, RankerJudge, RelevanceJudge
 from noisyir.models.weights import classifier_digest, locate_classifier
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.training import CANDIDATES, RANKER, VERDICTS

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.story import told
 from noisyir.errors import DataError
-from noisyir.mining.judges.sieve import SieveJudge, sieve_out_rate, stays
+from noisyir.mining.judges import SieveJudge, sieve_out_rate, stays
 from noisyir.schemas.training import CANDIDATES, CURVES, VERDICTS
 from noisyir.training.job import TRAINING_READS, join_examples, start_model, train_bi_encoder, write_curves
 from noisyir.training.launch import in_processes

@@ -7,8 +7,18 @@ import pyarrow as pa
 from noisyir.data.answers import answer_match
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.errors import ConfigError, DataError
-from noisyir.eval import trec
-from noisyir.eval.measures import asked_splits, judged, parse, per_query, query_groups, ranked, ranking, with_means
+from noisyir.eval.measures import (
+    asked_splits,
+    judged,
+    parse,
+    per_query,
+    query_groups,
+    ranked,
+    ranking,
+    with_means,
+    write_qrels,
+    write_run,
+)
 from noisyir.eval.settings import ScoreParams
 from noisyir.schemas.data import ANSWERS, CORPUS, QRELS, QUERIES
 from noisyir.schemas.results import METRICS, TREC
@@ -38,8 +48,8 @@ def score(job: Job[ScoreParams]) -> None:
             groups = query_groups(judgements)
             for values in found:
                 out.append(with_means(values, split, groups))
-            trec.write_run(rows, folder / f"{split}.run")
-            trec.write_qrels(judgements, folder / f"{split}.qrels")
+            write_run(rows, folder / f"{split}.run")
+            write_qrels(judgements, folder / f"{split}.qrels")
             job.note(f"queries_{split}", len(judgements))
 
 

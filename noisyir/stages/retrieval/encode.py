@@ -140,7 +140,7 @@ def _queries(job: Job[EncodeParams]) -> pa.Table:
 
 def encode_new(job: Job[EncodeParams]) -> None:
     """Encode new rows in shards, as `encode` does; then merge them with the earlier vectors."""
-    from noisyir.retrieval.merge import merged
+    from noisyir.retrieval.encode import merged
 
     new = pc.is_null(job.table("row_origins")["earlier_row"])
     total = pc.sum(new).as_py() or 0

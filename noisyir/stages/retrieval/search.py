@@ -13,13 +13,16 @@ import pyarrow.parquet as pq
 
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import listed
-from noisyir.retrieval.settings import SearchParams
-from noisyir.schemas.data import CORPUS
+from noisyir.retrieval.runs import Hits, run_table
+from noisyir.retrieval.settings import BestPassagesParams, RandomRunParams, SearchParams
+from noisyir.schemas import retrieval
+from noisyir.schemas.data import CORPUS, CUT_PASSAGES, QUERIES
 from noisyir.schemas.retrieval import DENSE_RUN, INDEX, QUERY_VECTORS
 
 if TYPE_CHECKING:
     from noisyir.retrieval.search import Index, Rows
     from noisyir.retrieval.vectors import Vectors
+
 
 _QUERIES_AT_ONCE = 4096  # as many as FAISS multiplies at once
 
@@ -93,4 +96,71 @@ SEARCH = Stage(
     writes={"dense_run": DENSE_RUN},
     run=dense_search,
     spreads=True,
+)
+
+
+def best_passages(job: Job[BestPassagesParams]) -> None:
+    """Write the documents in the order of their best passages (MaxP: Dai and Callan, SIGIR 2019, section 3)."""
+    run, passages = job.table("run"), job.table("passages")
+    row = pc.index_in(run["doc_id"], value_set=passages["doc_id"].combine_chunks())
+    job.write("dense_run", by_document(run, passages["document"].combine_chunks().take(row), job.params.top_k))
+
+
+def by_document(run: pa.Table, documents: pa.Array | pa.ChunkedArray, top_k: int) -> pa.Table:
+    """The run (query_id, doc_id, rank, score) of passages, which are of these documents, with each document once."""
+    run = run.set_column(run.column_names.index("doc_id"), "doc_id", documents)
+    run = run.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+    numbered = run.append_column("row", pa.array(np.arange(run.num_rows)))
+    firsts = numbered.group_by(["query_id", "doc_id"], use_threads=False).aggregate([("row", "min")])["row_min"]
+    kept = run.take(np.sort(firsts.to_numpy())).combine_chunks()
+    query = np.asarray(kept["query_id"].combine_chunks().dictionary_encode().indices)
+    starts = np.searchsorted(query, query)  # ids are numbered as they come: ascending
+    ranks = np.arange(len(query)) - starts + 1
+    kept = kept.set_column(kept.column_names.index("rank"), "rank", pa.array(ranks, pa.int32()))
+    return kept.filter(pa.array(ranks <= top_k))
+
+
+BEST_PASSAGES = Stage(
+    name="best_passages",
+    version=1,
+    params=BestPassagesParams,
+    reads={"run": DENSE_RUN.all(), "passages": CUT_PASSAGES.all()},
+    writes={"dense_run": DENSE_RUN},
+    run=best_passages,
+)
+
+
+_ROWS_AT_ONCE = 1_000_000
+
+
+def random_run(job: Job[RandomRunParams]) -> None:
+    """Draw uniformly without replacement; the rank is the place in the draw, the score always 0."""
+    documents = _in_order(job.table("corpus")["doc_id"])
+    queries = job.table("queries")
+    asked = _in_order(queries.filter(pc.equal(queries["split"], "train"))["query_id"])
+    depth, rng = min(job.params.top_k, len(documents)), job.rng("documents")
+    with job.writer("random_run") as out:
+        step = max(1, _ROWS_AT_ONCE // depth)
+        for start in range(0, len(asked), step):
+            some = asked.slice(start, step)
+            drawn = [rng.choice(len(documents), depth, replace=False) for _ in range(len(some))]
+            scores = np.zeros(len(some) * depth, np.float32)
+            hits = Hits(np.full(len(some), depth), documents.take(np.concatenate(drawn)), scores)
+            out.append(run_table(some, hits))
+            job.progress(start + len(some), len(asked), "queries")
+
+
+def _in_order(ids: pa.ChunkedArray) -> pa.Array:
+    """The ids sorted, so that the draw depends on what there is and not on how it comes."""
+    return ids.take(pc.sort_indices(ids)).combine_chunks()
+
+
+RANDOM_RUN = Stage(
+    name="random_run",
+    version=1,
+    params=RandomRunParams,
+    reads={"queries": QUERIES["query_id", "split"], "corpus": CORPUS["doc_id"]},
+    writes={"random_run": retrieval.RANDOM_RUN},
+    run=random_run,
+    seeded=True,
 )

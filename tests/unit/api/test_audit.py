@@ -126,7 +126,7 @@ def test_progress_is_a_line_in_a_notebook_and_silence_in_a_script(monkeypatch):
     import sys
     from types import SimpleNamespace
 
-    from noisyir.api.progress import Notebook, progress_for
+    from noisyir.api.running import Notebook, progress_for
 
     with progress_for(True) as observer:
         assert type(observer) is Silent  # standard error is no terminal here

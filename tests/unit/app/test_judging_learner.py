@@ -5,9 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from noisyir.app.judging.closing import told, told_guarantee
-from noisyir.app.judging.learner import PairLearner
-from noisyir.app.judging.learning import Kept, Known
+from noisyir.app.judging.learning import Kept, Known, PairLearner
+from noisyir.app.judging.verb import told, told_guarantee
 from noisyir.auditing.judgements import Judged
 
 PAIRS = 600

@@ -7,8 +7,7 @@ import stat
 import pytest
 from starlette.testclient import TestClient
 
-from noisyir.app.judging.server import judging_app
-from noisyir.app.judging.serving import Access
+from noisyir.app.judging.server import Access, judging_app
 from tests.unit.app.judging_world import SPICE, session
 
 TOKEN = "a-token"

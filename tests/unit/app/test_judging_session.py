@@ -11,8 +11,7 @@ import pytest
 
 from noisyir.app.judging import journal as journals
 from noisyir.app.judging.journal import Answer, Journal
-from noisyir.app.judging.order import random_order
-from noisyir.app.judging.session import BATCH, RANDOM_FIRST, Said
+from noisyir.app.judging.session import BATCH, RANDOM_FIRST, Said, random_order
 from noisyir.auditing.judgements import given_judgements
 from noisyir.errors import DataError, StoreError
 from tests.unit.app.judging_world import Learner, pair_of, pairs, session

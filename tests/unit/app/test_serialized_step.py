@@ -9,12 +9,12 @@ from noisyir import experiments
 from noisyir.engine.builds import Ref
 from noisyir.engine.plan import Plan
 from noisyir.engine.provenance import without_inputs
-from noisyir.engine.serialized_step import SerializedStep
 from noisyir.engine.stage import Inputs, Output, Step
 from noisyir.errors import ConfigError
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.stages import stage_named
+from noisyir.training.launch import SerializedStep
 
 
 def resolved(step: Step) -> Inputs:

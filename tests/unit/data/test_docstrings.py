@@ -4,7 +4,7 @@ from textwrap import dedent
 
 import pytest
 
-from noisyir.data.docstrings import documented_functions, first_paragraph
+from noisyir.data.formats.pydocs import documented_functions, first_paragraph
 
 
 def mined(source):

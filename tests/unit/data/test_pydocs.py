@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from noisyir.data.docstrings import Documented
-from noisyir.data.formats.pydocs import Pydocs, collect, hold_out, mine_modules, package_of, query_id
+from noisyir.data.formats.pydocs import Documented, Pydocs, collect, hold_out, mine_modules, package_of, query_id
 from noisyir.errors import DataError
 from noisyir.stages.data.ingest import INGEST
 

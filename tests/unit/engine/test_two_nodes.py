@@ -6,7 +6,7 @@ from threading import Timer
 import pytest
 
 from noisyir.app.runs import run_experiment
-from noisyir.engine import cluster
+from noisyir.engine import parallel
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.store import Store
@@ -54,7 +54,7 @@ def test_the_demos_pipeline_on_two_nodes_is_that_of_this_process(tmp_path, bucke
 
 def test_a_cluster_that_has_no_worker_is_waited_for(tmp_path, bucket, monkeypatch, caplog):
     world = World.make(tmp_path)
-    monkeypatch.setattr(cluster, "_TELL", 2.0)
+    monkeypatch.setattr(parallel, "_TELL", 2.0)
     with closing(TwoNodes(tmp_path)) as nodes:
         nodes.empty()
         machine = Runtime(device="cpu", threads=1, fan_out=FanOut(engine="ray", address=nodes.address))
@@ -67,7 +67,7 @@ def test_a_cluster_that_has_no_worker_is_waited_for(tmp_path, bucket, monkeypatc
 
         with pytest.raises(NoisyirError, match="Ray's cluster has had no worker for"):
             run()
-        monkeypatch.setattr(cluster, "_EMPTY", 10_000)  # for as long as the node takes to come
+        monkeypatch.setattr(parallel, "_EMPTY", 10_000)  # for as long as the node takes to come
         timer = Timer(5.0, nodes.add)
         timer.start()
         assert not run().results["encode@zero_shot"].cached

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from noisyir.eval.measures import judged, per_query, ranked
-from noisyir.eval.trec import strictly_falling, write_qrels, write_run
+from noisyir.eval.measures import judged, per_query, ranked, strictly_falling, write_qrels, write_run
 
 any_scores = hnp.arrays(np.float32, st.integers(1, 30), elements=st.floats(-(2.0**99), 2.0**99, width=32))
 

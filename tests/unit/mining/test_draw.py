@@ -4,8 +4,7 @@ import numpy as np
 
 from noisyir.mining.candidates import dot_rows
 from noisyir.mining.draw import draw, shares
-from noisyir.mining.samplers.topk import topk
-from noisyir.mining.samplers.uniform import Uniform
+from noisyir.mining.samplers import Uniform, topk
 from tests.scored import scored
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from noisyir.mining.candidates import Candidates
-from noisyir.mining.negatives import negatives
+from noisyir.mining.draw import negatives
 from noisyir.mining.settings import MineParams
 
 RANDOM = np.random.default_rng(0)

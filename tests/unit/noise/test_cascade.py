@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.detection.cascade import imputed, reading_order, within
+from noisyir.detection.ensemble import imputed, reading_order, within
 
 RNG = np.random.default_rng
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.detection import cross_fit
-from noisyir.detection.cross_fit import cross_fitted
+from noisyir.detection.detectors import cross_fitted as module
+from noisyir.detection.detectors.cross_fitted import cross_fitted
 from noisyir.errors import DataError
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.settings import TrainDprParams
@@ -83,8 +83,8 @@ def test_a_killed_run_ends_in_the_same_models(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return train(encoder, pairs, held, params, objective, context)
 
-    train = cross_fit.train
-    monkeypatch.setattr(cross_fit, "train", dying)
+    train = module.train
+    monkeypatch.setattr(module, "train", dying)
     with pytest.raises(KeyboardInterrupt):
         fitted(tmp_path / "cut", 3)
     again = [scorer.encoder for scorer in fitted(tmp_path / "cut", 3)[2]]

@@ -3,10 +3,20 @@
 import numpy as np
 import pytest
 
-from noisyir.detection import neighbourhoods as neighbourhood_module
-from noisyir.detection.features import COMPONENTS, FEATURES, PairEvidence, pair_features, rank_share
-from noisyir.detection.neighbourhoods import NEAREST, neighbourhoods
-from noisyir.detection.wording import BUILT, SHARED, built, shared_words
+from noisyir.detection.features import (
+    BUILT,
+    COMPONENTS,
+    FEATURES,
+    NEAREST,
+    SHARED,
+    PairEvidence,
+    built,
+    neighbourhoods,
+    pair_features,
+    rank_share,
+    shared_words,
+)
+from noisyir.detection.features import neighbourhoods as neighbourhood_module
 
 
 def unit(rng, *shape):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.guarantee_by_null import guarantee_by_null, guaranteed_by_nulls
+from noisyir.detection.guarantee import guarantee_by_null, guaranteed_by_nulls
 
 AUDITS, DRAWS = 1000, 9
 

@@ -6,10 +6,8 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from noisyir.detection import judged as judged_module
-from noisyir.detection.auroc import auroc, auroc_gain
-from noisyir.detection.judged import Answers, learn
-from noisyir.detection.logistic import Prior, most_likely_weights
-from noisyir.detection.teaching import pairs_that_teach
+from noisyir.detection.judged import Answers, Prior, auroc, auroc_gain, learn, most_likely_weights
+from noisyir.detection.judging import pairs_that_teach
 from noisyir.errors import DataError
 
 

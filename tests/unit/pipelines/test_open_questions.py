@@ -84,8 +84,7 @@ def test_the_command_line_prints_what_was_measured_beside_what_was_published(out
     assert line.split()[:3] == ["ar2_continued", "test", "AnswerMatch@20"] and "0.864" in line
     assert main([*again, "--dry-run"]) == 0
     said = capsys.readouterr().out
-    assert "cpu" not in said and "gpu" not in said and "sizes" not in said  # all cached: no time, no declared size
-    assert "cached" in said and "time                0" in said
+    assert "cached" in said and "time        nothing would run" in said
 
 
 def test_what_was_built_says_how_long_the_rest_will_take(outcome, settings, home, capsys):
@@ -93,6 +92,8 @@ def test_what_was_built_says_how_long_the_rest_will_take(outcome, settings, home
     plan = train_retriever(experiments.load("nq_ar2_sieve", [*settings, "train.epochs=2"]))
     assert len(plan.steps) == len(outcome.results)
     main(["run", "nq_ar2_sieve", *settings, "train.epochs=2", "--store", str(home / "store"), "--dry-run"])
-    said = {line.split()[0]: line.split()[-1] for line in capsys.readouterr().out.splitlines() if line}
-    assert (said["ingest"], said["encode@zero_shot"]) == ("cached", "cached")
-    assert (said["train_dpr@warm_up"], said["encode@ar2"], said["train_ar2@0"]) == ("measured",) * 3
+    said = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
+    assert said["ingest"].endswith("cached") and said["encode@zero_shot"].rstrip().endswith("cached")
+    for step in ("train_dpr@warm_up", "encode@ar2", "train_ar2@0"):
+        assert " newest build " in said[step]
+    assert "as their newest builds took" in said["time"]

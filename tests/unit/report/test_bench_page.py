@@ -15,8 +15,7 @@ from noisyir.eval.settings import NoiseTableParams
 from noisyir.report.bench import Bench, headlines, markdown, render, starred, tables, word
 from noisyir.report.bench_chart import Line, Point, epoch_chart, rate_chart, spread_out
 from noisyir.report.history import environment, facts, settings
-from noisyir.report.mining import of_bench
-from noisyir.report.mining_charts import loss_chart, read_losses
+from noisyir.report.mining import loss_chart, of_bench, read_losses
 from noisyir.schemas.results import BENCH_SUMMARY
 from noisyir.schemas.training import CURVES, LOSS_GROUPS, MINING_QUALITY
 from tests.unit.report.test_report import outline

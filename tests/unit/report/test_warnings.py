@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.report.detection import flag_warnings
-from noisyir.report.trials import told_trials, trial_rows
+from noisyir.report.summary import told_trials, trial_rows
 from noisyir.schemas.noise import DETECTION
 from noisyir.schemas.training import TRIALS
 

@@ -8,8 +8,7 @@ import torch
 from noisyir.errors import DataError
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.schemas.training import CURVES, TRIAL
-from noisyir.stages.training.choose_model import CHOOSE_MODEL
-from noisyir.stages.training.hold_out import HOLD_OUT
+from noisyir.stages.training.choose_model import CHOOSE_MODEL, HOLD_OUT
 from noisyir.stages.training.train_dpr import TRAIN_DPR
 from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, TrainDprParams
 from tests.tiny_models import static_encoder

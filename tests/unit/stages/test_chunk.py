@@ -10,7 +10,7 @@ from noisyir.retrieval.settings import BestPassagesParams
 from noisyir.schemas.data import ANSWERS, CORPUS, CUT_PASSAGES, GIVEN_NEGATIVES, PAIRS, QRELS, QUERIES
 from noisyir.schemas.retrieval import DENSE_RUN
 from noisyir.stages.data.chunk import CHUNK
-from noisyir.stages.retrieval.best_passages import BEST_PASSAGES
+from noisyir.stages.retrieval.search import BEST_PASSAGES
 
 LONG = "A cat sat here. Dogs bark at night. Birds sing at dawn."
 

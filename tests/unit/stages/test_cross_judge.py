@@ -6,7 +6,7 @@ import pyarrow.compute as pc
 import pytest
 
 from noisyir.errors import ConfigError, DataError
-from noisyir.mining.judges.cross_encoder import CrossEncoderJudge
+from noisyir.mining.judges import CrossEncoderJudge
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.training import CANDIDATES

@@ -13,7 +13,7 @@ from noisyir.schemas.columns import FLOATS
 from noisyir.schemas.data import NOISE_TRUTH
 from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
 from noisyir.stages.detection.detect import DETECT
-from noisyir.stages.detection.score_detection import SCORE_DETECTION
+from noisyir.stages.detection.score_pairs import SCORE_DETECTION
 
 PARAMS = DetectParams(method="gmm")
 

@@ -5,7 +5,7 @@ import pyarrow as pa
 from noisyir.schemas.data import GIVEN_NEGATIVES, NOISY_PAIRS
 from noisyir.schemas.noise import PAIR_SCORES
 from noisyir.settings import Params
-from noisyir.stages.detection.given_negatives import JOIN_NEGATIVES, JUDGE_NEGATIVES
+from noisyir.stages.detection.audit_negatives import JOIN_NEGATIVES, JUDGE_NEGATIVES
 
 
 def pairs(*rows):

@@ -9,7 +9,7 @@ from noisyir.data.hiding.near_duplicates import NearDuplicates, edited, edited_c
 from noisyir.data.hiding.positives import Positives, hideable
 from noisyir.errors import DataError
 from noisyir.schemas.data import CORPUS, PAIRS, QRELS
-from noisyir.stages.data.hide import HIDE
+from noisyir.stages.data.corrupt import HIDE
 
 QUERIES, PER_QUERY, DOCUMENTS = 40, 4, 200
 

@@ -10,7 +10,7 @@ from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError
-from noisyir.retrieval import coded_lists
+from noisyir.retrieval import search
 from noisyir.retrieval.settings import IndexParams
 from noisyir.schemas.retrieval import DOC_VECTORS
 from noisyir.stages.retrieval import index
@@ -61,8 +61,8 @@ def coded(monkeypatch):
     class Coded(list):
         dies: tuple[int, ...] = ()
 
-    real, coded = coded_lists.coded, Coded()
-    monkeypatch.setattr(coded_lists, "coded", code)
+    real, coded = search.coded, Coded()
+    monkeypatch.setattr(search, "coded", code)
     return coded
 
 
@@ -102,12 +102,12 @@ def test_what_faiss_cannot_make_is_said_as_ever(build, factory):
 def test_rows_that_skip_one_are_refused():
     batch = pa.record_batch({"doc_row": pa.array([5, 7], pa.int32()), "vector": pa.array([[0.0], [1.0]])})
     with pytest.raises(DataError, match="the row after 5 breaks that"):
-        coded_lists.coded(None, [batch], 5)
+        search.coded(None, [batch], 5)
 
 
 @pytest.mark.slow
 def test_workers_of_a_cluster_make_the_pieces(build, tmp_path):
-    from noisyir.engine.cluster import Cluster
+    from noisyir.engine.parallel import Cluster
 
     runtime = Runtime(device="cpu", fan_out=FanOut(engine="ray", workers=2))
     with Cluster(runtime) as cluster:

@@ -11,7 +11,7 @@ from noisyir.retrieval.settings import RandomRunParams
 from noisyir.schemas.data import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.stages.mining.candidates import CANDIDATES
 from noisyir.stages.mining.mine import MINE
-from noisyir.stages.retrieval.random_run import RANDOM_RUN
+from noisyir.stages.retrieval.search import RANDOM_RUN
 
 
 def data(queries=50, documents=400):

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.engine.runtime import Runtime
-from noisyir.mining.judges.ranker import RankerJudge
+from noisyir.mining.judges import RankerJudge
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.models.ranker import initial_ranker
 from noisyir.models.settings import InitRankerParams

@@ -8,7 +8,7 @@ from noisyir.detection.settings import RepairParams
 from noisyir.errors import DataError
 from noisyir.schemas.data import NOISY_PAIRS
 from noisyir.schemas.noise import NOISE_FLAGS
-from noisyir.stages.detection.repair import REPAIR, relabelled
+from noisyir.stages.detection.detect import REPAIR, relabelled
 from tests.unit.stages.audit_world import table
 
 

@@ -8,7 +8,7 @@ from noisyir.errors import DataError
 from noisyir.eval.settings import ScoreLossGroupsParams
 from noisyir.schemas.data import CORPUS, HIDDEN, NOISY_PAIRS, QUERIES
 from noisyir.schemas.training import CANDIDATES
-from noisyir.stages.mining.score_loss_groups import SCORE_LOSS_GROUPS
+from noisyir.stages.mining.score_negatives import SCORE_LOSS_GROUPS
 from tests.tiny_models import static_encoder
 from tests.unit.stages.audit_world import table
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from noisyir.errors import DataError
-from noisyir.mining.judges.sieve import SieveJudge
+from noisyir.mining.judges import SieveJudge
 from noisyir.mining.sieve_pools import Pools, cosines
 from noisyir.schemas.data import CORPUS, PAIRS, QRELS, QUERIES
 from noisyir.schemas.training import CANDIDATES

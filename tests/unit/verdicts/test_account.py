@@ -14,7 +14,7 @@ from noisyir.auditing.settings import AuditParams
 from noisyir.commands import why
 from noisyir.data.corruptions.uniform import Uniform
 from noisyir.data.formats.beir import Beir
-from noisyir.detection.detectors.bm25_margin import Bm25Margin
+from noisyir.detection.detectors.basic import Bm25Margin
 from noisyir.detection.settings import DetectParams, RepairParams
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
@@ -36,8 +36,7 @@ from noisyir.stages.data.corrupt import CORRUPT
 from noisyir.stages.data.ingest import INGEST
 from noisyir.stages.detection.audit import AUDIT
 from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
-from noisyir.stages.detection.detect import DETECT
-from noisyir.stages.detection.repair import REPAIR
+from noisyir.stages.detection.detect import DETECT, REPAIR
 from noisyir.stages.detection.score_pairs import SCORE_PAIRS
 from noisyir.stages.mining.candidates import CANDIDATES as FIND_CANDIDATES
 from noisyir.stages.mining.mine import MINE

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from noisyir.auditing.pair_evidence import better_documents, first_of_each
+from noisyir.auditing.files import better_documents, first_of_each
 from noisyir.schemas.noise import COMPETITORS
 from tests.unit.stages.audit_world import table
 

@@ -1,22 +1,36 @@
 """An endpoint that speaks the OpenAI chat protocol: the texts of the pairs asked about are sent to it."""
 
 import asyncio
+import hashlib
+import json
+import os
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
 from importlib.util import find_spec
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+)
 
 from noisyir.auditing.asking.address import address_of
 from noisyir.auditing.asking.answer import Verdict
 from noisyir.auditing.asking.conversation import Conversation, Patience
 from noisyir.auditing.asking.endpoint import Endpoint
 from noisyir.auditing.asking.judges import Answer, Answers, Asking, MachineJudge, Question, Spent
-from noisyir.auditing.asking.kept_answers import KeptAnswer, KeptAnswers
-from noisyir.auditing.asking.prompt import digest_of, load_prompt
 from noisyir.auditing.asking.purse import Budget, Purse
-from noisyir.errors import MissingPackageError
+from noisyir.errors import MissingPackageError, StoreError
 
 KEPT = "judge-answers.jsonl"
 _WORDS: dict[str, Answer] = {
@@ -27,6 +41,65 @@ _WORDS: dict[str, Answer] = {
 _FRAME = 200  # tokens, at most, that an endpoint puts around the messages
 _BYTES_OF_A_TOKEN = 4.0
 _EXPECTED_ANSWER = 60.0  # tokens
+
+
+class KeptAnswer(BaseModel):
+    """A verdict under the digest of what was asked of whom; prompt: the digest of the prompt's file."""
+
+    model_config = ConfigDict(frozen=True)
+
+    key: str
+    judge: str
+    prompt: str
+    verdict: Verdict
+    at: str
+
+
+class KeptAnswers:
+    """The file, read for the keys that are wanted and open for more.
+
+    Each answer is one line, written by one call, so that one whose writer was killed lacks its end: such a half line is
+    passed over, and so is one that cannot be read.  StoreError where the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path, wanted: Set[str]) -> None:
+        self.path = path
+        self.found: dict[str, KeptAnswer] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            whole = self._read(wanted)
+            if not whole:  # else the next answer would go on with the half line
+                os.write(self._file, b"\n")
+        except OSError as error:
+            raise StoreError(f"cannot keep a judge's answers in {path}: {error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        os.close(self._file)
+
+    def add(self, answer: KeptAnswer) -> None:
+        """Keep an answer.  StoreError where the disk does not take it whole."""
+        self.found[answer.key] = answer
+        line = json.dumps(answer.model_dump(), ensure_ascii=True).encode() + b"\n"
+        try:
+            written = os.write(self._file, line)
+        except OSError as error:
+            raise StoreError(f"cannot keep a judge's answers in {self.path}: {error}") from error
+        if written < len(line):
+            raise StoreError(f"cannot keep a judge's answers in {self.path}: the disk is full")
+
+    def _read(self, wanted: Set[str]) -> bool:
+        """Find the wanted answers, the last of each; whether the file ends with a whole line."""
+        line = b"\n"
+        with self.path.open("rb") as lines:
+            for line in lines:
+                answer = _kept_answer(line)
+                if answer is not None and answer.key in wanted:
+                    self.found[answer.key] = answer
+        return line.endswith(b"\n")
 
 
 class Chat(MachineJudge):
@@ -142,3 +215,53 @@ def _answer(verdict: Verdict) -> Answer:
 def _bytes(messages: Sequence[dict[str, str]]) -> int:
     """Of the texts, which no tokenizer turns into more tokens than they have bytes."""
     return sum(len(message["content"].encode("utf-8", "replace")) for message in messages)
+
+
+def _kept_answer(line: bytes) -> KeptAnswer | None:
+    if not line.endswith(b"\n"):
+        return None
+    try:
+        return KeptAnswer.model_validate_json(line)
+    except ValidationError:
+        return None
+
+
+VERSION = "v1"
+_CUT = "\n---\n"  # between what the judge is told and what it is given
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt's two parts and the digest of its file, which is in the key of each answer."""
+
+    version: str
+    digest: str
+    told: str
+    given: str
+
+    def messages(self, query: str, document: str) -> list[dict[str, str]]:
+        """The question as messages of the chat protocol.
+
+        The fence bears a mark that is made from both texts, so that neither can hold it: a document that was written to
+        close its own fence would have to contain a digest of itself.
+        """
+        mark = digest_of(self.digest, query, document)[:16]
+        given = self.given.format(mark=mark, query=query, document=document)
+        return [{"role": "system", "content": self.told.format(mark=mark)}, {"role": "user", "content": given}]
+
+
+@cache
+def load_prompt(version: str = VERSION) -> Prompt:
+    """The packaged prompt of this version."""
+    text = files("noisyir.auditing.asking").joinpath(f"prompt_{version}.txt").read_text(encoding="utf-8")
+    told, _, given = text.partition(_CUT)
+    return Prompt(version, hashlib.sha256(text.encode()).hexdigest(), told, given)
+
+
+def digest_of(*parts: str) -> str:
+    """A digest of several texts that no other division into texts shares."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(f"{len(data)}:".encode() + data)
+    return digest.hexdigest()

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.auditing.asking.prompt import digest_of, load_prompt
+from noisyir.auditing.asking.judges.chat import digest_of, load_prompt
 
 
 def test_a_version_is_one_text():

@@ -1,14 +1,126 @@
-"""TriSampler (Yang et al., AAAI 2024): near the positive in score, and nearer to it than to the query."""
+"""Samplers, a class each: how likely each candidate is to be drawn; no drawing, which is in `mining/draw.py`.
 
-from typing import Literal
+The equations are on flat arrays (one row a candidate).  All give natural logarithms of weights, up to a
+constant for each query; -inf: never.  Logarithms, as the weights themselves underflow: exp(-a gap^2) is 0 in double
+precision from a gap of 28 on at a = 1.
+
+s-: score of query and candidate; s+: of query and positive.
+Sources: Yang et al. (TriSampler), arXiv:2402.11855; Zhou et al. (SimANS), arXiv:2210.11773.
+"""
+
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PositiveFloat, PositiveInt
 
 from noisyir.mining.candidates import Candidates, LogWeights, Rows, Scores, gap
 from noisyir.mining.draw import drawn_first
-from noisyir.mining.samplers import Sampler
-from noisyir.mining.samplers.topk import topk
+from noisyir.variants import Variant
+
+
+class Sampler(Variant):
+    """What the chances of being drawn follow.
+
+    needs_scores: whether it looks at a model's scores, and not at ranks alone.
+    """
+
+    home: ClassVar[str] = __name__
+    group: ClassVar[str | None] = "noisyir.samplers"
+    needs_scores: ClassVar[bool] = True
+
+    def weights(self, candidates: Candidates) -> LogWeights:
+        """The log-weight of each candidate, in nats."""
+        raise NotImplementedError
+
+    def with_fallbacks(
+        self, candidates: Candidates, per_query: int, rng: "np.random.Generator"
+    ) -> "dict[str, LogWeights]":
+        """Its log-weights under its name, and behind them, by name, what is drawn by where they leave too few."""
+        return {self.kind: self.weights(candidates)}
+
+
+class Uniform(Sampler):
+    """The same chance for every candidate."""
+
+    kind: Literal["uniform"] = "uniform"
+    needs_scores: ClassVar[bool] = False
+
+    def weights(self, candidates: Candidates) -> LogWeights:
+        """The same for all."""
+        return np.zeros(len(candidates))
+
+
+_LARGER_THAN_NOISE = 1e3  # Gumbel noise -ln(E) of a double E > 0 lies between -7 and 745
+
+
+def topk(rank: Rows) -> LogWeights:
+    """The better ranked always comes first: the limit of exp(-rank / T) as T goes to 0.
+
+    Source: TopNS of TriSampler, section 4.4; `sampling_strategy="top"` of sentence-transformers.
+    """
+    return -_LARGER_THAN_NOISE * rank
+
+
+class TopK(Sampler):
+    """The best ranked first."""
+
+    kind: Literal["topk"] = "topk"
+    needs_scores: ClassVar[bool] = False
+
+    def weights(self, candidates: Candidates) -> LogWeights:
+        """By rank."""
+        return topk(candidates.rank)
+
+
+class Softmax(Sampler):
+    """Chances in proportion to exp(score / temperature)."""
+
+    kind: Literal["softmax"] = "softmax"
+    temperature: PositiveFloat = Field(1.0, description="1 suits dot products, 0.05 cosine")
+
+    def weights(self, candidates: Candidates) -> LogWeights:
+        """exp(s- / T).
+
+        Source: "TopK sampling" of TriSampler, section 5.3, which weighs by raw scores; those may be negative.
+        """
+        return candidates.score.astype(np.float64) / self.temperature
+
+
+class Simans(Sampler):
+    """SimANS: chances in proportion to exp(-a (score - positive - b)^2)."""
+
+    kind: Literal["simans"] = "simans"
+    a: PositiveFloat = Field(0.5, description="how sharp the peak is")
+    b: float = Field(0.0, description="where the peak lies, relative to the positive's score")
+    sign: Literal["paper", "code"] = Field("paper", description="peak at positive + b, or, as its code has it, - b")
+    scale: PositiveFloat = Field(1.0, description="multiplies scores beforehand: 1 suits dot products, 20 cosine")
+
+    def weights(self, candidates: Candidates) -> LogWeights:
+        """exp(-a (s- - s+ - b)^2): peak at s+ + b.  sign="code": exp(-a (s- - s+ + b)^2), peak at s+ - b.
+
+        scale: cosines differ by 2 at most, so without one all weights are nearly alike.
+        Source: SimANS, section 4.1 (a = 0.5, b = 0 on inner products); its published code has the other sign of b.
+        """
+        shift = self.b if self.sign == "paper" else -self.b
+        gaps = self.scale * gap(candidates.score, candidates.positive_score)
+        return -self.a * (gaps - shift) ** 2
+
+
+class Debiased(Sampler):
+    """Chances in proportion to exp(-|score - positive| / temperature)."""
+
+    kind: Literal["debiased"] = "debiased"
+    temperature: PositiveFloat = Field(1.0, description="1 suits dot products, 0.05 cosine")
+
+    def weights(self, candidates: Candidates) -> LogWeights:
+        """exp(-|s- - s+| / T).
+
+        Source: TriSampler, section 5.3, names a "debiased" sampler that "reduces the impact of the positive's score"
+        and gives no formula.  This one is our reading; it is not SimANS, which the paper lists beside it.
+        """
+        weights: LogWeights = -np.abs(gap(candidates.score, candidates.positive_score)) / self.temperature
+        return weights
+
 
 _PER_NEGATIVE = 4  # transitional negatives for each one drawn; the paper gives no number
 

@@ -1,24 +1,59 @@
-"""The passage sieve: a model trained a little by the robust loss, and its verdicts, on flat arrays (a row a candidate).
+"""Judges, a class each: who says which candidates are relevant, so that they are not drawn as negatives.
 
-A candidate stays if its loss is at least the mean loss of its query's pool, the positive included (Wang et al., AAAI
-2024, Algorithm 1).  The loss is lse - s, and lse is the pool's: so it stays if its score is at most the pool's mean
-score, and neither softmax nor temperature has a part in it.
+Only their settings and equations are here; the stage that runs a judge is the one whose settings these are.
 """
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from jaxtyping import Float
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.mining.candidates import Mask, Rows, Scores
-from noisyir.mining.judges import Judge
-from noisyir.settings import Fraction
+from noisyir.settings import Fraction, Location
 from noisyir.training.settings import CcrParams, TrainDprParams
+from noisyir.variants import Variant, by_kind
+
+
+class Judge(Variant):
+    """Who keeps candidates from being drawn."""
+
+    home: ClassVar[str] = __name__
+
+
+Judges = Annotated[Mapping[str, Judge], BeforeValidator(by_kind)]
+"""Settings of judges by kind, where they are not the defaults; `mine.judges` names those that are heard."""
+
+
+class RelevanceJudge(Judge):
+    """Candidates that a ranker finds relevant (RocketQA's denoised hard negatives)."""
+
+    max_relevance: Fraction = Field(0.1, description="probability of being relevant above which a candidate is dropped")
+
+
+class RankerJudge(RelevanceJudge):
+    """By the ranker of a method that trains one."""
+
+    kind: Literal["ranker"] = "ranker"
+
+
+class CrossEncoderJudge(RelevanceJudge):
+    """Candidates that a cross-encoder finds relevant, which is trained already."""
+
+    kind: Literal["cross_encoder"] = "cross_encoder"
+    weights: Location = Field(
+        None, description="folder or Hugging Face name of a sequence classifier of one label or two"
+    )
+    max_len: Annotated[int, Field(ge=8)] = Field(256, description="tokens of query and document together that are read")
 
 
 class SieveJudge(Judge, TrainDprParams):
     """The passage sieve (Wang et al., AAAI 2024, Algorithm 1): training by the robust loss, then a verdict by cosines.
+
+    A candidate stays if its loss is at least the mean loss of its query's pool, the positive included.  The loss is
+    lse - s, and lse is the pool's: so it stays if its score is at most the pool's mean score, and neither softmax nor
+    temperature has a part in it.
 
     The preset decides what of these is not set: the papers' values, or those of the authors' two code branches.
     """

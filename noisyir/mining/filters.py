@@ -1,0 +1,136 @@
+"""Filters, a class each: which candidates stay before any sampler sees them, and nothing else.  They combine by `&`.
+
+The equations are on flat arrays (one row a candidate).  s-: score of query and candidate; s+: of query
+and positive, both of the given vectors.  What lies exactly on a bound stays.
+
+Source: `mine_hard_negatives` of sentence-transformers 6; Moreira et al. (NV-Retriever), arXiv:2407.15831, section 3.2.
+They agree where s+ >= 0.  For several positives the former takes the worst scored: `mine.positive`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, NonNegativeFloat
+
+from noisyir.mining.candidates import Candidates, Mask, Scores
+from noisyir.variants import Variant, by_kind
+
+
+class Filter(Variant):
+    """What is not drawn, however likely."""
+
+    home: ClassVar[str] = __name__
+
+    def keeps(self, candidates: Candidates) -> Mask:
+        """Which candidates stay."""
+        raise NotImplementedError
+
+
+Filters = Annotated[Mapping[str, Filter], BeforeValidator(by_kind)]
+"""Filters by kind; `{relative_margin: 0.05}` gives the one setting that a kind has to have, null switches it off."""
+
+
+class AbsoluteMargin(Filter):
+    """Candidates that score almost as the positive, by a difference."""
+
+    kind: Literal["absolute_margin"] = "absolute_margin"
+    margin: float = Field(description="drop what scores above positive - this (TopK-MarginPos)")
+
+    def keeps(self, candidates: Candidates) -> Mask:
+        """s- <= s+ - margin."""
+        return candidates.score.astype(np.float64) + self.margin <= candidates.positive_score
+
+
+def below_share(score: Scores, positive_score: Scores, margin: float) -> Mask:
+    """s- <= s+ - margin |s+|.  Their names: relative_margin; TopK-PercPos, whose 95 % is a margin of 0.05.
+
+    NV-Retriever writes s- <= 0.95 s+, which for s+ < 0 would keep what scores above the positive.
+    """
+    positive = positive_score.astype(np.float64)
+    return score <= positive - margin * np.abs(positive)
+
+
+class RelativeMargin(Filter):
+    """Candidates that score almost as the positive, by a share: PercPos."""
+
+    kind: Literal["relative_margin"] = "relative_margin"
+    margin: float = Field(description="drop what scores above positive - this * |positive|; 0.05 is PercPos 95 %")
+
+    def keeps(self, candidates: Candidates) -> Mask:
+        """Which candidates stay."""
+        return below_share(candidates.score, candidates.positive_score, self.margin)
+
+
+class MaxScore(Filter):
+    """Candidates that score above a bound."""
+
+    kind: Literal["max_score"] = "max_score"
+    bound: float = Field(description="drop what scores above this (TopK-Abs)")
+
+    def keeps(self, candidates: Candidates) -> Mask:
+        """s- <= bound."""
+        return candidates.score <= np.float64(self.bound)
+
+
+class MaxPositiveCosine(Filter):
+    """A guard against near-duplicates of the positive."""
+
+    kind: Literal["max_positive_cosine"] = "max_positive_cosine"
+    cosine: Annotated[float, Field(ge=-1.0, le=1.0)] = Field(
+        description="drop what is nearer to the positive than this cosine: a guard against near-duplicates"
+    )
+
+    def keeps(self, candidates: Candidates) -> Mask:
+        """cos(d+, d-) <= cosine: what nearly repeats a positive is most likely one, whatever it scores.  Ours."""
+        _, _, to_positive = candidates.cosines()
+        return to_positive <= np.float64(self.cosine)
+
+
+def angle(candidates: Candidates) -> Scores:
+    """|arccos cos(q, d+) - arccos cos(q, d-)| in degrees: no angle of the triangle, but the difference of two.
+
+    Source: TriSampler, Eq. 4, which bounds it by 60.  Where s- is near s+, as Eq. 5 wants it, it is near 0.
+    """
+    to_candidate, to_positive, _ = candidates.cosines()
+    degrees: Scores = np.degrees(np.abs(np.arccos(to_positive) - np.arccos(to_candidate)))
+    return degrees
+
+
+class MaxAngle(Filter):
+    """TriSampler's Eq. 4."""
+
+    kind: Literal["max_angle"] = "max_angle"
+    degrees: Annotated[float, Field(gt=0.0, le=180.0)] = Field(
+        description="drop what TriSampler's Eq. 4 puts beyond; the paper's bound is 60"
+    )
+
+    def keeps(self, candidates: Candidates) -> Mask:
+        """Which candidates stay."""
+        return angle(candidates) <= self.degrees
+
+
+def distance(candidates: Candidates, weight: float) -> Scores:
+    """cos(q, d+) - cos(q, d-) + weight (1 - cos(d+, d-)): 0 at the positive, the smaller the likelier relevant.
+
+    A candidate is relevant if it is near the query as the positive is, or near the positive; margins on s- see the
+    first alone.  The weight 1.5 was chosen on TREC DL 2019 (docs/mining.md).  Ours.
+    """
+    to_candidate, to_positive, between = candidates.cosines()
+    apart: Scores = to_positive.astype(np.float64) - to_candidate + weight * (1.0 - between.astype(np.float64))
+    return apart
+
+
+class Triangle(Filter):
+    """Both sides of a candidate: how much farther from the query than the positive it is, and how far from that.
+
+    Drop what is nearer than `margin` in s+ - s- + weight (1 - s(d+, d-)), a sum of cosines that is 0 at the positive.
+    """
+
+    kind: Literal["triangle"] = "triangle"
+    margin: float = Field(description="the least distance of what is kept")
+    weight: NonNegativeFloat = Field(1.5, description="of the side between positive and candidate")
+
+    def keeps(self, candidates: Candidates) -> Mask:
+        """Which candidates stay."""
+        return distance(candidates, self.weight) >= self.margin
