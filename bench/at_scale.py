@@ -29,7 +29,7 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
-from noisyir.retrieval import parts
+from noisyir.retrieval import index
 from noisyir.retrieval.settings import EncodeParams, IndexParams, SearchParams
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS
@@ -75,7 +75,7 @@ def main() -> None:
         shutil.rmtree(folder)
 
 
-def _run(plan: Plan, folder: Path, rows_a_part: int = parts.ROWS_A_PART) -> dict[str, Meta]:
+def _run(plan: Plan, folder: Path, rows_a_part: int = index.ROWS_A_PART) -> dict[str, Meta]:
     """The plan's builds by stage; prints what each took."""
     metas: dict[str, Meta] = {}
     print(f"{'stage':<14}{'rows':>12}{'seconds':>9}{'MB of files':>13}{'MB its own':>12}{'mapped':>9}")
@@ -96,7 +96,7 @@ def _run(plan: Plan, folder: Path, rows_a_part: int = parts.ROWS_A_PART) -> dict
 
 
 def _build(step: Step, metas: dict[str, Meta], folder: Path, rows_a_part: int, tell: Connection) -> None:
-    parts.ROWS_A_PART = rows_a_part
+    index.ROWS_A_PART = rows_a_part
     inputs = {name: metas[output.step].ref(output.artifact) for name, output in step.inputs.items()}
     peaks = [0, 0]
     threading.Thread(target=_watch, args=(peaks,), daemon=True).start()

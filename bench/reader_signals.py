@@ -31,7 +31,7 @@ from noisyir.engine.tables import read_parts, semi_join
 from noisyir.errors import NoisyirError, StoreError
 from noisyir.eval.detection import within_questions
 from noisyir.eval.significance import crossed_t_test
-from noisyir.models.compiling import attend_plainly
+from noisyir.models.at_once import attend_plainly
 from noisyir.models.reader import load_reader
 from noisyir.pipelines.readers import bench_of
 from noisyir.retrieval.texts import texts_of

@@ -7,7 +7,7 @@ import numpy as np
 
 from noisyir.detection import ensemble
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.tokens import Side, Tokens
+from noisyir.models.text_tokenizer import Side, Tokens
 
 
 class Remembered:

@@ -31,11 +31,11 @@ from noisyir.detection.npc_objective import Detected, NoisyPairCorrection
 from noisyir.experiments import from_settings
 from noisyir.models.bi_encoder import BiEncoder, initial_bi_encoder, load_bi_encoder
 from noisyir.models.settings import InitModelParams
-from noisyir.models.tokens import Tokens, passage_text
+from noisyir.models.text_tokenizer import Tokens, passage_text
 from noisyir.models.weights import locate_weights
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.bi_encoder import train
-from noisyir.training.objective import Contrastive
+from noisyir.training.learner import Contrastive
 from noisyir.training.run import TrainingContext
 from noisyir.training.validation import Held, dev_mrr
 

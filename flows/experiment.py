@@ -13,8 +13,7 @@ from flows.artifacts import show, tell_of_versions
 from flows.embedded import embedded
 from noisyir import experiments
 from noisyir.app import runs
-from noisyir.app.now import Now
-from noisyir.app.runs import Outcome
+from noisyir.app.runs import Now, Outcome
 from noisyir.engine.observe import Several, Silent
 from noisyir.engine.plan import Choice, RunStep
 from noisyir.engine.runtime import Runtime

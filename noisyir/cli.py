@@ -56,9 +56,8 @@ def _call(arguments: list[str], debug: set[str]) -> int:
 
 def _in_one_line(error: Exception) -> str:
     """What is wrong and what to do; and where the traceback is kept, if it helps: of a run, and of the unexpected."""
-    from noisyir.engine.outside_errors import in_our_words, is_from_outside
+    from noisyir.engine.outside_errors import in_our_words, is_from_outside, keep_traceback, kept_at
     from noisyir.engine.runtime import default_home
-    from noisyir.engine.tracebacks import keep_traceback, kept_at
 
     if not isinstance(error, NoisyirError) and not is_from_outside(error) and not kept_at(error):
         keep_traceback(default_home(), f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}", error)
@@ -203,7 +202,7 @@ def _remember(ctx: typer.Context, asked: bool) -> None:
 
 def _patience(given: str | None) -> str | None:
     if given is not None:
-        from noisyir.engine.waiting import WAIT, seconds_of
+        from noisyir.engine.locks import WAIT, seconds_of
 
         seconds_of(given)
         os.environ[WAIT] = given

@@ -25,11 +25,11 @@ from prefect.states import Cancelling
 from pydantic import Field, PositiveFloat
 
 from noisyir.engine.build_stage import Result, recorded
+from noisyir.engine.locks import current_run
 from noisyir.engine.plan import Ahead, RunStep, ahead, filled, resolved
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Output, PlannedInputs, Step
 from noisyir.engine.store import Store
-from noisyir.engine.waiting import current_run
 from noisyir.errors import ConfigError, NoisyirError, StoreError
 from noisyir.settings import Params
 from noisyir.tracking.tracker import Tracker

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from noisyir.data.corruptions import TrainingPairs
-from noisyir.data.text_keys import text_key
+from noisyir.data.id_texts import text_key
 
 
 def training_pairs(

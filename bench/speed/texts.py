@@ -44,7 +44,7 @@ def collect(source: str | None) -> Texts:
 
     from noisyir.data.formats import Format
     from noisyir.data.recognise import recognise
-    from noisyir.models.tokens import passage_text
+    from noisyir.models.text_tokenizer import passage_text
 
     settings: Mapping[str, Any] = recognise(str(Path(source).resolve())) if source else {"kind": "pydocs"}
     data = Format.parse(settings).open()

@@ -17,7 +17,7 @@ def ours(folder: Path, texts: TextPairs, params: Any) -> Taken:
 
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.training.bi_encoder import train
-    from noisyir.training.objective import Contrastive
+    from noisyir.training.learner import Contrastive
     from noisyir.training.run import TrainingContext
 
     encoder = load_bi_encoder(folder, "cpu")

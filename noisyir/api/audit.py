@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from noisyir.api.detector import Rate, assumed_rate
 from noisyir.api.given import Rows, as_file, documents_file, model_path
-from noisyir.api.rate import Rate, assumed_rate
 from noisyir.api.running import Running, Settings, running
 from noisyir.app.label_audit import Audited, experiment_to_audit
 from noisyir.app.label_cleaning import Words, refuse_too_much, refuse_unjudged

@@ -1,6 +1,7 @@
 """`noisyir.NoiseDetector`: verdicts from anyone's scores of pairs, in scikit-learn's manners."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -8,11 +9,12 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from noisyir.api.rate import Rate, assumed_rate
+from noisyir.auditing.rates import NOT_KNOWN, by_each_null
 from noisyir.detection.combine import Scores, combined, robust_z, weights_of
-from noisyir.detection.detection import detect
+from noisyir.detection.detection import detect, nulls_in
 from noisyir.detection.mixture import Components
 from noisyir.detection.null import NULLS, Null
+from noisyir.detection.rate import rate_range
 from noisyir.detection.settings import DetectParams
 from noisyir.errors import DataError
 
@@ -149,3 +151,35 @@ def _draws(kind: str, values: Any, pairs: int, detectors: int) -> Array:
         wanted = f"({pairs}, draws)" if detectors == 1 else f"({pairs}, draws, {detectors})"
         raise DataError(f"null[{kind!r}] has shape {np.shape(values)}, and must have {wanted}")
     return draws
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The share of wrong pairs, as far as it is known.
+
+    value: as judged by people, with its interval [low, high]; None without judgements: then `low` to `high` is only
+    what the kinds of wrong pair in `assumed` would allow, a line each, and wrong pairs of other kinds are not in it.
+    judged: pairs drawn at random that people judged.
+    """
+
+    value: float | None
+    low: float
+    high: float
+    confidence: float
+    judged: int
+    assumed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The judged rate with its interval; without one that it is not known, and what each assumption would mean."""
+        if self.value is not None:
+            return (
+                f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}] at {self.confidence:.0%}, by {self.judged} judged"
+            )
+        return "\n".join([NOT_KNOWN, *(f"  {line}" for line in self.assumed)])
+
+
+def assumed_rate(estimate: Mapping[str, float], confidence: float) -> Rate:
+    """What made-up pairs say, without a judgement; any rate is possible where there are none of them."""
+    said = nulls_in(estimate)
+    lines = tuple(f"{line.assumed}: {line.rate}" for line in by_each_null(estimate)) if said else ()
+    return Rate(None, *rate_range(said), confidence, 0, lines)

@@ -13,17 +13,17 @@ from sentence_transformers import SentenceTransformer
 from torch import Tensor, nn
 from transformers import TrainerCallback
 
-from noisyir.api.settings import overrides_of
+from noisyir.api.running import overrides_of
 from noisyir.detection.npc_objective import Detected, NoisyPairCorrection
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.experiments import from_settings
 from noisyir.losses.dpr import pair_nll
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.tokens import Side, Tokens
+from noisyir.models.text_tokenizer import Side, Tokens
 from noisyir.training.batches import Batch, Ragged, Rows, TrainingPairs, known_columns
 from noisyir.training.bi_encoder import check_regulariser, regularised
-from noisyir.training.objective import Contrastive, Objective
+from noisyir.training.learner import Contrastive, Objective
 
 Similarity = Literal["cosine", "dot"]
 Features = Sequence[dict[str, Any]]

@@ -1,5 +1,6 @@
 """With what Python's calls run: a store, the machine's settings, and whether progress is shown."""
 
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -8,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from noisyir.api.settings import overrides_of
 from noisyir.app.console import observer_for
 from noisyir.app.runs import Outcome, run_experiment
 from noisyir.engine.builds import Meta
@@ -17,6 +17,7 @@ from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store, open_store
+from noisyir.errors import ConfigError
 from noisyir.experiments import is_runtime, load_runtime
 from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking.tracker import Tracker
@@ -103,3 +104,16 @@ def _notebook() -> Any:
     ipython: Any = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     return ipython.display.display if hasattr(shell, "kernel") else None
+
+
+def overrides_of(settings: Mapping[str, Any] | None) -> list[str]:
+    """`KEY=VALUE` of each setting, which is what experiments take.  ConfigError for a value that no file could hold."""
+    found = []
+    for name, value in (settings or {}).items():
+        try:
+            found.append(f"{name}={json.dumps(value)}")
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                f"settings[{name!r}] must be a number, a text, a list or a group of these: {error}"
+            ) from error
+    return found

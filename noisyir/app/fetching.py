@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol
 
+from noisyir.engine.copies import patient_options
 from noisyir.engine.fetched import FetchedSet
 from noisyir.engine.outside_errors import one_line
-from noisyir.engine.remote import patient_options
 from noisyir.engine.store import Store
 from noisyir.errors import DataError, MissingPackageError
 from noisyir.pipelines.experiment import Experiment

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 from noisyir.engine.build_stage import recorded
 from noisyir.engine.nodes import Launched
-from noisyir.engine.portable import PortableJob
+from noisyir.engine.parallel import PortableJob
 from noisyir.engine.processes import PeerLostError
 from noisyir.engine.runtime import default_home
 from noisyir.engine.store import Store

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from noisyir.app.own_data import experiment_for
 from noisyir.data.formats.pairs import Pairs
-from noisyir.data.hub import is_on_hub
+from noisyir.data.limits import is_on_hub
 from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.left_out import MANY

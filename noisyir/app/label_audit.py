@@ -23,7 +23,7 @@ from noisyir.auditing.rates import in_a_sentence, in_terminal
 from noisyir.auditing.settings import AuditParams
 from noisyir.data.flags import last_estimate
 from noisyir.data.formats.pairs import PairsFile
-from noisyir.data.hub import SCHEME
+from noisyir.data.limits import SCHEME
 from noisyir.data.recognise import IR_DATASETS, recognise
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble

@@ -16,7 +16,7 @@ from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import MissingPackageError
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
 from noisyir.models.portable import Padded, padded
-from noisyir.models.tokens import SIDES, Side, passage_text
+from noisyir.models.text_tokenizer import SIDES, Side, passage_text
 from noisyir.report.cells import markdown_table
 from noisyir.stages.data.ingest import INGEST
 

@@ -11,7 +11,7 @@ from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.left_out import filled_in
-from noisyir.report.doubts import doubts
+from noisyir.report.detection import doubts
 from noisyir.schemas.training import MODEL
 from noisyir.stages.data.ingest import INGEST
 from noisyir.stages.training.init_model import INIT_MODEL

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,20 +10,18 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NotRequired, TypedDict, Unpack
 
-from noisyir.app.now import Now
 from noisyir.app.readiness import Readiness
 from noisyir.engine.build_stage import Result
 from noisyir.engine.builds import Ref
-from noisyir.engine.observe import Several
-from noisyir.engine.outside_errors import one_line
+from noisyir.engine.locks import current_run
+from noisyir.engine.observe import Several, Silent
+from noisyir.engine.outside_errors import keep_traceback, one_line, traceback_of
 from noisyir.engine.parallel import execute_side_by_side
 from noisyir.engine.plan import Choice, Plan, RunStep, execute, failed_step
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.scratch import RUN_LOCK
 from noisyir.engine.stage import Observer, Pool, Step
 from noisyir.engine.store import Store
-from noisyir.engine.tracebacks import keep_traceback, traceback_of
-from noisyir.engine.waiting import current_run
 from noisyir.errors import NoisyirError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.readers import bench_of, pipeline_of
@@ -227,3 +226,37 @@ def _facts(result: Result | None) -> dict[str, Any]:
     if result is None:
         return dict.fromkeys(("build", "cached", "seconds"))
     return {"build": result.meta.build, "cached": result.cached, "seconds": result.meta.seconds}
+
+
+_EVERY_SECONDS = 5.0
+
+
+class Now(Silent):
+    """Writes the step at work and how far it is."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._since, self._next = store, "", 0.0
+
+    def started(self, step: Step) -> None:
+        """Write that the step has begun."""
+        self._since = datetime.now(UTC).isoformat()
+        self._write(step)
+        self._next = 0.0
+
+    def progress(self, step: Step, done: int, total: int | None, unit: str) -> None:
+        """Write how far it is, where that was some seconds ago."""
+        if time.monotonic() >= self._next:
+            self._write(step, done=done, total=total, unit=unit)
+
+    def _write(self, step: Step, **far: int | str | None) -> None:
+        if run := current_run.get():
+            self._store.record_now(run, {"step": step.name, "since": self._since, **far})
+            self._next = time.monotonic() + _EVERY_SECONDS
+
+
+def in_words(now: dict[str, object]) -> str:
+    """A step and how far it is, as `train_dpr@dpr, 120 of 400 steps`; empty where that is not known."""
+    done, total, unit = now.get("done"), now.get("total"), now.get("unit")
+    if not isinstance(done, int):
+        return str(now.get("step", ""))
+    return f"{now.get('step')}, {done:,} of {f'{total:,}' if isinstance(total, int) else '?'} {unit}"

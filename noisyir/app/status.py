@@ -11,7 +11,7 @@ from typing import Any, Literal
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from noisyir.app.now import in_words
+from noisyir.app.runs import in_words
 from noisyir.engine.scratch import RUN_LOCK
 from noisyir.engine.store import Store
 

@@ -23,8 +23,8 @@ from noisyir.auditing.suspects_page import Suspects, brief, shown_columns, value
 from noisyir.auditing.texts import Texts
 from noisyir.detection.settings import DetectParams
 from noisyir.engine.tables import pair_ids
+from noisyir.report.cells import templates
 from noisyir.report.charts import Scale, nice_ticks, svg, ticks_between
-from noisyir.report.pages import templates
 
 _BETTER = ("better", "better_similarities")
 _SOURCES = 12  # rows of the table of sources

@@ -62,8 +62,8 @@ def run(
 
 
 def _print_log(store: Store, model: str, *, as_json: bool) -> int:
-    from noisyir.tracking.decision import Decision
     from noisyir.tracking.promote import decisions
+    from noisyir.tracking.standing import Decision
 
     lines = decisions(store, model)
     if as_json:

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir.data.collection import SCHEMAS
+from noisyir.data.id_texts import text_key
 from noisyir.data.leniency import Account, Tally, lenient
 from noisyir.data.records import Document, Documents, Judgement, Negative, Query, Record, Source, records_of
-from noisyir.data.text_keys import text_key
 from noisyir.data.validate import MAX_CHARACTERS
 from noisyir.settings import Split
 

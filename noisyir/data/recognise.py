@@ -9,11 +9,11 @@ from noisyir.data.columns import NAMES, choose_columns, found_in
 from noisyir.data.containers.split_folder import is_split_folder
 from noisyir.data.formats import Format
 from noisyir.data.formats.line_pairs import partner
-from noisyir.data.formats.so_ds import so_ds_files
+from noisyir.data.formats.stack_overflow import so_ds_files
 from noisyir.data.formats.tables import is_import
 from noisyir.data.formats.trec import trec_role
-from noisyir.data.hub import fetched, is_on_hub
 from noisyir.data.leniency import lenient
+from noisyir.data.limits import fetched, is_on_hub
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
 from noisyir.errors import DataError

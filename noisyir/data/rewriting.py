@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from noisyir.data.corruptions import Noise, Spoilt, TrainingPairs, in_turn
-from noisyir.data.text_keys import text_key
+from noisyir.data.id_texts import text_key
 
 Rewriter = Callable[[int], Iterator[str]]
 

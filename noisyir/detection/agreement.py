@@ -1,16 +1,12 @@
 """How far two judges agree, beyond what chance alone would bring."""
 
 import math
-from collections.abc import Mapping
-from itertools import combinations
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
 
-from noisyir.app.judging.journal import Answer
-from noisyir.auditing.judgements import Pair
 from noisyir.errors import DataError
 
 
@@ -44,24 +40,3 @@ def cohens_kappa(
     variance = (on + off - (value - expected * (1 - value)) ** 2) / (len(one) * (1 - expected) ** 2)
     half = NormalDist().inv_cdf(0.5 + confidence / 2) * math.sqrt(max(variance, 0.0))
     return Kappa(value, max(-1.0, value - half), min(1.0, value + half))
-
-
-def agreement(latest: Mapping[str, Mapping[Pair, Answer]]) -> list[dict[str, Any]]:
-    """For every two judges with pairs in common: their names, how many pairs, and Cohen's kappa with its interval.
-
-    latest: what each judge said last of each pair.  Pairs about which one of the two was unsure count for nothing;
-    kappa is None where both only ever said one and the same.
-    """
-    found = []
-    for judges in combinations(sorted(latest), 2):
-        one, other = (_decided(latest[judge]) for judge in judges)
-        both = [pair for pair in one if pair in other]
-        if both:
-            kappa = cohens_kappa(np.array([one[pair] for pair in both]), np.array([other[pair] for pair in both]))
-            found.append({"judges": judges, "pairs": len(both), "kappa": kappa})
-    return found
-
-
-def _decided(said: Mapping[Pair, Answer]) -> dict[Pair, bool]:
-    """Whether each pair was called wrong."""
-    return {pair: answer.verdict == "wrong" for pair, answer in said.items() if answer.verdict != "unclear"}

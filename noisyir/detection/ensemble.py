@@ -8,14 +8,13 @@ import torch
 from jaxtyping import Bool, Float, Float32, Int
 
 from noisyir.detection.combine import Scores, by_null
-from noisyir.detection.fit import StaticFit, TransformerFit, combined_fit
-from noisyir.detection.hybrid import Found, Searcher, Sought, search
+from noisyir.detection.hybrid import Found, Searcher, Sought, StaticFit, TransformerFit, combined_fit, search
 from noisyir.detection.lexical import Words
-from noisyir.detection.positions import Positions
+from noisyir.detection.null import Positions
 from noisyir.detection.rate import best_fit
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.openvino_encoder import OpenVinoEncoder
-from noisyir.models.tokens import Side, Tokens, token_batches
+from noisyir.models.text_tokenizer import Side, Tokens, token_batches
 from noisyir.training.validation import embed_all
 
 Array = np.ndarray

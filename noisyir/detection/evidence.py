@@ -11,7 +11,7 @@ from noisyir.detection.ensemble import Judged, Judging
 from noisyir.detection.features import PairEvidence, pair_features
 from noisyir.detection.hybrid import Sought
 from noisyir.detection.lexical import words
-from noisyir.detection.positions import Positions
+from noisyir.detection.null import Positions
 from noisyir.detection.synthetic import random_documents
 from noisyir.retrieval.numpy_bm25 import NumpyBm25
 from noisyir.training.batches import Ragged

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.tokens import Side, Tokens
+from noisyir.models.text_tokenizer import Side, Tokens
 from noisyir.training.batches import Rows, TrainingPairs, draw_negatives, known_columns
 from noisyir.training.validation import embed_all
 

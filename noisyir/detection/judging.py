@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 
 from noisyir.detection.guarantee import Guarantee, guarantee
 from noisyir.detection.judged import Answers, Lesson, learn
-from noisyir.detection.powered_rate import PoweredRate, half_width, powered_rate
+from noisyir.detection.rate import PoweredRate, half_width, powered_rate
 
 Array = np.ndarray
 

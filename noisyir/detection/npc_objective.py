@@ -23,10 +23,9 @@ from noisyir.losses.dpr import pair_nll
 from noisyir.losses.npc import npc_loss
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Batch, TrainingPairs
-from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.distributed import world
+from noisyir.training.learner import Contrastive, Objective, Tensors, load_weights, on_device
 from noisyir.training.moving_average import MovingAverage, average_of
-from noisyir.training.objective import Contrastive, Objective, on_device
 from noisyir.training.validation import embed_all
 
 

@@ -11,12 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from noisyir.engine.builds import Meta, Ref
-from noisyir.engine.devices import own_device
 from noisyir.engine.leases import LeaseLostError
 from noisyir.engine.observe import Silent
 from noisyir.engine.outside_errors import in_our_words, is_from_outside
 from noisyir.engine.provenance import git_commit, package_versions
-from noisyir.engine.runtime import Runtime
+from noisyir.engine.runtime import Runtime, own_device
 from noisyir.engine.stage import Inputs, Job, Observer, Spread, Step
 from noisyir.engine.store import Store
 from noisyir.errors import DataError, MissingPackageError, NoisyirError

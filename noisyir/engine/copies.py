@@ -5,11 +5,13 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Self
+from threading import Thread
+from typing import Any, Self
 
 from noisyir.engine.integrity import is_copy
-from noisyir.engine.locks import held, held_if_free
-from noisyir.errors import ConfigError
+from noisyir.engine.locks import held, held_if_free, seconds_of
+from noisyir.engine.outside_errors import without_password
+from noisyir.errors import ConfigError, StoreError
 
 GIGABYTES = "NOISYIR_CACHE_GB"  # that copies may take on this machine; each machine has its own disk
 _USUAL = "50"
@@ -90,3 +92,60 @@ def _most_bytes() -> int:
 
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+SECONDS = "NOISYIR_REMOTE_SECONDS"  # for the first answer; later ones may take twice as long
+_REMOTE_USUAL = "6"
+
+
+def patient_options(protocol: str) -> dict[str, Any]:
+    """Options of a file system that let it give up what never answers, but where fsspec's own settings have some.
+
+    What answers that it failed is asked three times more, as the makers of S3 ask of its clients.
+    """
+    from fsspec.config import conf
+
+    if protocol not in ("s3", "s3a") or "config_kwargs" in conf.get("s3", {}):
+        return {}
+    first = first_answer_seconds()
+    return {"config_kwargs": {"connect_timeout": first, "read_timeout": 2 * first, "retries": {"max_attempts": 3}}}
+
+
+def limit_attempts(fs: Any) -> None:
+    """Have s3fs begin anew once, not four times: beneath it the client asks four times whenever it does.
+
+    Nor does it ask leave before it sends: after a server's "100 Continue" aiohttp waits for the answer for ever.
+    """
+    if not hasattr(fs, "retries"):
+        return
+    from aiobotocore.session import AioSession
+    from botocore.handlers import add_expect_header
+
+    fs.retries = 2
+    if fs.session is None:
+        fs.session = AioSession(**fs.kwargs)
+        fs.session.unregister("before-call.s3", add_expect_header)
+
+
+def check_answers(fs: Any, root: str, url: str) -> None:
+    """StoreError where an object store says nothing in the time for a first answer; what it says is left to others."""
+    asking = Thread(target=_ask, args=(fs, root), daemon=True)  # a daemon, for it may never come back
+    asking.start()
+    asking.join(first_answer_seconds())
+    if asking.is_alive():
+        raise StoreError(
+            f"the store {without_password(url)} does not answer within {first_answer_seconds():g} s: check its address "
+            f"and the network, or wait longer with {SECONDS}=60"
+        )
+
+
+def _ask(fs: Any, root: str) -> None:
+    try:
+        fs.exists(root)
+    except Exception:  # an answer, too: what it means is told by who reads or writes
+        return
+
+
+def first_answer_seconds() -> float:
+    """How long a first answer is waited for."""
+    return seconds_of(os.environ.get(SECONDS) or _REMOTE_USUAL)

@@ -12,24 +12,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 from noisyir.engine.build_stage import Result, reuse, run_stage
-from noisyir.engine.devices import own_device
+from noisyir.engine.locks import current_run
 from noisyir.engine.observe import Relay, Several, Silent
 from noisyir.engine.outside_errors import one_line
 from noisyir.engine.plan import Choice, Plan, execute
-from noisyir.engine.portable import PortableJob, bare
 from noisyir.engine.processes import Helpers, Tell
-from noisyir.engine.runtime import FanOut, Runtime, default_home
+from noisyir.engine.runtime import FanOut, Runtime, default_home, own_device
 from noisyir.engine.shards import Made
 from noisyir.engine.stage import Inputs, Job, Observer, Piecewise, Pool, Step, made_here
 from noisyir.engine.store import Store
-from noisyir.engine.waiting import current_run
 from noisyir.errors import ConfigError, NoisyirError
 
 
@@ -275,6 +273,35 @@ class Done:
     made: list[Made]
 
 
+@dataclass(frozen=True)
+class PortableJob:
+    """A job on its way to another process, which sees the same store and home."""
+
+    step: Step
+    inputs: Inputs
+    url: str
+    home: Path
+    runtime: Runtime
+    staging: Path
+    work: Path
+
+    @classmethod
+    def of(cls, job: Job[Any]) -> Self:
+        """What another process needs to make this job anew."""
+        store = job.store
+        return cls(bare(job.step), job.inputs, store.url, store.home, job.runtime, job.staging, job.work)
+
+    def open(
+        self, runtime: Runtime, observer: Observer, kind: type[Job[Any]] = Job, home: Path | None = None
+    ) -> Job[Any]:
+        """The job, with the settings of the machine that it has come to, and its home where it has another."""
+        store = Store(self.url, home=home or self.home)
+        work = store.work_named(self.work.name)
+        return kind(
+            self.step, self.step.params, self.inputs, store, runtime, observer, self.staging, work, builds=False
+        )
+
+
 def _piece(
     portable: PortableJob, function: Piecewise[Any], items: Mapping[str, Any], runtime: Runtime, home: Path | None
 ) -> Done:
@@ -354,3 +381,8 @@ def _of_a_worker(runtime: Runtime) -> Runtime:
     """Workers of a cluster on this machine share its threads; elsewhere each has as many as are asked for, or one."""
     threads = runtime.threads or 1 if runtime.fan_out.address else runtime.cpu_threads // runtime.fan_out.workers
     return runtime.model_copy(update={"threads": max(1, threads)})
+
+
+def bare(step: Step) -> Step:
+    """The step as it travels: what is planned does not, what is resolved does."""
+    return replace(step, inputs={})

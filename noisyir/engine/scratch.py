@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.engine.builds import SHARD, canonical_json, input_digests
-from noisyir.engine.conditional import conditional_files
-from noisyir.engine.leases import Lease, Leases
-from noisyir.engine.locks import held, held_if_free, is_held
-from noisyir.engine.waiting import WAIT
+from noisyir.engine.leases import Lease, Leases, conditional_files
+from noisyir.engine.locks import WAIT, held, held_if_free, is_held
 
 log = logging.getLogger("noisyir")
 

@@ -318,3 +318,10 @@ class Job(Generic[P]):
 def made_here(job: Job[Any], function: Piecewise[Any], items: Mapping[str, Any]) -> Iterator[Made]:
     """Make these shards in this process."""
     return job.shards.save_each(items, function(job, list(items.values())))
+
+
+def told(note: str, text: str, meta: Meta, store: Store) -> Iterator[str]:
+    """The text, filled with the note, where the build has it: its entries by name, or the one value it is."""
+    if note in meta.notes:
+        found = meta.notes[note]
+        yield text.format(**found) if isinstance(found, Mapping) else text.format(found)

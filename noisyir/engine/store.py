@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.engine.builds import META, Meta, Ref, canonical_json, contents_of, input_digests
-from noisyir.engine.copies import Copies
+from noisyir.engine.copies import Copies, check_answers, limit_attempts, patient_options
 from noisyir.engine.fetched import Fetched
 from noisyir.engine.integrity import Integrity
 from noisyir.engine.leases import LeaseLostError
 from noisyir.engine.reading import Reading
 from noisyir.engine.records import Records, flush_to_disk, stamp
-from noisyir.engine.remote import check_answers, limit_attempts, patient_options
 from noisyir.engine.removal import Removal
 from noisyir.engine.runtime import default_home
 from noisyir.engine.scratch import Scratch

@@ -6,7 +6,7 @@ temperature, as raw products of mean states saturate every softmax; the paper do
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -70,3 +70,15 @@ def _log_sum_exp(scores: Float[Tensor, "row column"], present: Bool[Tensor, "row
 
 def _unit(vectors: Float[Tensor, "row dim"]) -> Float[Tensor, "row dim"]:
     return functional.normalize(vectors.float(), dim=1, eps=1e-6)
+
+
+def span_set_loss(
+    loss: Float[Tensor, " span"], group: Int[Tensor, " span"], groups: int, *, hard: bool
+) -> Float[Tensor, " group"]:
+    """Of each group of spans the least loss (hard), or -log of the sum of their likelihoods, in nats.
+
+    loss: -log P of each span; group: its number in 0..groups - 1, each of which has a span.
+    """
+    member = group == torch.arange(groups, device=group.device)[:, None]
+    losses = loss.expand(groups, -1).masked_fill(~member, float("inf"))
+    return losses.min(dim=1).values if hard else -(-losses).logsumexp(dim=1)

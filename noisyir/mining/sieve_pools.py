@@ -10,7 +10,7 @@ from noisyir.mining.candidates import Rows, Scores, dot_rows
 from noisyir.mining.judges import pool_means
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import TrainingPairs
-from noisyir.training.objective import Contrastive
+from noisyir.training.learner import Contrastive
 from noisyir.training.validation import embed_all
 
 _AT_ONCE = 16384

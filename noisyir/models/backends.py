@@ -1,4 +1,4 @@
-"""What computes a transformer's vectors where it is not trained: torch, or OpenVINO on a CPU, whole or in 8 bits."""
+"""Encoders by other runtimes than torch: their names, their packages, and what of them is in a key; none is loaded."""
 
 from importlib.util import find_spec
 from typing import Literal
@@ -7,8 +7,12 @@ from noisyir.errors import MissingPackageError
 
 Backend = Literal["torch", "openvino", "openvino-qint8"]
 
+
 CALIBRATED = 64
+
+
 """Passages whose activations say in which ranges 8 bits count."""
+
 
 _NEEDED = {"torch": (), "openvino": ("openvino",), "openvino-qint8": ("openvino", "nncf")}
 

@@ -18,8 +18,7 @@ from noisyir.models.layout import Layout, Shape, read_layout, write_layout
 from noisyir.models.settings import InitModelParams
 from noisyir.models.soundness import opening, refuse_broken
 from noisyir.models.static_tower import StaticTower, load_static
-from noisyir.models.text_tokenizer import TextTokenizer
-from noisyir.models.tokens import Side, Tokens
+from noisyir.models.text_tokenizer import Side, TextTokenizer, Tokens
 from noisyir.models.transformer_tower import (
     TransformerTower,
     load_transformer,

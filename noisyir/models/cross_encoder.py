@@ -17,7 +17,7 @@ from noisyir.errors import DataError
 from noisyir.models.at_once import Auto, inference_tokens
 from noisyir.models.bi_encoder import choose_device
 from noisyir.models.soundness import opening, refuse_broken, refuse_missing
-from noisyir.models.tokens import Rows, token_batches
+from noisyir.models.text_tokenizer import Rows, token_batches
 from noisyir.models.transformer_tower import load_with_head, quietly
 
 _TEXTS_AT_ONCE = 8192  # whose token ids are Python objects for a moment

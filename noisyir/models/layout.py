@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from noisyir.engine.outside_errors import one_line
 from noisyir.errors import DataError
-from noisyir.models.tokens import SIDES, Side
+from noisyir.models.text_tokenizer import SIDES, Side
 
 _LONGEST = 1 << 20  # tokens of a text
 _TYPE = "sentence_transformers.models."
@@ -207,3 +207,6 @@ def _read(path: Path) -> Any:
     if path.exists() and not path.is_file():
         raise ValueError(f"{path.name} is no file")
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"  # the names that sentence-transformers gives

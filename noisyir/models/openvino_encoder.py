@@ -13,8 +13,9 @@ from torch import Tensor
 
 from noisyir.errors import ConfigError
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.portable import INPUTS, OUTPUT, Padded, Portable, padded
-from noisyir.models.tokens import SIDES, Side, Tokens
+from noisyir.models.layout import INPUTS, OUTPUT
+from noisyir.models.portable import Padded, Portable, padded
+from noisyir.models.text_tokenizer import SIDES, Side, Tokens
 from noisyir.models.transformer_tower import quietly
 
 _HINTS = {"fp32": "f32", "bf16": "bf16"}

@@ -1,4 +1,4 @@
-"""A side of a bi-encoder as one graph that other runtimes read: token ids and mask in, vectors out."""
+"""."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.layout import INPUTS, OUTPUT
 from noisyir.models.static_tower import StaticTower
-from noisyir.models.tokens import Side, Tokens
+from noisyir.models.text_tokenizer import Side, Tokens
 
-INPUTS, OUTPUT = ("input_ids", "attention_mask"), "sentence_embedding"  # the names that sentence-transformers gives
 Padded = Mapping[str, np.ndarray]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 import numpy.typing as npt
 
-from noisyir.models.tokens import Rows, Tokens
+from noisyir.models.text_tokenizer import Rows, Tokens
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer

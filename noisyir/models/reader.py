@@ -19,7 +19,7 @@ from noisyir.models.layout import checked_length, write_json
 from noisyir.models.question_passage import PairTokenizer, Sequences
 from noisyir.models.settings import InitReaderParams
 from noisyir.models.soundness import opening, refuse_broken, refuse_missing
-from noisyir.models.tokens import Rows, Tokens
+from noisyir.models.text_tokenizer import Rows, Tokens
 from noisyir.models.transformer_tower import load_with_head, read_tokenizer, save_transformer
 
 _SETTINGS = "reader.json"

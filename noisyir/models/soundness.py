@@ -1,4 +1,4 @@
-"""Whether a model folder can be used: what is wrong with it is said in one line, whichever library notices it."""
+"""Soundness of a model that was loaded: what is missing in it, or not a number, is refused; nothing is repaired."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +12,8 @@ from noisyir.errors import DataError, NoisyirError
 from noisyir.models.layout import broken_json
 
 _COUNTS = ("position_ids", "token_type_ids", "num_batches_tracked")  # whole numbers that are no weights
+
+
 ANEW = "get the model anew, or name another"
 
 

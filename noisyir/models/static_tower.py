@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from noisyir.models.tokens import Tokens
+from noisyir.models.text_tokenizer import Tokens
 
 
 class StaticTower(nn.Module):

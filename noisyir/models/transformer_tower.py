@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from noisyir.errors import DataError
 from noisyir.models.layout import write_json
 from noisyir.models.soundness import refuse_missing
-from noisyir.models.tokens import Tokens
+from noisyir.models.text_tokenizer import Tokens
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 

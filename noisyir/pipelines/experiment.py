@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from noisyir.auditing.settings import AuditParams
 from noisyir.data.corruptions import Noise
-from noisyir.data.corruptions.uniform import Uniform
+from noisyir.data.corruptions.other_documents import Uniform
 from noisyir.data.formats import Format
 from noisyir.data.formats.pydocs import Pydocs
 from noisyir.data.hiding import Hiding

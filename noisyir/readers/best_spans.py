@@ -11,7 +11,7 @@ import torch
 from noisyir.errors import DataError
 from noisyir.models.question_passage import OffsetTokens
 from noisyir.models.reader import Reader
-from noisyir.models.tokens import Rows, Tokens, token_batches
+from noisyir.models.text_tokenizer import Rows, Tokens, token_batches
 from noisyir.readers.sampling import span_scores
 from noisyir.readers.windows import window_starts
 

@@ -11,7 +11,6 @@ from noisyir.engine.builds import Meta
 from noisyir.eval.bench_quality import Quality
 from noisyir.eval.settings import NoiseTableParams
 from noisyir.eval.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
-from noisyir.report.bench_chart import Line, Point, Role, rate_chart
 from noisyir.report.cells import (
     NO_TABLE,
     NONE,
@@ -22,11 +21,12 @@ from noisyir.report.cells import (
     p_value,
     rate_as_set,
     signed,
+    templates,
 )
 from noisyir.report.detection import bench_rows
 from noisyir.report.history import environment, facts, settings
+from noisyir.report.line_chart import Line, Point, Role, rate_chart
 from noisyir.report.mining import NOTHING, FalseNegatives, mining_markdown
-from noisyir.report.pages import templates
 
 Row = Mapping[str, Any]
 _TITLE = "Training on wrong pairs"
@@ -47,6 +47,14 @@ class Bench:
     false_negatives: FalseNegatives = NOTHING
     labels: TextTable = NO_TABLE
     label_figures: Sequence[Figure] = ()
+
+
+def word(row: Row, alpha: float) -> Verdict | None:
+    """What a test allows to say; None of the row that holds none."""
+    if row["against"] is None:
+        return None
+    ends = row["difference_low"], row["difference_high"], row["p_holm"]
+    return verdict(*ends, seeds=row["seeds"], alpha=alpha)
 
 
 @dataclass(frozen=True)
@@ -140,14 +148,6 @@ def headlines(params: NoiseTableParams, summary: pa.Table) -> list[dict[str, Any
             gap = next((entries[-1] for method, entries in first.gaps if method == name), None)
             found.append({"mechanism": mechanism, "entry": contest[name], "gap": gap})
     return found
-
-
-def word(row: Row, alpha: float) -> Verdict | None:
-    """What a test allows to say; None of the row that holds none."""
-    if row["against"] is None:
-        return None
-    ends = row["difference_low"], row["difference_high"], row["p_holm"]
-    return verdict(*ends, seeds=row["seeds"], alpha=alpha)
 
 
 def _table(params: NoiseTableParams, rows: Sequence[Row]) -> Table:

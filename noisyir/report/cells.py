@@ -1,9 +1,10 @@
 """Cells of tables: numbers as the pages, Markdown and the terminal all write them, and tables of such cells."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jinja2
 import numpy as np
 from markupsafe import Markup
 
@@ -86,3 +87,16 @@ def markdown_table(rows: Sequence[Sequence[str]], *, left: int) -> str:
     head, *body = ([cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows)
     rule = [":--" if place < left else "--:" for place in range(len(head))]
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *body)) + "\n"
+
+
+def templates(**filters: Callable[..., Any]) -> jinja2.Environment:
+    """Jinja over the templates of this package, with these filters besides its own."""
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("noisyir.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= filters
+    return found

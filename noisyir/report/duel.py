@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noisyir.eval.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
-from noisyir.report.cells import number, p_value, signed
-from noisyir.report.pages import templates
+from noisyir.report.cells import number, p_value, signed, templates
 
 _SAID: dict[Verdict, str] = {
     "better": "is better than",

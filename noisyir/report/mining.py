@@ -9,7 +9,6 @@ from markupsafe import Markup
 
 from noisyir.eval.bench import Cell
 from noisyir.eval.bench_quality import CANDIDATES, MINED, MiningQuality, equal_arms_together, mining_quality
-from noisyir.report.bench_chart import Line, Point, epoch_chart
 from noisyir.report.cells import (
     NO_TABLE,
     NONE,
@@ -23,6 +22,7 @@ from noisyir.report.cells import (
     rate_as_set,
 )
 from noisyir.report.charts import Scale, line_chart, svg, ticks_between
+from noisyir.report.line_chart import Line, Point, epoch_chart
 
 _ARM = ["noise", "rate", "arm"]
 _RATES = ["candidates", "relevant", "drawn", "false negatives"]

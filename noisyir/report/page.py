@@ -10,13 +10,11 @@ from markupsafe import Markup
 
 from noisyir.eval.significance import verdict
 from noisyir.report import charts
-from noisyir.report.cells import p_value, signed
+from noisyir.report.cells import p_value, signed, templates
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
-from noisyir.report.detection import detection_rows, flag_warnings
-from noisyir.report.doubts import doubts
+from noisyir.report.detection import detection_rows, doubts, flag_warnings
 from noisyir.report.history import Build, flow_graph
 from noisyir.report.mining import FalseNegatives
-from noisyir.report.pages import templates
 from noisyir.report.queries import Changes
 from noisyir.report.reading import Labels
 from noisyir.report.settings import ReportParams

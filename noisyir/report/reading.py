@@ -11,9 +11,9 @@ from markupsafe import Markup
 
 from noisyir.engine.tables import semi_join
 from noisyir.eval.bench import Cell
-from noisyir.report.bench_chart import Line, Point, epoch_chart
 from noisyir.report.cells import Figure, TextTable, mean_and_std, mean_with_std, number, p_value, percent, signed
 from noisyir.report.charts import line_chart, spark_line
+from noisyir.report.line_chart import Line, Point, epoch_chart
 
 _SPAN = ("query_id", "doc_id", "start", "end")
 _INSTANCES, _CONFUSING = 6, 3  # shown of a case

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.errors import MissingPackageError
-from noisyir.models.tokens import take_ragged
+from noisyir.models.text_tokenizer import take_ragged
 
 STOP_WORDS = frozenset(
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these they this "

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
-from noisyir.retrieval.runs import Hits
+from noisyir.retrieval.texts import Hits
 
 Engine = Literal["pyserini", "bm25s"]
 _ABOUT = "about.json"

@@ -12,7 +12,7 @@ import torch
 
 from noisyir.engine.tables import conform
 from noisyir.errors import DataError
-from noisyir.models.tokens import Side, Tokens, passage_text, token_batches
+from noisyir.models.text_tokenizer import Side, Tokens, passage_text, token_batches
 from noisyir.schemas.artifact import Artifact
 
 _NAMED = 5  # documents or queries that an error names

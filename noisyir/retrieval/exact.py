@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import torch
 
-from noisyir.retrieval.vectors import Vectors, check_rows, vectors_of
+from noisyir.retrieval.texts import Vectors, check_rows, vectors_of
 
 _FILE, _ABOUT = "vectors.npy", "about.json"
 _ROWS_AT_ONCE = 32768  # documents whose scores are held at once

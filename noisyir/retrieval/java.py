@@ -26,8 +26,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from noisyir.errors import ConfigError, MissingPackageError, StoreError
-from noisyir.retrieval.runs import Hits
-from noisyir.retrieval.texts import contents
+from noisyir.retrieval.texts import Hits, contents
 
 OLDEST = 21
 _VECTOR_MODULE = "jdk.incubator.vector"

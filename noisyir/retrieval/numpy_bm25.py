@@ -18,8 +18,7 @@ import pyarrow.parquet as pq
 
 from noisyir.errors import MissingPackageError
 from noisyir.retrieval.analysis import terms_of
-from noisyir.retrieval.runs import Hits
-from noisyir.retrieval.texts import contents
+from noisyir.retrieval.texts import Hits, contents
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -17,8 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.retrieval.runs import Hits
-from noisyir.retrieval.vectors import Vectors, check_rows, vectors_of
+from noisyir.retrieval.texts import Hits, Vectors, check_rows, vectors_of
 
 Rows = npt.NDArray[np.int64]
 

@@ -1,7 +1,10 @@
 """Which queries and documents a stage works on, and what of a document BM25 and models read."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,7 +54,7 @@ def texts_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.Chunked
 
 def passages_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> dict[str, str]:
     """What models read, title and text, of the documents of these ids; of those that the corpus has."""
-    from noisyir.models.tokens import passage_text
+    from noisyir.models.text_tokenizer import passage_text
 
     passages: dict[str, str] = {}
     for some in among(documents, doc_ids.unique()):
@@ -63,3 +66,54 @@ def passages_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.Chun
 def among(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> Iterator[pa.RecordBatch]:
     """Of each batch the documents of these ids."""
     return (batch.filter(pc.is_in(batch["doc_id"], value_set=doc_ids)) for batch in documents)
+
+
+@dataclass(frozen=True)
+class Hits:
+    """The ranked documents of n queries, flat: query i has `counts[i]` of them, best first.
+
+    counts: int, n; doc_ids: string, sum(counts); scores: float32, beside doc_ids.
+    """
+
+    counts: npt.NDArray[np.integer]
+    doc_ids: pa.Array
+    scores: npt.NDArray[np.float32]
+
+
+def run_table(query_ids: pa.Array, hits: Hits) -> pa.Table:
+    """Rows of a run (query_id, doc_id, rank from 1, score); a query without hits has none."""
+    starts = np.cumsum(hits.counts) - hits.counts
+    ranks = np.arange(len(hits.scores)) - np.repeat(starts, hits.counts) + 1
+    return pa.table(
+        {
+            "query_id": query_ids.take(pa.array(np.repeat(np.arange(len(query_ids)), hits.counts))),
+            "doc_id": hits.doc_ids,
+            "rank": pa.array(ranks, pa.int32()),
+            "score": pa.array(hits.scores, pa.float32()),
+        }
+    )
+
+
+def places(run: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The number of each row's query, and its place in it from 0, of rows that are ordered by both."""
+    _, starts, query = np.unique(
+        np.asarray(run["query_id"].combine_chunks().dictionary_encode().indices), return_index=True, return_inverse=True
+    )
+    return query.astype(np.int64), np.arange(run.num_rows) - starts[query]
+
+
+Vectors = npt.NDArray[np.float32]
+
+
+def vectors_of(batch: pa.RecordBatch) -> Vectors:
+    """The `vector` column as float32 (row, dim)."""
+    column = batch["vector"]
+    vectors: Vectors = column.flatten().to_numpy().astype(np.float32, copy=False).reshape(-1, column.type.list_size)
+    return vectors
+
+
+def check_rows(batch: pa.RecordBatch, first: int) -> None:
+    """DataError unless the batch's doc_row count up from `first`."""
+    rows = batch["doc_row"].to_numpy()
+    if not np.array_equal(rows, np.arange(first, first + len(rows))):
+        raise DataError(f"doc_vectors: doc_row must count up from 0 without gaps; the row after {first} breaks that")

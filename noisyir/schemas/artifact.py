@@ -51,3 +51,10 @@ class Read:
     def each(self) -> "Read":
         """The stage takes any number of these, each under a label of the pipeline's choice."""
         return replace(self, many=True)
+
+
+STRING, I32, F32, F64, BOOL = pa.string(), pa.int32(), pa.float32(), pa.float64(), pa.bool_()
+STRINGS, FLOATS = pa.list_(STRING), pa.list_(F32)
+PAIR = {"query_id": STRING, "doc_id": STRING}
+PAIR_KEY = ("query_id", "doc_id")
+RUN = {**PAIR, "rank": I32, "score": F32}

@@ -1,7 +1,6 @@
 """What ingest writes, and the noise and the hiding that benches put in."""
 
-from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.columns import BOOL, F32, I32, PAIR, PAIR_KEY, STRING, STRINGS
+from noisyir.schemas.artifact import BOOL, F32, I32, PAIR, PAIR_KEY, STRING, STRINGS, Artifact
 
 CORPUS = Artifact("corpus", 1, {"doc_id": STRING, "doc_row": I32, "title": STRING, "text": STRING}, ("doc_id",))
 QUERIES = Artifact("queries", 1, {"query_id": STRING, "text": STRING, "split": STRING}, ("query_id",))

@@ -1,7 +1,6 @@
 """What detectors say of training pairs, and what an audit tells their owner."""
 
-from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.columns import BOOL, F32, F64, FLOATS, I32, PAIR, PAIR_KEY, STRING, STRINGS
+from noisyir.schemas.artifact import BOOL, F32, F64, FLOATS, I32, PAIR, PAIR_KEY, STRING, STRINGS, Artifact
 from noisyir.schemas.data import PAIRS
 
 # How suspect each training pair is.  `score`: the higher, the likelier the pair is wrong, in the detector's own unit

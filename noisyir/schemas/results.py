@@ -1,7 +1,6 @@
 """Measures, comparisons, benches and pages."""
 
-from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.columns import F64, I32, STRING
+from noisyir.schemas.artifact import F64, I32, STRING, Artifact
 
 _METRIC = {"measure": STRING, "split": STRING, "query_id": STRING}
 # `group`: the same for queries that share a document, which are one draw of chance; a null `query_id` marks the mean

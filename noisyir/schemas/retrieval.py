@@ -1,7 +1,6 @@
 """Indexes, vectors and runs."""
 
-from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.columns import FLOATS, I32, PAIR_KEY, RUN, STRING
+from noisyir.schemas.artifact import FLOATS, I32, PAIR_KEY, RUN, STRING, Artifact
 
 LEXICAL_INDEX = Artifact("lexical_index", 1)
 BM25_RUN = Artifact("bm25_run", 1, RUN, PAIR_KEY)

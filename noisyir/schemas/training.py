@@ -1,7 +1,6 @@
 """Mined negatives, models, and how training went."""
 
-from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.columns import BOOL, F32, F64, I32, PAIR, PAIR_KEY, STRING
+from noisyir.schemas.artifact import BOOL, F32, F64, I32, PAIR, PAIR_KEY, STRING, Artifact
 
 # Documents that may become a query's negatives.  Scores are inner products of one model's vectors, and null where it
 # gave none: `score` of query and candidate, `positive_score` of query and `positive`, `positive_similarity` of

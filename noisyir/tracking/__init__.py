@@ -4,7 +4,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from noisyir.engine.waiting import WAIT, seconds_of
+from noisyir.engine.locks import WAIT, seconds_of
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking.tracker import Tracker

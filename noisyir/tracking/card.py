@@ -10,7 +10,7 @@ from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
-from noisyir.report.doubts import doubts
+from noisyir.report.detection import doubts
 from noisyir.tracking.evaluation import Evaluation, eval_digest, recipe, system_of
 from noisyir.tracking.kinds import Kind
 

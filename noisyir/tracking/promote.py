@@ -21,10 +21,10 @@ from noisyir.eval.promotion import Measured, chosen_measure, rule, shared_seeds
 from noisyir.eval.settings import PromoteParams
 from noisyir.tracking.backend import Backend, connect, exclusive
 from noisyir.tracking.card import Version
-from noisyir.tracking.decision import Decision
 from noisyir.tracking.evaluation import PER_QUERY
 from noisyir.tracking.kinds import Kind, kind_of
 from noisyir.tracking.registry import CHALLENGER, CHAMPION, champion_of, find_version
+from noisyir.tracking.standing import Decision
 
 
 def promote(

@@ -8,7 +8,7 @@ from typing import Generic, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from noisyir.models.tokens import Tokens, take_ragged
+from noisyir.models.text_tokenizer import Tokens, take_ragged
 
 Rows = npt.NDArray[np.int64]
 Rng = Callable[..., np.random.Generator]

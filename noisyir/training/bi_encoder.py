@@ -12,14 +12,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from noisyir.errors import ConfigError
-from noisyir.losses.ccr import ccr, robust_loss
-from noisyir.losses.dpr import masked_log_probs
+from noisyir.losses.dpr import ccr, masked_log_probs, robust_loss
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Batch, PairBatches, Rng, TrainingPairs
-from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.gradients import BatchGradient
-from noisyir.training.learner import Learner
-from noisyir.training.objective import Objective, on_device
+from noisyir.training.learner import Learner, Objective, Tensors, load_weights, on_device
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.throughput import encoding

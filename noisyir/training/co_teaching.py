@@ -18,9 +18,8 @@ from noisyir.errors import DataError
 from noisyir.losses.dpr import pair_nll
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.batches import Batch, Rng, TrainingPairs
-from noisyir.training.checkpoint import Tensors, load_weights
 from noisyir.training.gradients import BatchGradient
-from noisyir.training.objective import Objective, on_device
+from noisyir.training.learner import Objective, Tensors, load_weights, on_device
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.settings import TrainCoTeachingParams
 

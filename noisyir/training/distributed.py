@@ -25,7 +25,7 @@ from noisyir.engine.nodes import launched
 from noisyir.engine.processes import PeerLostError
 from noisyir.errors import ConfigError, NoisyirError
 from noisyir.models.bi_encoder import choose_device
-from noisyir.models.tokens import Tokens
+from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.batches import Rows
 
 _NONE, _DENSE = -2, -1  # of a gradient, where a sparse one has a number of rows

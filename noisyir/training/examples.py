@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.tokens import Tokens, passage_text
+from noisyir.models.text_tokenizer import Tokens, passage_text
 from noisyir.training.batches import Ragged, Rows, TrainingPairs
 from noisyir.training.validation import Held
 

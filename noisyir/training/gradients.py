@@ -8,10 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from noisyir.models.at_once import AtOnce
+from noisyir.models.at_once import AtOnce, keep_fewer_activations
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.compiling import keep_fewer_activations
-from noisyir.models.tokens import SIDES, Side, Tokens
+from noisyir.models.text_tokenizer import SIDES, Side, Tokens
 from noisyir.training.batches import Batch, Rows
 from noisyir.training.distributed import Division, world
 from noisyir.training.settings import TrainAr2Params, TrainDprParams

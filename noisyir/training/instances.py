@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from noisyir.errors import DataError
 from noisyir.models.question_passage import OffsetTokens, PairTokenizer
 from noisyir.models.reader import Spans
-from noisyir.models.tokens import Tokens
+from noisyir.models.text_tokenizer import Tokens
 from noisyir.readers.windows import window_around
 from noisyir.training.batches import Ragged, Rows
 from noisyir.training.examples import Numbering

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from noisyir.models.reader import Reader
     from noisyir.training.batches import TrainingPairs
     from noisyir.training.examples import TokenisedDocuments
+    from noisyir.training.learner import Objective
     from noisyir.training.lists import Lists, TrainingTexts
-    from noisyir.training.objective import Objective
     from noisyir.training.run import Point, TrainingContext
     from noisyir.training.validation import Held
 
@@ -87,7 +87,7 @@ def start_reader(job: Job[Any]) -> "Reader":
 def _ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
     import torch
 
-    from noisyir.models.compiling import attend_plainly, compile_in_place
+    from noisyir.models.at_once import attend_plainly, compile_in_place
 
     torch.set_num_threads(job.runtime.cpu_threads)
     model = load(job.folder(name), job.runtime.device)

@@ -15,8 +15,8 @@ from noisyir.engine.build_stage import Result
 from noisyir.engine.builds import Ref
 from noisyir.engine.nodes import Launched, launched
 from noisyir.engine.observe import Relay, Silent
+from noisyir.engine.parallel import PortableJob
 from noisyir.engine.plan import key_of, resolved
-from noisyir.engine.portable import PortableJob
 from noisyir.engine.processes import Tell, run_together
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Inputs, Job, Output, PlannedInputs, Stage, Step

@@ -4,23 +4,40 @@ A model's batch and dropout at a step follow from (seed, model, step) alone, so 
 tensors only.
 """
 
+import copy
+import hashlib
+import json
+import logging
 import math
-from collections.abc import Iterator
+import os
+import struct
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, Generic
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import torch
-from torch import nn
+from jaxtyping import Bool, Float, Int, UInt8
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
 
 from noisyir.errors import ConfigError, DataError
-from noisyir.training.batches import B, Batches, Rng
-from noisyir.training.checkpoint import Tensors, load_weights
+from noisyir.losses.dpr import pair_nll
+from noisyir.losses.npc import move_average
+from noisyir.training.batches import B, Batch, Batches, Rng
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.throughput import Meter, Work
 
 _LESS = {"ranker": "lists_at_once", "retriever": "chunk_size", "reader": "questions_at_once"}
+
+
+Tensors = Mapping[str, Mapping[str, Tensor]]
+
+
+"""Tensors by group, as a model or its optimiser, and name."""
 
 
 class Learner(Generic[B]):
@@ -136,3 +153,139 @@ def memory_advice(model: str) -> Iterator[None]:
             f"a step of the {model} needs more memory than there is: set {_LESS[model]}, gradient_checkpointing=true, "
             f"precision=bf16, a smaller batch size or n ({str(error).splitlines()[0]})"
         ) from error
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+class Objective:
+    """A loss, and hooks that a plain method leaves alone.
+
+    A killed run continues to the same bits if `state` holds all that the next step depends on.
+    """
+
+    def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
+        """The batch's loss from the student's scaled scores of its queries and columns."""
+        raise NotImplementedError
+
+    def start_epoch(self, epoch: int) -> dict[str, float]:
+        """Called before epoch number `epoch`, from 0; returns points of the learning curves."""
+        return {}
+
+    def observe(self, loss: float) -> None:
+        """Called with each step's loss, in nats."""
+
+    def after_step(self) -> None:
+        """Called when the weights have moved."""
+
+    def finish(self) -> None:
+        """Called when the last epoch is over."""
+
+    def state(self) -> Tensors:
+        """What a checkpoint must hold of it, in groups of its own."""
+        return {}
+
+    def load(self, tensors: Tensors, done: int) -> None:
+        """Continue after `done` steps from a checkpoint with what `state` returned; an empty group is not in it."""
+
+
+class Contrastive(Objective):
+    """DPR: the mean of -log p(own passage | query) over the pairs, each times its weight (default 1)."""
+
+    def __init__(self, weights: Float[Tensor, " pair"] | None = None) -> None:
+        self.weights = weights
+
+    def loss(self, batch: Batch, scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
+        """The weighted mean; weights do not add up to one, so that a batch of doubtful pairs moves little."""
+        nll = pair_nll(scores, *on_device(batch, scores.device))
+        if self.weights is not None:
+            nll = nll * self.weights[torch.from_numpy(batch.rows)].to(scores.device)
+        return nll.mean()
+
+
+def on_device(batch: Batch, device: torch.device) -> tuple[Int[Tensor, " query"], Bool[Tensor, "query passage"]]:
+    """The batch's positive columns and ignored entries as tensors."""
+    return torch.from_numpy(batch.positive).to(device), torch.from_numpy(batch.ignored).to(device)
+
+
+def teacher_of(student: M) -> M:
+    """A copy to follow its student slowly, without a gradient of its own; it agrees with it for now."""
+    return copy.deepcopy(student).eval().requires_grad_(False)
+
+
+def follow(teacher: nn.Module, student: nn.Module, decay: float) -> None:
+    """Move every weight's average by one step."""
+    for slow, fast in zip(teacher.parameters(), student.parameters(), strict=True):
+        move_average(slow, fast, decay)
+
+
+log = logging.getLogger("noisyir")
+
+
+CHECKPOINT = "checkpoint.safetensors"
+
+
+_DIGEST = "digest"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of a run; progress: what JSON can hold."""
+
+    tensors: Tensors
+    progress: Mapping[str, Any]
+
+
+def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
+    """Write the state; the previous one is valid until the new one is on the disk."""
+    flat = {
+        f"{group}/{name}": value.detach().contiguous()
+        for group, named in checkpoint.tensors.items()
+        for name, value in named.items()
+    }
+    arriving = folder / f"{CHECKPOINT}.arriving"
+    progress = json.dumps(checkpoint.progress)
+    # The digest is a tensor, for a second entry of metadata would stand before or after the first by chance.
+    save_file(flat | {_DIGEST: _digest(flat, progress)}, arriving, {"progress": progress})
+    with arriving.open("rb") as handle:
+        os.fsync(handle.fileno())
+    arriving.replace(folder / CHECKPOINT)
+
+
+def load_checkpoint(folder: Path) -> Checkpoint | None:
+    """The state a killed run left, on the CPU; None when there is none, or a damaged one, which is told of."""
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, "pt") as file:
+            flat = {key: file.get_tensor(key) for key in file.keys()}
+            progress = file.metadata()["progress"]
+        digest = flat.pop(_DIGEST, None)  # those of before 0.3 have none
+        if digest is not None and not torch.equal(digest, _digest(flat, progress)):
+            raise ValueError("it has other bytes than were written")
+        tensors: dict[str, dict[str, Tensor]] = {}
+        for key, value in flat.items():
+            group, name = key.split("/", 1)
+            tensors.setdefault(group, {})[name] = value
+        return Checkpoint(tensors, json.loads(progress))
+    except (SafetensorError, ValueError, KeyError, TypeError, struct.error) as error:
+        log.warning("the checkpoint %s is damaged, and training starts anew: %s", path, error)
+        return None
+
+
+def _digest(flat: Mapping[str, Tensor], progress: str) -> UInt8[Tensor, "32"]:
+    """One sha256 over the state: names, types, shapes and bytes of all tensors, and the progress."""
+    total = hashlib.sha256(progress.encode())
+    for name in sorted(flat):
+        value = flat[name].cpu()
+        total.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        total.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return torch.frombuffer(bytearray(total.digest()), dtype=torch.uint8)
+
+
+@torch.no_grad()
+def load_weights(model: nn.Module, saved: Mapping[str, Tensor]) -> None:
+    """Give the model the saved value of every parameter; those that two towers share are one."""
+    for name, weight in model.named_parameters():
+        weight.copy_(saved[name])

@@ -10,8 +10,7 @@ from torch import Tensor
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.static_tower import StaticTower
 from noisyir.training.batches import Batch
-from noisyir.training.checkpoint import Tensors, load_weights
-from noisyir.training.objective import follow, teacher_of
+from noisyir.training.learner import Tensors, follow, load_weights, teacher_of
 from noisyir.training.optimisers import put_rows
 
 _ROWS_AT_ONCE = 512  # of a table, so that what is computed of them stays in the processor's cache

@@ -15,18 +15,16 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from noisyir.losses.cds import cross_entropy, debias, denoise
-from noisyir.losses.hard_em import span_set_loss
-from noisyir.models.compiling import keep_fewer_activations
+from noisyir.losses.cds import cross_entropy, debias, denoise, span_set_loss
+from noisyir.models.at_once import keep_fewer_activations
 from noisyir.models.reader import Reader, Reads, Spans
 from noisyir.readers.confidence import evidence, initial, shares, updated
 from noisyir.readers.sampling import counterfactual, n_best_chance
 from noisyir.readers.settings import Confidence
 from noisyir.training.batches import Batches, Rng, Rows
-from noisyir.training.checkpoint import Tensors
 from noisyir.training.gradients import seeded
 from noisyir.training.instances import Drawn, Instances, windows_and_spans
-from noisyir.training.learner import Learner
+from noisyir.training.learner import Learner, Tensors
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainReaderParams
 from noisyir.training.throughput import judging

@@ -3,7 +3,6 @@
 A run can be killed at any point and continued to the same bits.
 """
 
-import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +12,11 @@ from typing import Any
 
 from noisyir.engine.outside_errors import is_from_outside, one_line
 from noisyir.training.batches import Rng
-from noisyir.training.checkpoint import CHECKPOINT, Checkpoint, load_checkpoint, save_checkpoint
 from noisyir.training.distributed import world
-from noisyir.training.learner import Learner
+from noisyir.training.learner import CHECKPOINT, Checkpoint, Learner, load_checkpoint, log, save_checkpoint
 
 _POINTS = 400  # of the curve of a step's measure, at most
 
-log = logging.getLogger("noisyir")
 
 Point = tuple[str, int, float, float]
 """(name, step, epoch, value) of a learning curve."""

@@ -19,7 +19,7 @@ from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.ranker import Ranker
 from noisyir.models.reader import Reader
 from noisyir.models.static_tower import StaticTower
-from noisyir.models.tokens import Tokens
+from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.distributed import world
 
 # Dense bf16 tensor-core FLOP/s, without sparsity, by a pattern of the device's name; the first that matches counts.

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.tokens import SIDES, Side, Tokens, token_batches
+from noisyir.models.text_tokenizer import SIDES, Side, Tokens, token_batches
 from noisyir.training.batches import Ragged, Rows
 from noisyir.training.distributed import world
 

@@ -26,7 +26,7 @@ from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError
-from noisyir.retrieval import parts
+from noisyir.retrieval import index
 from noisyir.stages.mining import relevance_judges
 from noisyir.stages.retrieval import search
 from noisyir.tracking.tracker import Tracker
@@ -249,7 +249,7 @@ def _run(world: World, part: _Part, store: Store, machine: Runtime, observer: Ob
 def small_pieces() -> Iterator[None]:
     """Indexes in parts of a few rows, searched for a few queries at a time; few pairs judged at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "ROWS_A_PART", 20)
+        patch.setattr(index, "ROWS_A_PART", 20)
         patch.setattr(search, "_QUERIES_AT_ONCE", 8)
         patch.setattr(relevance_judges, "_PAIRS_AT_ONCE", 32)
         yield

@@ -13,7 +13,7 @@ import pytest
 from noisyir import experiments
 from noisyir.app import runs
 from noisyir.app.runs import Outcome
-from noisyir.data.corruptions.group import Group
+from noisyir.data.corruptions.other_documents import Group
 from noisyir.engine.builds import Meta
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan

@@ -11,7 +11,7 @@ from noisyir.losses.dpr import pair_nll
 from noisyir.training.batches import PairBatches, Ragged, TrainingPairs
 from noisyir.training.bi_encoder import train
 from noisyir.training.co_teaching import CoTeaching, keep_share, perturbed, small_loss, taught
-from noisyir.training.objective import Contrastive
+from noisyir.training.learner import Contrastive
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.run import TrainingContext
 from noisyir.training.settings import TrainCoTeachingParams

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.models.tokens import Tokens
+from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.throughput import (
     Meter,
     TransformerSize,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from noisyir.losses.dpr import masked_log_probs, pair_nll
-from noisyir.models.tokens import Tokens
+from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.batches import PairBatches, Ragged, TrainingPairs
 
 ROWS, COLUMNS = 4, 7

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisyir.data.corruptions import ChosenPairs
-from noisyir.data.corruptions.group import Group
-from noisyir.data.corruptions.neighbour import Neighbour, nearest
-from noisyir.data.corruptions.uniform import draw_mismatches
+from noisyir.data.corruptions.other_documents import Group, Neighbour, draw_mismatches, nearest
 from noisyir.data.draws import choose_pairs, is_among
 from noisyir.errors import DataError
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noisyir.mining.draw import draw
-from noisyir.models.tokens import token_batches
-from noisyir.retrieval.runs import Hits, run_table
+from noisyir.models.text_tokenizer import token_batches
 from noisyir.retrieval.search import search
+from noisyir.retrieval.texts import Hits, run_table
 
 seeds = st.integers(0, 2**32 - 1)
 

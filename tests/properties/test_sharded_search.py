@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.retrieval import exact, parts
+from noisyir.retrieval import exact
+from noisyir.retrieval import index as indexing
 from noisyir.retrieval.index import fill_index, save_index, train_index
 from noisyir.retrieval.search import best, open_vectors
 from tests.unit.retrieval.test_index import stream
@@ -24,8 +25,8 @@ def saved(engine, vectors, folder):
         index = train_index(lambda: batches, rows, "Flat", train_rows=1, rng=rng, threads=1, device="cpu")
         save_index(fill_index(index, batches, rows, "Flat"), "Flat", where)
 
-    if parts.ROWS_A_PART < len(vectors):
-        parts.build_parts(stream(vectors, size=7), len(vectors), folder, build)
+    if indexing.ROWS_A_PART < len(vectors):
+        indexing.build_parts(stream(vectors, size=7), len(vectors), folder, build)
     else:
         build(list(stream(vectors)), len(vectors), folder)
     return open_vectors(folder, probes=1, breadth=1, device="cpu", threads=1)
@@ -42,7 +43,7 @@ def test_parts_give_what_all_pairs_give(engine, data, tmp_path_factory):
     products = queries @ vectors.T
     wanted = np.lexsort((np.broadcast_to(np.arange(rows), products.shape), -products))[:, :top_k]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "ROWS_A_PART", size)
+        patch.setattr(indexing, "ROWS_A_PART", size)
         index = saved(engine, vectors, tmp_path_factory.mktemp("index") / "index")
     scores, found = best(index, queries, top_k)
     assert found.tolist() == wanted.tolist()
@@ -54,7 +55,7 @@ def test_a_part_has_the_bits_of_the_whole(tmp_path, monkeypatch):
     vectors, queries = (rng.standard_normal((n, 24)).astype(np.float32) for n in (3 * 4096 + 77, 50))
     vectors[9000:9500] = vectors[:500]
     whole = best(saved("faiss", vectors, tmp_path / "whole"), queries, 100)
-    monkeypatch.setattr(parts, "ROWS_A_PART", 4096)
+    monkeypatch.setattr(indexing, "ROWS_A_PART", 4096)
     cut = best(saved("faiss", vectors, tmp_path / "cut"), queries, 100)
     assert len(json.loads((tmp_path / "cut" / "about.json").read_text())["parts"]) == 4
     assert [array.tobytes() for array in whole] == [array.tobytes() for array in cut]

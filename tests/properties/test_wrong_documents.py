@@ -11,14 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisyir.data.corruptions import Noise
-from noisyir.data.corruptions.absent import Absent
 from noisyir.data.corruptions.changed import named
-from noisyir.data.corruptions.confusable import Confusable, best_first
-from noisyir.data.corruptions.half_answer import part_of
-from noisyir.data.corruptions.same_source import SameSource
-from noisyir.data.corruptions.swapped_entities import entities, swapped
-from noisyir.data.corruptions.vague import Vague, draw_by_weight, vagueness
-from noisyir.data.corruptions.words_left_out import without_words
+from noisyir.data.corruptions.changed_texts import (
+    Vague,
+    draw_by_weight,
+    entities,
+    part_of,
+    swapped,
+    vagueness,
+    without_words,
+)
+from noisyir.data.corruptions.other_documents import Absent, Confusable, SameSource, best_first
 from noisyir.errors import DataError
 from noisyir.retrieval.analysis import STOP_WORDS
 from tests.training_pairs import training_pairs

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from noisyir import experiments
-from noisyir.data.corruptions.uniform import Uniform
+from noisyir.data.corruptions.other_documents import Uniform
 from noisyir.data.formats.beir import Beir
 from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment

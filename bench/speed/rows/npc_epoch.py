@@ -25,7 +25,7 @@ class NpcEpoch(Row):
         return _epochs(work, NoisyPairCorrection)
 
     def dpr(self, work: Work) -> Taken:
-        from noisyir.training.objective import Contrastive
+        from noisyir.training.learner import Contrastive
 
         return _epochs(work, lambda *_: Contrastive())
 

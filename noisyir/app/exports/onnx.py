@@ -9,7 +9,7 @@ from noisyir.app.other_runtimes import Array, Embed, Written, difference_rows, n
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.portable import Padded, write_onnx
-from noisyir.models.tokens import Side
+from noisyir.models.text_tokenizer import Side
 
 SUFFIX = "-onnx"
 

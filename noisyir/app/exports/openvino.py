@@ -9,7 +9,7 @@ from noisyir.app.other_runtimes import Array, Embed, Written, difference_rows, n
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.portable import Padded
-from noisyir.models.tokens import Side
+from noisyir.models.text_tokenizer import Side
 
 SUFFIX = "-openvino"
 _EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in 16 bits

@@ -21,7 +21,7 @@ from markupsafe import Markup
 from noisyir.app.judging.session import JudgingSession, Said
 from noisyir.auditing.page import json_for_html
 from noisyir.errors import DataError, MissingPackageError, NoisyirError
-from noisyir.report.pages import templates
+from noisyir.report.cells import templates
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from threading import Event, RLock, Thread
 from typing import Any, NamedTuple
 
@@ -12,7 +13,8 @@ from noisyir.app.judging.journal import Answer, Draw, Journal
 from noisyir.app.judging.learning import Known, Learner, Learnt
 from noisyir.app.judging.pairs import PairsToJudge, Shown
 from noisyir.auditing.judgements import Judged, Pair, Verdict, given_judgements
-from noisyir.detection.agreement import agreement
+from noisyir.auditing.keeping import Keeping
+from noisyir.detection.agreement import cohens_kappa
 from noisyir.detection.judgement import strata_by_score
 from noisyir.errors import DataError, NoisyirError
 
@@ -258,3 +260,66 @@ def random_order(scores: Float[Array, " pair"], rng: np.random.Generator) -> Ran
     turn = np.arange(count) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # the round in which a pair's stratum gives it
     order = np.lexsort((rng.random(count), turn))
     return RandomOrder(by_stratum[order], sizes[stratum[by_stratum[order]]] / _ROUNDS)
+
+
+def summary(session: JudgingSession, command: str, wrong: float | None = None) -> str:
+    """The file, what is known now, and the command that uses it.
+
+    command: audits the same pairs by the answers.  wrong: say how many pairs to keep so that at most this share of them
+    is wrong.
+    """
+    own = session.journal.latest().get(session.judge, {})
+    if not own:
+        return f"{session.judge} judged nothing."
+    known = session.learnt.known
+    lines = [f"{len(own):,} pairs judged by {session.judge}: {session.journal.path}", *told(known)]
+    if wrong is not None:
+        lines.append(told_guarantee(known.keeping(len(session.pairs.ids)), wrong))
+    return "\n".join([*lines, "", "To use the answers, with --apply to clean the pairs by them:", f"  {command}"])
+
+
+def told(known: Known) -> list[str]:
+    """What judgements tell, a line each."""
+    lines = []
+    if known.rate:
+        lines.append(f"wrong pairs    {known.rate} at 95 %, by {known.sampled:,} pairs drawn at random")
+    if known.narrower:
+        lines.append(f"               {known.narrower}")
+    if known.unlearnt:
+        lines.append(f"order          AUROC {_plain(known.unlearnt)} without judgements")
+    if known.order:
+        lines.append(f"               AUROC {_plain(known.order)} as the judgements teach it, cross-validated")
+    if known.advice:
+        lines.append(f"               {known.advice}")
+    return lines
+
+
+def told_guarantee(keeping: Keeping, wrong: float) -> str:
+    """How many pairs to keep so that at most the share `wrong` of them is wrong, a line."""
+    return f"guarantee      {keeping.told(wrong)}"
+
+
+def _plain(interval: tuple[float, float, float]) -> str:
+    value, low, high = interval
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def agreement(latest: Mapping[str, Mapping[Pair, Answer]]) -> list[dict[str, Any]]:
+    """For every two judges with pairs in common: their names, how many pairs, and Cohen's kappa with its interval.
+
+    latest: what each judge said last of each pair.  Pairs about which one of the two was unsure count for nothing;
+    kappa is None where both only ever said one and the same.
+    """
+    found = []
+    for judges in combinations(sorted(latest), 2):
+        one, other = (_decided(latest[judge]) for judge in judges)
+        both = [pair for pair in one if pair in other]
+        if both:
+            kappa = cohens_kappa(np.array([one[pair] for pair in both]), np.array([other[pair] for pair in both]))
+            found.append({"judges": judges, "pairs": len(both), "kappa": kappa})
+    return found
+
+
+def _decided(said: Mapping[Pair, Answer]) -> dict[Pair, bool]:
+    """Whether each pair was called wrong."""
+    return {pair: answer.verdict == "wrong" for pair, answer in said.items() if answer.verdict != "unclear"}

@@ -10,8 +10,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from noisyir.app.judging.pairs import Document, Shown
-from noisyir.app.judging.session import BATCH, JudgingSession, Said
-from noisyir.app.judging.verb import told
+from noisyir.app.judging.session import BATCH, JudgingSession, Said, told
 from noisyir.auditing.judgements import Verdict
 from noisyir.auditing.texts import words
 

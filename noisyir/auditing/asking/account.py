@@ -16,9 +16,8 @@ from noisyir.detection.imperfect_judge import (
     judge_error,
     rate_behind,
 )
-from noisyir.detection.powered_rate import powered_rate
 from noisyir.detection.questions import Draw
-from noisyir.detection.rate import rate_from_judgements
+from noisyir.detection.rate import powered_rate, rate_from_judgements
 
 _EVEN = 1.5  # a random sample's largest weight over its least, up to which its pairs count alike
 _FAULTS_SHOWN = 3

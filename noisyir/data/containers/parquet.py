@@ -25,11 +25,11 @@ class Parquet:
 
     def columns(self, path: Path) -> tuple[str, ...]:
         """The names in the schema."""
-        return tuple(_opened(path).schema_arrow.names)
+        return tuple(_parquet_opened(path).schema_arrow.names)
 
     def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
         """The rows, numbered from 1."""
-        return numbered(path, _opened(path).iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)))
+        return numbered(path, _parquet_opened(path).iter_batches(batch_size=_BATCH_ROWS, columns=list(columns)))
 
     def write(self, path: Path, rows: Iterator[Mapping[str, Any]]) -> None:
         """As one table."""
@@ -41,7 +41,7 @@ def container(suffix: str) -> Parquet:
     return Parquet()
 
 
-def _opened(path: Path) -> pq.ParquetFile:
+def _parquet_opened(path: Path) -> pq.ParquetFile:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:

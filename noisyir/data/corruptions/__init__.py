@@ -18,7 +18,7 @@ from noisyir.settings import Fraction
 from noisyir.variants import Variant
 
 if TYPE_CHECKING:
-    from noisyir.retrieval.vectors import Vectors
+    from noisyir.retrieval.texts import Vectors
 
 T = TypeVar("T")
 Judge = Callable[[Int[np.ndarray, " draw"], Int[np.ndarray, " draw"]], Bool[np.ndarray, " draw"]]

@@ -4,6 +4,7 @@ No checks of records: those, whatever the format, are in `data/validate.py`.
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -11,12 +12,12 @@ from pydantic import Field, PositiveInt, model_validator
 
 from noisyir.data.collection import Collection
 from noisyir.data.examples import ExampleSource
-from noisyir.data.hub import fetched, is_on_hub
+from noisyir.data.limits import fetched, is_on_hub
 from noisyir.data.records import Source
 from noisyir.data.settings import RecordParams
 from noisyir.engine.provenance import may_be_absent
 from noisyir.errors import DataError, NoisyirError
-from noisyir.settings import HELD_OUT, Split
+from noisyir.settings import HELD_OUT, Location, Split
 from noisyir.variants import Variant
 
 
@@ -84,3 +85,28 @@ class Format(Variant, RecordParams):
     def digest(self) -> str:
         """A hash of the raw data's content, for the key of ingest.  DataError when a folder or file is missing."""
         return self.open().digest()
+
+
+class FormatOfRows(Format):
+    """A format whose held-out splits are known by reading it."""
+
+    path: Location = None
+
+    def held_out_splits(self) -> frozenset[Split]:
+        """Those that a row says; none of a file that is not there."""
+        if not self._is_there:
+            return frozenset()
+        found: set[Split] = set()
+        for judgement in self.open().judgements():
+            found.add(judgement.split)
+            if found.issuperset(HELD_OUT):
+                break
+        return frozenset(found.intersection(HELD_OUT))
+
+    def count_pairs(self, at_most: int) -> int:
+        """The pairs, read until there are so many."""
+        return sum(1 for _ in islice(self.open().judgements(), at_most)) if self._is_there else at_most
+
+    @property
+    def _is_there(self) -> bool:
+        return self.path is not None and Path(self.path).exists()

@@ -11,8 +11,8 @@ from pydantic import Field
 from noisyir.data import leniency
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
-from noisyir.data.document_batches import documents_in_batches
 from noisyir.data.formats import Format
+from noisyir.data.id_texts import documents_in_batches
 from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
 from noisyir.data.text_files import WHOLE, Part, folder_with, json_lines, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest

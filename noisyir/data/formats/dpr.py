@@ -13,7 +13,7 @@ from pydantic import Field
 
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
-from noisyir.data.formats.dpr_json import DprJson
+from noisyir.data.formats.trainers import DprJson
 from noisyir.data.json_arrays import json_array
 from noisyir.data.leniency import bad_row, row
 from noisyir.data.limits import LINE

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from noisyir.data.collection import Collection
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
-from noisyir.data.formats_of_rows import FormatOfRows
+from noisyir.data.formats import FormatOfRows
 from noisyir.data.row_files import RowFile
 from noisyir.data.shapes import joined
 from noisyir.data.text_files import open_to_write, utf8_lines

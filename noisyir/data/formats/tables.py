@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from noisyir.data.collection import SCHEMAS, Collection
-from noisyir.data.formats_of_rows import FormatOfRows
+from noisyir.data.formats import FormatOfRows
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Negative, Query
 from noisyir.engine.outside_errors import one_line

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from noisyir.data.collection import Collection
 from noisyir.data.examples import Example, ExampleSource, Passage, Placed
-from noisyir.data.formats_of_rows import FormatOfRows
+from noisyir.data.formats import FormatOfRows
 from noisyir.data.id_texts import IdTexts
 from noisyir.data.leniency import bad_row
 from noisyir.data.records import Document

@@ -11,7 +11,7 @@ from pydantic import Field, PositiveInt
 
 from noisyir.data.draws import choose_pairs, is_among
 from noisyir.data.hiding import BY_IDS, Hidden, Hiding, Labelled
-from noisyir.data.text_keys import text_key
+from noisyir.data.id_texts import text_key
 from noisyir.errors import DataError
 from noisyir.schemas.data import CORPUS
 from noisyir.settings import Fraction

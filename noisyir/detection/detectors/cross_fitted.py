@@ -1,7 +1,6 @@
 """What detectors by a bi-encoder have in common: the given model, or models that did not see the pairs they score."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -9,16 +8,12 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from noisyir.detection.combine import Scores
 from noisyir.detection.detectors import Detector, PairsToScore, Scored
-from noisyir.errors import ConfigError, DataError
-from noisyir.models.bi_encoder import BiEncoder
+from noisyir.errors import ConfigError
 from noisyir.settings import LearningRate
-from noisyir.training.batches import Rows, TrainingPairs
-from noisyir.training.bi_encoder import train
-from noisyir.training.objective import Contrastive
-from noisyir.training.run import TrainingContext
-from noisyir.training.settings import TrainDprParams
+from noisyir.training.batches import Rows
 
 if TYPE_CHECKING:
+    from noisyir.detection.by_model import Scorer
     from noisyir.detection.competitors import Competitors
     from noisyir.detection.in_batch import Statistic
     from noisyir.detection.synthetic import References
@@ -54,6 +49,7 @@ class CrossFitted(Detector):
 
     def scorers(self, given: PairsToScore) -> "Iterator[Scorer]":
         """The given model for all pairs, or a model for each fold.  ConfigError for one fold."""
+        from noisyir.detection.by_model import Scorer, cross_fitted
         from noisyir.training.settings import TrainDprParams
 
         if self.folds == 0:
@@ -127,39 +123,3 @@ class DenseSearch(CrossFitted):
 
         found = merged([*map(searched, self.scorers(given))])  # which lets each model go before the next is trained
         return Scored(self.scores_of(found, given.wrong), found)
-
-
-@dataclass(frozen=True)
-class Scorer:
-    """A model, and the pairs that it is to score."""
-
-    encoder: BiEncoder
-    chosen: Rows
-
-
-def cross_fitted(
-    start: BiEncoder, pairs: TrainingPairs, folds: int, params: TrainDprParams, context: TrainingContext
-) -> Iterator[Scorer]:
-    """Train a copy of `start` on all folds but one, for each fold in turn.
-
-    Queries that read the same are in one fold, so that no model has met a query that it scores.
-    """
-    import copy
-
-    texts = int(pairs.text.max(initial=-1)) + 1
-    if texts < folds:
-        raise DataError(
-            f"score_pairs.folds={folds} needs as many different training queries; there are {texts}: give a trained "
-            "model (--model of noisyir audit), or set folds: 0 of the detectors"
-        )
-    fold = np.arange(texts) % folds
-    fold_of_pair = context.rng("folds").permutation(fold)[pairs.text[pairs.query]]
-    for number in range(folds):
-        rows = np.flatnonzero(fold_of_pair != number)
-        rest = replace(pairs, query=pairs.query[rows], passage=pairs.passage[rows])
-        work = context.work / f"fold{number}"
-        work.mkdir(parents=True, exist_ok=True)
-        encoder = copy.deepcopy(start)
-        train(encoder, rest, None, params, Contrastive(), replace(context, work=work))
-        yield Scorer(encoder, np.flatnonzero(fold_of_pair == number))
-        del encoder  # before its successor is trained

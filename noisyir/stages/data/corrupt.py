@@ -19,14 +19,14 @@ from noisyir.data.corruptions import Judge, Noise, Spoilt, TrainingPairs
 from noisyir.data.corruptions.changed import Versions, changed, named
 from noisyir.data.draws import is_among, positions
 from noisyir.data.hiding import BY_IDS, Hiding, Labelled
-from noisyir.data.text_keys import text_key
+from noisyir.data.id_texts import text_key
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import ANSWERS, CLEAN_PAIRS, CORPUS, HIDDEN, NOISE_TRUTH, NOISY_PAIRS, PAIRS, QRELS, QUERIES
 from noisyir.schemas.retrieval import DOC_VECTORS
 
 if TYPE_CHECKING:
-    from noisyir.retrieval.vectors import Vectors
+    from noisyir.retrieval.texts import Vectors
 
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -208,7 +208,7 @@ def _vectors(job: Job[Noise], doc_rows: Rows) -> "Vectors":
         )
     import faiss
 
-    from noisyir.retrieval.vectors import vectors_of
+    from noisyir.retrieval.texts import vectors_of
 
     faiss.omp_set_num_threads(job.runtime.cpu_threads)
     rows, vectors = [], []

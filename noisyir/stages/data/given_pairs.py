@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.data.formats.pairs import Pairs
-from noisyir.engine.stage import Job, Stage
-from noisyir.engine.story import told
+from noisyir.engine.stage import Job, Stage, told
 from noisyir.schemas.data import NOISY_PAIRS
 from noisyir.schemas.noise import GIVEN_WEIGHTS
 

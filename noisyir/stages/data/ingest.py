@@ -7,8 +7,8 @@ import pyarrow.compute as pc
 
 from noisyir.data.formats import Format
 from noisyir.data.held_out import hold_out
+from noisyir.data.id_texts import text_key
 from noisyir.data.records import negatives_of
-from noisyir.data.text_keys import text_key
 from noisyir.data.validate import Validator
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import semi_join

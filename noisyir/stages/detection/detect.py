@@ -17,9 +17,8 @@ from noisyir.detection.null import NULLS
 from noisyir.detection.relabel import gets_replacement
 from noisyir.detection.settings import DetectParams, RepairParams
 from noisyir.engine.builds import Meta
-from noisyir.engine.stage import Job, Stage
+from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.store import Store
-from noisyir.engine.story import told
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import NOISY_PAIRS
 from noisyir.schemas.noise import KEPT_BY_NULL, NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES, REPAIRED_FLAGS, REPAIRED_PAIRS

@@ -21,7 +21,7 @@ from noisyir.errors import DataError
 from noisyir.eval.detection import detection_quality
 from noisyir.eval.settings import ScoreDetectionParams
 from noisyir.report.detection import flag_warnings
-from noisyir.schemas.columns import FLOATS
+from noisyir.schemas.artifact import FLOATS
 from noisyir.schemas.data import CORPUS, NOISE_TRUTH, NOISY_PAIRS, QUERIES
 from noisyir.schemas.noise import COMPETITORS, DETECTION, NOISE_ESTIMATE, NOISE_FLAGS, PAIR_FEATURES, PAIR_SCORES
 from noisyir.schemas.retrieval import LEXICAL_INDEX

@@ -16,7 +16,7 @@ from noisyir.schemas.data import ANSWERS, CORPUS, CUT_PASSAGES, PAIRS, QRELS, QU
 from noisyir.schemas.retrieval import BM25_RUN, DOC_VECTORS, QUERY_VECTORS
 
 if TYPE_CHECKING:
-    from noisyir.retrieval.vectors import Vectors
+    from noisyir.retrieval.texts import Vectors
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -219,7 +219,7 @@ def _compared(job: Job[CandidatesParams], kept: pa.Table, documents: NamedDocume
 
 def _vectors(job: Job[CandidatesParams], name: str, wanted: pa.Array) -> "Vectors":
     """The vectors of these ids (id, dim), picked from a stream of all."""
-    from noisyir.retrieval.vectors import vectors_of
+    from noisyir.retrieval.texts import vectors_of
 
     picked: Vectors | None = None
     found = 0

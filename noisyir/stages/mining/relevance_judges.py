@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir.engine.shards import Block, blocks_of
-from noisyir.engine.stage import Job, Piecewise, Stage
-from noisyir.engine.story import told
+from noisyir.engine.stage import Job, Piecewise, Stage, told
 from noisyir.errors import DataError
 from noisyir.mining.judges import CrossEncoderJudge, RankerJudge, RelevanceJudge
 from noisyir.models.weights import classifier_digest, locate_classifier

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.engine.stage import Job, Stage
-from noisyir.engine.story import told
+from noisyir.engine.stage import Job, Stage, told
 from noisyir.errors import DataError
 from noisyir.mining.judges import SieveJudge, sieve_out_rate, stays
 from noisyir.schemas.training import CANDIDATES, CURVES, VERDICTS

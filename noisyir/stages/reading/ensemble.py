@@ -17,7 +17,7 @@ def ensemble(job: Job[EnsembleParams]) -> None:
     An answer is its text; its place is that of the reader which gives it most.  One that is not among a reader's best
     has nothing of it.  The score is the mean over readers; equals are in the order of their texts.
     """
-    from noisyir.retrieval.runs import places
+    from noisyir.retrieval.texts import places
 
     tables = job.tables("readings")
     if not tables:

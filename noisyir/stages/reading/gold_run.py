@@ -16,7 +16,7 @@ def gold_run(job: Job[GoldRunParams]) -> None:
 
     A pair that nobody judged, as training pairs often are, counts as the least that is relevant.
     """
-    from noisyir.retrieval.runs import places
+    from noisyir.retrieval.texts import places
 
     qrels, pairs, least = job.table("qrels"), job.table("pairs"), job.params.min_relevance
     unjudged = pairs.filter(pa.array(~semi_join(pairs, qrels)))

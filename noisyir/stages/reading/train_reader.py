@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.engine.stage import Job, Stage
-from noisyir.engine.story import told
+from noisyir.engine.stage import Job, Stage, told
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.reading import CONFIDENCES, CONFUSING, READER, SPANS

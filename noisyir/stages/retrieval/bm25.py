@@ -53,8 +53,7 @@ def _documents(job: Job[Bm25IndexParams]) -> Iterator[pa.RecordBatch]:
 def bm25(job: Job[Bm25Params]) -> None:
     """Search for the queries of the chosen splits, batch by batch."""
     from noisyir.retrieval.bm25 import open_lexical_index
-    from noisyir.retrieval.runs import run_table
-    from noisyir.retrieval.texts import of_splits
+    from noisyir.retrieval.texts import of_splits, run_table
 
     params = job.params
     queries = of_splits(job.table("queries"), params.splits, "bm25.splits")

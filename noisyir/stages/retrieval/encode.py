@@ -23,7 +23,7 @@ from noisyir.schemas.training import MODEL
 if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.models.openvino_encoder import OpenVinoEncoder
-    from noisyir.models.tokens import Side
+    from noisyir.models.text_tokenizer import Side
     from noisyir.retrieval.encode import Shard, ShardEncoder
 
 _VECTORS = {"passage": DOC_VECTORS, "query": QUERY_VECTORS}

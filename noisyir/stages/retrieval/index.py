@@ -32,7 +32,7 @@ class Piece(NamedTuple):
 
 def build(job: Job[P]) -> None:
     """Build the index that the settings describe, from a stream of vectors."""
-    from noisyir.retrieval.parts import ROWS_A_PART, build_parts
+    from noisyir.retrieval.index import ROWS_A_PART, build_parts
 
     def read() -> Iterator[pa.RecordBatch]:
         return job.batches("doc_vectors", _VECTORS_AT_ONCE)
@@ -75,7 +75,7 @@ def _has_pieces(job: Job[P], batch: pa.RecordBatch) -> bool:
     """Whether the index is made of codes, and no GPU is here that makes them faster than pieces could."""
     from noisyir.retrieval.index import uses_gpu
     from noisyir.retrieval.search import can_be_coded
-    from noisyir.retrieval.vectors import vectors_of
+    from noisyir.retrieval.texts import vectors_of
 
     return not uses_gpu(job.runtime.device) and can_be_coded(job.params.factory, vectors_of(batch).shape[1])
 
@@ -116,7 +116,7 @@ def code_vectors(job: Job[P], pieces: Sequence[Piece]) -> Iterator[pa.Table]:
 
 def extend(job: Job[ExtendIndexParams]) -> None:
     """Add the new vectors to a copy; where an earlier row changed, or when asked to, build from all vectors."""
-    from noisyir.retrieval.parts import ROWS_A_PART
+    from noisyir.retrieval.index import ROWS_A_PART
 
     origins = job.table("row_origins")
     kept, rows = len(origins) - origins["earlier_row"].null_count, job.rows("doc_vectors")

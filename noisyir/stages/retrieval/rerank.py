@@ -68,7 +68,7 @@ def rerank_shards(job: Job[RerankParams], blocks: Sequence[Block]) -> Iterator[p
 
 def _ordered(job: Job[RerankParams]) -> tuple[pa.Table, Rows, Rows]:
     """The run by query and rank, and of each row its query's number and its place."""
-    from noisyir.retrieval.runs import places
+    from noisyir.retrieval.texts import places
 
     run = job.table("run").sort_by([("query_id", "ascending"), ("rank", "ascending")]).combine_chunks()
     return run, *places(run)

@@ -13,15 +13,15 @@ import pyarrow.parquet as pq
 
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import listed
-from noisyir.retrieval.runs import Hits, run_table
 from noisyir.retrieval.settings import BestPassagesParams, RandomRunParams, SearchParams
+from noisyir.retrieval.texts import Hits, run_table
 from noisyir.schemas import retrieval
 from noisyir.schemas.data import CORPUS, CUT_PASSAGES, QUERIES
 from noisyir.schemas.retrieval import DENSE_RUN, INDEX, QUERY_VECTORS
 
 if TYPE_CHECKING:
     from noisyir.retrieval.search import Index, Rows
-    from noisyir.retrieval.vectors import Vectors
+    from noisyir.retrieval.texts import Vectors
 
 
 _QUERIES_AT_ONCE = 4096  # as many as FAISS multiplies at once
@@ -38,9 +38,9 @@ class Shard(NamedTuple):
 
 def dense_search(job: Job[SearchParams]) -> None:
     """Search each part of the index for every batch of queries, and merge what was found."""
-    from noisyir.retrieval.parts import parts_of
-    from noisyir.retrieval.runs import run_table
+    from noisyir.retrieval.index import parts_of
     from noisyir.retrieval.search import hits, ids_by_row, merged
+    from noisyir.retrieval.texts import run_table
 
     parts = parts_of(job.folder("index", "about.json").read_text())
     shards = {
@@ -62,7 +62,7 @@ def dense_search(job: Job[SearchParams]) -> None:
 def search_shards(job: Job[SearchParams], shards: Sequence[Shard]) -> Iterator[pa.Table]:
     """What some parts have for some batches: a row for each query, with the scores and rows of its best documents."""
     from noisyir.retrieval.search import best, open_vectors
-    from noisyir.retrieval.vectors import vectors_of
+    from noisyir.retrieval.texts import vectors_of
 
     @lru_cache(maxsize=1)  # its file is mapped, and a process maps no more than one
     def opened(part: str) -> "Index":

@@ -5,8 +5,7 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute
 
-from noisyir.engine.stage import Job, Stage
-from noisyir.engine.story import told
+from noisyir.engine.stage import Job, Stage, told
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.noise import NOISE_ESTIMATE
 from noisyir.schemas.training import CURVES, MODEL

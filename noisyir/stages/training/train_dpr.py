@@ -18,7 +18,7 @@ from noisyir.training.settings import TrainDprParams
 @in_processes
 def train_dpr(job: Job[TrainDprParams]) -> None:
     """Train the model on the pairs; write it, and how its loss and its dev MRR@10 went."""
-    from noisyir.training.objective import Contrastive
+    from noisyir.training.learner import Contrastive
 
     encoder, pairs = start_model(job), training_pairs(job)
     counts = ["weight"] if job.has("weights") else []

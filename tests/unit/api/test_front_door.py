@@ -7,7 +7,8 @@ import pydoc
 import pytest
 
 import noisyir
-from noisyir.api import audit, detector, mine, noisy_pair_loss, rate, train
+from noisyir.api import audit, detector, mine, noisy_pair_loss, train
+from noisyir.detection import rate
 
 MODULES = (audit, detector, mine, noisy_pair_loss, rate, train)
 NAMES = [name for name in noisyir.__all__ if name != "__version__"]

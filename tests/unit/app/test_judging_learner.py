@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from noisyir.app.judging.learning import Kept, Known, PairLearner
-from noisyir.app.judging.verb import told, told_guarantee
+from noisyir.app.judging.session import told, told_guarantee
 from noisyir.auditing.judgements import Judged
 
 PAIRS = 600

@@ -5,9 +5,7 @@ import pytest
 
 from noisyir import experiments
 from noisyir.data.corruptions import Noise
-from noisyir.data.corruptions.group import Group
-from noisyir.data.corruptions.neighbour import Neighbour
-from noisyir.data.corruptions.uniform import Uniform
+from noisyir.data.corruptions.other_documents import Group, Neighbour, Uniform
 from noisyir.data.hiding import Hiding
 from noisyir.data.hiding.near_duplicates import NearDuplicates
 from noisyir.data.hiding.positives import Positives

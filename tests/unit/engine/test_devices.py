@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.engine import devices
-from noisyir.engine.devices import device_names, free_device, own_device
-from noisyir.engine.runtime import Runtime
+from noisyir.engine import runtime as devices
+from noisyir.engine.runtime import Runtime, device_names, free_device, own_device
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from noisyir.engine.devices import free_device
+from noisyir.engine.runtime import free_device
 with free_device(Path(sys.argv[1]), sys.argv[2].split(",")) as index:
     print(index, flush=True)
     time.sleep(60)

@@ -12,9 +12,9 @@ import pytest
 
 from noisyir.engine.builds import META
 from noisyir.engine.leases import BARRED, SECONDS, Lease, LeaseLostError
+from noisyir.engine.locks import WAIT
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
-from noisyir.engine.waiting import WAIT
 from noisyir.errors import StoreError
 
 from .test_store import cached, run, two_steps

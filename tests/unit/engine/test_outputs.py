@@ -9,8 +9,7 @@ from noisyir.engine.build_stage import run_stage
 from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Stage
-from noisyir.schemas.artifact import Artifact
-from noisyir.schemas.columns import STRING
+from noisyir.schemas.artifact import STRING, Artifact
 from noisyir.settings import Params
 
 ALWAYS, SOMETIMES = Artifact("always", 1, {"name": STRING}), Artifact("more", 1, {"name": STRING})

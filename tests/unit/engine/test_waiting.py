@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from noisyir import experiments
-from noisyir.engine.locks import held, held_one_of
+from noisyir.engine.locks import WAIT, held, held_one_of, seconds_of
 from noisyir.engine.store import Store
-from noisyir.engine.waiting import WAIT, seconds_of
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.readers import pipeline_of
 from tests.tiny import SETTINGS, write_beir
@@ -22,7 +21,7 @@ HOLD = """
 import sys, time
 from pathlib import Path
 from noisyir.engine.locks import held
-from noisyir.engine.waiting import current_run
+from noisyir.engine.locks import current_run
 current_run.set("20260131T090000000000-nightly")
 with held(Path(sys.argv[1])):
     print("held", flush=True)

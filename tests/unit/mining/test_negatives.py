@@ -3,8 +3,8 @@
 import numpy as np
 
 from noisyir.mining.candidates import Candidates
-from noisyir.mining.draw import negatives
 from noisyir.mining.settings import MineParams
+from noisyir.stages.mining.mine import negatives
 
 RANDOM = np.random.default_rng(0)
 

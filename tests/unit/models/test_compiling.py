@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from noisyir.models.at_once import attend_plainly, compile_in_place, keep_fewer_activations
 from noisyir.models.bi_encoder import load_bi_encoder
-from noisyir.models.compiling import attend_plainly, compile_in_place, keep_fewer_activations
 from noisyir.models.reader import Spans
 from noisyir.models.transformer_tower import read_encoder
 from noisyir.training.gradients import cached_backward, seeded
@@ -74,7 +74,7 @@ def test_a_compiled_reader_has_the_plain_one_s_gradient(bert):
 def test_without_a_compiler_it_says_what_to_install():
     code = (
         "import torch\nfrom noisyir.errors import ConfigError\n"
-        "from noisyir.models.compiling import compile_in_place\n"
+        "from noisyir.models.at_once import compile_in_place\n"
         "try:\n    compile_in_place([torch.nn.Linear(1, 1)], torch.device('cpu'))\n"
         "except ConfigError as error:\n    print(error)\n"
     )

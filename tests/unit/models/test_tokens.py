@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from noisyir.models.tokens import Tokens, passage_text
+from noisyir.models.text_tokenizer import Tokens, passage_text
 from tests.tiny_models import tiny_encoder
 
 THREE = Tokens(np.array([5, 6, 7, 8, 9], np.int32), np.array([0, 2, 2, 5]))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from noisyir.detection.detectors.cross_encoder import score_together
+from noisyir.detection.by_model import score_together
 from noisyir.models.cross_encoder import Texts, load_cross_encoder
 from noisyir.training.batches import Ragged, TrainingPairs
 from tests.tiny_models import tiny_classifier

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.detection.detectors import cross_fitted as module
-from noisyir.detection.detectors.cross_fitted import cross_fitted
+from noisyir.detection import by_model as module
+from noisyir.detection.by_model import cross_fitted
 from noisyir.errors import DataError
 from noisyir.training.batches import Ragged, TrainingPairs
 from noisyir.training.settings import TrainDprParams

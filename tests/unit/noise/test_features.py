@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from noisyir.detection import features as neighbourhood_module
 from noisyir.detection.features import (
     BUILT,
     COMPONENTS,
@@ -16,7 +17,6 @@ from noisyir.detection.features import (
     rank_share,
     shared_words,
 )
-from noisyir.detection.features import neighbourhoods as neighbourhood_module
 
 
 def unit(rng, *shape):

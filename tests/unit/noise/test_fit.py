@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisyir.detection.fit import Block, StaticFit, TransformerFit, combined_fit, csls, own_standardised
+from noisyir.detection.hybrid import Block, StaticFit, TransformerFit, combined_fit, csls, own_standardised
 
 
 def block(**changes):

@@ -7,8 +7,8 @@ import pytest
 from noisyir.detection.ensemble import Judging, by_static, by_transformer, cascaded
 from noisyir.detection.hybrid import Sought
 from noisyir.detection.lexical import words
-from noisyir.detection.positions import Positions
-from noisyir.models.tokens import Tokens
+from noisyir.detection.null import Positions
+from noisyir.models.text_tokenizer import Tokens
 from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
 from noisyir.training.batches import Ragged
 

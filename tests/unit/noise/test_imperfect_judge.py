@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from noisyir.detection.imperfect_judge import JudgeError, judge_error, rate_behind
-from noisyir.detection.powered_rate import powered_rate
-from noisyir.detection.rate import wilson
+from noisyir.detection.rate import powered_rate, wilson
 
 SEEDS = 2000
 

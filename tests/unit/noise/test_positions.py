@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisyir.detection.positions import Positions, best_places, distinct, leading
+from noisyir.detection.null import Positions, best_places, distinct, leading
 from noisyir.training.batches import Ragged
 
 

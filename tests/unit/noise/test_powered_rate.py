@@ -8,8 +8,7 @@ from scipy.special import expit
 
 from noisyir.detection.judged import Answers
 from noisyir.detection.judging import judge_all
-from noisyir.detection.powered_rate import half_width, powered_rate
-from noisyir.detection.rate import wilson
+from noisyir.detection.rate import half_width, powered_rate, wilson
 from noisyir.errors import DataError
 
 PAIRS = 3000

@@ -6,9 +6,8 @@ from scipy.optimize import linprog
 
 from noisyir.detection.combine import Scores
 from noisyir.detection.detection import detect
-from noisyir.detection.mixture import Mixture, fit_betas, fit_gaussians
+from noisyir.detection.mixture import Mixture, dip, fit_betas, fit_gaussians, is_unimodal
 from noisyir.detection.settings import DetectParams
-from noisyir.detection.unimodal import dip, is_unimodal
 
 ONE_PEAK = {
     "uniform": lambda rng, n: rng.random(n),

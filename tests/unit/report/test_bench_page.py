@@ -12,9 +12,9 @@ from noisyir.engine.builds import Meta
 from noisyir.eval.bench import Cell
 from noisyir.eval.bench_quality import Quality
 from noisyir.eval.settings import NoiseTableParams
-from noisyir.report.bench import Bench, headlines, markdown, render, starred, tables, word
-from noisyir.report.bench_chart import Line, Point, epoch_chart, rate_chart, spread_out
+from noisyir.report.bench import Bench, Point, headlines, markdown, render, starred, tables, word
 from noisyir.report.history import environment, facts, settings
+from noisyir.report.line_chart import Line, epoch_chart, rate_chart, spread_out
 from noisyir.report.mining import loss_chart, of_bench, read_losses
 from noisyir.schemas.results import BENCH_SUMMARY
 from noisyir.schemas.training import CURVES, LOSS_GROUPS, MINING_QUALITY

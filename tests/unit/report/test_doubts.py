@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisyir.report.doubts import doubts
+from noisyir.report.detection import doubts
 
 
 def row(system, mean, baseline=None, difference=0.0, half=0.01):

@@ -7,8 +7,8 @@ import pytest
 from noisyir.eval.bench import Cell
 from noisyir.eval.settings import NoiseTableParams
 from noisyir.report.bench import Bench, markdown, render
+from noisyir.report.cells import templates
 from noisyir.report.charts import spark_line
-from noisyir.report.pages import templates
 from noisyir.report.reading import (
     Labels,
     around,

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from noisyir.errors import DataError
-from noisyir.models.tokens import Tokens
+from noisyir.models.text_tokenizer import Tokens
 from noisyir.retrieval.encode import Shard, ShardEncoder
 from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS
 

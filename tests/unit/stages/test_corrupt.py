@@ -5,8 +5,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.data.corruptions import Noise
-from noisyir.data.corruptions.neighbour import Neighbour
-from noisyir.data.corruptions.uniform import Uniform
+from noisyir.data.corruptions.other_documents import Neighbour, Uniform
 from noisyir.errors import ConfigError, DataError
 from noisyir.stages.data.corrupt import CORRUPT
 

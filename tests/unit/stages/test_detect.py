@@ -9,7 +9,7 @@ from noisyir.detection.settings import DetectParams
 from noisyir.engine.tables import listed
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.settings import ScoreDetectionParams
-from noisyir.schemas.columns import FLOATS
+from noisyir.schemas.artifact import FLOATS
 from noisyir.schemas.data import NOISE_TRUTH
 from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
 from noisyir.stages.detection.detect import DETECT

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.builds import Ref
 from noisyir.engine.observe import Silent
-from noisyir.engine.portable import PortableJob
+from noisyir.engine.parallel import PortableJob
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Step
 from noisyir.engine.store import Store
@@ -22,7 +22,7 @@ from noisyir.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
 from noisyir.models.layout import Shape
 from noisyir.models.static_tower import StaticTower
-from noisyir.models.tokens import passage_text
+from noisyir.models.text_tokenizer import passage_text
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.retrieval.encode import ENCODE

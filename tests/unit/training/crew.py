@@ -13,13 +13,13 @@ from noisyir.detection.npc_objective import NoisyPairCorrection
 from noisyir.detection.settings import NpcParams, TrainNpcParams
 from noisyir.errors import NoisyirError
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.tokens import Tokens
+from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.ar2 import RetrieverLearner
 from noisyir.training.batches import TrainingPairs, assemble, draw_negatives
 from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.co_teaching import CoTeaching
 from noisyir.training.distributed import World, joined, world
-from noisyir.training.objective import Contrastive, Objective
+from noisyir.training.learner import Contrastive, Objective
 from noisyir.training.ranker import RankerLearner
 from noisyir.training.settings import CcrParams, TrainAr2Params, TrainCoTeachingParams, TrainDprParams
 from noisyir.training.validation import embed_all

@@ -13,7 +13,7 @@ from noisyir.training.bi_encoder import train
 from noisyir.training.distributed import world
 from noisyir.training.job import training_context, write_curves
 from noisyir.training.launch import in_processes
-from noisyir.training.objective import Contrastive
+from noisyir.training.learner import Contrastive
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import toy_held, toy_pairs

@@ -5,7 +5,7 @@ import torch
 
 from noisyir.errors import ConfigError, DataError
 from noisyir.training.bi_encoder import train
-from noisyir.training.objective import Contrastive
+from noisyir.training.learner import Contrastive
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.validation import dev_mrr
 from tests.tiny_models import tiny_encoder

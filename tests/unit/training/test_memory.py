@@ -9,7 +9,7 @@ import torch
 from noisyir.training.ar2 import RetrieverLearner
 from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.co_teaching import CoTeaching
-from noisyir.training.objective import Contrastive
+from noisyir.training.learner import Contrastive
 from noisyir.training.ranker import RankerLearner
 from noisyir.training.settings import CoTeachingParams, TrainAr2Params, TrainCoTeachingParams, TrainDprParams
 from tests.tiny_models import tiny_encoder

@@ -6,7 +6,7 @@ import torch
 
 from noisyir.losses.dpr import pair_nll
 from noisyir.training.batches import assemble
-from noisyir.training.objective import Contrastive, Objective, on_device
+from noisyir.training.learner import Contrastive, Objective, on_device
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, toy_pairs
 

@@ -6,12 +6,11 @@ import torch
 
 from noisyir.detection.npc_objective import NoisyPairCorrection
 from noisyir.detection.settings import TrainNpcParams
-from noisyir.losses.ccr import ccr
-from noisyir.losses.dpr import masked_log_probs
+from noisyir.losses.dpr import ccr, masked_log_probs
 from noisyir.training.batches import assemble
 from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.co_teaching import CoTeaching
-from noisyir.training.objective import Contrastive, on_device
+from noisyir.training.learner import Contrastive, on_device
 from noisyir.training.settings import CcrParams, TrainCoTeachingParams, TrainDprParams
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import SIZE, toy_pairs, training_context

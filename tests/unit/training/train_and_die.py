@@ -12,7 +12,7 @@ import torch
 
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.training.bi_encoder import train as train_model
-from noisyir.training.objective import Contrastive
+from noisyir.training.learner import Contrastive
 from noisyir.training.run import Point
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_encoder

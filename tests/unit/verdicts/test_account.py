@@ -12,7 +12,7 @@ from noisyir.app.runs import run_experiment
 from noisyir.auditing.account import MAX_CHARS, account_of
 from noisyir.auditing.settings import AuditParams
 from noisyir.commands import why
-from noisyir.data.corruptions.uniform import Uniform
+from noisyir.data.corruptions.other_documents import Uniform
 from noisyir.data.formats.beir import Beir
 from noisyir.detection.detectors.basic import Bm25Margin
 from noisyir.detection.settings import DetectParams, RepairParams

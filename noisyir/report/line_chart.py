@@ -1,14 +1,15 @@
-"""Lines of methods over noise rate or epoch, as SVG text; told apart by shape, dashes and labels, not by colour."""
+"""Line charts, of a measure over noise rates or over epochs, as SVG; no table."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-from noisyir.report.cells import shorten
+from noisyir.report.cells import (
+    shorten,
+)
 from noisyir.report.charts import Scale, nice_ticks, svg, ticks_between
 
-Role = Literal["baseline", "reference", "other"]
 _LEFT, _TOP, _BOTTOM, _WIDTH, _LEAST_HEIGHT = 50, 14, 40, 520, 250
 _LABEL_GAP, _LABEL_WIDTH, _MAX_NAME = 14.0, 132, 20
 _COLOURS = 7  # classes s0 to s6 of the page's style
@@ -23,6 +24,9 @@ class Point:
     at: float
     mean: float
     spread: float
+
+
+Role = Literal["baseline", "reference", "other"]
 
 
 @dataclass(frozen=True)

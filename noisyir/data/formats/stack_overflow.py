@@ -1,4 +1,4 @@
-"""SO-DS's layout: snippets with their descriptions, and queries with the ids of the snippets that answer them."""
+"""Files of Stack Overflow's questions and code: the folder of SO-DS and StaQC's annotated pairs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from pydantic import Field
 
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
-from noisyir.data.examples import content_id
-from noisyir.data.formats import Format
+from noisyir.data.examples import Example, Passage, ShapedRows, content_id, split_of
+from noisyir.data.formats import Format, FormatOfRows
 from noisyir.data.leniency import row
 from noisyir.data.records import Document, Judgement, Query, Record
-from noisyir.data.shapes import identities, identity, text
+from noisyir.data.shapes import identities, identity, joined, number, open_rows, text
 from noisyir.data.text_files import json_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
@@ -97,15 +97,15 @@ class SoDsFolder:
     def records(self) -> Iterator[Record]:
         """The snippets with their descriptions, then the queries."""
         met: set[str] = set()
-        for number, values in json_lines(self.snippets):
+        for line, values in json_lines(self.snippets):
             place = f"{self.snippets} line"
-            with row(place, number):
-                yield from self._snippet(values, place, number, met)
+            with row(place, line):
+                yield from self._snippet(values, place, line, met)
         for split, path in self.asked.items():
-            for number, values in json_lines(path):
+            for line, values in json_lines(path):
                 place = f"{path} line"
-                with row(place, number):
-                    yield from self._query(values, split, place, number, met)
+                with row(place, line):
+                    yield from self._query(values, split, place, line, met)
 
     def _snippet(self, values: Mapping[str, Any], place: str, number: int, met: set[str]) -> Iterator[Record]:
         where = f"{place} {number}"
@@ -148,3 +148,52 @@ class SoDsFolder:
     def facts(self) -> dict[str, Any]:
         """Which files were read."""
         return {"files": [path.name for path in (self.snippets, *self.asked.values())]}
+
+
+_COLUMNS = ("qid", "title", "id", "code", "label", "split")
+
+
+class Staqc(FormatOfRows):
+    """StaQC's annotated rows (Yao et al., WWW 2018): a label of 0 is a judgement that a pair is wrong."""
+
+    kind: Literal["staqc"] = "staqc"
+    written: ClassVar[str | None] = ".jsonl"
+    path: Location = Field(None, description="the file (jsonl, csv, parquet)")
+
+    @classmethod
+    def fits(cls, row: Mapping[str, Any]) -> bool:
+        """By the names of its columns."""
+        return {"qid", "title", "code", "label"} <= set(row)
+
+    def open(self, workers: int | None = None) -> ShapedRows:
+        """DataError when there is no file, or it is of another format."""
+        rows = open_rows("staqc", self.path, ("qid", "title", "code", "label"))
+        return ShapedRows(rows.path.stem, rows, _COLUMNS, _example)
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """A row a pair; its label is empty where nobody judged it.  Negatives are not kept; titles precede texts."""
+        rows = (
+            {
+                "id": passage.doc_id,
+                "qid": str(example.query_id).removesuffix(f"@{example.split}"),
+                "title": example.query,
+                "code": joined(passage),
+                "label": passage.relevance,
+                "split": example.split,
+            }
+            for example, passage in collection.pairs()
+        )
+        write_rows(target, rows)
+
+
+def _example(row: Mapping[str, Any], where: str) -> Example:
+    """StaQC puts snippets of one question into several splits: there it is a query in each."""
+    qid, split, label = identity(row, "qid", where), split_of(row.get("split"), where), number(row, "label", where)
+    if qid is None:
+        raise DataError(f"{where}: lacks a qid: give it one")
+    if label is not None and not label.is_integer():
+        raise DataError(f"{where}: 'label' must be a whole number, found {label}")
+    judged = None if label is None else int(label)
+    snippet = Passage("", text(row, "code", where), identity(row, "id", where), relevance=judged)
+    return Example(text(row, "title", where), [snippet], query_id=qid if split == "train" else f"{qid}@{split}")

@@ -1,0 +1,271 @@
+"""Training files of other trainers, row by row: FlagEmbedding's, sentence-transformers', Tevatron's, DPR's."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from noisyir.data.collection import Collection
+from noisyir.data.columns import PairColumn, found_in
+from noisyir.data.containers import write_rows
+from noisyir.data.examples import Example, Passage, ShapedRows
+from noisyir.data.formats import FormatOfRows
+from noisyir.data.formats.pairs import Pairs, PairsFile
+from noisyir.data.shapes import (
+    beyond,
+    columns_there,
+    corpus_of,
+    identities,
+    identity,
+    joined,
+    number,
+    objects,
+    open_rows,
+    text,
+    texts,
+)
+from noisyir.errors import DataError
+from noisyir.settings import Location
+
+_COLUMNS: dict[PairColumn, str] = {
+    "query": "query", "query_id": "query_id", "document": "pos", "doc_id": "pos_id", "score": "pos_scores",
+    "negative": "neg", "negative_id": "neg_id", "negative_score": "neg_scores", "split": "split", "answers": "answers",
+}  # fmt: skip
+
+
+class FlagEmbedding(FormatOfRows):
+    """FlagEmbedding's training rows."""
+
+    kind: Literal["flagembedding"] = "flagembedding"
+    written: ClassVar[str | None] = ".jsonl"
+    path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
+
+    @classmethod
+    def fits(cls, row: Mapping[str, Any]) -> bool:
+        """By the names of its lists."""
+        return {"query", "pos"} <= set(row) and bool({"neg", "pos_scores", "neg_scores"} & set(row))
+
+    def open(self, workers: int | None = None) -> PairsFile:
+        """DataError when there is no file, or it is of another format."""
+        rows = open_rows("flagembedding", self.path, ("query", "pos"))
+        found = Pairs(path=self.path, columns=columns_there(rows, _COLUMNS)).open()
+        return replace(found, meaningful=frozenset(_COLUMNS.values()))
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """The scores of a side are written where all of its documents have one; titles are put before the texts."""
+        write_rows(target, _rows(collection), nested=True)
+
+
+def _rows(collection: Collection) -> Iterator[dict[str, Any]]:
+    for example in collection.examples():
+        yield {
+            "query_id": example.query_id,
+            "query": example.query,
+            "pos": [joined(passage) for passage in example.positives],
+            "neg": [joined(passage) for passage in example.negatives],
+            **_scores("pos_scores", example.positives),
+            **_scores("neg_scores", example.negatives),
+            "pos_id": [passage.doc_id for passage in example.positives],
+            "neg_id": [passage.doc_id for passage in example.negatives],
+            **beyond(example),
+        }
+
+
+def _scores(name: str, passages: Sequence[Passage]) -> dict[str, list[float | None]]:
+    scores = [passage.score for passage in passages]
+    return {name: scores} if scores and None not in scores else {}
+
+
+_TRIPLETS: dict[PairColumn, str] = {
+    "query": "anchor", "document": "positive", "negative": "negative", "split": "split",
+}  # fmt: skip
+_LABELLED: dict[PairColumn, str] = {
+    "query": "sentence1", "document": "sentence2", "label": "label", "score": "score", "split": "split",
+}  # fmt: skip
+
+
+class SentenceTransformers(FormatOfRows):
+    """The columns that sentence-transformers trains on; a label of 0 is a judgement that a pair is wrong."""
+
+    kind: Literal["sentence_transformers"] = "sentence_transformers"
+    written: ClassVar[str | None] = ".jsonl"
+    path: Location = Field(None, description="the file, or a folder that `datasets` saved")
+
+    @classmethod
+    def fits(cls, row: Mapping[str, Any]) -> bool:
+        """By the names of its columns."""
+        return any({*pair} <= set(row) for pair in (("anchor", "positive"), ("sentence1", "sentence2")))
+
+    def open(self, workers: int | None = None) -> PairsFile:
+        """DataError when there is no file, or it is of another format."""
+        rows = open_rows("sentence_transformers", self.path, ())
+        if not self.fits(dict.fromkeys(rows.columns)):
+            raise DataError(
+                f"{rows.path} is not of format sentence_transformers: it has neither anchor and positive nor sentence1 "
+                f"and sentence2; {found_in(rows)}; leave data.kind (--format) out, or name another"
+            )
+        names = _TRIPLETS if "anchor" in rows.columns else _LABELLED
+        columns = {**columns_there(rows, names)}
+        if "negative" not in rows.columns:
+            columns.pop("negative")  # numbered ones may be there
+        return replace(Pairs(path=self.path, columns=columns).open(), meaningful=frozenset(names.values()))
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """A row a pair: anchor, positive, and as many negatives as the query with most has; ids are not kept.
+
+        Where queries have fewer, the cells are empty: sentence-transformers wants as many in all rows.  Titles are put
+        before the texts.
+        """
+        most = max((len(example.negatives) for example in collection.examples()), default=0)
+        write_rows(target, _sentence_transformers_rows(collection, most))
+
+
+def _sentence_transformers_rows(collection: Collection, most: int) -> Iterator[dict[str, Any]]:
+    splits = collection.splits != ["train"]
+    for example in collection.examples():
+        wrong = [joined(passage) for passage in example.negatives]
+        named = {f"negative_{place + 1}": wrong[place] if place < len(wrong) else None for place in range(most)}
+        for passage in example.positives:
+            row = {"anchor": example.query, "positive": joined(passage), **named}
+            yield {**row, "split": example.split} if splits else row
+
+
+_TEXTS = ("query_id", "query", "positive_passages", "negative_passages", "answers")
+_IDS = ("query_id", "query_text", "query", "positive_document_ids", "negative_document_ids", "answers", "source")
+
+
+class Tevatron(FormatOfRows):
+    """Tevatron's training rows, of either version."""
+
+    kind: Literal["tevatron"] = "tevatron"
+    written: ClassVar[str | None] = ".jsonl"
+    path: Location = Field(None, description="the file (jsonl, json array, parquet), or a folder of one each split")
+    corpus: Location = Field(None, description="the documents' file, docid and text: of version 2")
+
+    @classmethod
+    def fits(cls, row: Mapping[str, Any]) -> bool:
+        """By the column of positives of either version."""
+        return bool({"positive_passages", "positive_document_ids"} & set(row))
+
+    def open(self, workers: int | None = None) -> ShapedRows:
+        """DataError when there is no file, it is of another format, or version 2 has no corpus."""
+        rows = open_rows("tevatron", self.path, ())
+        if "positive_passages" in rows.columns:
+            return ShapedRows(rows.path.stem, rows, _TEXTS, _with_texts)
+        if "positive_document_ids" not in rows.columns:
+            raise DataError(
+                f"{rows.path} is not of format tevatron: it has neither positive_passages nor positive_document_ids; "
+                "leave data.kind (--format) out, or name another"
+            )
+        return ShapedRows(rows.path.stem, rows, _IDS, _with_ids, corpus_of("tevatron", self.corpus))
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """Version 1; weights, grades and sources are not kept."""
+        write_rows(target, _tevatron_rows(collection), nested=True)
+
+
+def _with_texts(row: Mapping[str, Any], where: str) -> Example:
+    return Example(
+        text(row, "query", where),
+        [_passage(one, where) for one in objects(row, "positive_passages", where)],
+        [_passage(one, where) for one in objects(row, "negative_passages", where)],
+        identity(row, "query_id", where),
+        texts(row, "answers", where),
+    )
+
+
+def _passage(given: Mapping[str, Any], where: str) -> Passage:
+    doc_id, score = identity(given, "docid", where), number(given, "score", where)
+    return Passage(text(given, "title", where), text(given, "text", where), doc_id, score)
+
+
+def _with_ids(row: Mapping[str, Any], where: str) -> Example:
+    return Example(
+        text(row, "query_text", where) or text(row, "query", where),
+        [Passage("", "", name) for name in identities(row, "positive_document_ids", where)],
+        [Passage("", "", name) for name in identities(row, "negative_document_ids", where)],
+        identity(row, "query_id", where),
+        texts(row, "answers", where),
+        source=text(row, "source", where) or None,
+    )
+
+
+def _tevatron_rows(collection: Collection) -> Iterator[dict[str, Any]]:
+    for example in collection.examples():
+        yield {
+            "query_id": example.query_id,
+            "query": example.query,
+            "positive_passages": [_written(passage) for passage in example.positives],
+            "negative_passages": [_written(passage) for passage in example.negatives],
+            **beyond(example),
+        }
+
+
+def _written(passage: Passage) -> dict[str, Any]:
+    score = {} if passage.score is None else {"score": passage.score}
+    return {"docid": passage.doc_id, "title": passage.title, "text": passage.text, **score}
+
+
+_NEGATIVES = ("hard_negative_ctxs", "negative_ctxs")
+_DPR_JSON_COLUMNS = ("query_id", "question", "answers", "positive_ctxs", *_NEGATIVES)
+
+
+class DprJson(FormatOfRows):
+    """DPR's biencoder-*.json."""
+
+    kind: Literal["dpr_json"] = "dpr_json"
+    written: ClassVar[str | None] = ".json"
+    path: Location = Field(None, description="the file (json array, jsonl, parquet), or a folder of one each split")
+
+    @classmethod
+    def fits(cls, row: Mapping[str, Any]) -> bool:
+        """By its contexts."""
+        return {"question", "positive_ctxs"} <= set(row)
+
+    def open(self, workers: int | None = None) -> ShapedRows:
+        """DataError when there is no file, or it is of another format."""
+        rows = open_rows("dpr_json", self.path, ("question", "positive_ctxs"))
+        return ShapedRows(rows.path.stem, rows, _DPR_JSON_COLUMNS, _example)
+
+    @classmethod
+    def write(cls, collection: Collection, target: Path) -> None:
+        """All negatives are hard ones; sources, weights and grades are not kept."""
+        write_rows(target, _dpr_json_rows(collection), nested=True)
+
+
+def _example(row: Mapping[str, Any], where: str) -> Example:
+    return Example(
+        text(row, "question", where),
+        [_dpr_json_passage(one, where) for one in objects(row, "positive_ctxs", where)],
+        [_dpr_json_passage(one, where) for name in _NEGATIVES for one in objects(row, name, where)],
+        identity(row, "query_id", where),
+        texts(row, "answers", where),
+    )
+
+
+def _dpr_json_passage(context: Mapping[str, Any], where: str) -> Passage:
+    name = "passage_id" if context.get("passage_id") is not None else "psg_id"
+    score = number(context, "score", where)
+    return Passage(text(context, "title", where), text(context, "text", where), identity(context, name, where), score)
+
+
+def _dpr_json_rows(collection: Collection) -> Iterator[dict[str, Any]]:
+    for example in collection.examples():
+        yield {
+            "query_id": example.query_id,
+            "question": example.query,
+            "answers": list(example.answers),
+            "positive_ctxs": [_context(passage) for passage in example.positives],
+            "negative_ctxs": [],
+            "hard_negative_ctxs": [_context(passage) for passage in example.negatives],
+            **{name: value for name, value in beyond(example).items() if name == "split"},
+        }
+
+
+def _context(passage: Passage) -> dict[str, Any]:
+    return {"title": passage.title, "text": passage.text, "score": passage.score, "passage_id": passage.doc_id}

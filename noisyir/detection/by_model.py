@@ -1,0 +1,83 @@
+"""Scores of pairs by trained models: by folds that have not seen the pairs, and by a cross-encoder."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from noisyir.errors import DataError
+from noisyir.models.at_once import Auto
+from noisyir.models.bi_encoder import BiEncoder
+from noisyir.models.cross_encoder import CrossEncoder, Texts
+from noisyir.training.batches import Rows, TrainingPairs
+from noisyir.training.bi_encoder import train
+from noisyir.training.learner import Contrastive
+from noisyir.training.run import TrainingContext
+from noisyir.training.settings import TrainDprParams
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """A model, and the pairs that it is to score."""
+
+    encoder: BiEncoder
+    chosen: Rows
+
+
+def cross_fitted(
+    start: BiEncoder, pairs: TrainingPairs, folds: int, params: TrainDprParams, context: TrainingContext
+) -> Iterator[Scorer]:
+    """Train a copy of `start` on all folds but one, for each fold in turn.
+
+    Queries that read the same are in one fold, so that no model has met a query that it scores.
+    """
+    import copy
+
+    texts = int(pairs.text.max(initial=-1)) + 1
+    if texts < folds:
+        raise DataError(
+            f"score_pairs.folds={folds} needs as many different training queries; there are {texts}: give a trained "
+            "model (--model of noisyir audit), or set folds: 0 of the detectors"
+        )
+    fold = np.arange(texts) % folds
+    fold_of_pair = context.rng("folds").permutation(fold)[pairs.text[pairs.query]]
+    for number in range(folds):
+        rows = np.flatnonzero(fold_of_pair != number)
+        rest = replace(pairs, query=pairs.query[rows], passage=pairs.passage[rows])
+        work = context.work / f"fold{number}"
+        work.mkdir(parents=True, exist_ok=True)
+        encoder = copy.deepcopy(start)
+        train(encoder, rest, None, params, Contrastive(), replace(context, work=work))
+        yield Scorer(encoder, np.flatnonzero(fold_of_pair == number))
+        del encoder  # before its successor is trained
+
+
+def score_together(
+    judge: CrossEncoder,
+    pairs: TrainingPairs,
+    texts: Texts,
+    tried: Sequence[Rows],
+    batch_tokens: int | Auto | None,
+    progress: Callable[[int, int], None],
+) -> list[Float[np.ndarray, " pair"]]:
+    """For each array of `tried`, a passage for each pair: minus the logits of the pairs' queries with these.
+
+    Equal texts are read once, so that they score alike to the bit.  `progress` is told how many of how many are read.
+    """
+    of_text = np.unique(pairs.text, return_index=True)[1]  # a query for each number of a text
+    size = len(texts.documents)
+    distinct = [np.unique(pairs.text[pairs.query] * size + passages, return_inverse=True) for passages in tried]
+    done, total = 0, sum(len(keys) for keys, _ in distinct)
+
+    def finished(count: int) -> None:
+        nonlocal done
+        done += count
+        progress(done, total)
+
+    scores = []
+    for keys, place in distinct:
+        text, passage = np.divmod(keys, size)
+        read = Texts([texts.queries[row] for row in of_text[text]], [texts.documents[row] for row in passage])
+        scores.append(-judge.logits(read, batch_tokens, finished)[place])
+    return scores
