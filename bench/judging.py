@@ -22,8 +22,8 @@ import numpy as np
 
 from noisyir import experiments
 from noisyir.app.runs import run_experiment
-from noisyir.detection.judged import Answers, auroc
-from noisyir.detection.judging import Judged, judge_all
+from noisyir.detection.judged import JudgedPairs, auroc
+from noisyir.detection.judging import LearntOrder, judge_all
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
@@ -91,15 +91,15 @@ def _session(
             yield number, _outcome(pairs, _told(pairs, drawn, chosen), [*drawn, *chosen], at_most)
 
 
-def _told(pairs: Pairs, drawn: list[int], chosen: list[int]) -> Judged:
+def _told(pairs: Pairs, drawn: list[int], chosen: list[int]) -> LearntOrder:
     only = [row for row in chosen if row not in set(drawn)]
     rows = np.array([*drawn, *only])
     weights = np.r_[np.ones(len(drawn)), np.full(len(only), np.nan)]
-    answers = Answers(rows, pairs.is_wrong[rows], weights)
+    answers = JudgedPairs(rows, pairs.is_wrong[rows], weights)
     return judge_all(pairs.scores, pairs.features, pairs.query, answers, wanted=2 * BATCH)
 
 
-def _outcome(pairs: Pairs, told: Judged, judged: list[int], at_most: float) -> Outcome:
+def _outcome(pairs: Pairs, told: LearntOrder, judged: list[int], at_most: float) -> Outcome:
     assert told.rate is not None and told.guarantee is not None
     unseen = ~np.isin(pairs.query, pairs.query[judged])
     wrong, truth = pairs.is_wrong, float(pairs.is_wrong.mean())

@@ -20,7 +20,7 @@ import numpy as np
 from bench.real_noise_training import MEASURE, arguments, measured
 from bench.real_noise_training import METHODS as MEASURED
 from bench.tables import RECORDS, read, record
-from noisyir.eval.bench import Block
+from noisyir.eval.bench import CellBlock
 from noisyir.eval.significance import crossed_t_test, holm
 
 NAME = "real_noise"
@@ -78,7 +78,7 @@ def main() -> None:
         shutil.rmtree(home / name)
 
 
-def _values(block: Block, told: Mapping[str, str]) -> dict[str, Any]:
+def _values(block: CellBlock, told: Mapping[str, str]) -> dict[str, Any]:
     """Of every method its mean under each seed, and its difference to plain training, p not yet corrected."""
     values = dict(zip(block.methods, block.values, strict=True))
     tests = {method: crossed_t_test((found - values["dpr"]).T, block.groups) for method, found in values.items()}

@@ -29,7 +29,7 @@ from noisyir import experiments
 from noisyir.app.runs import run_experiment
 from noisyir.auditing.keeping import Keeping, kept_by_nulls
 from noisyir.auditing.rates import cannot_be_known
-from noisyir.data.corruptions import Noise
+from noisyir.data.corruptions import Corruption
 from noisyir.data.flags import last_estimate
 from noisyir.detection.detection import nulls_in
 from noisyir.detection.null import NULLS, Null
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="SQuAD's folder, holding train-v1.1.json, a file of pairs, or pydocs")
     parser.add_argument("--pairs", type=int, default=3000, help="training pairs kept of SQuAD")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.05, 0.24, 0.5], help="shares made wrong")
-    parser.add_argument("--kinds", nargs="+", default=sorted(Noise.variants()), help="of noise")
+    parser.add_argument("--kinds", nargs="+", default=sorted(Corruption.variants()), help="of noise")
     parser.add_argument("--detectors", type=json.loads, default={}, help="the setting, in JSON, if not the default")
     given = parser.parse_args()
     remember_texts()

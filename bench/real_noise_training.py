@@ -37,7 +37,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Step
 from noisyir.engine.store import Store
 from noisyir.engine.tables import pair_ids, read_parts
-from noisyir.eval.bench import Block, Cell, by_cell, read_blocks
+from noisyir.eval.bench import Cell, CellBlock, by_cell, read_blocks
 from noisyir.eval.significance import Difference, crossed_t_test, holm
 from noisyir.pipelines.retrievers import noise_bench
 from noisyir.pipelines.suite import Suite
@@ -60,7 +60,7 @@ def main() -> None:
     print("\n" + "\n".join(f"{what}: {how}" for what, how in told.items()), flush=True)
 
 
-def measured(asked: argparse.Namespace, home: Path) -> tuple[Block, dict[str, str]]:
+def measured(asked: argparse.Namespace, home: Path) -> tuple[CellBlock, dict[str, str]]:
     """What every method is worth on each query under each seed, and what was told on the way."""
     remember_texts()
     bench = Bench(asked, home)
@@ -73,7 +73,7 @@ def measured(asked: argparse.Namespace, home: Path) -> tuple[Block, dict[str, st
     return block, told
 
 
-def against_plain(block: Block) -> dict[str, Difference]:
+def against_plain(block: CellBlock) -> dict[str, Difference]:
     """Each other method's difference to plain training; p is corrected by Holm for all of them."""
     values = dict(zip(block.methods, block.values, strict=True))
     plain = values.pop("dpr")
@@ -207,7 +207,7 @@ def _folder(path: Path) -> dict[str, Any]:
     return {"kind": "beir", "path": str(path), "on_empty": "exclude"}
 
 
-def _print(block: Block, data: str) -> None:
+def _print(block: CellBlock, data: str) -> None:
     """One Markdown row a method, against plain training."""
     _, seeds, queries = block.values.shape
     print(f"\n{data}, {block.mechanism} {block.rate:g}: {queries:,} queries, {seeds} seeds\n")
@@ -216,7 +216,7 @@ def _print(block: Block, data: str) -> None:
         print(row, flush=True)
 
 
-def _rows(block: Block) -> Iterator[str]:
+def _rows(block: CellBlock) -> Iterator[str]:
     means = dict(zip(block.methods, block.values.mean(axis=2), strict=True))
     tests = against_plain(block)
     for method, of_seed in means.items():

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bench.tables import record
-from noisyir.eval.bench import Block, summarise
-from noisyir.eval.promotion import Measured, rule
+from noisyir.eval.bench import CellBlock, summarise
+from noisyir.eval.promotion import VersionMetrics, rule
 from noisyir.eval.settings import PromoteParams
 from noisyir.eval.significance import crossed_t_test
 
@@ -61,7 +61,7 @@ def shares_called_different(
 def by_the_bench(values: Values, documents: Documents) -> float:
     """The p-value of the noise bench's table, before correction."""
     ids = tuple(str(number) for number in range(values.shape[1]))
-    block = Block("uniform", 0.5, "RR@10", "dev", ("dpr", "npc"), ids, documents, values.transpose(0, 2, 1))
+    block = CellBlock("uniform", 0.5, "RR@10", "dev", ("dpr", "npc"), ids, documents, values.transpose(0, 2, 1))
     return float(summarise([block], baseline="dpr").to_pylist()[1]["p_value"])
 
 
@@ -82,7 +82,7 @@ def _promoted_ever(rng: np.random.Generator, challengers: int, queries: int, see
     ids = [f"q{number}" for number in range(queries)]
     groups = {query_id: f"d{document}" for query_id, document in zip(ids, documents, strict=True)}
     known = [
-        Measured(str(version), "made", "same", f"recipe {version}", _by_seed(of_one, ids), groups)
+        VersionMetrics(str(version), "made", "same", f"recipe {version}", _by_seed(of_one, ids), groups)
         for version, of_one in enumerate(values)
     ]
     return any(rule(one, known[0], GATE, look=look).promoted for look, one in enumerate(known[1:], 1))

@@ -13,8 +13,8 @@ from flows.artifacts import show, tell_of_versions
 from flows.embedded import embedded
 from noisyir import experiments
 from noisyir.app import runs
-from noisyir.app.runs import Now, Outcome
-from noisyir.engine.observe import Several, Silent
+from noisyir.app.runs import Outcome, ProgressFile
+from noisyir.engine.observe import ObserverGroup, Silent
 from noisyir.engine.plan import Choice, RunStep
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
@@ -82,7 +82,9 @@ def stages_as_tasks(
     """
     tag_flow_run(tracker)
     with (
-        through_tasks(store=store, runtime=runtime, observer=Several([observer, tracker, Now(store)])) as here,
+        through_tasks(
+            store=store, runtime=runtime, observer=ObserverGroup([observer, tracker, ProgressFile(store)])
+        ) as here,
         log_context(run=parent or str(flow_run.id), mlflow=partial(tracker.run_id, begin=False)),
     ):
         dispatch = Dispatch(pools, store, runtime, tracker, here)

@@ -29,7 +29,7 @@ Locations = Annotated[str | tuple[str, ...] | None, _LOCATION]
 
 
 @dataclass(frozen=True)
-class Only:
+class ReadWhen:
     """Metadata of a setting that is read only where another setting has one of these values."""
 
     setting: str
@@ -51,7 +51,7 @@ class Params(BaseModel):
         """The settings that decide the result and differ from their class's defaults, as JSON.
 
         So a release that adds a setting changes no key; one that changes a default changes its stage's version.
-        What says where raw input lies is left out (its content enters the key), and so is what is not read (`Only`).
+        What says where raw input lies is left out (its content enters the key), and what is not read (`ReadWhen`).
         """
         fields = type(self).model_fields.items()
         read = {name: (getattr(self, name), field) for name, field in fields if self._reads(field)}
@@ -87,7 +87,7 @@ class Params(BaseModel):
         return False
 
     def _reads(self, field: FieldInfo) -> bool:
-        conditions = [found for found in field.metadata if isinstance(found, Only)]
+        conditions = [found for found in field.metadata if isinstance(found, ReadWhen)]
         return _LOCATION not in field.metadata and all(
             getattr(self, found.setting) in found.values for found in conditions
         )

@@ -8,7 +8,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
 from noisyir.engine.build_stage import Result
-from noisyir.engine.observe import Several
+from noisyir.engine.observe import ObserverGroup
 from noisyir.engine.parallel import stage_runner
 from noisyir.engine.plan import RunStep
 from noisyir.engine.runtime import Runtime
@@ -33,7 +33,7 @@ def through_tasks(*, store: Store, runtime: Runtime, observer: Observer) -> Iter
 
         def run_step(step: Step, inputs: Inputs, refresh: bool) -> Result:
             def call(inputs: Inputs, refresh: bool) -> Result:
-                both = Several([observer, PrefectObserver()])
+                both = ObserverGroup([observer, PrefectObserver()])
                 with log_context(step=step.name, key=step.key):
                     return run(step, inputs, store=store, observer=both, refresh=refresh)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from noisyir.data.corruptions import TrainingPairs
+from noisyir.data.corruptions import PairsToCorrupt
 from noisyir.data.id_texts import text_key
 
 
@@ -21,7 +21,7 @@ def training_pairs(
     answers: dict[int, str] | None = None,
     seed: int = 0,
     vectors: Any = None,
-) -> TrainingPairs:
+) -> PairsToCorrupt:
     """Pairs of queries and documents of `texts`, by number.
 
     answers: by query, a word; a text that has it is relevant.  questions: by query.
@@ -39,7 +39,7 @@ def training_pairs(
         return np.fromiter((holds_answer(row, texts[number]) for row, number in pairs), bool, len(rows))
 
     there = {text_key(text) for text in texts}
-    return TrainingPairs(
+    return PairsToCorrupt(
         query=asked,
         document=np.array(document, np.int64),
         known=known.astype(np.int64),

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from noisyir.api.detector import Rate, assumed_rate
+from noisyir.api.detector import NoiseRate, assumed_rate
 from noisyir.api.given import Rows, as_file, documents_file, model_path
 from noisyir.api.running import Running, Settings, running
 from noisyir.app.label_audit import Audited, experiment_to_audit
-from noisyir.app.label_cleaning import Words, refuse_too_much, refuse_unjudged
+from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import json_lines
 from noisyir.detection.judgement import draw_sample
@@ -28,7 +28,7 @@ from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import audit_pairs
 
 _SHOWN, _CUT = 5, 200  # pairs, and characters of a text, that a notebook shows
-_PYTHON = Words(
+_PYTHON = CleaningWords(
     apply="apply()",
     judge_first="fill the column verdict (wrong, clean or unclear) of .sample(50), and call .judged(it).apply()",
     force="force=True",
@@ -123,11 +123,11 @@ class Audit:
         return self.table.filter(pc.equal(self.table["verdict"], "wrong"))
 
     @cached_property
-    def rate(self) -> Rate:
+    def rate(self) -> NoiseRate:
         """The share of wrong pairs: a number only where people judged a random sample, else what is assumed."""
         found, confidence = self._found, self._found.exp.detect.confidence
         assumed = assumed_rate(found.estimate, confidence)
-        return Rate(*found.noise, confidence, found.sampled, assumed.assumed) if found.sampled else assumed
+        return NoiseRate(*found.noise, confidence, found.sampled, assumed.assumed) if found.sampled else assumed
 
     def sample(self, size: int = 50) -> pa.Table:
         """Pairs drawn at random, to be judged: fill `verdict` with wrong, clean or unclear, and give it to `judged`.

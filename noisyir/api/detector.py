@@ -85,7 +85,7 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
         pairs = combined(by_detector)
         found = detect(pairs, self._settings(bool(nulls)))
         self.estimate_, self.classes_ = found.estimate, np.array([0, 1])
-        self.rate_: Rate = assumed_rate(found.estimate if nulls else {}, DetectParams().confidence)
+        self.rate_: NoiseRate = assumed_rate(found.estimate if nulls else {}, DetectParams().confidence)
         self.flags_any_ = bool((~found.is_clean).any())
         self.known_scores_, first = np.unique(pairs.observed, return_index=True)
         self.known_p_clean_ = found.p_clean[first].astype(np.float64)
@@ -154,7 +154,7 @@ def _draws(kind: str, values: Any, pairs: int, detectors: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Rate:
+class NoiseRate:
     """The share of wrong pairs, as far as it is known.
 
     value: as judged by people, with its interval [low, high]; None without judgements: then `low` to `high` is only
@@ -178,8 +178,8 @@ class Rate:
         return "\n".join([NOT_KNOWN, *(f"  {line}" for line in self.assumed)])
 
 
-def assumed_rate(estimate: Mapping[str, float], confidence: float) -> Rate:
+def assumed_rate(estimate: Mapping[str, float], confidence: float) -> NoiseRate:
     """What made-up pairs say, without a judgement; any rate is possible where there are none of them."""
     said = nulls_in(estimate)
     lines = tuple(f"{line.assumed}: {line.rate}" for line in by_each_null(estimate)) if said else ()
-    return Rate(None, *rate_range(said), confidence, 0, lines)
+    return NoiseRate(None, *rate_range(said), confidence, 0, lines)

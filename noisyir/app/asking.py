@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from noisyir import experiments
 from noisyir.app.label_audit import Audited
-from noisyir.auditing.asking.account import Asked, AskedReport, account
-from noisyir.auditing.asking.judges import Asking, Question
-from noisyir.auditing.asking.purse import Budget
-from noisyir.auditing.asking.records import MODEL_JUDGEMENTS, ByPeople, Judgement, write_judgements
+from noisyir.auditing.asking.account import AskedPair, AskedReport, account
+from noisyir.auditing.asking.budget import Budget
+from noisyir.auditing.asking.judges import Question, QuestionQueue
+from noisyir.auditing.asking.records import MODEL_JUDGEMENTS, ByPeople, ModelJudgement, write_judgements
 from noisyir.auditing.asking.settings import AskParams
 from noisyir.auditing.judgements import Pair, given_judgements
 from noisyir.detection.questions import Questions, choose_questions, doubt, harm
@@ -66,11 +66,12 @@ def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, pro
     chosen = _choose(table, order, people, params, audited.exp.seed)
     rows = table.take(order[chosen.rows])
     budget = Budget.parse(params.budget)
-    asking = Asking(_questions(rows), budget, audited.store.home / "judges", runtime, progress)
+    asking = QuestionQueue(_questions(rows), budget, audited.store.home / "judges", runtime, progress)
     answers, spent = params.judge.ask(asking)
     pairs = pair_ids(rows)
     asked = [
-        Asked(draw, answer, people.get(pair)) for draw, answer, pair in zip(chosen.draws, answers, pairs, strict=True)
+        AskedPair(draw, answer, people.get(pair))
+        for draw, answer, pair in zip(chosen.draws, answers, pairs, strict=True)
     ]
     judge = params.judge.name
     write_judgements(_records(judge, pairs, asked, table.num_rows), folder / MODEL_JUDGEMENTS)
@@ -128,13 +129,13 @@ def _numbers(ids: pa.ChunkedArray) -> np.ndarray:
     return np.asarray(pc.index_in(ids, value_set=ids.unique()).to_numpy())
 
 
-def _records(judge: str, pairs: Sequence[Pair], asked: Sequence[Asked], total: int) -> list[Judgement]:
+def _records(judge: str, pairs: Sequence[Pair], asked: Sequence[AskedPair], total: int) -> list[ModelJudgement]:
     """The answers as lines; a random one stands for as many pairs as there are for each that was answered."""
     random = sum(one.draw == "random" and one.answer is not None for one in asked)
     now = datetime.now(UTC).isoformat(timespec="seconds")
     common: dict[str, Any] = {"judge": judge, "replacement": None, "at": now}
     return [
-        Judgement(
+        ModelJudgement(
             query_id=query,
             doc_id=document,
             verdict=one.answer.verdict,

@@ -17,7 +17,7 @@ from noisyir.errors import ConfigError, DataError, StoreError, did_you_mean
 from noisyir.eval.compare import without_promotion
 from noisyir.eval.significance import crossed_t_test, holm
 from noisyir.report.dataset import snippet
-from noisyir.report.duel import Document, Duel, Measured, Shift
+from noisyir.report.duel import Duel, MeasureDifference, RankedDocument, Shift
 from noisyir.report.queries import Change, largest_changes
 from noisyir.retrieval.texts import passages_of
 from noisyir.tracking.evaluation import Evaluation, eval_digest, read_evaluation, recipe, system_of
@@ -127,7 +127,7 @@ def _paired(one: Sequence[int], other: Sequence[int]) -> tuple[list[int], list[i
     return both + rest[0][:few], both + rest[1][:few]
 
 
-def _measured(one: Contestant, other: Contestant, seeds: Sequence[tuple[int, int]]) -> list[Measured]:
+def _measured(one: Contestant, other: Contestant, seeds: Sequence[tuple[int, int]]) -> list[MeasureDifference]:
     """Each measure and split: means, difference, test over queries and seeds, wins and losses of query means."""
     found = []
     for split, measure in next(iter(one.values.values())):
@@ -140,9 +140,11 @@ def _measured(one: Contestant, other: Contestant, seeds: Sequence[tuple[int, int
         test = crossed_t_test(sides[1] - sides[0], groups)
         wins, losses = int((gains > 0).sum()), int((gains < 0).sum())
         means = float(sides[0].mean()), float(sides[1].mean())
-        found.append(Measured(measure, split, *means, *test, p_holm=1.0, wins=wins, losses=losses, queries=len(ids)))
+        found.append(
+            MeasureDifference(measure, split, *means, *test, p_holm=1.0, wins=wins, losses=losses, queries=len(ids))
+        )
     corrected = holm(np.array([row.p_value for row in found]))
-    return [Measured(**{**asdict(row), "p_holm": float(p)}) for row, p in zip(found, corrected, strict=True)]
+    return [MeasureDifference(**{**asdict(row), "p_holm": float(p)}) for row, p in zip(found, corrected, strict=True)]
 
 
 def _shifts(
@@ -150,7 +152,7 @@ def _shifts(
     one: Contestant,
     other: Contestant,
     seeds: Sequence[tuple[int, int]],
-    first: Measured,
+    first: MeasureDifference,
     count: int,
 ) -> tuple[list[Shift], list[Shift]]:
     """The queries that gain most and lose most on the first measure, under the first pair of seeds, and why."""
@@ -165,8 +167,8 @@ def _shifts(
     ]
     asked, texts = _texts(store, one, shown)
 
-    def document(doc_id: str | None) -> Document | None:
-        return None if doc_id is None else Document(doc_id, snippet(texts.get(doc_id, "")))
+    def document(doc_id: str | None) -> RankedDocument | None:
+        return None if doc_id is None else RankedDocument(doc_id, snippet(texts.get(doc_id, "")))
 
     def shift(change: Change) -> Shift:
         first_top, second_top = (document(heads[name].get(change.query_id)) for name in sides)

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from noisyir.app.dry_run import HEADINGS, Estimate, dry_run_rows, steps_without_key, total_line
+from noisyir.app.dry_run import HEADINGS, StepEstimate, dry_run_rows, steps_without_key, total_line
 from noisyir.app.fetching import MissingInput
 from noisyir.app.own_data import doubts_of, ingest_facts
 from noisyir.app.runs import Outcome
@@ -136,7 +136,7 @@ def print_forecast(states: Sequence[Forecast]) -> None:
     stdout_console().print(table)
 
 
-def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[str, Estimate]) -> None:
+def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[str, StepEstimate]) -> None:
     """The table of a dry run: a row for each step, or for one of all rounds, then the time that it comes to."""
     console = Console(highlight=False, soft_wrap=True, width=_NEVER_FOLDS)
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))

@@ -18,7 +18,7 @@ HEADINGS = ("stage", "key", "pool", "time", "")
 
 
 @dataclass(frozen=True)
-class Estimate:
+class StepEstimate:
     """Seconds and bytes of a step that would run, from the newest build of that step.
 
     factor: rows that the step would read for each row that the build has read; None where they are not known.
@@ -38,17 +38,17 @@ class Estimate:
         return self.build.size * (self.factor or 1.0)
 
 
-def estimates(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, Estimate]:
+def estimates(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, StepEstimate]:
     """An estimate for each step that would run and was built before, by the step's name."""
     metas = {meta.folder: meta for meta in store.all_builds()}
-    newest, found = _newest_builds(store, metas, experiment), dict[str, Estimate]()
+    newest, found = _newest_builds(store, metas, experiment), dict[str, StepEstimate]()
     cached = {entry.step.name: entry.meta for entry in states if entry.meta}
     for entry in states:
         if entry.state == "would run" and (build := newest.get(entry.step.name)):
             refs = [(metas.get(f"{ref.stage}/{ref.key}/{ref.build}"), ref.artifact) for _, ref in build.input_refs()]
             outputs = list(entry.step.outputs_needed())
             was, now = _rows(refs), _rows([(cached.get(output.step), output.artifact) for output in outputs])
-            found[entry.step.name] = Estimate(build, now / was if was and now else None)
+            found[entry.step.name] = StepEstimate(build, now / was if was and now else None)
     return found
 
 
@@ -60,7 +60,7 @@ def _rows(artifacts: Sequence[tuple[Meta | None, str]]) -> int | None:
 
 
 def dry_run_rows(
-    states: Sequence[Forecast], found: Mapping[str, Estimate], unknown: Collection[str]
+    states: Sequence[Forecast], found: Mapping[str, StepEstimate], unknown: Collection[str]
 ) -> list[list[str]]:
     """A row under `HEADINGS` for each step; of a long plan, one for all rounds of a step that are in one state.
 
@@ -73,7 +73,9 @@ def dry_run_rows(
     return [_row(name, group, found, unknown) for (name, _), group in groups.items()]
 
 
-def _row(name: str, group: Sequence[Forecast], found: Mapping[str, Estimate], unknown: Collection[str]) -> list[str]:
+def _row(
+    name: str, group: Sequence[Forecast], found: Mapping[str, StepEstimate], unknown: Collection[str]
+) -> list[str]:
     step, state, several = group[0].step, group[0].state, len(group) > 1
     key = "" if several else "?" if step.name in unknown else step.key[:7]
     cells = [f"{name} x{len(group)}" if several else step.name, key, step.stage.pool]
@@ -88,7 +90,7 @@ def _row(name: str, group: Sequence[Forecast], found: Mapping[str, Estimate], un
     return [*cells, duration(seconds), f"newest build {duration(known[0].build.seconds)}{scaled}"]
 
 
-def total_line(states: Sequence[Forecast], found: Mapping[str, Estimate]) -> str:
+def total_line(states: Sequence[Forecast], found: Mapping[str, StepEstimate]) -> str:
     """The time of all that would run, as far as it is known."""
     waiting = [entry.step.name for entry in states if entry.state == "would run"]
     unknown = len(waiting) - len(found)
@@ -99,7 +101,9 @@ def total_line(states: Sequence[Forecast], found: Mapping[str, Estimate]) -> str
     return f"{seconds} as their newest builds took{rest}" if found else "not known: no step of it was ever run here"
 
 
-def dry_run_json(states: Sequence[Forecast], found: Mapping[str, Estimate], unknown: Collection[str]) -> dict[str, Any]:
+def dry_run_json(
+    states: Sequence[Forecast], found: Mapping[str, StepEstimate], unknown: Collection[str]
+) -> dict[str, Any]:
     """The dry run as one object; seconds are null where a step was never run here."""
     steps = [
         {

@@ -25,7 +25,7 @@ _OTHER_RUNTIMES = {"onnx", "openvino"}
 _HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w.-]+)?")
 
 
-class Source(Protocol):
+class FileSource(Protocol):
     """Where files come from: their sizes by name, before any is brought, and each on its way."""
 
     revision: str | None
@@ -110,7 +110,7 @@ class Files:
         return target
 
 
-def source_of(place: str, revision: str | None = None, kind: Kind = "model") -> Source:
+def source_of(place: str, revision: str | None = None, kind: Kind = "model") -> FileSource:
     """What a path, a URL or a name of the Hub means.  DataError where there is nothing of that name."""
     if "://" in place or Path(place).expanduser().exists():
         return Files(place if "://" in place else str(Path(place).expanduser().absolute()))
@@ -120,7 +120,7 @@ def source_of(place: str, revision: str | None = None, kind: Kind = "model") -> 
 
 
 def fetch(
-    store: Store, source: Source, place: str, name: str | None = None, tell: Tell = lambda *_: None
+    store: Store, source: FileSource, place: str, name: str | None = None, tell: Tell = lambda *_: None
 ) -> FetchedSet:
     """Bring all files of a source into the store, one after another, and have `name` mean them (None: `place`)."""
     files, done, total = {}, 0, sum(source.sizes.values())

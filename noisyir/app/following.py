@@ -11,7 +11,7 @@ from noisyir.engine.processes import PeerLostError
 from noisyir.engine.runtime import default_home
 from noisyir.engine.store import Store
 from noisyir.stages import stage_named
-from noisyir.training.launch import Call, Part, take_part
+from noisyir.training.launch import Call, ProcessPart, take_part
 
 log = logging.getLogger("noisyir")
 
@@ -30,7 +30,7 @@ def follow(begun: Launched) -> None:
         with TemporaryDirectory(prefix="noisyir-") as staging:
             job = PortableJob(step, inputs, store.url, store.home, call.runtime, Path(staging), work)
             try:
-                take_part(job, Part(begun.first_rank, begun.here, begun.size, meeting), hear=_nothing)
+                take_part(job, ProcessPart(begun.first_rank, begun.here, begun.size, meeting), hear=_nothing)
             except PeerLostError as error:  # the first machine tells why, and may begin anew
                 log.warning("%s: %s", step.name, error)
 

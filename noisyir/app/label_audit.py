@@ -40,7 +40,7 @@ from noisyir.stages.data.chunk import CHUNK
 KEPT = "kept.jsonl"  # written by whoever is asked for a guarantee
 
 
-class Noise(NamedTuple):
+class NoiseSummary(NamedTuple):
     """The share of wrong pairs, with its interval."""
 
     rate: float
@@ -85,11 +85,11 @@ class Audited:
         return pc.sum(pc.is_in(splits, value_set=pa.array(HELD_OUT))).as_py() or 0
 
     @cached_property
-    def noise(self) -> Noise:
+    def noise(self) -> NoiseSummary:
         """By a random sample that was judged, where there is one, else by the null that fits best, with their range."""
         if self.judgements and self.judgements["interval"]:
-            return Noise(*self.judgements["interval"])
-        return Noise(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
+            return NoiseSummary(*self.judgements["interval"])
+        return NoiseSummary(self.estimate["rate"], self.estimate["rate_low"], self.estimate["rate_high"])
 
     @cached_property
     def estimate(self) -> dict[str, float]:

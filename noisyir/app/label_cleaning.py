@@ -20,7 +20,7 @@ _TREATMENTS = ("dpr", "reweight", "relabel", "drop")
 
 
 @dataclass(frozen=True)
-class Words:
+class CleaningWords:
     """How a front calls applying an audit, and what it offers instead: the command line, unless others are given."""
 
     apply: str = "--apply"
@@ -32,10 +32,10 @@ class Words:
     threshold: str = "detect.threshold={:g}"
 
 
-_COMMAND_LINE = Words()
+_COMMAND_LINE = CleaningWords()
 
 
-def refuse_unjudged(exp: Experiment, *, force: bool, words: Words = _COMMAND_LINE) -> None:
+def refuse_unjudged(exp: Experiment, *, force: bool, words: CleaningWords = _COMMAND_LINE) -> None:
     """ConfigError, before anything is computed, where no random sample of the pairs was judged."""
     files = exp.audit.judgement_files if exp.audit else ()
     if force or (files and drawn_at_random(given_judgements(files))):
@@ -47,7 +47,7 @@ def refuse_unjudged(exp: Experiment, *, force: bool, words: Words = _COMMAND_LIN
     )
 
 
-def refuse_too_much(found: Audited, *, drop: bool, force: bool, words: Words = _COMMAND_LINE) -> None:
+def refuse_too_much(found: Audited, *, drop: bool, force: bool, words: CleaningWords = _COMMAND_LINE) -> None:
     """ConfigError where the sample is too small to tell, or more would change than twice what it says is wrong."""
     pairs, sampled = found.table.num_rows, found.sampled
     least = min(FEWEST, pairs)
@@ -67,7 +67,7 @@ def refuse_too_much(found: Audited, *, drop: bool, force: bool, words: Words = _
         )
 
 
-def _fewer(found: Audited, most: int, words: Words) -> str:
+def _fewer(found: Audited, most: int, words: CleaningWords) -> str:
     """What to do so that at most so many pairs are flagged: a threshold that does it, where there is one."""
     by_chance = sorted(found.table["machine_p_clean"].to_pylist())
     room = most - found.table["judged"].to_pylist().count("wrong")

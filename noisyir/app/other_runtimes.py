@@ -33,7 +33,7 @@ _OWN = ("what is measured", "does it say the same?")  # where a model's data is 
 
 
 @dataclass(frozen=True)
-class Difference:
+class RuntimeDifference:
     """A copy against the model: the largest difference and the cosines of vectors, and the share of a top ten."""
 
     file: str
@@ -57,7 +57,7 @@ def write_copies(
     target: Path,
     licence: str | None,
     write: Write,
-) -> list[Difference]:
+) -> list[RuntimeDifference]:
     """The model's folder and card, and in it what `write` makes of each side; how far each copy is, in the card, too.
 
     write: is given the model, a side, and what its files are called.
@@ -104,14 +104,14 @@ def _embedded(encoder: BiEncoder, embed: Embed, texts: Sequence[str], side: Side
 
 def _difference(
     folder: Path, file: str, own: Mapping[Side, Array], copy: Mapping[Side, Array], sides: Sequence[Side]
-) -> Difference:
+) -> RuntimeDifference:
     ours, theirs = (np.concatenate([vectors[side] for side in sides]) for vectors in (own, copy))
     norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
     cosines = np.where(norms > 0, (ours * theirs).sum(axis=1) / np.where(norms > 0, norms, 1), 1.0)
     same = [len({*one} & {*other}) / len(one) for one, other in zip(_tops(own), _tops(copy), strict=True)]
     size = sum(part.stat().st_size for part in folder.glob(f"{file.rsplit('.', 1)[0]}.*")) / 1e6
     largest, mean, least = float(np.abs(ours - theirs).max()), float(cosines.mean()), float(cosines.min())
-    return Difference(file, size, largest, mean, least, float(np.mean(same)))
+    return RuntimeDifference(file, size, largest, mean, least, float(np.mean(same)))
 
 
 def _tops(vectors: Mapping[Side, Array]) -> list[list[int]]:
@@ -120,7 +120,7 @@ def _tops(vectors: Mapping[Side, Array]) -> list[list[int]]:
     return [list(map(int, row)) for row in order[:, :_TOP]]
 
 
-def difference_rows(found: Sequence[Difference]) -> list[list[str]]:
+def difference_rows(found: Sequence[RuntimeDifference]) -> list[list[str]]:
     """A row for each copy, headings first."""
     headings = ["copy", "MB", "largest difference", "mean cosine", "least cosine", f"same top {_TOP}"]
     return [headings] + [
@@ -132,7 +132,7 @@ def difference_rows(found: Sequence[Difference]) -> list[list[str]]:
     ]
 
 
-def _section(found: Sequence[Difference]) -> str:
+def _section(found: Sequence[RuntimeDifference]) -> str:
     table = markdown_table(difference_rows(found), left=1)
     return (
         f"\n## Copies for other runtimes\n\n{table}\nThey take `input_ids` and `attention_mask`, as tokenizer.json "

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from noisyir import experiments
 from noisyir.app.data_import import FORMAT_ALIASES, import_data
 from noisyir.app.label_audit import Audited
-from noisyir.app.label_cleaning import Words, refuse_too_much, refuse_unjudged
+from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
 from noisyir.app.lookup import finished_outcome
 from noisyir.auditing.apply import HALF, decide
 from noisyir.auditing.pairs_to_clean import Fate
@@ -22,7 +22,7 @@ from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError, did_you_mean
 from noisyir.settings import PROMOTION
 
-_WORDS = Words(
+_WORDS = CleaningWords(
     apply="export --as",
     judge_first=(
         "audit it with --sample 50, fill the column verdict of the sample.csv that it writes, audit it again with "

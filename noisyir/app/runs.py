@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NotRequired, TypedDict, Unpack
 
-from noisyir.app.readiness import Readiness
+from noisyir.app.preflight import Preflight
 from noisyir.engine.build_stage import Result
 from noisyir.engine.builds import Ref
 from noisyir.engine.locks import current_run
-from noisyir.engine.observe import Several, Silent
+from noisyir.engine.observe import ObserverGroup, Silent
 from noisyir.engine.outside_errors import keep_traceback, one_line, traceback_of
 from noisyir.engine.parallel import execute_side_by_side
 from noisyir.engine.plan import Choice, Plan, RunStep, execute, failed_step
@@ -96,7 +96,7 @@ def run_steps(plan: Plan, choice: Choice, *, name: str, settings: Params, **exec
     def steps(then: Then) -> dict[str, Result]:
         if run_step := execution.get("run_step"):
             return execute(plan, choice, store, run_step, runtime.steps_at_once, then)
-        observers = Several([execution["observer"], tracker, Now(store)])
+        observers = ObserverGroup([execution["observer"], tracker, ProgressFile(store)])
         return execute_side_by_side(plan, choice, store, runtime, observers, then)
 
     elsewhere = execution.get("elsewhere", ())
@@ -122,15 +122,15 @@ def run_plan(
 
     steps: tells what it is given of each that has ended well.
     """
-    readiness = Readiness(plan, choice, store, runtime, elsewhere)
+    preflight = Preflight(plan, choice, store, runtime, elsewhere)
     record = _Record(store, name, settings, plan, choice, tracker.tags)
     current_run.set(record.id)
     # who finds the run's lock free knows that a run that has no end was killed
     with store.in_use(), store.lock(RUN_LOCK, record.id):
         record.write("running", {}, {})
         try:
-            readiness.before(tracker)
-            results = steps(readiness.after)
+            preflight.before(tracker)
+            results = steps(preflight.after)
             kept = {
                 name: results[output.step].meta.ref(output.artifact)
                 for name, output in plan.results.items()
@@ -231,7 +231,7 @@ def _facts(result: Result | None) -> dict[str, Any]:
 _EVERY_SECONDS = 5.0
 
 
-class Now(Silent):
+class ProgressFile(Silent):
     """Writes the step at work and how far it is."""
 
     def __init__(self, store: Store) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.auditing.sentences import SENTENCES, Asked, Row, describe, documents_named, documents_of
+from noisyir.auditing.sentences import SENTENCES, Row, RowQuery, describe, documents_named, documents_of
 from noisyir.engine.builds import Meta
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
@@ -36,7 +36,7 @@ class Decided:
 
 
 @dataclass(frozen=True)
-class Account:
+class RowAccount:
     """All that a run decided about a query, or about a query and a document, in the order in which it was decided.
 
     texts: of the documents that are paired with the query or named in a decision; long ones are cut.
@@ -99,7 +99,7 @@ class _Table:
         return stream_parts(self.store.fs, self.store.parts(self.meta.ref(self.artifact)), columns, rows)
 
 
-def account_of(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> Account:
+def account_of(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> RowAccount:
     """What the newest finished run, perhaps of this experiment, decided about the query, or about its document.
 
     StoreError when there is no such run; DataError, with a near match, for an unknown query or document.
@@ -118,12 +118,12 @@ def account_of(store: Store, query_id: str, doc_id: str | None = None, experimen
         Decided(table.step, table.meta.stage, table.meta.key, table.artifact, says, [_short(row) for row in shown])
         for table, rows in found
         for says, shown in [
-            describe(table.artifact, rows, Asked(doc_id, interest, table.meta.params, table.meta.stage))
+            describe(table.artifact, rows, RowQuery(doc_id, interest, table.meta.params, table.meta.stage))
         ]
         if says or (shown and table.artifact not in SENTENCES)
     ]
     began = datetime.fromisoformat(run["began"])
-    return Account(run["experiment"], began, query_id, doc_id, cut(query["text"]), query["split"], texts, decided)
+    return RowAccount(run["experiment"], began, query_id, doc_id, cut(query["text"]), query["split"], texts, decided)
 
 
 def newest_run(store: Store, experiment: str | None) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from noisyir.auditing.by_hand import MOST_SUSPECT_FIRST
 from noisyir.auditing.files import write_jsonl
 from noisyir.auditing.judgements import Pair
-from noisyir.auditing.pairs_to_clean import Action, Changes, Fate, PairsToClean
+from noisyir.auditing.pairs_to_clean import Action, Fate, PairChanges, PairsToClean
 from noisyir.detection.relabel import gets_replacement
 from noisyir.detection.settings import RepairParams
 from noisyir.errors import ConfigError, DataError
@@ -152,7 +152,7 @@ def _dropped(fate: Fate) -> Fate:
     return fate._replace(action="drop", weight=0.0) if fate.flagged and fate.new_doc_id is None else fate
 
 
-def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) -> tuple[Changes, Log, int, int]:
+def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) -> tuple[PairChanges, Log, int, int]:
     """What changes in the source's rows, the log, the number of pairs, and how many the audit does not have."""
     unseen = dict.fromkeys(fates)
     logged: Log = []
@@ -177,7 +177,7 @@ def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) ->
             f"{len(unseen):,} of the {len(fates):,} audited pairs are not in {source.name}, for example query "
             f"{query_id!r} with document {doc_id!r}: apply the audit to the pairs that it was made of"
         )
-    return Changes(by_row, weights if weigh else None), logged, total, unaudited
+    return PairChanges(by_row, weights if weigh else None), logged, total, unaudited
 
 
 def _log_entry(pair: Pair, fate: Fate) -> dict[str, Any]:

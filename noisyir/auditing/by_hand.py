@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
-from noisyir.auditing.judgements import Judged, Judgements, drawn_at_random
-from noisyir.detection.judged import FEWEST, Answers
+from noisyir.auditing.judgements import HumanJudgement, Judgements, drawn_at_random
+from noisyir.detection.judged import FEWEST, JudgedPairs
 from noisyir.detection.judgement import rate_of_sample, recalibrate
 from noisyir.detection.judging import judge_all
 from noisyir.detection.rate import pairs_to_judge
@@ -155,7 +155,7 @@ def how_many(rate: float, error: float, confidence: float, pairs: int) -> str:
     return f"To know the rate within ± {100 * error:g} points at {100 * confidence:g} %: judge {number}"
 
 
-def _decided(by_row: dict[int, Judged]) -> _Decided:
+def _decided(by_row: dict[int, HumanJudgement]) -> _Decided:
     said = {row: judged for row, judged in by_row.items() if judged.verdict != "unclear"}
     weights = [np.nan if judged.weight is None else judged.weight for judged in said.values()]
     is_wrong = [judged.verdict == "wrong" for judged in said.values()]
@@ -224,7 +224,7 @@ def _taught(
     """By a model that learns from the judgements, where they improve the order without them."""
     scores, query = pairs["score"].to_numpy().astype(np.float64), pairs["query_id"].combine_chunks()
     numbers = query.dictionary_encode().indices.to_numpy()
-    answers = Answers(decided.rows, decided.is_wrong, decided.weights)
+    answers = JudgedPairs(decided.rows, decided.is_wrong, decided.weights)
     found = judge_all(scores, features, numbers, answers, confidence=confidence)
     interval = found.rate and found.rate[:3]
     told = [*notes, found.lesson.advice()]
@@ -255,7 +255,7 @@ def _with_chances(pairs: pa.Table, p_wrong: Array, threshold: float) -> pa.Table
     return _replaced(pairs, {"p_clean": pa.array(p_clean), "verdict": verdict})
 
 
-def _with_hands(pairs: pa.Table, by_row: dict[int, Judged]) -> pa.Table:
+def _with_hands(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> pa.Table:
     """The verdicts of people above those of the machine, and the replacements that they named."""
     names = ("verdict", "p_clean", "replacement", "by_hand", "judged", "accepted")
     verdict, p_clean, replacement, by_hand, said, accepted = (pairs[name].to_pylist() for name in names)

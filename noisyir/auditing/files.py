@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from noisyir.auditing.reasons import Evidence, reason
-from noisyir.auditing.texts import Texts, full_text, shared_words
+from noisyir.auditing.texts import PairTexts, full_text, shared_words
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _BYTE_ORDER_MARK = "\ufeff".encode()  # spreadsheets take UTF-8 without it for the machine's old encoding
@@ -62,7 +62,7 @@ def write_pairs(pairs: pa.Table, documents: pa.Table, path: Path) -> None:
     """Write rows (query_id, doc_id, query, and what else there is) as jsonl, each with its document.
 
     documents: doc_id, title and text of all that the pairs name.
-    Texts are whole and as they stand, so that the file is read back as the pairs that it means.
+    PairTexts are whole and as they stand, so that the file is read back as the pairs that it means.
     """
     own = documents.take(pc.index_in(pairs["doc_id"], value_set=documents["doc_id"].combine_chunks()))
     columns = {
@@ -103,7 +103,7 @@ def first_of_each(lists: pa.ListArray, count: int) -> pa.ListArray:
     return _kept(lists, owner, np.arange(len(owner)) - start < count)
 
 
-def with_reasons(pairs: pa.Table, texts: Texts) -> pa.Table:
+def with_reasons(pairs: pa.Table, texts: PairTexts) -> pa.Table:
     """The pairs (as the audit stage joins them) with document, duplicates and reason."""
     place = pc.index_in(pairs["doc_id"], value_set=texts.documents["doc_id"].combine_chunks())
     own = texts.documents.take(place)
@@ -117,7 +117,7 @@ def with_reasons(pairs: pa.Table, texts: Texts) -> pa.Table:
     )
 
 
-def _evidence(row: dict[str, Any], document: str, texts: Texts) -> Evidence:
+def _evidence(row: dict[str, Any], document: str, texts: PairTexts) -> Evidence:
     best = (row["better"][0], row["better_similarities"][0]) if row["better"] else None
     shared = shared_words(row["query"], document, texts.common)
     return Evidence(

@@ -30,7 +30,7 @@ _SHOWN = 3  # examples in a message
 
 
 @dataclass(frozen=True)
-class Judged:
+class HumanJudgement:
     """What was said of a pair.
 
     weight: how many pairs it stands for, as one drawn at random; None where it was chosen in another way, by its rank
@@ -50,7 +50,7 @@ class Judged:
         return self.weight is not None and self.verdict != "unclear"
 
 
-Judgements: TypeAlias = Mapping[Pair, Judged]
+Judgements: TypeAlias = Mapping[Pair, HumanJudgement]
 
 
 class _Said(NamedTuple):
@@ -117,7 +117,7 @@ def _all_settled(said: _ByPair) -> Judgements:
     return {pair: judged for pair, judged in found.items() if judged is not None}
 
 
-def _settled(pair: Pair, said: Sequence[_Said]) -> Judged | None:
+def _settled(pair: Pair, said: Sequence[_Said]) -> HumanJudgement | None:
     """One verdict: of each judge the last word, of these the most frequent, unclear where two are; None without any."""
     by_judge: dict[str, list[_Said]] = {}
     for row in said:
@@ -130,7 +130,7 @@ def _settled(pair: Pair, said: Sequence[_Said]) -> Judged | None:
     named = [word.replacement for word in words if word.verdict == "wrong" and word.replacement]
     weights = [row.weight for row in said if row.weight is not None]
     replacement = _most_frequent(named) if verdict == "wrong" else None
-    return Judged(verdict, max(weights, default=None), replacement, any(row.teaches for row in said))
+    return HumanJudgement(verdict, max(weights, default=None), replacement, any(row.teaches for row in said))
 
 
 def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:

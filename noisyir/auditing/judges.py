@@ -12,7 +12,7 @@ PAIR = ["query_id", "doc_id"]
 Margins = Float[np.ndarray, " verdict"]
 
 
-class Said(NamedTuple):
+class JudgeVerdict(NamedTuple):
     """What the judges say: every verdict, and the candidates that at least one does not keep, the surest first.
 
     verdicts: query_id, doc_id, judge, score, bound, keep.
@@ -34,7 +34,7 @@ def standing(margins: Margins) -> Margins:
     return share
 
 
-def what_judges_say(verdicts: Mapping[str, pa.Table]) -> Said:
+def what_judges_say(verdicts: Mapping[str, pa.Table]) -> JudgeVerdict:
     """The verdicts (VERDICTS, by judge) put together; neither the judges' order nor that of their rows matters.
 
     A candidate's confidence is the mean of its verdicts' standings, those of judges that keep it included.
@@ -50,7 +50,7 @@ def what_judges_say(verdicts: Mapping[str, pa.Table]) -> Said:
     )
     order = [("judges", "descending"), ("confidence", "descending"), *((name, "ascending") for name in PAIR)]
     against = against.filter(pc.greater(against["judges"], 0)).sort_by(order)
-    return Said(said.drop_columns(["standing", "against"]), against, found.num_rows)
+    return JudgeVerdict(said.drop_columns(["standing", "against"]), against, found.num_rows)
 
 
 def _of_one(judge: str, table: pa.Table) -> pa.Table:

@@ -20,7 +20,7 @@ from noisyir.auditing.rates import NOT_KNOWN, by_each_null
 from noisyir.auditing.reasons import chance
 from noisyir.auditing.settings import AuditParams
 from noisyir.auditing.suspects_page import Suspects, brief, shown_columns, values_for_script
-from noisyir.auditing.texts import Texts
+from noisyir.auditing.texts import PairTexts
 from noisyir.detection.settings import DetectParams
 from noisyir.engine.tables import pair_ids
 from noisyir.report.cells import templates
@@ -50,7 +50,7 @@ def border(scores: Float[np.ndarray, " pair"], is_clean: Bool[np.ndarray, " pair
 
 
 @dataclass(frozen=True)
-class Making:
+class VerdictProvenance:
     """How the verdicts came about, where the builds behind them tell.
 
     judged: pairs judged by hand, whose verdicts are people's.  sampled: how many of them were drawn at random and gave
@@ -74,9 +74,9 @@ class AuditPage:
 
     pairs: pa.Table
     shown: pa.Table
-    texts: Texts
+    texts: PairTexts
     estimate: Mapping[str, float]
-    making: Making
+    making: VerdictProvenance
     keeping: Keeping
     suspects: Suspects | None = None
 
@@ -273,7 +273,7 @@ def histogram(
     highest = float((bars.clean + bars.wrong).max())
     top = max(highest, min(max((float(curve.max()) for curve in curves.values()), default=0.0), highest * _HEADROOM))
     ticks = [tick for tick in nice_ticks(0.0, top, 4) if tick <= top * 1.02]
-    frame = _Frame(float(bars.edges[0]), float(bars.edges[-1]), top)
+    frame = _HistogramFrame(float(bars.edges[0]), float(bars.edges[-1]), top)
     parts = [_HATCH, *frame.grid(ticks), *_bar_shapes(bars, frame)]
     parts += [frame.curve(name, at, np.minimum(values, top)) for name, values in curves.items()]
     parts += frame.x_axis()
@@ -288,7 +288,7 @@ _HATCH = (
 )
 
 
-class _Frame:
+class _HistogramFrame:
     """Where scores (low to high) and counts (0 to top) lie in the picture."""
 
     def __init__(self, low: float, high: float, top: float) -> None:
@@ -324,7 +324,7 @@ class _Frame:
         )
 
 
-def _bar_shapes(bars: Bars, frame: _Frame) -> list[str]:
+def _bar_shapes(bars: Bars, frame: _HistogramFrame) -> list[str]:
     """One rectangle for each kind in each bin that has any, the wrong ones on top of the clean ones."""
     shapes = []
     for start, end, clean, wrong in zip(bars.edges, bars.edges[1:], bars.clean, bars.wrong, strict=False):

@@ -52,7 +52,7 @@ class Text(NamedTuple):
 Fates: TypeAlias = Mapping[int, Sequence[Fate | None]]  # by row, of each of its pairs; None stays as it is
 
 
-class Changes(NamedTuple):
+class PairChanges(NamedTuple):
     """By row, of each of its pairs: what is relabelled or dropped, and the weights, where they are written.
 
     A row that is not in `fates` stays as it is, and one that is not in `weights` counts whole.
@@ -80,7 +80,7 @@ class PairsToClean(ABC):
         """(row, pair) of every pair, row after row."""
 
     @abstractmethod
-    def write(self, target: Path, changes: Changes) -> None:
+    def write(self, target: Path, changes: PairChanges) -> None:
         """Write all rows, changed.  DataError when a new document is not known."""
 
 
@@ -109,7 +109,7 @@ class FileOfPairs(PairsToClean):
         """In the order of the file; a row's number is its line, or its row in Parquet."""
         return ((pair.number, (pair.query_id, pair.doc_id)) for pair in self.file.pairs_in_order())
 
-    def write(self, target: Path, changes: Changes) -> None:
+    def write(self, target: Path, changes: PairChanges) -> None:
         """In the format of the source.  DataError also where a column of another meaning has the name `weight`."""
         columns, fates = self.file.columns, changes.fates
         old_ids = {number: pair[1] for number, pair in self.pairs() if number in fates} if self.file.corpus else {}
@@ -164,7 +164,7 @@ class TableOfPairs(PairsToClean):
         """In the order of the table."""
         return enumerate(pair_ids(self.training))
 
-    def write(self, target: Path, changes: Changes) -> None:
+    def write(self, target: Path, changes: PairChanges) -> None:
         """As jsonl.  DataError also for a pair that was not audited, for its text is not known."""
         write_jsonl(self._rows(*changes), target)
 

@@ -23,7 +23,7 @@ _SCORES = {
 }
 
 
-class Said(NamedTuple):
+class RateSentence(NamedTuple):
     """One line: what wrong pairs would have to have, and the rate that follows."""
 
     assumed: str
@@ -34,11 +34,15 @@ _OTHER = "it cannot be known: half an answer, or one with a wrong name, is like 
 NOT_KNOWN = f"not known without judgements: judge {_FIRST} pairs to know it"
 
 
-def by_each_null(estimate: Mapping[str, float]) -> list[Said]:
+def by_each_null(estimate: Mapping[str, float]) -> list[RateSentence]:
     """What each null says of the noise rate and how far that may be believed; the range over all; what none can see."""
     said = nulls_in(estimate)
-    lines = [Said(f"if wrong pairs have {ASSUMED[null]}", _statement(found)) for null, found in said.items()]
-    return [*lines, Said("over all of these", _over_all(said)), Said("if they are wrong in other ways", _OTHER)]
+    lines = [RateSentence(f"if wrong pairs have {ASSUMED[null]}", _statement(found)) for null, found in said.items()]
+    return [
+        *lines,
+        RateSentence("over all of these", _over_all(said)),
+        RateSentence("if they are wrong in other ways", _OTHER),
+    ]
 
 
 def in_terminal(estimate: Mapping[str, float]) -> str:

@@ -12,7 +12,7 @@ ByArtifact: TypeAlias = Mapping[str, Sequence[Row]]
 _FEW = 3  # documents named where there are many
 
 
-class Asked(NamedTuple):
+class RowQuery(NamedTuple):
     """What was asked about: `doc_id` where it is one pair, and `documents`, all that are of interest.
 
     params, stage: the settings of the build that the rows are of, and what made it.
@@ -28,10 +28,10 @@ class Asked(NamedTuple):
         return [row for row in rows if self.doc_id in (None, row.get("doc_id", self.doc_id))]
 
 
-Speak: TypeAlias = Callable[[Sequence[Row], Asked], list[str]]
+Speak: TypeAlias = Callable[[Sequence[Row], RowQuery], list[str]]
 
 
-def describe(artifact: str, rows: Sequence[Row], asked: Asked) -> tuple[list[str], list[Row]]:
+def describe(artifact: str, rows: Sequence[Row], asked: RowQuery) -> tuple[list[str], list[Row]]:
     """Sentences about the rows of a query, none where the meaning is not known, and the rows that were asked about."""
     speak = SENTENCES.get(artifact)
     return (speak(rows, asked) if speak and rows else []), asked.of(rows)
@@ -58,11 +58,11 @@ def _each(template: str) -> Speak:
     return lambda rows, asked: [template.format(**row) for row in rows]
 
 
-def _answers(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _answers(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     return [f"answered by {_list([repr(alias) for alias in row['aliases']])}" for row in rows]
 
 
-def _pairs(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _pairs(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     if found := asked.of(rows):
         return [
             f"paired with {row['doc_id']} for {row['split']}" + (f", from {row['source']}" if row["source"] else "")
@@ -71,7 +71,7 @@ def _pairs(rows: Sequence[Row], asked: Asked) -> list[str]:
     return [f"not paired with {asked.doc_id}, but with {_list([row['doc_id'] for row in rows])}"]
 
 
-def _qrels(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _qrels(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     if found := asked.of(rows):
         return [
             f"{row['doc_id']} is judged {'relevant' if row['relevance'] > 0 else 'not relevant'} ({row['relevance']})"
@@ -80,7 +80,7 @@ def _qrels(rows: Sequence[Row], asked: Asked) -> list[str]:
     return [f"{asked.doc_id} is not judged"]
 
 
-def _noise_truth(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _noise_truth(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     """Nothing where no noise was put in."""
     if not asked.params.get("rate"):
         return []
@@ -95,12 +95,12 @@ def _truth(row: Row) -> str:
     return f"its pair with {row['doc_id']} was left as it was"
 
 
-def _said_elsewhere(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _said_elsewhere(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     """Nothing: the truth about noise, the repaired pairs or the judgements say it."""
     return []
 
 
-def _ranking(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _ranking(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     places = {row["doc_id"]: row for row in rows}
     first = min(rows, key=lambda row: row["rank"])["doc_id"]
     says = [
@@ -112,7 +112,7 @@ def _ranking(rows: Sequence[Row], asked: Asked) -> list[str]:
     return says if places[first]["doc_id"] in asked.documents else [*says, f"{first} comes first"]
 
 
-def _candidates(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _candidates(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     if asked.doc_id is None:
         ranked = sorted(rows, key=lambda row: row["rank"])
         return [f"candidates for hard negatives: {_list([row['doc_id'] for row in ranked])}"]
@@ -128,7 +128,7 @@ def _scored(row: Row) -> str:
     return f", it scores {row['score']:.3f}{beside}"
 
 
-def _verdicts(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _verdicts(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     if asked.doc_id is None:
         dropped = [
             row["doc_id"] for row in sorted(rows, key=lambda row: row["bound"] - row["score"]) if not row["keep"]
@@ -146,7 +146,7 @@ def _verdict(judge: str, row: Row) -> str:
     return f"{says}, and what is above {row['bound']:.3f} goes{reason}"
 
 
-def _negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _negatives(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     if asked.doc_id is None:
         return [f"hard negatives: {_list([row['doc_id'] for row in rows])}"]
     if asked.of(rows):
@@ -154,7 +154,7 @@ def _negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
     return [f"{asked.doc_id} was not drawn as a hard negative; {len(rows):,} others were"]
 
 
-def _pair_scores(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _pair_scores(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     by = asked.params.get("kind", "the loss of training")
     return [
         f"{row['doc_id']}, epoch {row['epoch']}: {by} {row['score']:.3f}{beside(row)}; "
@@ -163,7 +163,7 @@ def _pair_scores(rows: Sequence[Row], asked: Asked) -> list[str]:
     ]
 
 
-def _competitors(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _competitors(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     by_words = asked.params.get("kind") == "bm25_margin"
     unranked = "not found by the query's words" if by_words else f"beyond rank {asked.params.get('depth')}"
     says = []
@@ -175,7 +175,7 @@ def _competitors(rows: Sequence[Row], asked: Asked) -> list[str]:
     return says
 
 
-def _noise_flags(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _noise_flags(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     threshold = asked.params.get("threshold", asked.params.get("detection", {}).get("threshold"))
     return [
         f"{row['doc_id']}, epoch {row['epoch']}: {'called clean' if row['is_clean'] else 'flagged as wrong'}, "
@@ -191,14 +191,14 @@ _ACTIONS = {
 }
 
 
-def _repaired_pairs(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _repaired_pairs(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     if found := asked.of(rows):
         return [_ACTIONS.get(row["action"], f"{{}}: {row['action']}").format(row["doc_id"]) for row in found]
     given = [row["doc_id"] for row in rows if row["action"] == "relabel"]
     return [f"no longer paired with {asked.doc_id}; {_list(given)} was given instead"] if given else []
 
 
-def _audit(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _audit(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     return [
         f"{row['doc_id']} is called {row['verdict']}, chance of being right {chance(row['p_clean'])}"
         f"{_instead(row['replacement'])}: {row['reason']}"
@@ -206,7 +206,7 @@ def _audit(rows: Sequence[Row], asked: Asked) -> list[str]:
     ]
 
 
-def _audit_negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _audit_negatives(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     if asked.doc_id is None:
         return [f"likely relevant candidates: {_list([row['doc_id'] for row in rows])}"]
     used = {True: ", and was drawn as a negative", False: ", and was not drawn as a negative", None: ""}
@@ -217,7 +217,7 @@ def _audit_negatives(rows: Sequence[Row], asked: Asked) -> list[str]:
     ]
 
 
-def _spans(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _spans(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     """The labelled places of the document, or of the question."""
     found = asked.of(rows)
     if not found:
@@ -227,7 +227,7 @@ def _spans(rows: Sequence[Row], asked: Asked) -> list[str]:
     return [f"labelled in {where}: {places}"]
 
 
-def _passages(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _passages(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     with_answer = sum(row["has_answer"] for row in rows)
     says = [f"read in {len(rows):,} passages, {with_answer:,} of them with an answer"]
     for row in asked.of(rows) if asked.doc_id else ():
@@ -237,14 +237,14 @@ def _passages(rows: Sequence[Row], asked: Asked) -> list[str]:
     return says
 
 
-def _confusing(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _confusing(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     found = sorted(asked.of(rows), key=lambda row: (row["doc_id"], row["rank"]))
     if asked.doc_id is None or not found:
         return []
     return [f"like {asked.doc_id} but without the answer: {_list([row['confusing'] for row in found])}"]
 
 
-def _confidences(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _confidences(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     """How far a reader believes the passages' labels: a passage has what its places have together."""
     last = max(row["update"] for row in rows)
     first, final = (_by_document(rows, update) for update in (0, last))
@@ -266,7 +266,7 @@ def _by_document(rows: Sequence[Row], update: int) -> dict[str, float]:
     return found
 
 
-def _readings(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _readings(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     ranked = sorted(rows, key=lambda row: row["rank"])
     if asked.doc_id is not None:
         return [f"{row['answer']!r} in {row['doc_id']} is answer {row['rank']:,}" for row in asked.of(ranked)[:_FEW]]
@@ -277,7 +277,7 @@ def _documents(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(row["doc_id"] for row in rows))
 
 
-def _metrics(rows: Sequence[Row], asked: Asked) -> list[str]:
+def _metrics(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     by_split: dict[str, list[str]] = {}
     for row in rows:
         by_split.setdefault(row["split"], []).append(f"{row['measure']} {row['value']:.3f}")

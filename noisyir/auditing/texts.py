@@ -17,7 +17,7 @@ _TOO_FEW = 50  # of so few texts, a tenth says nothing about a word
 
 
 @dataclass(frozen=True)
-class Texts:
+class PairTexts:
     """What one pass over the corpus keeps: the texts of the documents asked for, and what all texts say of words.
 
     documents: doc_id, title, text and `duplicates`, the number of other documents with the same words.
@@ -64,7 +64,7 @@ def overlap(one: str, other: str) -> float:
     return len(both) / len(either) if either else 0.0
 
 
-def read_texts(batches: Iterable[pa.RecordBatch], wanted: pa.Array, queries: Iterable[str]) -> Texts:
+def read_texts(batches: Iterable[pa.RecordBatch], wanted: pa.Array, queries: Iterable[str]) -> PairTexts:
     """Stream the corpus (doc_id, title, text); memory grows by eight bytes for a document that is not wanted.
 
     Two documents are duplicates when their texts (their titles, where there is no text) have the same words in the
@@ -84,7 +84,7 @@ def read_texts(batches: Iterable[pa.RecordBatch], wanted: pa.Array, queries: Ite
         rows = pa.Table.from_batches([batch.select(["doc_id", "title", "text"])]).append_column("key", own_keys)
         kept.append(rows.filter(pc.is_in(rows["doc_id"], value_set=wanted)))
     common = _common(in_queries, asked) | _common(in_documents, len(keys))
-    return Texts(_with_duplicates(pa.concat_tables(kept), np.array(keys, np.uint64)), common, len(keys))
+    return PairTexts(_with_duplicates(pa.concat_tables(kept), np.array(keys, np.uint64)), common, len(keys))
 
 
 def common_words(texts: Iterable[str]) -> Set[str]:

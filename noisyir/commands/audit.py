@@ -18,7 +18,7 @@ from noisyir.commands import (
 )
 
 if TYPE_CHECKING:
-    from noisyir.app.judging.verb import Wishes
+    from noisyir.app.judging.after_audit import JudgingOptions
     from noisyir.app.label_audit import Audited
     from noisyir.auditing.asking.settings import AskParams
     from noisyir.engine.runtime import Runtime
@@ -69,15 +69,15 @@ def run(
     example: noisyir audit pairs.jsonl --corpus corpus.jsonl --judgements sample.csv --out audit --apply
     """
     from noisyir.app.asking import whom_to_ask
-    from noisyir.app.judging.verb import AuditCommand, Wishes
+    from noisyir.app.judging.after_audit import AuditArguments, JudgingOptions
     from noisyir.app.label_audit import experiment_to_audit
     from noisyir.errors import ConfigError
 
     if drop and not apply:
         raise ConfigError("--drop says how an audit is applied: give it with --apply")
     settings, machine = split_settings(overrides)
-    wishes = Wishes(
-        AuditCommand(data, overrides or (), corpus, out, model, budget, store),
+    wishes = JudgingOptions(
+        AuditArguments(data, overrides or (), corpus, out, model, budget, store),
         *(judgements or (), by_hand, terminal, judge_as, keep_wrong_below),
     )
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
@@ -98,7 +98,7 @@ def _carried_out(
     error: float | None,
     judge: "AskParams | None",
     applying: "_Applying | None",
-    wishes: "Wishes",
+    wishes: "JudgingOptions",
 ) -> int:
     """Audit, write, ask, apply, and do what else is wished; the exit code."""
     from noisyir.app.label_audit import refuse_to_overwrite
@@ -116,7 +116,7 @@ def _carried_out(
     stopped = judge is not None and _asked(judge, found, folder, runtime)
     if applying:
         _say(applying.apply(found, folder))
-    if said := wishes.met(found, folder):
+    if said := wishes.run(found, folder):
         _say(said)
     return int(stopped)
 

@@ -11,7 +11,7 @@ from noisyir.commands import Json, StoreUrl, argument, experiment_names, open_st
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from noisyir.auditing.account import Account, Decided
+    from noisyir.auditing.account import Decided, RowAccount
 
 ROWS = 5  # of a table whose meaning is not known
 
@@ -41,7 +41,7 @@ def run(
     return 0
 
 
-def _print(account: Account, out: Console) -> None:
+def _print(account: RowAccount, out: Console) -> None:
     from rich.text import Text
 
     out.print(Text(f"run of {account.experiment}, {account.began:%Y-%m-%d %H:%M}\n", style="dim"))

@@ -66,7 +66,7 @@ class Placed(NamedTuple):
 
 
 @dataclass
-class _Asked:
+class _Question:
     """What is left of a data set when its documents' texts are taken away, and how many rows repeat a pair."""
 
     queries: list[Query]
@@ -172,8 +172,8 @@ class ExampleSource(ABC):
         return {"repeated_pairs": len(pairs) - len({(pair.query_id, pair.doc_id, pair.split) for pair in pairs})}
 
     @cached_property
-    def _asked(self) -> _Asked:
-        asked = _Asked([], [], [])
+    def _asked(self) -> _Question:
+        asked = _Question([], [], [])
         for record in self.records():
             match record:
                 case Query():

@@ -14,7 +14,7 @@ from noisyir.data.leniency import glance, row
 from noisyir.data.limits import LINE
 from noisyir.data.records import Document, Documents
 from noisyir.data.row_files import RowFile
-from noisyir.data.text_files import WHOLE, Part, open_bytes, utf8_lines
+from noisyir.data.text_files import WHOLE, FilePart, open_bytes, utf8_lines
 from noisyir.errors import DataError
 
 _IDS = ("_id", "id", "query_id", "qid", "doc_id", "docid", "pid", "passage_id")
@@ -89,7 +89,7 @@ _NEWLINE, _OPEN, _CLOSE, _BACKSLASH = b"\n{}\\"
 
 
 def documents_in_batches(
-    path: Path, one_by_one: Callable[[Part], Iterator[Document]]
+    path: Path, one_by_one: Callable[[FilePart], Iterator[Document]]
 ) -> Iterator[Documents | Document]:
     """All documents of the file, in its order.
 
@@ -103,11 +103,11 @@ def documents_in_batches(
     with open_bytes(path) as handle:
         while block := handle.read(_BLOCK) + handle.readline(LINE.most):
             if not block.endswith(b"\n"):
-                yield from one_by_one(Part(number, None, offset))
+                yield from one_by_one(FilePart(number, None, offset))
                 return
             lines = block.count(b"\n")
             if (table := _parsed(block, lines)) is None:
-                yield from one_by_one(Part(number, number + lines, offset))
+                yield from one_by_one(FilePart(number, number + lines, offset))
             else:
                 yield Documents(table, f"{path} line", number)
             number, offset = number + lines, offset + len(block)

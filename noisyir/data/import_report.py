@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from noisyir.data.importing import Found
+from noisyir.data.importing import ImportCounts
 from noisyir.data.leniency import FileAccount, Tally
 
 _SHARES = (50, 95, 100)
 
 
-def as_json(found: Found, settings: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
+def as_json(found: ImportCounts, settings: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any]:
     """All of it; settings: of `data`, which read the source; columns: which was taken for what."""
     return {
         "format": settings["kind"],

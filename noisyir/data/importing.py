@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from noisyir.data.collection import SCHEMAS
 from noisyir.data.id_texts import text_key
-from noisyir.data.leniency import Account, Tally, lenient
+from noisyir.data.leniency import Exclusions, Tally, lenient
 from noisyir.data.records import Document, Documents, Judgement, Negative, Query, Record, Source, records_of
 from noisyir.data.validate import MAX_CHARACTERS
 from noisyir.settings import Split
@@ -24,14 +24,14 @@ _LOST, _OF_LOST = "\N{REPLACEMENT CHARACTER}", "documents with the mark of a los
 
 
 @dataclass
-class Found:
+class ImportCounts:
     """What the tables hold, counted while they were written.
 
     lengths: characters of each text.  same_text: documents and queries whose text an earlier one of another id has.
     odd: what is unusual and was kept, by what it is.
     """
 
-    account: Account
+    account: Exclusions
     rows: Counter[str] = field(default_factory=Counter)
     lengths: "dict[str, array[int]]" = field(default_factory=lambda: {"documents": array("I"), "queries": array("I")})
     same_text: Counter[str] = field(default_factory=Counter)
@@ -46,7 +46,7 @@ class Found:
         self.odd.setdefault(what, Tally()).add(number)
 
 
-def take_in(source: Source, folder: Path, progress: Callable[[int], None] = lambda _: None) -> Found:
+def take_in(source: Source, folder: Path, progress: Callable[[int], None] = lambda _: None) -> ImportCounts:
     """Write the tables of SCHEMAS to an existing folder.  DataError for what no reading goes on after.
 
     progress: told now and then how many records were taken.
@@ -96,7 +96,7 @@ class _Writers:
 
 
 @dataclass
-class _Asked:
+class _ImportedQuery:
     """A query that was kept; split: of its judgements, else as the data says."""
 
     record: Query
@@ -108,11 +108,11 @@ class _Asked:
 class _Taken:
     """Ids and queries stay in memory, of documents' texts a hash."""
 
-    def __init__(self, account: Account, out: _Writers) -> None:
-        self.found, self.account, self.out = Found(account), account, out
+    def __init__(self, account: Exclusions, out: _Writers) -> None:
+        self.found, self.account, self.out = ImportCounts(account), account, out
         self._documents: dict[str, int] = {}
         self._texts: set[int] = set()
-        self._queries: dict[str, _Asked] = {}
+        self._queries: dict[str, _ImportedQuery] = {}
         self._judged: dict[int, Split] = {}
         self._right: set[int] = set()
         self._negatives: set[int] = set()
@@ -185,7 +185,7 @@ class _Taken:
         if reason := _unfit(record.query_id, "", record.text, "query"):
             return reason
         key = text_key(record.text)
-        self._queries[record.query_id] = _Asked(record, len(self._queries), key, record.split)
+        self._queries[record.query_id] = _ImportedQuery(record, len(self._queries), key, record.split)
         self.found.lengths["queries"].append(len(record.text))
         self.account.kept(pair=False)
         return None
@@ -233,7 +233,7 @@ class _Taken:
         self.account.kept()
         return None
 
-    def finished(self) -> Found:
+    def finished(self) -> ImportCounts:
         """Write the queries, whose splits are known by now, and count what splits share."""
         met: set[int] = set()
         for asked in self._queries.values():

@@ -50,7 +50,7 @@ class FileAccount:
         return sum(tally.count for tally in self.excluded.values())
 
 
-class Account:
+class Exclusions:
     """What became of every row, by the place that its number counts in ("pairs.csv line")."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class _Row:
 
     __slots__ = ("_account", "_before", "_number", "_place", "has_pair", "has_text", "is_repeated", "reasons")
 
-    def __init__(self, account: Account, place: str, number: int) -> None:
+    def __init__(self, account: Exclusions, place: str, number: int) -> None:
         self._account, self._place, self._number = account, place, number
         self.has_pair = self.has_text = self.is_repeated = False
         self.reasons: list[str] = []
@@ -123,14 +123,14 @@ class _Row:
             tallies.setdefault(known, Tally()).add(self._number)
 
 
-_account: ContextVar[Account | None] = ContextVar("account", default=None)
+_account: ContextVar[Exclusions | None] = ContextVar("account", default=None)
 _STRICT = nullcontext()
 
 
 @contextmanager
-def lenient() -> Iterator[Account]:
+def lenient() -> Iterator[Exclusions]:
     """Rows that are read within are counted, and faulty ones left out."""
-    account = Account()
+    account = Exclusions()
     token = _account.set(account)
     try:
         yield account

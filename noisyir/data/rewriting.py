@@ -5,13 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from noisyir.data.corruptions import Noise, Spoilt, TrainingPairs, in_turn
+from noisyir.data.corruptions import Corruption, PairsToCorrupt, Spoilt, in_turn
 from noisyir.data.id_texts import text_key
 
 Rewriter = Callable[[int], Iterator[str]]
 
 
-class Rewriting(Noise):
+class Rewriting(Corruption):
     """Pairs whose document is a changed version of the right one, which stays in the collection beside it."""
 
     changes_corpus: ClassVar[bool] = True
@@ -21,7 +21,7 @@ class Rewriting(Noise):
         """What gives versions of the document of a number, the first that is wrong and new being taken."""
         raise NotImplementedError
 
-    def spoil(self, given: TrainingPairs) -> Spoilt:
+    def spoil(self, given: PairsToCorrupt) -> Spoilt:
         """Each pair's document becomes a version of its own that is no document yet and holds no answer to the query.
 
         Pairs of one document may share a version, and those of one query never do.  A pair without such a version is

@@ -89,7 +89,7 @@ _CONVERT = "convert it, for example with iconv -t UTF-8"
 DAMAGED = (EOFError, zlib.error, OSError)
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """Lines of a file: from number `first`, which begins at byte `offset`, to below number `end`; None: to the last."""
 
     first: int = 1
@@ -97,10 +97,10 @@ class Part(NamedTuple):
     offset: int = 0
 
 
-WHOLE = Part()
+WHOLE = FilePart()
 
 
-def utf8_lines(path: Path, part: Part = WHOLE) -> Iterator[tuple[int, str]]:
+def utf8_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, str]]:
     """(line number from 1, line without its end) of a text file, perhaps packed; a byte order mark is dropped.
 
     DataError, with line and byte, where a line is not UTF-8 or holds zero bytes, when a line is too long to be one, and
@@ -146,7 +146,7 @@ def _bounded_lines(handle: IO[bytes], path: Path, number: int) -> Iterator[bytes
         number += 1
 
 
-def json_lines(path: Path, part: Part = WHOLE) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_lines(path: Path, part: FilePart = WHOLE) -> Iterator[tuple[int, dict[str, Any]]]:
     """(line number, object) of a JSON-lines file; blank lines are passed over.  DataError for any other line."""
     for number, line in utf8_lines(path, part):
         if not line.strip():

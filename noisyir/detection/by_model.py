@@ -9,7 +9,7 @@ from jaxtyping import Float
 from noisyir.errors import DataError
 from noisyir.models.at_once import Auto
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.cross_encoder import CrossEncoder, Texts
+from noisyir.models.cross_encoder import CrossEncoder, TextPairs
 from noisyir.training.batches import Rows, TrainingPairs
 from noisyir.training.bi_encoder import train
 from noisyir.training.learner import Contrastive
@@ -56,7 +56,7 @@ def cross_fitted(
 def score_together(
     judge: CrossEncoder,
     pairs: TrainingPairs,
-    texts: Texts,
+    texts: TextPairs,
     tried: Sequence[Rows],
     batch_tokens: int | Auto | None,
     progress: Callable[[int, int], None],
@@ -78,6 +78,6 @@ def score_together(
     scores = []
     for keys, place in distinct:
         text, passage = np.divmod(keys, size)
-        read = Texts([texts.queries[row] for row in of_text[text]], [texts.documents[row] for row in passage])
+        read = TextPairs([texts.queries[row] for row in of_text[text]], [texts.documents[row] for row in passage])
         scores.append(-judge.logits(read, batch_tokens, finished)[place])
     return scores

@@ -14,7 +14,7 @@ from noisyir.training.validation import embed_all
 _AT_ONCE = 4096
 
 
-class Collection:
+class EncodedCollection:
     """The vectors of the pairs' queries and of the documents at their row numbers; those not embedded are zero.
 
     same: the row that stands for each document's text: copies are neither embedded nor found.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.detection.collection import Collection, unnamed
+from noisyir.detection.collection import EncodedCollection, unnamed
 from noisyir.detection.combine import Scores
 from noisyir.detection.synthetic import References
 from noisyir.retrieval.numpy_bm25 import NumpyBm25
@@ -60,7 +60,7 @@ def merged(parts: Sequence[tuple[Rows, Competitors]]) -> Competitors:
 
 
 def dense_competitors(
-    collection: Collection, pairs: TrainingPairs, chosen: Rows, *, keep: int, depth: int, wrong: References
+    collection: EncodedCollection, pairs: TrainingPairs, chosen: Rows, *, keep: int, depth: int, wrong: References
 ) -> Competitors:
     """Competitors of the pairs numbered `chosen` by exact inner product over all passages, `depth` deep.
 

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Float32, Int
 
 from noisyir.detection.combine import Scores, by_null
-from noisyir.detection.hybrid import Found, Searcher, Sought, StaticFit, TransformerFit, combined_fit, search
-from noisyir.detection.lexical import Words
+from noisyir.detection.hybrid import PairFits, Searcher, SearchSizes, StaticFit, TransformerFit, combined_fit, search
+from noisyir.detection.lexical import WordOverlap
 from noisyir.detection.null import Positions
 from noisyir.detection.rate import best_fit
 from noisyir.models.bi_encoder import BiEncoder
@@ -24,17 +24,17 @@ Progress = Callable[[int, int | None, str], None]
 
 
 @dataclass(frozen=True)
-class Judging:
+class EnsembleInputs:
     """What the ensemble judges: pairs by position, their texts as each encoder reads them, and draws for each pair.
 
     random: documents of the null; for_scale: others, which a static fit is measured by; both (pair, draw), -1 for none.
     """
 
     positions: Positions
-    words: Words
+    words: WordOverlap
     random: Int[Array, "pair draw"]
     for_scale: Int[Array, "pair draw"]
-    sought: Sought
+    sought: SearchSizes
     rng: Callable[..., np.random.Generator]
     progress: Progress
 
@@ -47,7 +47,7 @@ class Judging:
 
 
 @dataclass(frozen=True)
-class Reader:
+class EncodedTexts:
     """An encoder with the texts of all queries and documents as it reads them."""
 
     encoder: BiEncoder | OpenVinoEncoder
@@ -74,36 +74,36 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Judged:
+class EnsembleResult:
     """What the ensemble found.  read: which pairs the transformer read; None where there was none.
 
     queries, documents: the vectors that every text has.
     """
 
-    found: Found
+    found: PairFits
     read: Bool[Array, " pair"] | None
     queries: Float32[Array, "text dim"]
     documents: Float32[Array, "document dim"]
 
 
-def by_transformer(judging: Judging, reader: Reader) -> Judged:
+def by_transformer(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleResult:
     """All texts read: `TransformerFit` for every pair and every document."""
     vectors = reader.vectors(judging.progress)
     searcher = Searcher(judging.positions, judging.words, *vectors, judging.sought.depth, static=False)
     some = judging.sample()
     fit = TransformerFit.observed(searcher.block(some), judging.positions.own[some])
-    return Judged(_search(judging, searcher, fit), np.ones(len(judging.random), bool), *vectors)
+    return EnsembleResult(_search(judging, searcher, fit), np.ones(len(judging.random), bool), *vectors)
 
 
-def by_static(judging: Judging, reader: Reader) -> Judged:
+def by_static(judging: EnsembleInputs, reader: EncodedTexts) -> EnsembleResult:
     """Vectors from token embeddings alone: `StaticFit`."""
     vectors = reader.vectors(judging.progress)
     searcher = Searcher(judging.positions, judging.words, *vectors, judging.sought.depth, static=True)
     fit = StaticFit.observed(searcher.block(judging.sample()), judging.for_scale)
-    return Judged(_search(judging, searcher, fit), None, *vectors)
+    return EnsembleResult(_search(judging, searcher, fit), None, *vectors)
 
 
-def cascaded(judging: Judging, static: Reader, transformer: Reader, tokens: int) -> Judged:
+def cascaded(judging: EnsembleInputs, static: EncodedTexts, transformer: EncodedTexts, tokens: int) -> EnsembleResult:
     """All pairs by static vectors; the transformer reads the doubtful ones as far as `tokens` last, and some at random.
 
     A pair's fit is then z(static fit) + z(2 z(cosine) + z(BM25 share)), where the second is, of a pair that was not
@@ -128,7 +128,7 @@ def cascaded(judging: Judging, static: Reader, transformer: Reader, tokens: int)
     return replace(cheap, found=replace(found, own=own, fits=fits, nulls=nulls), read=read)
 
 
-def _order(judging: Judging, found: Found) -> Int[Array, " pair"]:
+def _order(judging: EnsembleInputs, found: PairFits) -> Int[Array, " pair"]:
     """In which order pairs are read."""
     scores, nulls = -found.own, {null: -fits for null, fits in found.nulls.items()}
     said = by_null(Scores(scores, nulls))
@@ -136,7 +136,7 @@ def _order(judging: Judging, found: Found) -> Int[Array, " pair"]:
     return reading_order(scores, rate, judging.rng("read"))
 
 
-def _fit_of_read(cosine: Float[Array, " pair"], found: Found, read: Bool[Array, " pair"]) -> Float32[Array, " pair"]:
+def _fit_of_read(cosine: Float[Array, " pair"], found: PairFits, read: Bool[Array, " pair"]) -> Float32[Array, " pair"]:
     """z(static fit) + z(2 z(cosine) + z(BM25 share)), the latter imputed where it was not read.
 
     The static fit stays in the sum of pairs that were read, too: it orders those whose imputed values are equal, and
@@ -148,7 +148,7 @@ def _fit_of_read(cosine: Float[Array, " pair"], found: Found, read: Bool[Array, 
     return np.asarray(cheap + _z(fit, read), np.float32)
 
 
-def _cosines(judging: Judging, reader: Reader, read: Bool[Array, " pair"]) -> Float[Array, " pair"]:
+def _cosines(judging: EnsembleInputs, reader: EncodedTexts, read: Bool[Array, " pair"]) -> Float[Array, " pair"]:
     """The transformer's cosines of the pairs that are read, 0 for the others."""
     text, own = judging.positions.text, judging.positions.own
     asked = np.zeros(len(reader.queries), bool)
@@ -162,7 +162,7 @@ def _cosines(judging: Judging, reader: Reader, read: Bool[Array, " pair"]) -> Fl
     return cosine
 
 
-def _search(judging: Judging, searcher: Searcher, fit: TransformerFit | StaticFit) -> Found:
+def _search(judging: EnsembleInputs, searcher: Searcher, fit: TransformerFit | StaticFit) -> PairFits:
     def progress(done: int, total: int) -> None:
         judging.progress(done, total, "pairs")
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from noisyir.detection.combine import Scores
 from noisyir.detection.competitors import Competitors
-from noisyir.detection.detectors import PairsToScore, Scored
-from noisyir.detection.ensemble import Judged, Judging
+from noisyir.detection.detectors import DetectorOutput, PairsToScore
+from noisyir.detection.ensemble import EnsembleInputs, EnsembleResult
 from noisyir.detection.features import PairEvidence, pair_features
-from noisyir.detection.hybrid import Sought
+from noisyir.detection.hybrid import SearchSizes
 from noisyir.detection.lexical import words
 from noisyir.detection.null import Positions
 from noisyir.detection.synthetic import random_documents
@@ -23,7 +23,7 @@ _CELLS = 400_000_000  # (pair, reference) that features look at
 _REFERENCES = 20_000
 
 
-def judging_of(given: PairsToScore, k1: float, b: float, depth: int, neighbours: int) -> tuple[Judging, Texts]:
+def judging_of(given: PairsToScore, k1: float, b: float, depth: int, neighbours: int) -> tuple[EnsembleInputs, Texts]:
     """The pairs with their texts and documents by position, and the texts of these."""
     assert given.lexical_index is not None
     pairs = given.pairs
@@ -43,19 +43,19 @@ def judging_of(given: PairsToScore, k1: float, b: float, depth: int, neighbours:
         known=Ragged(pairs.known.offsets, np.searchsorted(rows, pairs.known.values)),
         source=given.read_sources()[rows],
     )
-    judging = Judging(
+    judging = EnsembleInputs(
         positions=positions,
         words=words(searcher, texts[0], place[rows]),
         random=_positions(rows, random),
         for_scale=_positions(rows, for_scale),
-        sought=Sought(depth, _KEPT, neighbours, random.shape[1]),
+        sought=SearchSizes(depth, _KEPT, neighbours, random.shape[1]),
         rng=partial(given.rng, "ensemble"),
         progress=given.progress,
     )
     return judging, texts
 
 
-def scored(given: PairsToScore, judging: Judging, judged: Judged, texts: Texts) -> Scored:
+def scored(given: PairsToScore, judging: EnsembleInputs, judged: EnsembleResult, texts: Texts) -> DetectorOutput:
     """What was found, by the rows of documents: scores are minus fits."""
     found, rows = judged.found, np.unique(given.documents.same)
     competitors = Competitors(
@@ -67,10 +67,10 @@ def scored(given: PairsToScore, judging: Judging, judged: Judged, texts: Texts) 
         depth=judging.sought.depth,
     )
     scores = Scores(-found.own, {null: -fits for null, fits in found.nulls.items()})
-    return Scored(scores, competitors, _features(judging, judged, texts), reading=reading_of(judged))
+    return DetectorOutput(scores, competitors, _features(judging, judged, texts), reading=reading_of(judged))
 
 
-def reading_of(judged: Judged) -> str:
+def reading_of(judged: EnsembleResult) -> str:
     """What the ensemble read, in one sentence."""
     pairs = len(judged.found.own)
     if judged.read is None:
@@ -83,7 +83,7 @@ def reading_of(judged: Judged) -> str:
     )
 
 
-def _features(judging: Judging, judged: Judged, texts: Texts) -> np.ndarray:
+def _features(judging: EnsembleInputs, judged: EnsembleResult, texts: Texts) -> np.ndarray:
     positions, found = judging.positions, judged.found
     evidence = PairEvidence(
         query=positions.text,

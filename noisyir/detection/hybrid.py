@@ -8,7 +8,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from jaxtyping import Float, Float32, Int
 
-from noisyir.detection.lexical import Words, bm25_share
+from noisyir.detection.lexical import WordOverlap, bm25_share
 from noisyir.detection.null import Null, Positions, best_places, distinct, leading
 
 Array = np.ndarray
@@ -20,7 +20,7 @@ _ROUNDING = 1e-6  # relative: fits so close are a tie
 
 
 @dataclass(frozen=True)
-class Sought:
+class SearchSizes:
     """How much is looked for.
 
     depth: the nearest documents by vectors, beside some by words: among these are the best others.
@@ -34,7 +34,7 @@ class Sought:
 
 
 @dataclass(frozen=True)
-class Found:
+class PairFits:
     """Of each pair the fit of its own document, of the best others, best first, and of those of each null.
 
     rank: as in `Competitors`, among the documents looked at.  others: -1 where there are no more.
@@ -57,7 +57,7 @@ Documents = Int[Array, "pair some"]
 
 
 @dataclass(frozen=True)
-class Block:
+class FeatureBlock:
     """Some pairs, and what there is to say of their queries and all documents.
 
     pairs: their numbers; texts: the different queries; place: of each pair its query's row in what follows.
@@ -110,7 +110,7 @@ class Searcher:
     """
 
     positions: Positions
-    words: Words
+    words: WordOverlap
     queries: Float32[Array, "text dim"]
     documents: Float32[Array, "document dim"]
     depth: int
@@ -131,12 +131,12 @@ class Searcher:
         mean: Float32[Array, " document"] = found.mean(axis=1)
         return mean
 
-    def block(self, pairs: Int[Array, " pair"]) -> Block:
+    def block(self, pairs: Int[Array, " pair"]) -> FeatureBlock:
         """What is known of these pairs' queries and all documents."""
         texts, place = np.unique(self.positions.text[pairs], return_inverse=True)
         reach = min(self.depth + self.positions.most_known, len(self.documents))
         similarities, ranked = self.index.search(self.queries[texts], reach)
-        return Block(
+        return FeatureBlock(
             pairs=pairs,
             texts=texts,
             place=place,
@@ -150,7 +150,7 @@ class Searcher:
             near_text=self.near_text,
         )
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[FeatureBlock]:
         """All pairs, those of a query's text one after the other."""
         order = np.argsort(self.positions.text, kind="stable")
         step = max(16, _CELLS // max(1, len(self.documents)))
@@ -164,7 +164,7 @@ Value = Callable[[Documents], Float[Array, "pair some"]]
 class Fit(Protocol):
     """One number for how well documents fit the queries of some pairs: higher is better."""
 
-    def of(self, block: Block) -> Value:
+    def of(self, block: FeatureBlock) -> Value:
         """For the pairs of a block the function from documents to their fit."""
 
 
@@ -172,15 +172,15 @@ def search(
     searcher: Searcher,
     fit: Fit,
     random: Int[Array, "pair draw"],
-    sought: Sought,
+    sought: SearchSizes,
     rng: Callable[[int], np.random.Generator],
     progress: Callable[[int, int], None],
-) -> Found:
+) -> PairFits:
     """The best others of every pair, and the fit of documents drawn from every null.
 
     random: documents drawn for each pair, -1 where there is none; rng: a generator for a block's number.
     """
-    parts: list[Found] = []
+    parts: list[PairFits] = []
     order: list[Array] = []
     for number, block in enumerate(searcher.blocks()):
         parts.append(_look(searcher, fit.of(block), block, random[block.pairs], sought, rng(number)))
@@ -189,17 +189,17 @@ def search(
     back = np.argsort(np.concatenate(order), kind="stable")
     columns = {name: np.concatenate([getattr(part, name) for part in parts])[back] for name in _COLUMNS}
     nulls = {null: np.concatenate([part.nulls[null] for part in parts])[back] for null in parts[0].nulls}
-    return Found(**columns, nulls=nulls)
+    return PairFits(**columns, nulls=nulls)
 
 
 def _look(
     searcher: Searcher,
     fit_of: Callable[[Array], Array],
-    block: Block,
+    block: FeatureBlock,
     random: Int[Array, "pair draw"],
-    sought: Sought,
+    sought: SearchSizes,
     rng: np.random.Generator,
-) -> Found:
+) -> PairFits:
     positions = searcher.positions
     text, own = positions.text[block.pairs], positions.own[block.pairs]
     worded = best_places(block.bm25, sought.neighbours + 1 + positions.most_known)[block.place]
@@ -210,7 +210,7 @@ def _look(
     ahead = (fits >= (mine - _ROUNDING * np.maximum(1.0, np.abs(mine)))[:, None]).sum(axis=1)
     others, theirs = _best(positions.unnamed(text, candidates), fits, sought.keep)
     drawn = _drawn(searcher, text, others[:, 0], worded, sought, rng)
-    return Found(
+    return PairFits(
         own=mine.astype(np.float32),
         rank=np.where((looked_at == own[:, None]).any(axis=1), ahead, 0),
         others=others,
@@ -226,7 +226,7 @@ def _drawn(
     text: Int[Array, " pair"],
     best: Int[Array, " pair"],
     worded: Int[Array, "pair hit"],
-    sought: Sought,
+    sought: SearchSizes,
     rng: np.random.Generator,
 ) -> dict[Null, Int[Array, "pair draw"]]:
     """Documents of the nulls around the best other one, which is none of them, nor is what pairs name."""
@@ -296,11 +296,11 @@ class TransformerFit:
     share: tuple[float, float]
 
     @classmethod
-    def observed(cls, block: Block, own: Int[Array, " pair"]) -> Self:
+    def observed(cls, block: FeatureBlock, own: Int[Array, " pair"]) -> Self:
         """Standardised on the pairs of a block with their own documents."""
         return cls(*(_moments(values(own[:, None])) for values in (block.cosines, block.shares)))
 
-    def of(self, block: Block) -> Value:
+    def of(self, block: FeatureBlock) -> Value:
         """See the class."""
         return lambda documents: combined_fit(self.z_cosine(block.cosines(documents)), self.z_share(block, documents))
 
@@ -309,7 +309,7 @@ class TransformerFit:
         z: Float[Array, "*some"] = (cosines - self.cosine[0]) / self.cosine[1]
         return z
 
-    def z_share(self, block: Block, documents: Documents) -> Float[Array, "pair some"]:
+    def z_share(self, block: FeatureBlock, documents: Documents) -> Float[Array, "pair some"]:
         """Standardised shares of BM25."""
         z: Float[Array, "pair some"] = (block.shares(documents) - self.share[0]) / self.share[1]
         return z
@@ -334,12 +334,12 @@ class StaticFit:
     spread: Float[Array, " measure"]
 
     @classmethod
-    def observed(cls, block: Block, random: Documents) -> Self:
+    def observed(cls, block: FeatureBlock, random: Documents) -> Self:
         """With the spread over the draws of the block's pairs; random: of all pairs."""
         drawn = _measures(block)(np.maximum(random[block.pairs], 0))[random[block.pairs] >= 0]
         return cls(random, drawn.std(axis=0) if len(drawn) else np.ones(3))
 
-    def of(self, block: Block) -> Value:
+    def of(self, block: FeatureBlock) -> Value:
         """See the class."""
         measures, random = _measures(block), self.random[block.pairs]
         draws = np.where((random >= 0)[:, :, None], measures(np.maximum(random, 0)), np.nan)
@@ -376,7 +376,7 @@ def csls(
     return scaled
 
 
-def _measures(block: Block) -> Callable[[Documents], Float[Array, "pair some measure"]]:
+def _measures(block: FeatureBlock) -> Callable[[Documents], Float[Array, "pair some measure"]]:
     near_text, overlap = block.near_text, block.overlap
     assert near_text is not None and overlap is not None, "a static fit needs both sides' neighbours and the overlap"
     nearness = block.nearness()

@@ -13,7 +13,7 @@ FEWEST_OF_A_KIND = 10  # pairs that people call wrong, and that they call clean,
 FEWEST_BY_PEOPLE = 20  # pairs that people judged at random, before a judge's word is added to theirs
 
 
-class Rate(NamedTuple):
+class RateByJudge(NamedTuple):
     """A share of wrong pairs with its interval."""
 
     rate: float
@@ -47,7 +47,7 @@ def judge_error(says_wrong: Bool[Array, " judged"], is_wrong: Bool[Array, " judg
     return JudgeError(found / wrong if wrong else math.nan, wrong, passed / clean if clean else math.nan, clean)
 
 
-def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: float = 0.95) -> Rate:
+def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: float = 0.95) -> RateByJudge:
     """The share of wrong pairs behind the share that a judge calls wrong among `asked` pairs drawn at random.
 
     (said + specificity - 1) / (sensitivity + specificity - 1), cut to [0, 1].  The interval counts that sensitivity and
@@ -66,14 +66,14 @@ def rate_behind(said_wrong: float, asked: int, error: JudgeError, confidence: fl
     specificity = (error.clean * error.specificity + 1) / clean
     power = sensitivity + specificity - 1
     if power <= 0:  # by chance only: what was measured lies above
-        return Rate(_cut(rate), 0.0, 1.0)
+        return RateByJudge(_cut(rate), 0.0, 1.0)
     centre = (said + specificity - 1) / power
     of_wrong = sensitivity * (1 - sensitivity) / wrong
     of_clean = specificity * (1 - specificity) / clean
     shift = 2 * z**2 * (centre * of_wrong - (1 - centre) * of_clean)
     variance = said * (1 - said) / size + centre**2 * of_wrong + (1 - centre) ** 2 * of_clean
     half = z * math.sqrt(variance) / power
-    return Rate(_cut(rate), _cut(centre + shift - half), _cut(centre + shift + half))
+    return RateByJudge(_cut(rate), _cut(centre + shift - half), _cut(centre + shift + half))
 
 
 def _cut(share: float) -> float:

@@ -27,7 +27,7 @@ _VARIANCES = (0.3, 0.1, 0.03)  # of a feature's weight, tried in turn
 
 
 @dataclass(frozen=True)
-class Answers:
+class JudgedPairs:
     """Pairs that people judged wrong or clean.
 
     rows: of the pairs; each once.  weights: how many pairs each one stands for, up to a common factor, where it was
@@ -90,7 +90,7 @@ def learn(
     scores: Float[Array, " pair"],
     features: Float[Array, "pair feature"] | None,
     query: Int[Array, " pair"],
-    answers: Answers,
+    answers: JudgedPairs,
 ) -> Lesson:
     """How likely each pair is wrong by the judgements, and whether they improve the label-free order.
 
@@ -128,7 +128,7 @@ def learn(
     )
 
 
-def _folds(query: Int[Array, " pair"], answers: Answers) -> Int[Array, " pair"]:
+def _folds(query: Int[Array, " pair"], answers: JudgedPairs) -> Int[Array, " pair"]:
     """Each pair's fold, one for all pairs of a query: judged queries, in the order of their numbers, are dealt out.
 
     The deal does not depend on the verdicts.
@@ -144,7 +144,9 @@ def _folds(query: Int[Array, " pair"], answers: Answers) -> Int[Array, " pair"]:
     return fold[number]
 
 
-def _cross_fitted(columns: Array, fold: Array, answers: Answers, variance: float = 1.0) -> Float[Array, "pair fold"]:
+def _cross_fitted(
+    columns: Array, fold: Array, answers: JudgedPairs, variance: float = 1.0
+) -> Float[Array, "pair fold"]:
     """Log odds of all pairs by FOLDS models, each of the judgements outside its fold.
 
     columns: ones, the order, features.  Level and order are believed, features are not: variance is of their weights.
@@ -184,7 +186,7 @@ def _chance(odds: Array) -> Array:
     return np.asarray(expit(odds))
 
 
-def _losses(odds: Float[Array, " pair"], answers: Answers) -> Float[Array, " judged"]:
+def _losses(odds: Float[Array, " pair"], answers: JudgedPairs) -> Float[Array, " judged"]:
     """Negative log-likelihood of each verdict, in nats.
 
     Pairs that were chosen are doubtful to the model with features: if anything they speak against it.

@@ -6,14 +6,14 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from noisyir.detection.guarantee import Guarantee, guarantee
-from noisyir.detection.judged import Answers, Lesson, learn
+from noisyir.detection.judged import JudgedPairs, Lesson, learn
 from noisyir.detection.rate import PoweredRate, half_width, powered_rate
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Judged:
+class LearntOrder:
     """What the judgements say.
 
     lesson: chances of all pairs, and whether judgements improve the order.  sampled: judged pairs that were drawn at
@@ -40,12 +40,12 @@ def judge_all(
     scores: Float[Array, " pair"],
     features: Float[Array, "pair feature"] | None,
     query: Int[Array, " pair"],
-    answers: Answers,
+    answers: JudgedPairs,
     *,
     confidence: float = 0.95,
     sureness: float = 0.9,
     wanted: int = 50,
-) -> Judged:
+) -> LearntOrder:
     """What the answers say of all pairs.
 
     scores: the label-free order, higher being likelier wrong.  features: features.py, None where there are none,
@@ -67,7 +67,7 @@ def judge_all(
         )
     bounds = guaranteed(scores, rows, truth, answers.weights[drawn], sureness)
     teaching = pairs_that_teach(lesson.p_wrong, features, query, answers.rows, wanted)
-    return Judged(lesson, len(rows), rate, bounds, teaching, confidence)
+    return LearntOrder(lesson, len(rows), rate, bounds, teaching, confidence)
 
 
 def guaranteed(

@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Words:
+class WordOverlap:
     """Texts and documents by their terms.  Dense results are (text, document), float32: ask for some texts at a time.
 
     counts: (text, term) how often; bm25_weights: (term, document); idf_weights: the same documents, of each of whose
@@ -42,7 +42,7 @@ class Words:
         return held
 
 
-def words(searcher: NumpyBm25, texts: Sequence[str], documents: Int[Array, " document"]) -> Words:
+def words(searcher: NumpyBm25, texts: Sequence[str], documents: Int[Array, " document"]) -> WordOverlap:
     """Of these texts, and of the documents at these rows of the searcher, in that order."""
     from scipy.sparse import csr_array
 
@@ -55,7 +55,7 @@ def words(searcher: NumpyBm25, texts: Sequence[str], documents: Int[Array, " doc
     of_term = np.repeat(frequency, np.diff(chosen.indptr)).astype(np.float32)
     idf_weights = csr_array((of_term, chosen.indices, chosen.indptr), shape=chosen.shape)
     asked = counts @ frequency + unknown * float(idf(np.zeros(1), size)[0])
-    return Words(counts, chosen, idf_weights, asked.astype(np.float32))
+    return WordOverlap(counts, chosen, idf_weights, asked.astype(np.float32))
 
 
 def idf(documents_with: Float[Array, " term"] | Int[Array, " term"], documents: int) -> Float[Array, " term"]:

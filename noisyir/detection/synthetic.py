@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.detection.collection import Collection, unnamed
+from noisyir.detection.collection import EncodedCollection, unnamed
 from noisyir.detection.null import Null
 from noisyir.training.batches import Rng, Rows, TrainingPairs, is_known
 
@@ -56,7 +56,9 @@ def random_documents(pairs: TrainingPairs, draws: int, rng: Rng) -> Int[np.ndarr
     return found
 
 
-def near_documents(collection: Collection, pairs: TrainingPairs, neighbours: int) -> Int[np.ndarray, "pair draw"]:
+def near_documents(
+    collection: EncodedCollection, pairs: TrainingPairs, neighbours: int
+) -> Int[np.ndarray, "pair draw"]:
     """For each pair the `neighbours` documents nearest to the best other one that the model finds for its query.
 
     The best other document and what pairs of the query's text name are not among them.

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from noisyir.engine.copies import first_answer_seconds
-from noisyir.engine.locks import Patience, about_this_process, holder_in, seconds_of
+from noisyir.engine.locks import WaitNotice, about_this_process, holder_in, seconds_of
 from noisyir.engine.outside_errors import is_from_outside
 from noisyir.errors import StoreError
 
@@ -42,7 +42,7 @@ class LeaseLostError(StoreError):
     """Another machine took a lease over, because this process had not been heard of for too long."""
 
 
-class Found(NamedTuple):
+class StoredFile(NamedTuple):
     """A file as it was read.  tag: of these bytes and no others; age: seconds since it was written, by its server."""
 
     body: bytes
@@ -56,7 +56,7 @@ class ConditionalFiles:
     def __init__(self, fs: Any) -> None:
         self._fs = fs
 
-    def read(self, path: str) -> Found | None:
+    def read(self, path: str) -> StoredFile | None:
         """The file; None where there is none."""
         from fsspec.asyn import sync
 
@@ -73,7 +73,7 @@ class ConditionalFiles:
             return None
         date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
         now = parsedate_to_datetime(date) if date else datetime.now(UTC)
-        return Found(body, answer["ETag"], (now - answer["LastModified"]).total_seconds())
+        return StoredFile(body, answer["ETag"], (now - answer["LastModified"]).total_seconds())
 
     def create(self, path: str, body: bytes) -> str | None:
         """Write a file that is not there; its tag, or None where it is."""
@@ -110,7 +110,7 @@ class Lease:
         self._beat, self._tag, self._announced, self._lost = 0, "", "", False
         self._one_at_a_time, self._over = Lock(), Event()
 
-    def take(self, found: Found | None) -> bool:
+    def take(self, found: StoredFile | None) -> bool:
         """Take what is free, or dead; False where another was faster."""
         if found and (announced := json.loads(found.body).get("announced")):
             self._files.create(announced, BARRED)
@@ -235,19 +235,19 @@ class Leases:
     def _at(self, name: str) -> str:
         return f"{self._folder}/{name}"
 
-    def _lives(self, found: Found | None) -> bool:
+    def _lives(self, found: StoredFile | None) -> bool:
         about = json.loads(found.body) if found else {"free": True}
         return not about["free"] and found is not None and found.age <= about["seconds"]
 
-    def _is_ours(self, found: Found | None) -> bool:
+    def _is_ours(self, found: StoredFile | None) -> bool:
         return found is not None and json.loads(found.body)["home"] == self._home
 
-    def _patience(self, names: list[str], wait: float | None) -> Patience:
+    def _patience(self, names: list[str], wait: float | None) -> WaitNotice:
         def holders() -> Mapping[str, str]:
             found = {name: self._files.read(self._at(name)) for name in names}
             return {name.partition(".")[0]: holder_in(one.body if one else "") for name, one in found.items()}
 
-        return Patience(holders, wait)
+        return WaitNotice(holders, wait)
 
 
 def _in_passing(ask: Callable[[], None]) -> None:

@@ -63,7 +63,7 @@ def is_held(path: Path) -> bool:
 @contextmanager
 def _one_of(paths: Sequence[Path], *, shared: bool, wait: float | None) -> Iterator[tuple[int, float]]:
     """Hold one of these locks; yields which, and the seconds that it was waited for."""
-    patience = Patience(lambda: {path.name: _holder(path) for path in paths}, wait)
+    patience = WaitNotice(lambda: {path.name: _holder(path) for path in paths}, wait)
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
     while True:
@@ -142,7 +142,7 @@ def holder_in(text: str | bytes) -> str:
         return "other processes, or one that did not say"
 
 
-class Patience:
+class WaitNotice:
     """How long something has been waited for, and who was told of it.
 
     holders: asked when it is told: by name of what is waited for, who holds it.

@@ -54,7 +54,7 @@ class Relay(_Forwarder):
             self._tell((event, values))
 
 
-class Several(_Forwarder):
+class ObserverGroup(_Forwarder):
     """Passes every event to each of several observers, in order; to one at a time, whatever thread it comes from."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:

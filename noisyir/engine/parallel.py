@@ -20,7 +20,7 @@ from typing import Any, Protocol, Self
 
 from noisyir.engine.build_stage import Result, reuse, run_stage
 from noisyir.engine.locks import current_run
-from noisyir.engine.observe import Relay, Several, Silent
+from noisyir.engine.observe import ObserverGroup, Relay, Silent
 from noisyir.engine.outside_errors import one_line
 from noisyir.engine.plan import Choice, Plan, execute
 from noisyir.engine.processes import Helpers, Tell
@@ -228,7 +228,7 @@ def execute_side_by_side(
     then: Callable[[Step, Result], None] = lambda step, result: None,
 ) -> dict[str, Result]:
     """As `plan.execute` with `run_stage`, `runtime.steps_at_once` steps at a time."""
-    one_at_a_time = Several([observer])
+    one_at_a_time = ObserverGroup([observer])
     with stage_runner(runtime) as run:
 
         def run_step(step: Step, inputs: Inputs, refresh: bool) -> Result:

@@ -50,7 +50,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Block:
+class CellBlock:
     """One measure of every method under one kind and rate of noise: the same queries and seeds for all of them.
 
     groups: equal numbers mark queries of one document; None: each stands for itself.
@@ -86,7 +86,7 @@ def by_cell(labelled: Mapping[str, T]) -> dict[Cell, T]:
     return {cell: cells[cell] for cell in ordered}
 
 
-def read_blocks(metrics: Mapping[Cell, pa.Table]) -> list[Block]:
+def read_blocks(metrics: Mapping[Cell, pa.Table]) -> list[CellBlock]:
     """The cells' values per query, brought together; DataError when two have not the same measures and queries."""
     blocks = []
     for mechanism, rate in dict.fromkeys((cell.mechanism, cell.rate) for cell in metrics):
@@ -98,12 +98,12 @@ def read_blocks(metrics: Mapping[Cell, pa.Table]) -> list[Block]:
         for where, (ids, groups, _) in next(iter(values.values())).items():
             of_seeds = [[values[Cell(mechanism, rate, name, seed)][where].values for seed in seeds] for name in methods]
             about = (mechanism, rate, where[1], where[0], methods, tuple(ids.to_pylist()))
-            blocks.append(Block(*about, groups, np.array(of_seeds)))
+            blocks.append(CellBlock(*about, groups, np.array(of_seeds)))
     return blocks
 
 
 def summarise(
-    blocks: Sequence[Block], *, baseline: str, reference: str | None = None, confidence: float = 0.95
+    blocks: Sequence[CellBlock], *, baseline: str, reference: str | None = None, confidence: float = 0.95
 ) -> pa.Table:
     """Every method's mean and spread, and its difference to the baseline and to the reference, as BENCH_SUMMARY.
 
@@ -138,7 +138,7 @@ def _missing(cells: Collection[Cell]) -> list[Cell]:
     return [cell for cell in wanted if cell not in cells]
 
 
-def _rows(block: Block, pairs: Sequence[tuple[str, str | None]], confidence: float) -> list[dict[str, Any]]:
+def _rows(block: CellBlock, pairs: Sequence[tuple[str, str | None]], confidence: float) -> list[dict[str, Any]]:
     per_seed = dict(zip(block.methods, block.values.mean(axis=2), strict=True))
     values = dict(zip(block.methods, block.values.transpose(0, 2, 1), strict=True))  # (query, seed) of each method
     rows = []

@@ -18,7 +18,7 @@ from noisyir.eval.significance import Difference, guarded_interval
 
 
 @dataclass(frozen=True)
-class Measured:
+class VersionMetrics:
     """A registered version, and what its recipe was measured to be; no values: not measured.
 
     experiment: whose run made it; values: one measure's value by seed and query id; groups: the document by which a
@@ -66,7 +66,12 @@ class Ruling:
 
 
 def rule(
-    challenger: Measured, champion: Measured | None, params: PromoteParams, *, look: int = 1, forced: bool = False
+    challenger: VersionMetrics,
+    champion: VersionMetrics | None,
+    params: PromoteParams,
+    *,
+    look: int = 1,
+    forced: bool = False,
 ) -> Ruling:
     """Apply the gate: seeds enough, gain > min_gain, its interval at this look's error rate above 0, floors passed.
 
@@ -88,7 +93,7 @@ def rule(
     return Ruling(not failed, failed or (*_caveats(numbers), *below, *unknown), numbers)
 
 
-def compared(challenger: Measured, champion: Measured, params: PromoteParams, look: int) -> Numbers:
+def compared(challenger: VersionMetrics, champion: VersionMetrics, params: PromoteParams, look: int) -> Numbers:
     """Means, gain and its interval over queries and the seeds that both have."""
     seeds = shared_seeds(challenger, champion)
     values, before = _stacked(challenger, seeds), _stacked(champion, seeds)
@@ -110,7 +115,7 @@ def spending(error_rate: float, look: int) -> float:
     return error_rate * 6 / (math.pi * look) ** 2
 
 
-def shared_seeds(challenger: Measured, champion: Measured) -> list[str]:
+def shared_seeds(challenger: VersionMetrics, champion: VersionMetrics) -> list[str]:
     """The seeds that both recipes were measured with."""
     return sorted(set(challenger.values) & set(champion.values))
 
@@ -128,17 +133,17 @@ def chosen_measure(names: Sequence[str], wanted: str | None, preferred: str) -> 
     return wanted
 
 
-def _query_ids(one: Measured) -> list[str]:
+def _query_ids(one: VersionMetrics) -> list[str]:
     return sorted(next(iter(one.values.values())))
 
 
-def _stacked(one: Measured, seeds: Sequence[str]) -> np.ndarray:
+def _stacked(one: VersionMetrics, seeds: Sequence[str]) -> np.ndarray:
     """(query, seed): the values, queries in the order of their ids."""
     query_ids = _query_ids(one)
     return np.array([[one.values[seed][query_id] for seed in seeds] for query_id in query_ids], float)
 
 
-def _not_measured(one: Measured, params: PromoteParams) -> str:
+def _not_measured(one: VersionMetrics, params: PromoteParams) -> str:
     cure = (
         f"run its experiment with data.promotion_share=0.5 (half of the dev queries become the gate's own), as "
         f"noisyir run {one.experiment} data.promotion_share=0.5, or give queries of the data the split promotion"
@@ -148,7 +153,7 @@ def _not_measured(one: Measured, params: PromoteParams) -> str:
     return f"v{one.version} has no values of this measure on split {params.split}: {cure}"
 
 
-def _incomparable(challenger: Measured, champion: Measured, params: PromoteParams) -> str | None:
+def _incomparable(challenger: VersionMetrics, champion: VersionMetrics, params: PromoteParams) -> str | None:
     mend = (
         "run the champion's experiment with the challenger's data and score settings: the same bytes keep their "
         "version and get the new measures"
@@ -169,7 +174,7 @@ def _incomparable(challenger: Measured, champion: Measured, params: PromoteParam
     return None if enough else _too_few_seeds(challenger, champion, params)
 
 
-def _too_few_seeds(challenger: Measured, champion: Measured, params: PromoteParams) -> str:
+def _too_few_seeds(challenger: VersionMetrics, champion: VersionMetrics, params: PromoteParams) -> str:
     known = len(shared_seeds(challenger, champion))
     theirs = " and ".join(f"v{one.version} with {', '.join(sorted(one.values))}" for one in (challenger, champion))
     return (
@@ -178,7 +183,7 @@ def _too_few_seeds(challenger: Measured, champion: Measured, params: PromotePara
     )
 
 
-def _floors(challenger: Measured) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _floors(challenger: VersionMetrics) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The floors that the challenger does not pass, and a word where one was not measured."""
     mean = float(_stacked(challenger, sorted(challenger.values)).mean())
     below = tuple(

@@ -13,7 +13,7 @@ Chosen = Bool[np.ndarray, "query place"]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnCandidates:
     """The candidates drawn, by query and then by draw.
 
     rows: their positions among the candidates; draw: the number of each draw of its query, from 0;
@@ -27,7 +27,7 @@ class Drawn:
 
 def draw(
     weightings: Iterable[LogWeights], query: Rows, document: Rows, per_query: int, rng: np.random.Generator
-) -> Drawn:
+) -> DrawnCandidates:
     """Draw up to `per_query` candidates of each query without replacement, with chances in proportion to weights.
 
     weightings: log-weights on any scale, -inf is never drawn.  Once no candidate weighted by the first is left, the
@@ -54,7 +54,7 @@ def draw(
         had[asked] += drawn.sum(axis=1)
         left = left[had[query[left]] < per_query]  # whose queries have drawn all that this tier weighs
     found = np.concatenate(parts, axis=1)
-    return Drawn(*found[:, np.argsort(query[found[0]] * per_query + found[1], kind="stable")])
+    return DrawnCandidates(*found[:, np.argsort(query[found[0]] * per_query + found[1], kind="stable")])
 
 
 def drawn_first(weights: LogWeights, query: Rows, document: Rows, count: int, rng: np.random.Generator) -> Mask:

@@ -47,7 +47,7 @@ def cosines(encoder: BiEncoder, pairs: TrainingPairs, pools: Pools) -> tuple[Sco
     return cosine, pool_means(cosine, pools.query, compared(np.arange(len(pools.text)), pools.positive))
 
 
-class Watched(Contrastive):
+class DprWithSieveCurve(Contrastive):
     """DPR's objective; what `rate` returns before each epoch is a point of the curve `sieve_out_rate`."""
 
     def __init__(self, rate: Callable[[], float]) -> None:

@@ -24,15 +24,15 @@ _TEXTS_AT_ONCE = 8192  # whose token ids are Python objects for a moment
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextPairs:
     """What is read: queries as they are, documents with their titles."""
 
     queries: Sequence[str]
     documents: Sequence[str]
 
-    def __getitem__(self, some: slice) -> "Texts":
+    def __getitem__(self, some: slice) -> "TextPairs":
         """Some of the pairs."""
-        return Texts(self.queries[some], self.documents[some])
+        return TextPairs(self.queries[some], self.documents[some])
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class CrossEncoder:
 
     @torch.inference_mode()
     def logits(
-        self, texts: Texts, batch_tokens: int | Auto | None, progress: Callable[[int], None] | None = None
+        self, texts: TextPairs, batch_tokens: int | Auto | None, progress: Callable[[int], None] | None = None
     ) -> Float[np.ndarray, " pair"]:
         """How relevant the classifier finds document i to query i, as `relevance`; the longest are read first.
 
@@ -70,7 +70,7 @@ class CrossEncoder:
         """Pass so many pairs of the greatest length through the classifier."""
         self.model(input_ids=torch.zeros(count, self.max_len, dtype=torch.long, device=self.model.device))
 
-    def _lengths(self, texts: Texts) -> Int[np.ndarray, " pair"]:
+    def _lengths(self, texts: TextPairs) -> Int[np.ndarray, " pair"]:
         """Tokens of each pair; the ids are not kept, as making them anew is cheap beside reading them."""
         lengths = [np.empty(0, np.int64)]
         for start in range(0, len(texts.queries), _TEXTS_AT_ONCE):
@@ -78,7 +78,7 @@ class CrossEncoder:
             lengths.append(np.array([len(ids) for ids in self._tokens(texts, rows)["input_ids"]]))
         return np.concatenate(lengths)
 
-    def _tokens(self, texts: Texts, rows: Rows, **how: Any) -> Any:
+    def _tokens(self, texts: TextPairs, rows: Rows, **how: Any) -> Any:
         queries, documents = [texts.queries[row] for row in rows], [texts.documents[row] for row in rows]
         return self.tokenizer(queries, documents, truncation="longest_first", max_length=self.max_len, **how)
 

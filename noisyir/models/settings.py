@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
-from noisyir.settings import Fraction, Location, Only, Params
+from noisyir.settings import Fraction, Location, Params, ReadWhen
 
 
 class InitModelParams(Params):
@@ -14,10 +14,10 @@ class InitModelParams(Params):
     weights: Location = Field(
         "minilm", description="minilm (the packaged all-MiniLM-L6-v2), a model folder, or a Hugging Face name"
     )
-    layers: Annotated[PositiveInt | None, Only("backbone", ("transformer",))] = Field(
+    layers: Annotated[PositiveInt | None, ReadWhen("backbone", ("transformer",))] = Field(
         None, description="keep only the first layers of a transformer"
     )
-    dropout: Annotated[Fraction | None, Only("backbone", ("transformer",))] = Field(
+    dropout: Annotated[Fraction | None, ReadWhen("backbone", ("transformer",))] = Field(
         None, description="of a transformer in training; null: as its weights say"
     )
     shared: bool = Field(True, description="one tower for queries and passages, or two")

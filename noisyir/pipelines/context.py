@@ -9,7 +9,7 @@ from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.errors import ConfigError
-from noisyir.pipelines.mining import Mined, TrainedJudge, mine
+from noisyir.pipelines.mining import MiningOutputs, TrainedJudge, mine
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.settings import Params
 from noisyir.stages.data.given_pairs import GIVEN
@@ -43,7 +43,7 @@ class Context:
     start: Output
     label: str = ""
     judged: dict[str, Outputs] = field(default_factory=dict)
-    mines: dict[str, Mined] = field(default_factory=dict)
+    mines: dict[str, MiningOutputs] = field(default_factory=dict)
     trial: Output | None = None
     training_seed: int | None = None
     tried: Output | None = None

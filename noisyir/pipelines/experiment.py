@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from noisyir.auditing.settings import AuditParams
-from noisyir.data.corruptions import Noise
-from noisyir.data.corruptions.other_documents import Uniform
+from noisyir.data.corruptions import Corruption
+from noisyir.data.corruptions.other_documents import AnyDocument
 from noisyir.data.formats import Format
 from noisyir.data.formats.pydocs import Pydocs
 from noisyir.data.hiding import Hiding
@@ -59,7 +59,7 @@ class Experiment(Params):
     chunk: ChunkParams = ChunkParams()
     published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown beside the measured ones")
     hide: Hiding = Positives()
-    noise: Noise = Uniform()
+    noise: Corruption = AnyDocument()
     bm25_index: Bm25IndexParams = Bm25IndexParams()
     bm25: Bm25Params = Bm25Params()
     mine: MineParams = MineParams()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Mined:
+class MiningOutputs:
     """What one mining wrote: all candidates, what each judge said of them, and those drawn.
 
     sieve_curves: how training the sieve went, where it was among the judges.
@@ -56,7 +56,7 @@ def mine(
     pairs: Output,
     label: str,
     trained: TrainedJudge | None = None,
-) -> Mined:
+) -> MiningOutputs:
     """Rank the training queries as `mine.run` says, and draw; scores are the model's, whoever ranks.
 
     Of BM25's ranking they are computed if drawing needs them.  `trained`, where given, is heard after `mine.judges`.
@@ -70,7 +70,7 @@ def mine(
         params = params.model_copy(update={"judges": (*params.judges, "ranker")})
         verdicts["ranker"] = trained.verdicts(plan, exp, data, candidates, label)
     drawn = plan.add(MINE, params, label, pairs=pairs, candidates=candidates, verdicts=verdicts)
-    return Mined(candidates, verdicts, drawn["negatives"], said.get("sieve", {}).get("curves"))
+    return MiningOutputs(candidates, verdicts, drawn["negatives"], said.get("sieve", {}).get("curves"))
 
 
 def retrieved(

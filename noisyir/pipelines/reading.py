@@ -7,7 +7,7 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.eval.settings import ScoreConfidenceParams
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.reader_methods import Reader
+from noisyir.pipelines.reader_methods import ReaderMethod
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.readers.settings import EnsembleParams, GoldRunParams, Passages, SpansParams
 from noisyir.settings import Split
@@ -56,7 +56,7 @@ class ReadingContext:
         """The training questions' spans in these passages, and the passages."""
         return self._matched(kind, self.exp.reader.spans, self.name(kind))
 
-    def train(self, method: Reader) -> Outputs:
+    def train(self, method: ReaderMethod) -> Outputs:
         """A method's reader, its confidences and how training went."""
         reader = self.exp.reader
         spans = self.labelled(method.labels or reader.labels)["spans"]

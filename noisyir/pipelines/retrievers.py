@@ -12,7 +12,7 @@ from noisyir.eval.bench import Cell, compared
 from noisyir.eval.settings import NoiseTableParams, ScoreDetectionParams, ScoreLossGroupsParams
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.mining import Mined
+from noisyir.pipelines.mining import MiningOutputs
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.pipelines.suite import Suite
 from noisyir.retrieval.settings import BestPassagesParams, Bm25Params, SearchParams
@@ -129,7 +129,7 @@ def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: s
     return found
 
 
-def _bench_mining(context: Context, mined: Mined, label: str, arm: str) -> dict[tuple[str, str], Output]:
+def _bench_mining(context: Context, mined: MiningOutputs, label: str, arm: str) -> dict[tuple[str, str], Output]:
     """What the table is given of one mining, by input and arm."""
     found = {("sieve_curves", arm): mined.sieve_curves} if mined.sieve_curves else {}
     if "hidden" in context.data:
@@ -218,7 +218,7 @@ def _score_detection(context: Context) -> Output | None:
     return scored["detection"]
 
 
-def _score_negatives(context: Context, mined: Mined, label: str) -> Output:
+def _score_negatives(context: Context, mined: MiningOutputs, label: str) -> Output:
     """How many of the candidates, and of the negatives mined from them, are relevant in truth."""
     params = context.exp.score_negatives
     least = params.min_relevance or context.exp.data.min_relevance

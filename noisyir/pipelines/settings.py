@@ -9,7 +9,7 @@ from noisyir.eval.settings import ScoreReadingParams
 from noisyir.mining.settings import PseudoLabelParams
 from noisyir.models.settings import InitRankerParams, InitReaderParams
 from noisyir.pipelines.method import Method
-from noisyir.pipelines.reader_methods import Reader
+from noisyir.pipelines.reader_methods import ReaderMethod
 from noisyir.pipelines.reader_methods.cds import CdsAverage
 from noisyir.pipelines.reader_methods.distant import DsAll
 from noisyir.readers.settings import ConfusingParams, Passages, ReadParams, SpansParams
@@ -71,7 +71,7 @@ class RocketqaParams(Params):
 class ReaderParams(Params):
     """Everything of an experiment that trains readers."""
 
-    methods: tuple[Reader, ...] = Field(
+    methods: tuple[ReaderMethod, ...] = Field(
         (DsAll(), CdsAverage()),
         min_length=1,
         description="trained side by side; the last one is on trial, unless `keep` names another",

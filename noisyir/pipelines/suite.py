@@ -4,13 +4,13 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from noisyir.data.corruptions import Noise
+from noisyir.data.corruptions import Corruption
 from noisyir.data.hiding import Hiding
 from noisyir.eval.settings import NoiseTableParams, ScoreLossGroupsParams
 from noisyir.faults import faults
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.method import Method
-from noisyir.pipelines.reader_methods import Reader
+from noisyir.pipelines.reader_methods import ReaderMethod
 from noisyir.settings import Params, merged
 
 
@@ -20,9 +20,9 @@ class Suite(Params):
     name: str = Field(description="names the bench's files")
     description: str = Field("", description="one line on what the bench shows")
     experiment: Experiment
-    noise: tuple[Noise, ...] = Field((), description="wrong pairs put in")
+    noise: tuple[Corruption, ...] = Field((), description="wrong pairs put in")
     hide: tuple[Hiding, ...] = Field((), description="relevant documents hidden: false negatives")
-    methods: tuple[Method | Reader, ...] = Field(
+    methods: tuple[Method | ReaderMethod, ...] = Field(
         tuple(map(Method.parse, ("dpr", "oracle", "npc"))), description="trained on each; none: mining alone"
     )
     variants: dict[str, dict[str, Any]] = Field(
@@ -41,7 +41,7 @@ class Suite(Params):
         """A name means a reader's method in a suite of readers, and a retriever's elsewhere."""
         if not isinstance(methods, list | tuple) or "experiment" not in info.data:
             return methods
-        family = Reader if info.data["experiment"].task == "reader" else Method
+        family = ReaderMethod if info.data["experiment"].task == "reader" else Method
         try:
             return tuple(family.parse(method) for method in methods)
         except ValidationError as error:
@@ -53,9 +53,9 @@ class Suite(Params):
         return tuple(method for method in self.methods if isinstance(method, Method))
 
     @property
-    def readers(self) -> tuple[Reader, ...]:
+    def readers(self) -> tuple[ReaderMethod, ...]:
         """The methods of a suite of readers."""
-        return tuple(method for method in self.methods if isinstance(method, Reader))
+        return tuple(method for method in self.methods if isinstance(method, ReaderMethod))
 
     @model_validator(mode="after")
     def _readers_have_no_noise(self) -> Self:
@@ -92,7 +92,7 @@ class Suite(Params):
         """
         if self.experiment.task == "reader":
             return ((self.experiment.reader.labels, 0.0, {}),)
-        given: list[tuple[str, Noise | Hiding]] = [("noise", noise) for noise in self.noise]
+        given: list[tuple[str, Corruption | Hiding]] = [("noise", noise) for noise in self.noise]
         given += [("hide", hide) for hide in self.hide]
         return tuple((params.kind, params.rate, {name: params}) for name, params in given)
 

@@ -25,7 +25,7 @@ class Windows:
     stop: Rows
 
 
-class Found(NamedTuple):
+class SpanChoice(NamedTuple):
     """Spans: of which pair, which characters of its passage (end exclusive), and start + end logit."""
 
     pair: Rows
@@ -61,13 +61,13 @@ def find_spans(
     bf16: bool,
     batch_tokens: int,
     progress: Callable[[int], None],
-) -> Found:
+) -> SpanChoice:
     """The `n_best` best spans of each window; a span in two windows is found twice.
 
     pairs: rows of questions and of passages.  batch_tokens: tokens of one batch, padding included; `progress` is told
     how many windows each had.  DataError when a logit is not finite.
     """
-    parts = [Found(*(np.empty(0, np.int64),) * 3, np.empty(0, np.float32))]
+    parts = [SpanChoice(*(np.empty(0, np.int64),) * 3, np.empty(0, np.float32))]
     asked, read = (rows[windows.pair] for rows in pairs)
     lengths = windows.stop - windows.first + questions.lengths[asked]
     for rows in token_batches(lengths, batch_tokens):
@@ -83,14 +83,14 @@ def find_spans(
         number = rows[window]
         base = passages.tokens.offsets[read[number]] + windows.first[number] + first
         parts.append(
-            Found(windows.pair[number], passages.start[base], passages.end[base + longer], score[window, column])
+            SpanChoice(windows.pair[number], passages.start[base], passages.end[base + longer], score[window, column])
         )
         progress(len(rows))
-    return Found(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return SpanChoice(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def ranked(
-    found: Found, question: Rows, passage: Rows, texts: Sequence[str], n_best: int
+    found: SpanChoice, question: Rows, passage: Rows, texts: Sequence[str], n_best: int
 ) -> list[tuple[int, int, int]]:
     """(row of `found`, question, rank from 1) of each question's best spans, the first of those with the same text.
 

@@ -17,7 +17,7 @@ _SAID: dict[Verdict, str] = {
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasureDifference:
     """A measure on a split: the means of both, and the test of second minus first over queries and seeds."""
 
     measure: str
@@ -35,7 +35,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Document:
+class RankedDocument:
     """A document and its beginning."""
 
     doc_id: str
@@ -50,11 +50,11 @@ class Shift:
     query: str
     first: float
     second: float
-    relevant: Document | None
+    relevant: RankedDocument | None
     first_rank: int | None
     second_rank: int | None
-    first_top: Document | None
-    second_top: Document | None
+    first_top: RankedDocument | None
+    second_top: RankedDocument | None
 
     @property
     def why(self) -> str:
@@ -76,7 +76,7 @@ class Duel:
     first: str
     second: str
     seeds: list[list[int]]
-    measures: Sequence[Measured]
+    measures: Sequence[MeasureDifference]
     wins: Sequence[Shift]
     losses: Sequence[Shift]
 

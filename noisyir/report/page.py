@@ -15,7 +15,7 @@ from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, spl
 from noisyir.report.detection import detection_rows, doubts, flag_warnings
 from noisyir.report.history import Build, flow_graph
 from noisyir.report.mining import FalseNegatives
-from noisyir.report.queries import Changes
+from noisyir.report.queries import RankChanges
 from noisyir.report.reading import Labels
 from noisyir.report.settings import ReportParams
 from noisyir.report.summary import published_rows, trial_rows
@@ -29,7 +29,7 @@ class Results:
 
     comparison: pa.Table
     curves: pa.Table | None
-    changes: Changes | None
+    changes: RankChanges | None
     detection: pa.Table | None
     trials: pa.Table | None
     false_negatives: FalseNegatives

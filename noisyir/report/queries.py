@@ -22,7 +22,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Changes:
+class RankChanges:
     """The largest gains and the largest losses of a system over a baseline, on one measure and split."""
 
     system: str
@@ -43,7 +43,7 @@ def largest_changes(
     system: str,
     baseline: str,
     count: int,
-) -> Changes:
+) -> RankChanges:
     """The `count` queries that gain most and lose most from `baseline` to `system`; equal gains by query id.
 
     values: system to {query id: value of the measure}.  The document shown is the relevant one that any system ranks
@@ -63,7 +63,7 @@ def largest_changes(
         doc_id = min(of_query, key=lambda doc_id: (min((r for r in of_query[doc_id] if r), default=np.inf), doc_id))
         return Change(query_ids[place], doc_id, of_query[doc_id], float(gains[place]))
 
-    return Changes(system, baseline, [change(place) for place in best], [change(place) for place in worst])
+    return RankChanges(system, baseline, [change(place) for place in best], [change(place) for place in worst])
 
 
 def values_of(metrics: pa.Table, measure: str, split: str) -> dict[str, float]:

@@ -29,7 +29,7 @@ class Encoder(Protocol):
 
 
 @dataclass(frozen=True)
-class Shard:
+class VectorShard:
     """Some texts and their ids: `keys` go into the vectors' table, `names` into messages."""
 
     keys: pa.Array
@@ -37,11 +37,11 @@ class Shard:
     texts: list[str]
 
 
-def passages(documents: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[Shard]:
+def passages(documents: Iterable[pa.RecordBatch | pa.Table]) -> Iterator[VectorShard]:
     """A shard of each batch of CORPUS (doc_id, doc_row, title, text)."""
     for batch in documents:
         texts = map(passage_text, batch["title"].to_pylist(), batch["text"].to_pylist())
-        yield Shard(batch["doc_row"], batch["doc_id"], list(texts))
+        yield VectorShard(batch["doc_row"], batch["doc_id"], list(texts))
 
 
 @dataclass(frozen=True)
@@ -52,19 +52,19 @@ class ShardEncoder:
     dtype: Literal["float32", "float16"]
     batch_tokens: int
 
-    def encode(self, shards: Iterable[Shard], side: Side, artifact: Artifact) -> Iterator[pa.Table]:
+    def encode(self, shards: Iterable[VectorShard], side: Side, artifact: Artifact) -> Iterator[pa.Table]:
         """The rows of `artifact` for each shard.
 
         The next shard is tokenised while one is encoded.  DataError when the model gives a vector that is not finite.
         """
 
-        def prepare(shard: Shard) -> tuple[Shard, Tokens]:
+        def prepare(shard: VectorShard) -> tuple[VectorShard, Tokens]:
             return shard, self.model.tokenize(shard.texts, side)
 
         for shard, tokens in _one_ahead(prepare, shards):
             yield self._table(shard, tokens, side, artifact)
 
-    def _table(self, shard: Shard, tokens: Tokens, side: Side, artifact: Artifact) -> pa.Table:
+    def _table(self, shard: VectorShard, tokens: Tokens, side: Side, artifact: Artifact) -> pa.Table:
         with np.errstate(over="ignore"):  # what float16 cannot hold becomes infinite, and is refused below
             vectors = embed_all(self.model, tokens, side, self.batch_tokens).astype(self.dtype, copy=False)
         _refuse_not_finite(vectors, shard, side)
@@ -86,7 +86,7 @@ def embed_all(model: Encoder, tokens: Tokens, side: Side, batch_tokens: int) -> 
     return vectors
 
 
-def _refuse_not_finite(vectors: npt.NDArray[Any], shard: Shard, side: Side) -> None:
+def _refuse_not_finite(vectors: npt.NDArray[Any], shard: VectorShard, side: Side) -> None:
     bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
     if len(bad):
         names = ", ".join(shard.names.take(pa.array(bad[:_NAMED])).to_pylist())

@@ -17,7 +17,7 @@ from noisyir.engine.builds import canonical_json
 from noisyir.engine.outside_errors import is_from_outside, one_line, without_password
 from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError, StoreError
-from noisyir.eval.promotion import Measured, chosen_measure, rule, shared_seeds
+from noisyir.eval.promotion import VersionMetrics, chosen_measure, rule, shared_seeds
 from noisyir.eval.settings import PromoteParams
 from noisyir.tracking.backend import Backend, connect, exclusive
 from noisyir.tracking.card import Version
@@ -227,7 +227,7 @@ def measures_of(backend: Backend, version: Version, split: str) -> list[str]:
     return list(dict.fromkeys(table.filter(pc.equal(table["split"], split))["measure"].to_pylist()))
 
 
-def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> Measured:
+def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> VersionMetrics:
     """The version with the values of all seeds of its recipe: of each the newest version, its own among them."""
     values: dict[str, Mapping[str, float]] = {}
     groups: dict[str, str] = {}
@@ -238,10 +238,10 @@ def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> M
             groups |= dict(_columns(rows, "query_id", "group")) if "group" in rows.column_names else {}
     about = (version.tags.get("experiment", ""), version.tags.get("eval_digest"), version.tags.get("recipe"))
     floors = _floors(_chosen(_per_query(backend, version.tags), by), kind)
-    return Measured(version.version, *about, values, groups, floors)
+    return VersionMetrics(version.version, *about, values, groups, floors)
 
 
-def comparison_id(challenger: Measured, champion: Measured, by: Yardstick) -> str:
+def comparison_id(challenger: VersionMetrics, champion: VersionMetrics, by: Yardstick) -> str:
     """What makes a comparison the same: recipes, their common seeds, and what they are measured by."""
     recipes = challenger.recipe, champion.recipe
     content = [*recipes, challenger.eval_digest, by.measure, by.split, shared_seeds(challenger, champion)]

@@ -15,14 +15,14 @@ from pydantic import BaseModel
 _PAIRS_AT_ONCE = 32
 
 
-class Pair(BaseModel):
+class PairToRank(BaseModel):
     """A query, and a passage with its title before it."""
 
     query: str
     passage: str
 
 
-class Ranker(PythonModel):
+class PyfuncRanker(PythonModel):
     """A cross-encoder; the higher the logit, the more relevant the passage."""
 
     def load_context(self, context: PythonModelContext) -> None:
@@ -38,7 +38,7 @@ class Ranker(PythonModel):
         ).eval()
 
     def predict(
-        self, context: PythonModelContext, model_input: list[Pair], params: dict[str, Any] | None = None
+        self, context: PythonModelContext, model_input: list[PairToRank], params: dict[str, Any] | None = None
     ) -> list[float]:
         """One logit a pair, in their order; those of like length are read together."""
         import torch
@@ -59,4 +59,4 @@ class Ranker(PythonModel):
         return scores
 
 
-set_model(Ranker())
+set_model(PyfuncRanker())

@@ -16,14 +16,14 @@ from pydantic import BaseModel
 Span = tuple[float, int, int]
 
 
-class Asked(BaseModel):
+class QuestionRow(BaseModel):
     """A question, and a passage without its title."""
 
     question: str
     passage: str
 
 
-class Answer(TypedDict):
+class AnswerRow(TypedDict):
     """The best span, its first and last-plus-one character, and its score; "" and no score where there is none."""
 
     answer: str
@@ -32,7 +32,7 @@ class Answer(TypedDict):
     score: float | None
 
 
-class Reader(PythonModel):
+class PyfuncReader(PythonModel):
     """An extractive reader; a span's score is its start and end logit, and compares across a question's passages."""
 
     def load_context(self, context: PythonModelContext) -> None:
@@ -58,13 +58,13 @@ class Reader(PythonModel):
         self.types = kinds[0], kinds[ones[0]], kinds[twos[0] - 1], kinds[twos[0]], kinds[-1]
 
     def predict(
-        self, context: PythonModelContext, model_input: list[Asked], params: dict[str, Any] | None = None
-    ) -> list[Answer]:
+        self, context: PythonModelContext, model_input: list[QuestionRow], params: dict[str, Any] | None = None
+    ) -> list[AnswerRow]:
         """The best answer in each passage."""
         settings = {"max_answer_len": 30, "stride": 128, **(params or {})}
         return [self._answer(asked, settings["max_answer_len"], settings["stride"]) for asked in model_input]
 
-    def _answer(self, asked: Asked, max_answer_len: int, stride: int) -> Answer:
+    def _answer(self, asked: QuestionRow, max_answer_len: int, stride: int) -> AnswerRow:
         question = self.tokenizer.encode(asked.question, add_special_tokens=False).ids[: self.question_max_len]
         passage = self.tokenizer.encode(asked.passage, add_special_tokens=False)
         room = self.max_len - len(self.before + self.between + self.after) - len(question)
@@ -108,4 +108,4 @@ def _window_starts(length: int, room: int, stride: int) -> list[int]:
     return [*range(0, length - room, room - min(stride, room // 2)), length - room]
 
 
-set_model(Reader())
+set_model(PyfuncReader())

@@ -40,7 +40,7 @@ def taught(losses: Float[Tensor, " pair"], peer_losses: Float[Tensor, " pair"], 
     return losses[small_loss(peer_losses, share)].mean()
 
 
-class CoTeaching(Objective):
+class CoTeachingRun(Objective):
     """The loop's model learns from what `peer` finds easy; the peer learns here from what the loop's model does.
 
     noise_rate: the share of pairs dropped when the ramp is over, below 1.

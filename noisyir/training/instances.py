@@ -43,7 +43,7 @@ class Instances:
     def __len__(self) -> int:
         return len(self.question)
 
-    def draw(self, question: int, most: int | None, share: float, rng: np.random.Generator) -> "Drawn":
+    def draw(self, question: int, most: int | None, share: float, rng: np.random.Generator) -> "DrawnInstances":
         """At most `most` of a question's instances, and `share` times as many confusing passages as they have windows.
 
         A fraction of a passage is a chance of one.  A passage is the likelier drawn, the more instances it confuses;
@@ -54,7 +54,7 @@ class Instances:
             rows = np.sort(rng.choice(rows, most, replace=False))
         windows, place, count = np.unique(self.window[rows], return_inverse=True, return_counts=True)
         if share == 0.0 or len(rows) < 2:
-            return Drawn(rows, windows, place, np.empty(0, np.int64), np.zeros((len(rows), 0), bool))
+            return DrawnInstances(rows, windows, place, np.empty(0, np.int64), np.zeros((len(rows), 0), bool))
         of_window, passage = self.confusing.take(windows)
         candidates, inverse = np.unique(passage, return_inverse=True)
         likely = np.log(np.bincount(inverse, weights=count[of_window], minlength=len(candidates)))
@@ -62,11 +62,11 @@ class Instances:
         chosen = np.sort(np.argsort(-(likely + rng.gumbel(size=len(candidates))))[:wanted])
         attracts = np.zeros((len(windows), len(candidates)), bool)
         attracts[of_window, inverse] = True
-        return Drawn(rows, windows, place, candidates[chosen], attracts[place][:, chosen])
+        return DrawnInstances(rows, windows, place, candidates[chosen], attracts[place][:, chosen])
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnInstances:
     """Of one question: instances, their windows and each one's among these, confusing passages and whose they are."""
 
     instances: Rows
@@ -76,7 +76,7 @@ class Drawn:
     attracts: npt.NDArray[np.bool_]
 
 
-def windows_and_spans(instances: Instances, drawn: list[Drawn], room: Rows) -> tuple[Tokens, Tokens, Spans]:
+def windows_and_spans(instances: Instances, drawn: list[DrawnInstances], room: Rows) -> tuple[Tokens, Tokens, Spans]:
     """Questions and passage windows to read, those of instances, then the confusing ones, and the instances' spans.
 
     room: how many tokens of a passage fit beside each question.

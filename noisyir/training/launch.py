@@ -117,7 +117,7 @@ class Call(Params):
 
 
 @dataclass(frozen=True)
-class Part:
+class ProcessPart:
     """The processes that one machine begins.
 
     first_rank: of the first of them; here: how many; size: how many there are on all machines.  meeting: the file at
@@ -130,7 +130,7 @@ class Part:
     meeting: Path | str
 
 
-def take_part(job: PortableJob, part: Part, hear: Tell) -> None:
+def take_part(job: PortableJob, part: ProcessPart, hear: Tell) -> None:
     """Run the stage in this machine's processes; what the first of all tells arrives at `hear`."""
     run_together(_work, part.here, (job, part), hear)
 
@@ -149,11 +149,11 @@ def _share(job: Job[Any]) -> None:
         take_part(PortableJob.of(job), _called(begun, job), hear)
     else:
         with TemporaryDirectory(prefix="noisyir-") as folder:
-            take_part(PortableJob.of(job), Part(0, count, count, Path(folder, "meeting")), hear)
+            take_part(PortableJob.of(job), ProcessPart(0, count, count, Path(folder, "meeting")), hear)
     job.note("processes", count)
 
 
-def _called(begun: Launched, job: Job[Any]) -> Part:
+def _called(begun: Launched, job: Job[Any]) -> ProcessPart:
     """The first machine's part, once the others have been called to theirs.  ConfigError where they cannot come."""
     runtime = job.runtime
     if runtime.processes != begun.size or runtime.steps_at_once > 1:
@@ -163,10 +163,10 @@ def _called(begun: Launched, job: Job[Any]) -> Part:
         )
     step = SerializedStep.of(job.step, job.inputs)
     meeting = begun.call(Call(step=step, store=job.store.url, runtime=runtime).model_dump_json())
-    return Part(0, begun.here, begun.size, meeting)
+    return ProcessPart(0, begun.here, begun.size, meeting)
 
 
-def _work(local_rank: int, tell: Tell, portable: PortableJob, part: Part) -> None:
+def _work(local_rank: int, tell: Tell, portable: PortableJob, part: ProcessPart) -> None:
     """Run the stage as one of several, which find each other at the meeting; only the first one's results are kept."""
     from noisyir.training.distributed import World, device_of, joined
 

@@ -23,7 +23,7 @@ from noisyir.readers.sampling import counterfactual, n_best_chance
 from noisyir.readers.settings import Confidence
 from noisyir.training.batches import Batches, Rng, Rows
 from noisyir.training.gradients import seeded
-from noisyir.training.instances import Drawn, Instances, windows_and_spans
+from noisyir.training.instances import DrawnInstances, Instances, windows_and_spans
 from noisyir.training.learner import Learner, Tensors
 from noisyir.training.run import Point, TrainingContext, TrainingRun
 from noisyir.training.settings import TrainReaderParams
@@ -89,10 +89,10 @@ class QuestionBatches(Batches[Rows]):
 
 
 @dataclass(frozen=True)
-class Part:
+class WindowPart:
     """Some of a batch's questions as the reader sees them; the rows of `reads` after the instances' are confusing."""
 
-    drawn: list[Drawn]
+    drawn: list[DrawnInstances]
     spans: Spans
     reads: Reads
     log_start: Float[Tensor, " instance"]
@@ -162,7 +162,7 @@ class ReaderLearner(Learner[Rows]):
                 matched += self._see(part)
         return {**total, "reader_accuracy": matched / sum(len(one.instances) for one in drawn)}
 
-    def _read(self, drawn: list[Drawn]) -> Part:
+    def _read(self, drawn: list[DrawnInstances]) -> WindowPart:
         questions, passages, spans = windows_and_spans(self.instances, drawn, self.room)
         reads = self.reader(
             questions, passages, spans if self.contrasts else None, bf16=self.params.precision == "bf16"
@@ -171,9 +171,9 @@ class ReaderLearner(Learner[Rows]):
             logits.log_softmax(dim=1)[spans.window, tokens]
             for logits, tokens in ((reads.start, spans.first), (reads.end, spans.last))
         )
-        return Part(drawn, spans, reads, log_start, log_end)
+        return WindowPart(drawn, spans, reads, log_start, log_end)
 
-    def _losses(self, part: Part, *, hard: bool) -> dict[str, Tensor]:
+    def _losses(self, part: WindowPart, *, hard: bool) -> dict[str, Tensor]:
         """The sum over questions of what is minimised, first, and its parts."""
         if self.params.objective == "hard_em":
             groups = torch.from_numpy(part.spans.window).to(part.log_start.device)
@@ -188,7 +188,7 @@ class ReaderLearner(Learner[Rows]):
         total = self.params.alpha * apart + self.params.beta * clean + loss
         return {"reader_loss": total, "cross_entropy": loss, "debias": apart, "denoise": clean}
 
-    def _debias(self, part: Part, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
+    def _debias(self, part: WindowPart, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
         spans, reads = part.spans, part.reads
         window, first, last = (
             torch.from_numpy(places).to(weight.device) for places in (spans.window, spans.first, spans.last)
@@ -203,14 +203,14 @@ class ReaderLearner(Learner[Rows]):
         competitors = part.blocks([counterfactual(chances) for chances in np.split(chance, ends)])
         return debias(reads.question[window], reads.answer, competitors, weight, self.params.temperature)
 
-    def _denoise(self, part: Part, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
+    def _denoise(self, part: WindowPart, weight: Float[Tensor, " instance"]) -> Float[Tensor, " instance"]:
         has_context = (part.reads.context != 0).any(dim=1)  # a passage that is all answer has none
         attracts = part.blocks([one.attracts for one in part.drawn]) & has_context[:, None]
         others = part.blocks([~np.eye(len(one.instances), dtype=bool) for one in part.drawn])
         confusing = part.reads.passage[sum(len(one.windows) for one in part.drawn) :]
         return denoise(part.reads.context, confusing, attracts, others & has_context, weight, self.params.temperature)
 
-    def _see(self, part: Part) -> int:
+    def _see(self, part: WindowPart) -> int:
         """Keep what the model says of the instances; returns how many it would have answered as labelled."""
         with torch.no_grad():
             chance = (part.log_start.double() + part.log_end.double()).exp().cpu().numpy()

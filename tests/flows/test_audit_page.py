@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.auditing.judgements import Judged, drawn_at_random, given_judgements
+from noisyir.auditing.judgements import HumanJudgement, drawn_at_random, given_judgements
 from noisyir.auditing.settings import AuditParams
 from noisyir.stages.detection.audit import AUDIT
 from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
@@ -210,7 +210,7 @@ def test_a_person_judges_by_keyboard_alone_and_saves_what_survives_a_reload(page
     assert [row["verdict"] for row in rows] == ["clean", "wrong", "wrong", "unclear"]
     assert [row["replacement"] for row in rows] == ["", "", suggested, ""]
     found = given_judgements([str(tmp_path / "judgements.csv")])
-    assert found[tuple(ids[2])] == Judged("wrong", None, suggested) and drawn_at_random(found) == 0
+    assert found[tuple(ids[2])] == HumanJudgement("wrong", None, suggested) and drawn_at_random(found) == 0
 
 
 def test_verdicts_can_be_taken_back_and_another_document_taken(page, audit_page, tmp_path):

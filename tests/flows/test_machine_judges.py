@@ -14,7 +14,7 @@ import pytest
 
 from noisyir.auditing.asking.address import KEY
 from noisyir.auditing.asking.judges.chat import KEPT
-from noisyir.auditing.asking.records import Judgement
+from noisyir.auditing.asking.records import ModelJudgement
 from noisyir.cli import main
 from tests.judge_server import Reaction, judge_server, verdict
 from tests.tiny_models import WORDS, tiny_classifier
@@ -81,7 +81,7 @@ def noisyir(home, tmp_path, monkeypatch, capsys):
 
 
 def judgements(folder):
-    return [Judgement(**json.loads(line)) for line in (folder / "model_judgements.jsonl").read_text().splitlines()]
+    return [ModelJudgement(**json.loads(line)) for line in (folder / "model_judgements.jsonl").read_text().splitlines()]
 
 
 def test_an_endpoint_is_asked_within_its_budget_and_its_word_is_kept_apart(noisyir, file, tmp_path, home):

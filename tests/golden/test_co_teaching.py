@@ -10,7 +10,7 @@ from noisyir.errors import DataError
 from noisyir.losses.dpr import pair_nll
 from noisyir.training.batches import PairBatches, Ragged, TrainingPairs
 from noisyir.training.bi_encoder import train
-from noisyir.training.co_teaching import CoTeaching, keep_share, perturbed, small_loss, taught
+from noisyir.training.co_teaching import CoTeachingRun, keep_share, perturbed, small_loss, taught
 from noisyir.training.learner import Contrastive
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.run import TrainingContext
@@ -52,7 +52,7 @@ def context(work, metric=lambda *_: None, checkpoint_seconds=1e9):
 def co_teach(encoder, params, work, rate=0.4, **how):
     """The trained encoder, its objective, and the curves."""
     pairs, given = noisy_pairs(encoder), context(work, **how)
-    objective = CoTeaching(encoder, pairs, params, given.rng, rate)
+    objective = CoTeachingRun(encoder, pairs, params, given.rng, rate)
     return encoder, objective, train(encoder, pairs, None, params, objective, given)
 
 
@@ -200,7 +200,7 @@ def test_a_run_that_was_cut_off_ends_in_the_same_bits(bert, tmp_path, backbone, 
 def test_a_second_model_that_diverges_is_an_error(bert, tmp_path):
     encoder = tiny_encoder(bert, backbone="static")
     pairs, params, rng = noisy_pairs(encoder), settings(), context(tmp_path).rng
-    objective = CoTeaching(encoder, pairs, params, rng, 0.4)
+    objective = CoTeachingRun(encoder, pairs, params, rng, 0.4)
     with torch.no_grad():
         next(objective.peer.parameters()).fill_(float("nan"))
     with pytest.raises(DataError, match=r"second model's loss is nan at step 0; lower train\.learning_rate"):

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyir.detection.judged import Answers
+from noisyir.detection.judged import JudgedPairs
 from noisyir.detection.judging import judge_all
 
 
@@ -15,7 +15,7 @@ def audits(draw):
     judged = draw(st.integers(0, pairs))
     rows = rng.permutation(pairs)[:judged]
     weights = np.where(rng.random(judged) < draw(st.floats(0, 1)), rng.integers(1, 9, judged), np.nan)
-    answers = Answers(rows, rng.random(judged) < draw(st.floats(0, 1)), weights)
+    answers = JudgedPairs(rows, rng.random(judged) < draw(st.floats(0, 1)), weights)
     scores = rng.integers(0, draw(st.integers(1, 100)), pairs).astype(float)
     features = rng.normal(size=(pairs, 4)) if draw(st.booleans()) else None
     return scores, features, rng.integers(0, pairs, pairs), answers

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noisyir.data.corruptions import Noise
+from noisyir.data.corruptions import Corruption
 from noisyir.data.corruptions.changed import named
 from noisyir.data.corruptions.changed_texts import (
     Vague,
@@ -61,7 +61,7 @@ def is_right(world, row, document):
 @settings(max_examples=40)
 @given(world=worlds(), rate=rates)
 def test_exactly_the_share_gets_a_wrong_document_that_is_new_to_its_query_or_the_error_says_why(kind, world, rate):
-    noise = Noise.parse({"kind": kind, "rate": rate})
+    noise = Corruption.parse({"kind": kind, "rate": rate})
     try:
         spoilt = noise.spoil(world)
     except DataError as error:
@@ -90,11 +90,11 @@ def test_exactly_the_share_gets_a_wrong_document_that_is_new_to_its_query_or_the
 @given(world=worlds())
 def test_the_highest_rate_named_can_be_asked_for(kind, world):
     try:
-        Noise.parse({"kind": kind, "rate": 1}).spoil(world)
+        Corruption.parse({"kind": kind, "rate": 1}).spoil(world)
     except DataError as error:
         if found := re.search(r"highest rate possible is ([\d.]+)", str(error)):
             highest = float(found[1])
-            assert len(Noise.parse({"kind": kind, "rate": highest}).spoil(world).rows) == round(
+            assert len(Corruption.parse({"kind": kind, "rate": highest}).spoil(world).rows) == round(
                 highest * len(world.query)
             )
 
@@ -263,7 +263,7 @@ def test_entities_are_swapped_throughout_and_the_rest_stays(words, share, seed):
 def test_what_is_swapped_in_is_of_the_same_kind_and_from_another_document(tmp_path):
     documents = ["we saw Anna in 1858 with 3 cats", "he met Bert in 1999 and 7 dogs", "of Carl and 2001 we know 9"]
     world = training_pairs(range(3), range(3), documents, work=tmp_path)
-    spoilt = Noise.parse({"kind": "swapped_entities", "rate": 1}).spoil(world)
+    spoilt = Corruption.parse({"kind": "swapped_entities", "rate": 1}).spoil(world)
     own = [("Anna", "1858", "3"), ("Bert", "1999", "7"), ("Carl", "2001", "9")]
     for row, text in zip(spoilt.rows.tolist(), spoilt.texts, strict=True):
         for n, others in enumerate(zip(*own, strict=True)):

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from noisyir import experiments
-from noisyir.data.corruptions.other_documents import Uniform
+from noisyir.data.corruptions.other_documents import AnyDocument
 from noisyir.data.formats.beir import Beir
 from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment
@@ -57,7 +57,7 @@ def test_a_users_file_takes_its_name_from_the_file(tmp_path: Path):
 def test_where_the_data_lies_does_not_enter_a_key_but_everything_else_does():
     here, there = Beir(path="/a"), Beir(path="/b")
     assert here.key_values() == there.key_values() and "path" not in here.key_values()
-    assert Uniform(rate=0.1).key_values() != Uniform(rate=0.2).key_values()
+    assert AnyDocument(rate=0.1).key_values() != AnyDocument(rate=0.2).key_values()
 
 
 def test_the_machine_is_set_apart_from_the_experiment():

@@ -16,7 +16,7 @@ from noisyir.mining.samplers import Sampler
 from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
 from noisyir.pipelines.readers import pipeline_of
-from noisyir.settings import Location, Only, Params
+from noisyir.settings import Location, Params, ReadWhen
 from noisyir.stages import known_stages
 from noisyir.training.settings import TrainDprParams
 from noisyir.variants import Variant
@@ -96,7 +96,7 @@ def test_what_is_not_chosen_is_in_no_key():
 def test_what_is_read_only_beside_another_setting_is_in_the_key_only_there():
     class Two(Params):
         way: Literal["a", "b"] = "a"
-        of_b: Annotated[int, Only("way", ("b",))] = Field(1)
+        of_b: Annotated[int, ReadWhen("way", ("b",))] = Field(1)
 
     assert Two(of_b=2).key_values() == {} and Two(way="b", of_b=2).key_values() == {"way": "b", "of_b": 2}
 

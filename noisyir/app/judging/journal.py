@@ -17,7 +17,7 @@ _VERDICTS = (*get_args(Verdict), None)
 
 
 @dataclass(frozen=True)
-class Answer:
+class JournalEntry:
     """What a judge said of a pair; verdict None takes back what was said before.
 
     draw: how the pair was chosen.  weight: how many pairs it stands for, up to a factor that all have in common; None
@@ -38,7 +38,7 @@ class Answer:
         """Which pair it is about."""
         return self.query_id, self.doc_id
 
-    def says_as(self, other: "Answer | None") -> bool:
+    def says_as(self, other: "JournalEntry | None") -> bool:
         """Whether nothing but the time differs."""
         return other is not None and asdict(self) | {"at": ""} == asdict(other) | {"at": ""}
 
@@ -52,7 +52,7 @@ class Journal:
         Such a line is what a process leaves that was killed while it wrote: nobody was told that it was taken.
         """
         self.path = path
-        self.answers: list[Answer] = []
+        self.answers: list[JournalEntry] = []
         self._size = 0
         if path.exists():
             whole = path.read_bytes()
@@ -61,7 +61,7 @@ class Journal:
             if self._size < len(whole):
                 os.truncate(path, self._size)
 
-    def append(self, answer: Answer) -> None:
+    def append(self, answer: JournalEntry) -> None:
         """Write an answer and wait until the disk has it.  StoreError where it cannot; the file is then as before."""
         line = (json.dumps(asdict(answer), ensure_ascii=False) + "\n").encode()
         try:
@@ -81,9 +81,9 @@ class Journal:
         before = datetime.fromisoformat(self.answers[-1].at) if self.answers else datetime.min.replace(tzinfo=UTC)
         return max(datetime.now(UTC), before + timedelta(microseconds=1)).isoformat(timespec="microseconds")
 
-    def latest(self) -> dict[str, dict[Pair, Answer]]:
+    def latest(self) -> dict[str, dict[Pair, JournalEntry]]:
         """What each judge said last of each pair, without what was taken back; in the order of the answers."""
-        found: dict[str, dict[Pair, Answer]] = {}
+        found: dict[str, dict[Pair, JournalEntry]] = {}
         for answer in self.answers:
             own = found.setdefault(answer.judge, {})
             own.pop(answer.pair, None)
@@ -92,7 +92,7 @@ class Journal:
         return found
 
 
-def _read(path: Path, whole: bytes) -> Iterator[Answer]:
+def _read(path: Path, whole: bytes) -> Iterator[JournalEntry]:
     for number, line in enumerate(whole.decode("utf-8", "replace").split("\n"), 1):
         if line.strip():
             try:
@@ -101,14 +101,14 @@ def _read(path: Path, whole: bytes) -> Iterator[Answer]:
                 raise DataError(f"{path} line {number} is no judgement: {error}; mend or remove the line") from error
 
 
-def _answer(row: Mapping[str, Any]) -> Answer:
+def _answer(row: Mapping[str, Any]) -> JournalEntry:
     if missing := [name for name in ("query_id", "doc_id", "judge", "verdict", "at") if name not in row]:
         raise ValueError(f"it lacks {', '.join(missing)}")
     if row["verdict"] not in _VERDICTS:
         raise ValueError(f"the verdict is {row['verdict']!r}")
     if datetime.fromisoformat(row["at"]).tzinfo is None:
         raise ValueError(f"at is {row['at']!r}, of no time zone")
-    return Answer(
+    return JournalEntry(
         query_id=str(row["query_id"]),
         doc_id=str(row["doc_id"]),
         verdict=row["verdict"],

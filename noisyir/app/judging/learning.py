@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.auditing.judgements import Judged
+from noisyir.auditing.judgements import HumanJudgement
 from noisyir.auditing.keeping import SURENESS, Keeping
 from noisyir.detection.guarantee import Guarantee
-from noisyir.detection.judged import Answers
+from noisyir.detection.judged import JudgedPairs
 from noisyir.detection.judging import judge_all
 
 
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Known:
+class Knowledge:
     """What the judgements tell.
 
     sampled: pairs drawn at random that were judged wrong or clean.  rate: share of wrong pairs among all, from these
@@ -68,14 +68,14 @@ class Known:
 class Learnt:
     """What one look at the judgements gave.  teaching: rows of pairs not judged yet, those that teach most first."""
 
-    known: Known
+    known: Knowledge
     teaching: Sequence[int] = ()
 
 
-class Learner(Protocol):
+class OrderLearner(Protocol):
     """Learns from judgements; slow, so that it is called beside the answering."""
 
-    def learn(self, judged: Mapping[int, Judged], wanted: int) -> Learnt:
+    def learn(self, judged: Mapping[int, HumanJudgement], wanted: int) -> Learnt:
         """What these judgements, by row of the pairs, tell, and `wanted` pairs that would teach most."""
 
 
@@ -93,10 +93,10 @@ class PairLearner:
     features: Float[Array, "pair feature"] | None
     query: Int[Array, " pair"]
 
-    def learn(self, judged: Mapping[int, Judged], wanted: int) -> Learnt:
-        """As `Learner`; pairs about which the judges were unsure count for nothing, and are not asked about again."""
+    def learn(self, judged: Mapping[int, HumanJudgement], wanted: int) -> Learnt:
+        """As `OrderLearner`; pairs of which the judges were unsure count for nothing, and are not asked about again."""
         decided = {row: said for row, said in judged.items() if said.verdict != "unclear"}
-        answers = Answers(
+        answers = JudgedPairs(
             np.array(list(decided), np.int64),
             np.array([said.verdict == "wrong" for said in decided.values()], bool),
             np.array([np.nan if said.weight is None else said.weight for said in decided.values()], np.float64),
@@ -112,7 +112,7 @@ class PairLearner:
             wanted=wanted + unsure,
         )
         lesson, bounds, half = found.lesson, found.guarantee, found.narrower(_MORE)
-        known = Known(
+        known = Knowledge(
             sampled=found.sampled,
             rate=found.rate and Interval(*found.rate[:3]),
             order=lesson.order and Interval(*lesson.order),

@@ -26,7 +26,7 @@ _TEXTS_FOR_COMMON = 2000
 
 
 @dataclass(frozen=True)
-class Document:
+class ShownDocument:
     """A document as it is shown: `cut` where the text goes on."""
 
     doc_id: str
@@ -40,8 +40,8 @@ class Shown:
 
     query_id: str
     query: str
-    document: Document
-    others: tuple[Document, ...]
+    document: ShownDocument
+    others: tuple[ShownDocument, ...]
 
     def as_json(self) -> dict[str, Any]:
         """For the page."""
@@ -120,5 +120,5 @@ def pairs_to_judge(audit: pa.Table, given: Iterable[tuple[str, Ref]], store: Sto
     return PairsToJudge(audit, by_pair, read_texts)
 
 
-def _document(doc_id: str, text: str) -> Document:
-    return Document(doc_id, text[:TEXT_CHARS], len(text) > TEXT_CHARS)
+def _document(doc_id: str, text: str) -> ShownDocument:
+    return ShownDocument(doc_id, text[:TEXT_CHARS], len(text) > TEXT_CHARS)

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
-from noisyir.app.judging.session import JudgingSession, Said
+from noisyir.app.judging.session import JudgingSession, Progress
 from noisyir.auditing.page import json_for_html
 from noisyir.errors import DataError, MissingPackageError, NoisyirError
 from noisyir.report.cells import templates
@@ -121,7 +121,7 @@ def _answer(session: JudgingSession, body: Body) -> None:
     verdict, replacement = body.get("verdict"), body.get("replacement")
     if verdict not in _VERDICTS or not isinstance(replacement, str | None):
         raise DataError(f"a verdict is one of {', '.join(_VERDICTS)}, a replacement a doc_id")
-    session.answer(Said(_pair(body), verdict, replacement))
+    session.answer(Progress(_pair(body), verdict, replacement))
 
 
 def _undo(session: JudgingSession, body: Body) -> Body | None:

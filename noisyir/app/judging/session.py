@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.app.judging.journal import Answer, Draw, Journal
-from noisyir.app.judging.learning import Known, Learner, Learnt
+from noisyir.app.judging.journal import Draw, Journal, JournalEntry
+from noisyir.app.judging.learning import Knowledge, Learnt, OrderLearner
 from noisyir.app.judging.pairs import PairsToJudge, Shown
-from noisyir.auditing.judgements import Judged, Pair, Verdict, given_judgements
+from noisyir.auditing.judgements import HumanJudgement, Pair, Verdict, given_judgements
 from noisyir.auditing.keeping import Keeping
 from noisyir.detection.agreement import cohens_kappa
 from noisyir.detection.judgement import strata_by_score
@@ -25,7 +25,7 @@ _READ_AHEAD = 100  # pairs drawn at random whose texts are read together
 
 
 @dataclass(frozen=True)
-class Said:
+class Progress:
     """An answer to a pair, as the judge gives it."""
 
     pair: Pair
@@ -36,10 +36,10 @@ class Said:
 class JudgingSession:
     """One judge's session over a journal that may hold the answers of others, too.  Safe to call from many threads."""
 
-    def __init__(self, pairs: PairsToJudge, journal: Journal, judge: str, learner: Learner, seed: int = 0) -> None:
+    def __init__(self, pairs: PairsToJudge, journal: Journal, judge: str, learner: OrderLearner, seed: int = 0) -> None:
         """Go on where the journal ends.  DataError where it is about pairs that are not these."""
         self.pairs, self.journal, self.judge, self.learner = pairs, journal, judge, learner
-        self.learnt = Learnt(Known())
+        self.learnt = Learnt(Knowledge())
         self._lock, self._wanted, self._ended = RLock(), Event(), False
         self._order = random_order(pairs.scores, np.random.default_rng(seed))
         self._weight: dict[int, float] = {}  # of the rows that were drawn at random
@@ -47,7 +47,7 @@ class JudgingSession:
         self._queue: list[int] = []
         self._learning = True
         self._answered_at_last_look = 0
-        self._own: dict[Pair, Answer] = self._resume()
+        self._own: dict[Pair, JournalEntry] = self._resume()
         self._thread = Thread(target=self._learn_on, daemon=True)
 
     def start(self) -> None:
@@ -77,7 +77,7 @@ class JudgingSession:
 
     # What is answered ----------------------------------------------------------------------------------------------
 
-    def answer(self, said: Said) -> None:
+    def answer(self, said: Progress) -> None:
         """Take an answer; it is on the disk when this returns.  The same answer again changes nothing.
 
         DataError for a pair that was not audited.  StoreError where the disk takes nothing; the pair is still open.
@@ -87,7 +87,7 @@ class JudgingSession:
             weight = self._weight.get(row)
             draw: Draw = "teaching" if weight is None else "random"
             replacement = said.replacement if said.verdict == "wrong" else None
-            answer = Answer(*said.pair, said.verdict, self.judge, draw, weight, replacement, self.journal.time())
+            answer = JournalEntry(*said.pair, said.verdict, self.judge, draw, weight, replacement, self.journal.time())
             if not answer.says_as(self._own.get(said.pair)):
                 self.journal.append(answer)
             self._own.pop(said.pair, None)
@@ -182,7 +182,7 @@ class JudgingSession:
         drawn = self._order.rows[self._drawn : self._drawn + _READ_AHEAD].tolist()
         return [*self._queue, *drawn, *self.learnt.teaching]
 
-    def _resume(self) -> dict[Pair, Answer]:
+    def _resume(self) -> dict[Pair, JournalEntry]:
         own = self.journal.latest().get(self.judge, {})
         if unknown := [pair for pair in own if pair not in self.pairs.row_of]:
             raise DataError(
@@ -226,7 +226,7 @@ class JudgingSession:
             self._answered_at_last_look = len(self._own)
         return self.learner.learn(judged, 2 * BATCH)
 
-    def _judged(self) -> Mapping[int, Judged]:
+    def _judged(self) -> Mapping[int, HumanJudgement]:
         """What all judges say together, as `noisyir audit --judgements` reads it."""
         if not any(self.journal.latest().values()):
             return {}
@@ -278,7 +278,7 @@ def summary(session: JudgingSession, command: str, wrong: float | None = None) -
     return "\n".join([*lines, "", "To use the answers, with --apply to clean the pairs by them:", f"  {command}"])
 
 
-def told(known: Known) -> list[str]:
+def told(known: Knowledge) -> list[str]:
     """What judgements tell, a line each."""
     lines = []
     if known.rate:
@@ -304,7 +304,7 @@ def _plain(interval: tuple[float, float, float]) -> str:
     return f"{value:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def agreement(latest: Mapping[str, Mapping[Pair, Answer]]) -> list[dict[str, Any]]:
+def agreement(latest: Mapping[str, Mapping[Pair, JournalEntry]]) -> list[dict[str, Any]]:
     """For every two judges with pairs in common: their names, how many pairs, and Cohen's kappa with its interval.
 
     latest: what each judge said last of each pair.  Pairs about which one of the two was unsure count for nothing;
@@ -320,6 +320,6 @@ def agreement(latest: Mapping[str, Mapping[Pair, Answer]]) -> list[dict[str, Any
     return found
 
 
-def _decided(said: Mapping[Pair, Answer]) -> dict[Pair, bool]:
+def _decided(said: Mapping[Pair, JournalEntry]) -> dict[Pair, bool]:
     """Whether each pair was called wrong."""
     return {pair: answer.verdict == "wrong" for pair, answer in said.items() if answer.verdict != "unclear"}

@@ -9,8 +9,8 @@ from rich.console import Console, Group
 from rich.panel import Panel
 from rich.text import Text
 
-from noisyir.app.judging.pairs import Document, Shown
-from noisyir.app.judging.session import BATCH, JudgingSession, Said, told
+from noisyir.app.judging.pairs import Shown, ShownDocument
+from noisyir.app.judging.session import BATCH, JudgingSession, Progress, told
 from noisyir.auditing.judgements import Verdict
 from noisyir.auditing.texts import words
 
@@ -86,11 +86,11 @@ def _said(session: JudgingSession, key: str) -> str:
         session.skip(pair)
         return "Later."
     if key in _VERDICTS:
-        session.answer(Said(pair, _VERDICTS[key]))
+        session.answer(Progress(pair, _VERDICTS[key]))
         return f"Saved: {_VERDICTS[key]}."
     if key.isdecimal() and 0 < int(key) <= len(shown.others):
         other = shown.others[int(key) - 1].doc_id
-        session.answer(Said(pair, "wrong", other))
+        session.answer(Progress(pair, "wrong", other))
         return f"Saved: wrong, {other} is the right one."
     return f"{key!r} is no key here. {_HELP}"
 
@@ -120,7 +120,7 @@ def _panel(title: str, text: Text) -> Panel:
     return Panel(text, title=Text(_printable(title)), title_align="left")
 
 
-def _text(document: Document, most: int | None = None) -> str:
+def _text(document: ShownDocument, most: int | None = None) -> str:
     text = document.text[:most]
     return f"{text} ..." if document.cut or len(text) < len(document.text) else text
 

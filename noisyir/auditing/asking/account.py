@@ -6,13 +6,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from noisyir.auditing.asking.judges import Answer, Spent
+from noisyir.auditing.asking.judges import Answer, JudgeUsage
 from noisyir.auditing.asking.records import ByPeople
 from noisyir.detection.imperfect_judge import (
     FEWEST_BY_PEOPLE,
     FEWEST_OF_A_KIND,
     JudgeError,
-    Rate,
+    RateByJudge,
     judge_error,
     rate_behind,
 )
@@ -23,7 +23,7 @@ _EVEN = 1.5  # a random sample's largest weight over its least, up to which its 
 _FAULTS_SHOWN = 3
 
 
-class Asked(NamedTuple):
+class AskedPair(NamedTuple):
     """A pair that was asked about: how it was drawn, what the judge answered, and what people said of it."""
 
     draw: Draw
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
 class Corrected(NamedTuple):
     """The rate with the judge's error taken out.  by: prediction-powered inference, or sensitivity and specificity."""
 
-    rate: Rate
+    rate: RateByJudge
     by: Literal["people and judge", "sensitivity and specificity"]
 
 
@@ -52,11 +52,11 @@ class AskedReport(NamedTuple):
     unclear: int
     drawn: int
     decided: int
-    said: Rate | None
+    said: RateByJudge | None
     error: JudgeError
     at_random: bool
     corrected: Corrected | None
-    spent: Spent
+    spent: JudgeUsage
     cost: float | None
     confidence: float
 
@@ -131,8 +131,8 @@ class AskedReport(NamedTuple):
 def account(
     judge: str,
     pairs: int,
-    asked: Sequence[Asked],
-    spent: Spent,
+    asked: Sequence[AskedPair],
+    spent: JudgeUsage,
     cost: float | None,
     confidence: float = 0.95,
 ) -> AskedReport:
@@ -168,12 +168,12 @@ def account(
     )
 
 
-def _rate(wrong: Sequence[bool], pairs: int, confidence: float) -> Rate:
+def _rate(wrong: Sequence[bool], pairs: int, confidence: float) -> RateByJudge:
     one_stratum = np.zeros(len(wrong), int)
-    return Rate(*rate_from_judgements(np.array(wrong), one_stratum, np.array([pairs]), confidence))
+    return RateByJudge(*rate_from_judgements(np.array(wrong), one_stratum, np.array([pairs]), confidence))
 
 
-def _error(both: Sequence[Asked]) -> JudgeError:
+def _error(both: Sequence[AskedPair]) -> JudgeError:
     decided = [
         (one.answer, one.people) for one in both if one.answer and one.answer.verdict != "unclear" and one.people
     ]
@@ -182,7 +182,11 @@ def _error(both: Sequence[Asked]) -> JudgeError:
 
 
 def _corrected(
-    random: Sequence[Asked], drawn: Sequence[Asked], said: Rate | None, error: JudgeError, confidence: float
+    random: Sequence[AskedPair],
+    drawn: Sequence[AskedPair],
+    said: RateByJudge | None,
+    error: JudgeError,
+    confidence: float,
 ) -> Corrected | None:
     weights = [one.people.weight for one in drawn if one.people and one.people.weight]
     if said is not None and len(weights) >= FEWEST_BY_PEOPLE and max(weights) <= _EVEN * min(weights):
@@ -191,21 +195,21 @@ def _corrected(
         by_judge, unsure = np.full(len(people), said_of_all.mean()), said_of_all.var() / len(said_of_all)
         alike = np.ones(len(people))
         found = powered_rate(people, alike, said_of_judged, by_judge, math.inf, confidence, unsure=unsure)
-        return Corrected(Rate(found.value, found.low, found.high), "people and judge")
+        return Corrected(RateByJudge(found.value, found.low, found.high), "people and judge")
     if said is not None and error.can_be_corrected_for:
         rate = rate_behind(said.rate, sum(_is_decided(one) for one in random), error, confidence)
         return Corrected(rate, "sensitivity and specificity")
     return None
 
 
-def _is_decided(one: Asked) -> bool:
+def _is_decided(one: AskedPair) -> bool:
     return one.answer is not None and one.answer.verdict != "unclear"
 
 
-def _surely(asked: Sequence[Asked]) -> np.ndarray:
+def _surely(asked: Sequence[AskedPair]) -> np.ndarray:
     """How surely the judge calls each wrong; a half where it did not answer, so that the samples stay as drawn."""
     return np.array([one.answer.p_wrong if one.answer else 0.5 for one in asked])
 
 
-def _percent(rate: Rate, confidence: float) -> str:
+def _percent(rate: RateByJudge, confidence: float) -> str:
     return f"{rate.rate:.1%} [{rate.low:.1%}, {rate.high:.1%}] at {confidence:.0%}"

@@ -4,16 +4,16 @@ import asyncio
 import random
 from typing import NamedTuple
 
+from noisyir.auditing.asking.budget import BudgetLedger
 from noisyir.auditing.asking.endpoint import Endpoint, Reply
-from noisyir.auditing.asking.judges import Spent
-from noisyir.auditing.asking.purse import Purse
+from noisyir.auditing.asking.judges import JudgeUsage
 
 ASKED_AGAIN = 2  # times, where what came was no answer
 _IN_A_ROW = 10  # questions without an answer, after which no more are asked
 _LONGEST_PAUSE = 60.0  # seconds, where the endpoint does not say how long
 
 
-class Patience(NamedTuple):
+class RetryPolicy(NamedTuple):
     """retries: times that a call is sent again to an endpoint that is busy, broken or out of reach.
 
     pause: seconds before the first of these, twice as many before each next; longest: most seconds that are waited
@@ -26,11 +26,11 @@ class Patience(NamedTuple):
 
 
 class Conversation:
-    """Questions to one endpoint, several at once, out of one purse; all wait where the endpoint asks one to."""
+    """Questions to one endpoint, several at once, out of one budget; all wait where the endpoint asks one to."""
 
-    def __init__(self, endpoint: Endpoint, purse: Purse, patience: Patience, spent: Spent) -> None:
+    def __init__(self, endpoint: Endpoint, ledger: BudgetLedger, patience: RetryPolicy, spent: JudgeUsage) -> None:
         self._endpoint = endpoint
-        self._purse = purse
+        self._ledger = ledger
         self._patience = patience
         self.spent = spent
         self._not_before = 0.0
@@ -45,7 +45,7 @@ class Conversation:
         reply, nothing, later = None, 0, 0
         while self.spent.stopped is None:
             await self._wait_for_all()
-            if self.spent.stopped is not None or not await self._purse.take(most_tokens):
+            if self.spent.stopped is not None or not await self._ledger.reserve(most_tokens):
                 break
             reply = await self._call(messages, most_tokens)
             if reply.outcome == "answer":
@@ -67,7 +67,7 @@ class Conversation:
             self.spent.completion_tokens += usage.completion_tokens
         else:
             self.spent.unmetered += 1
-        await self._purse.settle(most_tokens, usage.prompt_tokens + usage.completion_tokens if usage else most_tokens)
+        await self._ledger.charge(most_tokens, usage.prompt_tokens + usage.completion_tokens if usage else most_tokens)
         return reply
 
     def _gives_up(self, reply: Reply, nothing: int, later: int) -> bool:

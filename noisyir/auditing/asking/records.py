@@ -13,7 +13,7 @@ from noisyir.errors import StoreError
 MODEL_JUDGEMENTS = "model_judgements.jsonl"
 
 
-class Judgement(BaseModel):
+class ModelJudgement(BaseModel):
     """One line.  weight: how many pairs a randomly drawn one stands for; at: time of the answer, ISO 8601, UTC."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -36,7 +36,7 @@ class ByPeople(NamedTuple):
     weight: float | None
 
 
-def write_judgements(judgements: Iterable[Judgement], path: Path) -> None:
+def write_judgements(judgements: Iterable[ModelJudgement], path: Path) -> None:
     """Replace the file, whole or not at all.  StoreError where it cannot be written."""
     lines = (json.dumps(one.model_dump(), ensure_ascii=False) + "\n" for one in judgements)
     new = path.with_name(f".{path.name}.new")

@@ -18,7 +18,7 @@ _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", 
 SPLIT = "split"
 
 
-class Part(NamedTuple):
+class SplitFile(NamedTuple):
     """One file of the folder, and whose rows it has; None where nothing says it."""
 
     path: Path
@@ -56,7 +56,7 @@ class SplitFolder:
         raise DataError(f"{path}: rows are written to a file, not to a folder")
 
 
-def parts_of(folder: Path) -> list[Part]:
+def parts_of(folder: Path) -> list[SplitFile]:
     """The files with rows.  DataError when the folder is none of rows."""
     if (folder / _DICT).is_file():
         splits = _json(folder / _DICT).get("splits")
@@ -74,16 +74,16 @@ def is_split_folder(folder: Path) -> bool:
     return saved or bool(_by_name(folder) or _by_name(folder / "data"))
 
 
-def _saved(folder: Path, split: str | None) -> list[Part]:
+def _saved(folder: Path, split: str | None) -> list[SplitFile]:
     files = _json(folder / _STATE).get("_data_files")
     named = [file.get("filename") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
     names = [name for name in named if isinstance(name, str) and Path(name).name == name]
     if not names or len(names) < len(named):
         raise DataError(f"{folder / _STATE} must list _data_files with their filename; save the data set again")
-    return [Part(folder / name, ".arrow", split) for name in names]
+    return [SplitFile(folder / name, ".arrow", split) for name in names]
 
 
-def _by_name(folder: Path) -> list[Part]:
+def _by_name(folder: Path) -> list[SplitFile]:
     """Files such as train.jsonl, nq-dev.json and validation-00000-of-00002.parquet, in the order of their names."""
     found = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -91,7 +91,7 @@ def _by_name(folder: Path) -> list[Part]:
         named = {_SPLITS[word] for word in words if word in _SPLITS}
         if len(named) == 1 and path.is_file() and any(f".{word}" in containers.SUFFIXES for word in words):
             if suffix := containers.suffix_of(path):
-                found.append(Part(path, suffix, named.pop()))
+                found.append(SplitFile(path, suffix, named.pop()))
     return found
 
 

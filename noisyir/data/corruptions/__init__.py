@@ -1,4 +1,4 @@
-"""Noise put in on purpose, a file each: which training pairs become wrong, and which documents they get.
+"""Corruption put in on purpose, a file each: which training pairs become wrong, and which documents they get.
 
 No tables: what counts as relevant, and so is never given as a wrong document, is decided by the stage corrupt.
 """
@@ -43,7 +43,7 @@ class ChosenPairs:
 
 
 @dataclass(frozen=True)
-class TrainingPairs(ChosenPairs):
+class PairsToCorrupt(ChosenPairs):
     """All training pairs, by row, and what may be known of them; what is a function is read when called.
 
     source: a number for where each pair came from, from 0; -1 where the data does not say.
@@ -88,7 +88,7 @@ class Spoilt:
     leaving: Int[np.ndarray, " leaving"] | None = None
 
 
-class Noise(Variant):
+class Corruption(Variant):
     """Wrong labels put in on purpose, with the truth kept apart for scoring.
 
     needs_vectors, needs_queries: whether it looks at the documents' vectors, at the queries' texts.
@@ -105,7 +105,7 @@ class Noise(Variant):
 
     rate: Fraction = Field(0.0, description="share of training queries whose document is replaced")
 
-    def spoil(self, given: TrainingPairs) -> Spoilt:
+    def spoil(self, given: PairsToCorrupt) -> Spoilt:
         """Exactly round(rate * pairs) wrong pairs: those that `choose` takes, with the documents that `replace` draws.
 
         A kind that cannot choose pairs without a look at their texts or documents does both here.
@@ -160,7 +160,7 @@ class Mismatches:
 
 
 def in_turn(
-    noise: Noise, pairs: int, rng: np.random.Generator, spoilt: Callable[[int], T | None], need: str
+    noise: Corruption, pairs: int, rng: np.random.Generator, spoilt: Callable[[int], T | None], need: str
 ) -> dict[int, T]:
     """What `spoilt(row)` gives for exactly round(rate * pairs) pairs, by ascending row: the first that it can spoil.
 

@@ -11,7 +11,7 @@ import regex
 from jaxtyping import Float, Int
 from pydantic import Field, PositiveFloat
 
-from noisyir.data.corruptions import Noise, Spoilt, TrainingPairs
+from noisyir.data.corruptions import Corruption, PairsToCorrupt, Spoilt
 from noisyir.data.corruptions.other_documents import draw_mismatches
 from noisyir.data.rewriting import Rewriter, Rewriting
 from noisyir.retrieval.analysis import STOP_WORDS
@@ -63,7 +63,7 @@ def part_of(text: str, part: Part, keep: float) -> str:
     return " ".join(filter(None, ends))
 
 
-class Vague(Noise):
+class Vague(Corruption):
     """Pairs of vague queries rather than of others, each with any training pair's document.
 
     Such a query scores low, or high, with everything, so that a threshold for all queries takes it for wrong or right.
@@ -76,7 +76,7 @@ class Vague(Noise):
     )
     power: PositiveFloat = Field(2.0, description="a pair's weight is that length or rarity to minus this power")
 
-    def spoil(self, given: TrainingPairs) -> Spoilt:
+    def spoil(self, given: PairsToCorrupt) -> Spoilt:
         """Exactly round(rate * pairs) pairs drawn by weight, and documents uniform over what is wrong for the query."""
         weights = vagueness(given.questions(), self.by) ** self.power
         rows = draw_by_weight(weights, round(self.rate * len(weights)), given.rng("pairs"))

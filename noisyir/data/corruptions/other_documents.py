@@ -11,7 +11,16 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 from pydantic import Field, PositiveInt
 
-from noisyir.data.corruptions import ChosenPairs, Judge, Mismatches, Noise, Spoilt, TrainingPairs, in_turn, nothing_left
+from noisyir.data.corruptions import (
+    ChosenPairs,
+    Corruption,
+    Judge,
+    Mismatches,
+    PairsToCorrupt,
+    Spoilt,
+    in_turn,
+    nothing_left,
+)
 from noisyir.data.draws import is_among
 from noisyir.errors import DataError
 from noisyir.settings import Fraction
@@ -23,13 +32,13 @@ if TYPE_CHECKING:
 _ROUNDS = 30
 
 
-class Uniform(Noise):
+class AnyDocument(Corruption):
     """Any training pairs, each with any training pair's document."""
 
     kind: Literal["uniform"] = "uniform"
 
     def replace(self, chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
-        """Uniform over what is wrong for the query."""
+        """AnyDocument over what is wrong for the query."""
         return draw_mismatches(chosen, rng)
 
 
@@ -80,7 +89,7 @@ def _draw_from_rest(
 _DEPTH = 4  # neighbours looked up for each one asked for, as some turn out relevant
 
 
-class Neighbour(Noise):
+class Neighbour(Corruption):
     """Any training pairs, each with a document near its own."""
 
     kind: Literal["neighbour"] = "neighbour"
@@ -137,12 +146,12 @@ def _outwards(
 _TRIES = 30  # draws before all that the source has is listed; nearly every pair is done after two
 
 
-class SameSource(Noise):
+class SameSource(Corruption):
     """Any training pairs that have a source, each with another document of that source."""
 
     kind: Literal["same_source"] = "same_source"
 
-    def spoil(self, given: TrainingPairs) -> Spoilt:
+    def spoil(self, given: PairsToCorrupt) -> Spoilt:
         """Each pair's document is uniform over those that pairs of its source have and that are wrong for it.
 
         A pair whose source has no wrong document for it is passed over.  DataError when no pair has a source, or when
@@ -178,14 +187,14 @@ class SameSource(Noise):
 _DIGITS = 10  # ids of the pool's documents in the index: their numbers, of equal length, so that both sort alike
 
 
-class Confusable(Noise):
+class Confusable(Corruption):
     """Any training pairs, each with a document that BM25 ranks high for its query."""
 
     kind: Literal["confusable"] = "confusable"
     needs_queries: ClassVar[bool] = True
     depth: PositiveInt = Field(10, description="drawn among this many best wrong documents by BM25")
 
-    def spoil(self, given: TrainingPairs) -> Spoilt:
+    def spoil(self, given: PairsToCorrupt) -> Spoilt:
         """Each pair's document is uniform over the `depth` that BM25 ranks highest of those that are wrong for it.
 
         BM25 has Anserini's defaults, over the texts of the training pairs' documents.  A pair whose query shares no
@@ -229,13 +238,13 @@ def best_first(bm25: "NumpyBm25", question: str, size: int) -> Iterator[Int[np.n
         left, size = left[scores[left] < least], 4 * size
 
 
-class Absent(Noise):
+class Absent(Corruption):
     """Any documents, all of whose training pairs get another document, while they leave the collection."""
 
     kind: Literal["absent"] = "absent"
     changes_corpus: ClassVar[bool] = True
 
-    def spoil(self, given: TrainingPairs) -> Spoilt:
+    def spoil(self, given: PairsToCorrupt) -> Spoilt:
         """Exactly round(rate * pairs) pairs, those of documents in a random order.
 
         With one pair a document this is any pairs.  The last document may keep some of its pairs, and then it stays.
@@ -253,7 +262,7 @@ class Absent(Noise):
         drawn = draw_mismatches(chosen, given.rng("documents"))
         return Spoilt(rows, drawn, leaving=np.flatnonzero(leaving))
 
-    def _by_document(self, given: TrainingPairs) -> tuple[Int[np.ndarray, " noisy"], Bool[np.ndarray, " pool"]]:
+    def _by_document(self, given: PairsToCorrupt) -> tuple[Int[np.ndarray, " noisy"], Bool[np.ndarray, " pool"]]:
         """The pairs' rows, and which documents have no other."""
         rng, document, pool = given.rng("pairs"), given.document, len(given.texts)
         place = rng.permutation(pool)
@@ -264,7 +273,7 @@ class Absent(Noise):
         return np.sort(rows), leaving & (left == 0)
 
 
-class Group(Noise):
+class Group(Corruption):
     """Pairs of some sources, each with any training pair's document."""
 
     kind: Literal["group"] = "group"
@@ -301,5 +310,5 @@ class Group(Noise):
         return np.sort(np.concatenate([np.empty(0, np.int64), *chosen]))
 
     def replace(self, chosen: ChosenPairs, rng: np.random.Generator) -> Int[np.ndarray, " noisy"]:
-        """Uniform over what is wrong for the query."""
+        """AnyDocument over what is wrong for the query."""
         return draw_mismatches(chosen, rng)

@@ -14,7 +14,7 @@ from noisyir.data.containers import write_rows
 from noisyir.data.formats import Format
 from noisyir.data.id_texts import documents_in_batches
 from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
-from noisyir.data.text_files import WHOLE, Part, folder_with, json_lines, open_to_write, text_of, utf8_lines
+from noisyir.data.text_files import WHOLE, FilePart, folder_with, json_lines, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
 from noisyir.settings import Location, Split
@@ -70,7 +70,7 @@ class BeirFolder:
         yield from documents_in_batches(self.root / "corpus.jsonl", self._documents)
         yield from chain(self.queries(), self.judgements())
 
-    def _documents(self, part: Part) -> Iterator[Document]:
+    def _documents(self, part: FilePart) -> Iterator[Document]:
         path = self.root / "corpus.jsonl"
         place = f"{path} line"
         for number, row in json_lines(path, part):

@@ -32,7 +32,7 @@ _HEADER = ["id", "text", "title"]
 _EXAMPLE = "question<TAB>['an answer', 'another']"
 
 
-class Dpr(Format):
+class DprData(Format):
     """DPR's release."""
 
     kind: Literal["dpr"] = "dpr"
@@ -83,7 +83,7 @@ class Dpr(Format):
         return DprFolder(f"dpr {self.subset}", root, collection, contexts, questions, self.positives)
 
 
-class _Asked(NamedTuple):
+class _DprQuestion(NamedTuple):
     """A question of the contexts' file, and the passages that hold its answer."""
 
     query: Query
@@ -157,12 +157,12 @@ class DprFolder:
         return [query for split, path in self.questions.items() for query in _questions(path, split)]
 
     @cached_property
-    def _asked(self) -> list[_Asked]:
+    def _asked(self) -> list[_DprQuestion]:
         """The questions of the contexts' files: read once, as the files are large."""
         ids = {query.text: query.query_id for query in reversed(self._held_out) if query.split == "dev"}
         return [asked for split, path in self.contexts.items() for asked in self._contexts_of(path, split, ids)]
 
-    def _contexts_of(self, path: Path, split: Split, ids: dict[str, str]) -> Iterator[_Asked]:
+    def _contexts_of(self, path: Path, split: Split, ids: dict[str, str]) -> Iterator[_DprQuestion]:
         unlisted = f"{split}-contexts" if split in self.questions else split
         for number, item in json_array(path):
             where = f"{path} item {number}"
@@ -175,10 +175,10 @@ class DprFolder:
                 continue
             query_id = ids.pop(text, None) if split == "dev" else None
             query = Query(query_id or f"{unlisted}-{number}", text, answers, f"{path} item", number)
-            yield _Asked(query, tuple(dict.fromkeys(found[:1] if self.positives == "first" else found)), split)
+            yield _DprQuestion(query, tuple(dict.fromkeys(found[:1] if self.positives == "first" else found)), split)
 
 
-def _pairs(asked: _Asked) -> Iterator[Judgement]:
+def _pairs(asked: _DprQuestion) -> Iterator[Judgement]:
     query, doc_ids, split = asked
     for doc_id in doc_ids:
         yield Judgement(query.query_id, doc_id, None if split == "train" else 1, split, None, query.where, query.number)

@@ -103,7 +103,7 @@ class Pairs(Format):
         return PairsFile(name, pairs, columns, corpus, names_that_mean(self.columns, names))
 
 
-class Pair(NamedTuple):
+class PairRow(NamedTuple):
     """One pair of the file; with a corpus file, title and document are empty."""
 
     query_id: str
@@ -151,14 +151,14 @@ class PairsFile(ExampleSource):
         numbered = {"numbered_negatives": list(self.numbered)} if self.numbered else {}
         return {"columns": self.columns, **numbered, **super().facts()}
 
-    def pairs_in_order(self) -> Iterator[Pair]:
+    def pairs_in_order(self) -> Iterator[PairRow]:
         """Every row with a pair in it, with its place; rows that name several documents give several."""
         for found in self.rows():
             given, number = self.example(found), found.number
             query_id = given.query_id if given.query_id is not None else content_id(number, given.query)
             for title, text, named, _, weight, _ in given.positives:
                 doc_id = named if named is not None else content_id(number, title, text)
-                yield Pair(query_id, given.query, doc_id, title, text, given.source, given.split, weight, number)
+                yield PairRow(query_id, given.query, doc_id, title, text, given.source, given.split, weight, number)
 
     def rows(self) -> Iterator[Placed]:
         """The rows of the file.  DataError when there are none."""

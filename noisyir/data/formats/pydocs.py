@@ -73,7 +73,7 @@ class Pydocs(Format):
 
 
 @dataclass(frozen=True)
-class Mined:
+class MinedDocstrings:
     """Distinct codes with the name of their first function, and the (query, code) pairs between them."""
 
     doc_ids: dict[str, str]  # code -> doc_id
@@ -122,7 +122,7 @@ class PythonDocs:
         return self._mined.facts
 
     @cached_property
-    def _mined(self) -> Mined:
+    def _mined(self) -> MinedDocstrings:
         modules = _modules()
         return collect(_mine(modules, self.workers, lazily=self.max_documents is not None), self.max_documents)
 
@@ -155,7 +155,7 @@ def hold_out(positives: dict[str, list[str]], *, dev: int, test: int) -> dict[st
     return {text: "test" if rank < test else "dev" for rank, text in enumerate(order[: dev + test])}
 
 
-def collect(modules: Iterable[tuple[str, Functions]], max_documents: int | None) -> Mined:
+def collect(modules: Iterable[tuple[str, Functions]], max_documents: int | None) -> MinedDocstrings:
     """Join the functions of (module name, its functions; None if it could not be read), up to `max_documents` codes.
 
     Equal codes are one document, named `module:function` after the first, with `#2`, `#3`, ... where a name recurs.
@@ -182,7 +182,7 @@ def collect(modules: Iterable[tuple[str, Functions]], max_documents: int | None)
 
 def _mined(
     doc_ids: dict[str, str], positives: dict[str, dict[str, None]], modules: int, unreadable: list[str]
-) -> Mined:
+) -> MinedDocstrings:
     shared = sum(len(found) > 1 for found in positives.values())
     versions = _versions()
     facts = {
@@ -192,7 +192,7 @@ def _mined(
         "modules_unreadable": unreadable,
         "queries_with_several_documents": shared,
     }
-    return Mined(doc_ids, {paragraph: list(found) for paragraph, found in positives.items()}, facts)
+    return MinedDocstrings(doc_ids, {paragraph: list(found) for paragraph, found in positives.items()}, facts)
 
 
 def _versions() -> dict[str, str]:

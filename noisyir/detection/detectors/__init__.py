@@ -16,7 +16,7 @@ from noisyir.detection.combine import Scores
 from noisyir.variants import Variant
 
 if TYPE_CHECKING:
-    from noisyir.detection.collection import Collection
+    from noisyir.detection.collection import EncodedCollection
     from noisyir.detection.competitors import Competitors
     from noisyir.detection.synthetic import References
     from noisyir.engine.runtime import Runtime
@@ -41,7 +41,7 @@ class PairsToScore:
     """
 
     encoder: "BiEncoder"
-    collection: "Collection | None"
+    collection: "EncodedCollection | None"
     pairs: "TrainingPairs"
     wrong: "References"
     documents: "TokenisedDocuments"
@@ -69,7 +69,7 @@ class PairsToScore:
 
 
 @dataclass(frozen=True)
-class Scored:
+class DetectorOutput:
     """The scores of the pairs and of their wrong documents; of detectors that search, what they would pair instead.
 
     features: (pair, feature) as `noise.features` makes them, for what learns from judgements.
@@ -105,7 +105,7 @@ class Detector(Variant):
         10, description="documents nearest to the best other one that are scored beside a pair's own"
     )
 
-    def score(self, given: PairsToScore) -> Scored | Scores:
+    def score(self, given: PairsToScore) -> DetectorOutput | Scores:
         """Score all pairs."""
         raise NotImplementedError
 

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, PositiveFloat
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detectors import Detector, PairsToScore, Scored
+from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
 from noisyir.detection.detectors.cross_fitted import _KEPT, DenseSearch, InBatchDetector
 from noisyir.errors import ConfigError
 from noisyir.settings import Fraction
@@ -83,7 +83,7 @@ class Bm25Margin(Detector):
     k1: PositiveFloat = Field(0.9, description="term frequency saturation")
     b: Fraction = Field(0.4, description="document length normalisation")
 
-    def score(self, given: PairsToScore) -> Scored:
+    def score(self, given: PairsToScore) -> DetectorOutput:
         """Search for every pair's query.  ConfigError without an index."""
         from noisyir.detection.competitors import lexical_competitors
         from noisyir.retrieval.numpy_bm25 import NumpyBm25
@@ -95,4 +95,4 @@ class Bm25Margin(Detector):
         found = lexical_competitors(
             searcher, given.query_texts, row_of, given.pairs, chosen, keep=_KEPT, wrong=given.wrong
         )
-        return Scored(found.margins(given.wrong), found)
+        return DetectorOutput(found.margins(given.wrong), found)

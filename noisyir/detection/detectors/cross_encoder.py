@@ -26,11 +26,11 @@ class CrossEncoderDetector(Detector):
     def score(self, given: PairsToScore) -> Scores:
         """Read every pair, and every query with its wrong documents."""
         from noisyir.detection.by_model import score_together
-        from noisyir.models.cross_encoder import Texts, load_cross_encoder
+        from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
         from noisyir.models.weights import locate_classifier
 
         judge = load_cross_encoder(locate_classifier(self.weights, _SETTING), self.max_len, given.runtime.device)
-        texts = Texts(given.query_texts, given.read_documents())
+        texts = TextPairs(given.query_texts, given.read_documents())
         own = given.pairs.passage
         tried = (own, *given.wrong.tried(own).T)
 

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detectors import Detector, PairsToScore, Scored
+from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
 from noisyir.errors import ConfigError
 from noisyir.settings import LearningRate
 from noisyir.training.batches import Rows
@@ -104,15 +104,17 @@ class DenseSearch(CrossFitted):
         """What is computed of a pair's own similarity and of those of its competitors."""
         raise NotImplementedError
 
-    def score(self, given: PairsToScore) -> Scored:
+    def score(self, given: PairsToScore) -> DetectorOutput:
         """Search for every pair's query."""
-        from noisyir.detection.collection import Collection
+        from noisyir.detection.collection import EncodedCollection
         from noisyir.detection.competitors import dense_competitors, merged
 
-        def collection(scorer: "Scorer") -> Collection:
+        def collection(scorer: "Scorer") -> EncodedCollection:
             if scorer.encoder is given.encoder and given.collection is not None:
                 return given.collection
-            return Collection(scorer.encoder, given.pairs, given.documents.same, given.pairs.query[scorer.chosen])
+            return EncodedCollection(
+                scorer.encoder, given.pairs, given.documents.same, given.pairs.query[scorer.chosen]
+            )
 
         def searched(scorer: "Scorer") -> "tuple[Rows, Competitors]":
             chosen = scorer.chosen
@@ -122,4 +124,4 @@ class DenseSearch(CrossFitted):
             )
 
         found = merged([*map(searched, self.scorers(given))])  # which lets each model go before the next is trained
-        return Scored(self.scores_of(found, given.wrong), found)
+        return DetectorOutput(self.scores_of(found, given.wrong), found)

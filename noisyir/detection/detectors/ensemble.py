@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from noisyir.detection.detectors import Detector, PairsToScore, Scored
+from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
 from noisyir.errors import ConfigError
 from noisyir.models.backends import CALIBRATED, Backend, check_backend, in_key
 from noisyir.models.settings import InitModelParams
 from noisyir.settings import Fraction
 
 if TYPE_CHECKING:
-    from noisyir.detection.ensemble import Reader
+    from noisyir.detection.ensemble import EncodedTexts
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.models.openvino_encoder import OpenVinoEncoder
 
@@ -80,7 +80,7 @@ class Ensemble(Detector):
         """MissingPackageError where the backend's package is not on this machine."""
         check_backend(self.backend, "detectors.NAME.backend")
 
-    def score(self, given: PairsToScore) -> Scored:
+    def score(self, given: PairsToScore) -> DetectorOutput:
         """Look at every pair and all documents.  ConfigError without an index, and for an encoder of null."""
         from noisyir.detection.ensemble import by_static, by_transformer, cascaded
         from noisyir.detection.evidence import judging_of, scored
@@ -104,9 +104,9 @@ class Ensemble(Detector):
 
     def _reader(
         self, backbone: Literal["static", "transformer"], given: PairsToScore, queries: list[str], documents: list[str]
-    ) -> "Reader":
+    ) -> "EncodedTexts":
         """The encoder in this form, with the texts as it reads them."""
-        from noisyir.detection.ensemble import Reader
+        from noisyir.detection.ensemble import EncodedTexts
         from noisyir.models.bi_encoder import choose_device, initial_bi_encoder
         from noisyir.models.weights import locate_weights
 
@@ -118,7 +118,7 @@ class Ensemble(Detector):
         by_backend = (
             self._by_backend(encoder, documents, given.runtime.cpu_threads) if encoder.transformers else encoder
         )
-        return Reader(by_backend, encoder.tokenize(queries, "query"), encoder.tokenize(documents, "passage"))
+        return EncodedTexts(by_backend, encoder.tokenize(queries, "query"), encoder.tokenize(documents, "passage"))
 
     def _by_backend(self, encoder: "BiEncoder", documents: list[str], threads: int) -> "BiEncoder | OpenVinoEncoder":
         """The transformer as the backend computes it."""

@@ -8,7 +8,7 @@ from noisyir.training.settings import TrainReaderParams
 from noisyir.variants import Variant
 
 
-class Reader(Variant):
+class ReaderMethod(Variant):
     """A way to train a reader.
 
     changes: what of `reader.train` it sets.  labels: whose passages it is trained on; None stands for `reader.labels`.

@@ -3,31 +3,31 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from noisyir.pipelines.reader_methods import Reader
+from noisyir.pipelines.reader_methods import ReaderMethod
 
 
-class CdsSoft(Reader):
+class CdsSoft(ReaderMethod):
     """Confidence by soft weighting."""
 
     kind: Literal["cds_sw"] = "cds_sw"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "soft"}
 
 
-class CdsHardMax(Reader):
+class CdsHardMax(ReaderMethod):
     """Confidence by hard max."""
 
     kind: Literal["cds_hm"] = "cds_hm"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "hard_max"}
 
 
-class CdsAverage(Reader):
+class CdsAverage(ReaderMethod):
     """Confidence by positive average."""
 
     kind: Literal["cds_pa"] = "cds_pa"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "confidence": "positive_average"}
 
 
-class CdsSlow(Reader):
+class CdsSlow(ReaderMethod):
     """Positive average that moves slowly and keeps more of its start."""
 
     kind: Literal["cds_slow"] = "cds_slow"
@@ -39,21 +39,21 @@ class CdsSlow(Reader):
     }
 
 
-class CdsNoDebias(Reader):
+class CdsNoDebias(ReaderMethod):
     """Without the debias loss."""
 
     kind: Literal["cds_no_debias"] = "cds_no_debias"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "alpha": 0.0}
 
 
-class CdsNoDenoise(Reader):
+class CdsNoDenoise(ReaderMethod):
     """Without the denoise loss."""
 
     kind: Literal["cds_no_denoise"] = "cds_no_denoise"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "cds", "beta": 0.0}
 
 
-class CdsNoConfidence(Reader):
+class CdsNoConfidence(ReaderMethod):
     """All labelled passages of a question with equal confidence."""
 
     kind: Literal["cds_no_confidence"] = "cds_no_confidence"

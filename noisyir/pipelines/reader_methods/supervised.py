@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from noisyir.pipelines.reader_methods import Reader
+from noisyir.pipelines.reader_methods import ReaderMethod
 from noisyir.readers.settings import Passages
 
 
-class Supervised(Reader):
+class Supervised(ReaderMethod):
     """Cross-entropy on the passages that the data itself calls relevant."""
 
     kind: Literal["supervised"] = "supervised"

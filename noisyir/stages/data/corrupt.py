@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.data.corruptions import Judge, Noise, Spoilt, TrainingPairs
+from noisyir.data.corruptions import Corruption, Judge, PairsToCorrupt, Spoilt
 from noisyir.data.corruptions.changed import Versions, changed, named
 from noisyir.data.draws import is_among, positions
 from noisyir.data.hiding import BY_IDS, Hiding, Labelled
@@ -43,7 +43,7 @@ class DocumentsById(NamedTuple):
     texts: list[str]
 
 
-class Positives(NamedTuple):
+class PositiveTable(NamedTuple):
     """The training pairs' documents: each pair's id, and its number in a pool of distinct texts.
 
     pool: the number in `documents` of each text; ids: of the first document that has it.
@@ -56,7 +56,7 @@ class Positives(NamedTuple):
     ids: Ids
 
 
-class Changes(NamedTuple):
+class CorpusChanges(NamedTuple):
     """What became of the training pairs of `rows`, and of the collection: texts that leave it, and new documents."""
 
     rows: Rows
@@ -66,7 +66,7 @@ class Changes(NamedTuple):
     added: Versions
 
 
-def corrupt(job: Job[Noise]) -> None:
+def corrupt(job: Job[Corruption]) -> None:
     """Give exactly round(rate * n) of the n training pairs a wrong document; other splits stay as they are."""
     pairs = job.table("pairs")
     training = np.flatnonzero(pc.equal(pairs["split"], "train").to_numpy())
@@ -92,10 +92,10 @@ def corrupt(job: Job[Noise]) -> None:
 
 
 _NO_IDS: Ids = np.empty(0, object)
-_NOTHING = Changes(np.empty(0, np.int64), _NO_IDS, _NO_IDS, set(), Versions((), (), ()))
+_NOTHING = CorpusChanges(np.empty(0, np.int64), _NO_IDS, _NO_IDS, set(), Versions((), (), ()))
 
 
-def _changes_corpus(params: Noise) -> bool:
+def _changes_corpus(params: Corruption) -> bool:
     return params.changes_corpus and params.rate > 0
 
 
@@ -105,7 +105,7 @@ def _with_documents(pairs: pa.Table, rows: Rows, doc_ids: Ids) -> pa.Table:
     return pairs.set_column(pairs.schema.get_field_index("doc_id"), "doc_id", pa.array(column, pa.string()))
 
 
-def _changes(job: Job[Noise], pairs: pa.Table, training: Rows) -> Changes:
+def _changes(job: Job[Corruption], pairs: pa.Table, training: Rows) -> CorpusChanges:
     """The pairs that the kind of noise makes wrong, with their documents, and what that does to the collection."""
     relevant = _relevant(job, pairs)
     judged = job.table("qrels").filter(pc.greater(pc.field("relevance"), 0))
@@ -119,20 +119,20 @@ def _changes(job: Job[Noise], pairs: pa.Table, training: Rows) -> Changes:
     if len(spoilt.texts):
         added = named(own.tolist(), spoilt.texts, job.params.kind, _ids_with(job, f"~{job.params.kind}"))
         id_of = dict(zip(added.texts, added.doc_ids, strict=True))
-        return Changes(spoilt.rows, np.array([id_of[text] for text in spoilt.texts], object), kinds, set(), added)
+        return CorpusChanges(spoilt.rows, np.array([id_of[text] for text in spoilt.texts], object), kinds, set(), added)
     doc_ids = positives.ids[spoilt.documents]
     if spoilt.leaving is None:
-        return Changes(spoilt.rows, doc_ids, kinds, set(), _NOTHING.added)
+        return CorpusChanges(spoilt.rows, doc_ids, kinds, set(), _NOTHING.added)
     others = pc.invert(pc.is_in(judged["query_id"], value_set=pairs["query_id"].take(training).unique()))
     needing = [_with_documents(pairs, training[spoilt.rows], doc_ids)["doc_id"], judged.filter(others)["doc_id"]]
     leaving = _unneeded(positives, spoilt, {doc_id for column in needing for doc_id in column.to_pylist()})
     stayed = ~np.isin(positives.pool[positives.number[spoilt.rows]], list(leaving))
     kinds[stayed] += "_kept"
     texts = {positives.documents.texts[number] for number in leaving}
-    return Changes(spoilt.rows, doc_ids, kinds, texts, _NOTHING.added)
+    return CorpusChanges(spoilt.rows, doc_ids, kinds, texts, _NOTHING.added)
 
 
-def _unneeded(positives: Positives, spoilt: Spoilt, needed: set[str]) -> set[int]:
+def _unneeded(positives: PositiveTable, spoilt: Spoilt, needed: set[str]) -> set[int]:
     """Which texts leave, by their numbers: those that the kind of noise takes away and no document in need has."""
     assert spoilt.leaving is not None
     numbers = positives.documents.numbers
@@ -140,16 +140,16 @@ def _unneeded(positives: Positives, spoilt: Spoilt, needed: set[str]) -> set[int
     return set(positives.pool[spoilt.leaving].tolist()) - stay
 
 
-def _positives(documents: DocumentsById, doc_ids: pa.ChunkedArray) -> Positives:
+def _positives(documents: DocumentsById, doc_ids: pa.ChunkedArray) -> PositiveTable:
     of_pair: Ids = doc_ids.to_numpy(zero_copy_only=False)
     numbers = [documents.numbers[doc_id] for doc_id in of_pair]
     pool, first, own = np.unique(numbers, return_index=True, return_inverse=True)
-    return Positives(documents, of_pair, own, pool, of_pair[first])
+    return PositiveTable(documents, of_pair, own, pool, of_pair[first])
 
 
 def _training_pairs(
-    job: Job[Noise], pairs: pa.Table, training: Rows, relevant: pa.Table, positives: Positives
-) -> TrainingPairs:
+    job: Job[Corruption], pairs: pa.Table, training: Rows, relevant: pa.Table, positives: PositiveTable
+) -> PairsToCorrupt:
     """What kinds of noise are told.
 
     Relevant is what the pairs and judgements call so, what has the text of such a document, and what holds an answer.
@@ -161,7 +161,7 @@ def _training_pairs(
     texts = [documents.texts[number] for number in pool]
     source = pairs["source"].take(training)
     is_relevant, holds_answer = _answering(job, asked.to_pylist(), texts)
-    return TrainingPairs(
+    return PairsToCorrupt(
         query=positions(asked, queries),
         document=positives.number,
         known=known[is_among(known_text, pool)],
@@ -177,7 +177,7 @@ def _training_pairs(
     )
 
 
-def _relevant(job: Job[Noise], pairs: pa.Table) -> pa.Table:
+def _relevant(job: Job[Corruption], pairs: pa.Table) -> pa.Table:
     """(query_id, doc_id) of everything called relevant to the queries that have pairs."""
     qrels = job.table("qrels")
     of_pairs = pc.is_in(qrels["query_id"], value_set=pairs["query_id"].unique())
@@ -186,7 +186,7 @@ def _relevant(job: Job[Noise], pairs: pa.Table) -> pa.Table:
     return pa.concat_tables([pairs.select(columns), judged.select(columns)]).combine_chunks()
 
 
-def _documents(job: Job[Noise], doc_ids: pa.ChunkedArray) -> DocumentsById:
+def _documents(job: Job[Corruption], doc_ids: pa.ChunkedArray) -> DocumentsById:
     """These documents; the title is the text of one without text."""
     wanted = doc_ids.unique()
     number_of_text: dict[str, int] = {}
@@ -199,7 +199,7 @@ def _documents(job: Job[Noise], doc_ids: pa.ChunkedArray) -> DocumentsById:
     return documents._replace(texts=list(number_of_text))
 
 
-def _vectors(job: Job[Noise], doc_rows: Rows) -> "Vectors":
+def _vectors(job: Job[Corruption], doc_rows: Rows) -> "Vectors":
     """The vectors of these documents (document, dim), picked from a stream of all."""
     if not job.has("doc_vectors"):
         raise ConfigError(
@@ -226,7 +226,9 @@ def _vectors(job: Job[Noise], doc_rows: Rows) -> "Vectors":
     return np.concatenate(vectors)[order[np.searchsorted(found_rows, doc_rows, sorter=order)]]
 
 
-def _answering(job: Job[Noise], query_ids: list[str], texts: list[str]) -> tuple[Judge, Callable[[int, str], bool]]:
+def _answering(
+    job: Job[Corruption], query_ids: list[str], texts: list[str]
+) -> tuple[Judge, Callable[[int, str], bool]]:
     """Judge documents of the pool, and other texts, by answer match; nothing is relevant where there are no answers."""
     from noisyir.data.answers import answers_by_query, token_line
 
@@ -249,7 +251,7 @@ def _answering(job: Job[Noise], query_ids: list[str], texts: list[str]) -> tuple
     return judge, holds_answer
 
 
-def _questions(job: Job[Noise], query_ids: pa.ChunkedArray) -> list[str]:
+def _questions(job: Job[Corruption], query_ids: pa.ChunkedArray) -> list[str]:
     """The texts of these queries."""
     if not job.has("queries"):
         raise ConfigError(
@@ -261,7 +263,7 @@ def _questions(job: Job[Noise], query_ids: pa.ChunkedArray) -> list[str]:
     return found
 
 
-def _is_there(job: Job[Noise]) -> Callable[[str], bool]:
+def _is_there(job: Job[Corruption]) -> Callable[[str], bool]:
     """Whether the collection has a text; it is read when first asked."""
 
     @cache
@@ -272,7 +274,7 @@ def _is_there(job: Job[Noise]) -> Callable[[str], bool]:
     return lambda text: bool(is_among(np.array([text_key(text)], np.uint64), keys())[0])
 
 
-def _ids_with(job: Job[Noise], part: str) -> set[str]:
+def _ids_with(job: Job[Corruption], part: str) -> set[str]:
     """The ids of documents that hold these characters."""
     ids = (batch["doc_id"] for batch in job.batches("corpus"))
     return {found for some in ids for found in some.filter(pc.match_substring(some, part)).to_pylist()}
@@ -281,7 +283,7 @@ def _ids_with(job: Job[Noise], part: str) -> set[str]:
 CORRUPT = Stage(
     name="corrupt",
     version=2,
-    params=Noise,
+    params=Corruption,
     reads={
         "pairs": PAIRS.all(),
         "qrels": QRELS.all(),

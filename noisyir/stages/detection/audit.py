@@ -15,7 +15,7 @@ from noisyir.auditing.judgements import Judgements, drawn_at_random, judgements_
 from noisyir.auditing.keeping import Keeping, kept_by_judgements, kept_by_nulls
 from noisyir.auditing.settings import AuditParams
 from noisyir.auditing.suspects_page import Suspects
-from noisyir.auditing.texts import Texts, read_texts
+from noisyir.auditing.texts import PairTexts, read_texts
 from noisyir.data.flags import last_estimate, with_flags
 from noisyir.detection.judgement import draw_sample
 from noisyir.detection.settings import DetectParams
@@ -37,7 +37,7 @@ from noisyir.schemas.noise import (
 )
 
 if TYPE_CHECKING:
-    from noisyir.auditing.page import Making
+    from noisyir.auditing.page import VerdictProvenance
 
 _PAIR = ["query_id", "doc_id"]
 _CHUNK = 8192  # rows whose documents are in memory at once, beside the distinct ones
@@ -91,8 +91,12 @@ def _flagged(job: Job[AuditParams]) -> pa.Table:
 
 
 def _by_hand(
-    job: Job[AuditParams], judgements: Judgements, pairs: pa.Table, estimate: dict[str, float], making: "Making"
-) -> "tuple[pa.Table, dict[str, float], Making]":
+    job: Job[AuditParams],
+    judgements: Judgements,
+    pairs: pa.Table,
+    estimate: dict[str, float],
+    making: "VerdictProvenance",
+) -> "tuple[pa.Table, dict[str, float], VerdictProvenance]":
     """The three as the judgements have them; the notes keep what changed."""
     detect = making.detect or DetectParams()
     limits = {"threshold": detect.threshold, "confidence": detect.confidence}
@@ -147,7 +151,7 @@ def _suspects(job: Job[AuditParams]) -> Suspects | None:
     return Suspects(job.table("audit_negatives"), job.table("audit_judges")) if all(given) else None
 
 
-def _write_suspects(job: Job[AuditParams], suspects: Suspects, texts: Texts, folder: Path) -> None:
+def _write_suspects(job: Job[AuditParams], suspects: Suspects, texts: PairTexts, folder: Path) -> None:
     rows = suspects.rows
     _refuse_unknown(rows["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
     write_csv([_cut(rows, job.params.text_chars)], folder / "negatives.csv")
@@ -174,12 +178,12 @@ def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, whe
         )
 
 
-def _explained(pairs: pa.Table, texts: Texts) -> pa.Table:
+def _explained(pairs: pa.Table, texts: PairTexts) -> pa.Table:
     """Rows of the audit: the pairs with document, number of duplicates and reason."""
     return with_reasons(pairs, texts).select(list(ROWS.columns))
 
 
-def _written(job: Job[AuditParams], pairs: pa.Table, texts: Texts, write: Any) -> Iterator[pa.Table]:
+def _written(job: Job[AuditParams], pairs: pa.Table, texts: PairTexts, write: Any) -> Iterator[pa.Table]:
     """Write the audit part by part; gives each part, its texts cut, for the CSV."""
     for start in range(0, pairs.num_rows, _CHUNK):
         rows = _explained(pairs.slice(start, _CHUNK), texts)
@@ -195,7 +199,7 @@ def _cut(rows: pa.Table, length: int) -> pa.Table:
     return rows
 
 
-def _sample(job: Job[AuditParams], pairs: pa.Table, texts: Texts) -> pa.Table:
+def _sample(job: Job[AuditParams], pairs: pa.Table, texts: PairTexts) -> pa.Table:
     """Pairs to judge by hand, an empty column for the verdict, and nothing that would tell the machine's."""
     sample = draw_sample(pairs["score"].to_numpy().astype(np.float64), job.params.sample, job.rng("sample"))
     rows = _cut(_explained(pairs.take(sample.rows), texts), job.params.text_chars)
@@ -207,9 +211,9 @@ def _sample(job: Job[AuditParams], pairs: pa.Table, texts: Texts) -> pa.Table:
     )
 
 
-def _making(job: Job[AuditParams]) -> "Making":
+def _making(job: Job[AuditParams]) -> "VerdictProvenance":
     """How the verdicts were made, as far as the builds behind the flags tell."""
-    from noisyir.auditing.page import Making
+    from noisyir.auditing.page import VerdictProvenance
 
     settings: dict[str, dict[str, Any]] = {}
     detectors = []
@@ -218,7 +222,7 @@ def _making(job: Job[AuditParams]) -> "Making":
     for meta in lineage(job.store, [flags]):
         settings[meta.stage] = dict(meta.params)
         detectors += [meta.params["kind"]] if meta.stage == "score_pairs" else []
-    return Making(
+    return VerdictProvenance(
         dataset=settings.get("ingest", {}).get("kind"),
         detectors=tuple(detectors),
         detect=DetectParams(**settings["detect"]) if "detect" in settings else None,

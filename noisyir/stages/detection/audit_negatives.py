@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.auditing.judges import Said, what_judges_say
+from noisyir.auditing.judges import JudgeVerdict, what_judges_say
 from noisyir.auditing.reasons import NotKept, Suspicion, suspicion
 from noisyir.auditing.settings import SuspectsParams
 from noisyir.auditing.texts import overlap, texts_of
@@ -102,7 +102,7 @@ def _texts(job: Job[SuspectsParams], columns: Columns) -> Columns:
     }
 
 
-def _verdicts(suspects: pa.Table, said: Said) -> Columns:
+def _verdicts(suspects: pa.Table, said: JudgeVerdict) -> Columns:
     """Who does not keep each suspect, by which score and bound, and who does; judges in the order of their names."""
     of_pair: dict[tuple[str, str], list[dict[str, Any]]] = {}
     some = said.verdicts.join(suspects.select(_PAIR), _PAIR, join_type="left semi")
@@ -126,7 +126,7 @@ def _reasons(columns: Columns) -> pa.Array:
     return pa.array(said, pa.string())
 
 
-def _judges(job: Job[SuspectsParams], said: Said) -> pa.Table:
+def _judges(job: Job[SuspectsParams], said: JudgeVerdict) -> pa.Table:
     """What each judge did, and, under null, what at least one of them did."""
     drawn = job.table("negatives") if job.has("negatives") else None
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detectors import Detector, PairsToScore, Scored
+from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
 from noisyir.detection.null import NULLS, Null
 from noisyir.engine.builds import Meta
 from noisyir.engine.stage import Job, Stage
@@ -30,7 +30,7 @@ from noisyir.training.job import distinct_ids, mined_negatives, training_context
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
-    from noisyir.detection.collection import Collection
+    from noisyir.detection.collection import EncodedCollection
     from noisyir.detection.competitors import Competitors
     from noisyir.detection.synthetic import References
     from noisyir.training.batches import TrainingPairs
@@ -42,7 +42,7 @@ def score_pairs(job: Job[Detector]) -> None:
     """Score every training pair; beside it, with detectors that search, what would be paired instead."""
     ids, given = _pairs_to_score(job)
     found = job.params.score(given)
-    scored = Scored(found) if isinstance(found, Scores) else found
+    scored = DetectorOutput(found) if isinstance(found, Scores) else found
     job.write("pair_scores", _scores_table(ids, job.params.epochs_trained, scored, given.documents))
     others = scored.competitors
     none = COMPETITORS.schema.empty_table()
@@ -56,7 +56,7 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     """The training pairs' ids, and all that a detector may look at."""
     import torch
 
-    from noisyir.detection.collection import Collection
+    from noisyir.detection.collection import EncodedCollection
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.training import examples
 
@@ -70,7 +70,7 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     numbered = examples.training_pairs(encoder, pairs, train_queries, documents, negatives)
     collection = None
     if job.params.searches and not job.params.draws_nulls:
-        collection = Collection(encoder, numbered, documents.same, numbered.query)
+        collection = EncodedCollection(encoder, numbered, documents.same, numbered.query)
     given = PairsToScore(
         encoder=encoder,
         collection=collection,
@@ -89,7 +89,7 @@ def _pairs_to_score(job: Job[Detector]) -> tuple[pa.Table, PairsToScore]:
     return pairs.select(["query_id", "doc_id"]), given
 
 
-def _made_up(job: Job[Detector], collection: "Collection | None", pairs: "TrainingPairs") -> "References":
+def _made_up(job: Job[Detector], collection: "EncodedCollection | None", pairs: "TrainingPairs") -> "References":
     """Documents drawn at random for each pair, and, where all documents were read, neighbours of the best other one."""
     from noisyir.detection.synthetic import References, near_documents, random_documents
 
@@ -132,7 +132,7 @@ def _features_table(job: Job[Detector], ids: pa.Table, features: np.ndarray | No
     return ids.append_column("features", listed(features))
 
 
-def _scores_table(ids: pa.Table, epoch: int, scored: Scored, documents: "TokenisedDocuments") -> pa.Table:
+def _scores_table(ids: pa.Table, epoch: int, scored: DetectorOutput, documents: "TokenisedDocuments") -> pa.Table:
     scores, others = scored.scores, scored.competitors
     best = pa.nulls(len(ids), pa.string()) if others is None else _named(documents, others.rows[:, 0])
     table = ids.append_column("epoch", pa.array(np.full(len(ids), epoch, np.int32))).append_column(

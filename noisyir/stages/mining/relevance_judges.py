@@ -99,14 +99,14 @@ def _logits(job: Job[Any], folder: Path, max_len: int, found: pa.Table, blocks: 
     """What a classifier says of some blocks of pairs of texts: a column `logit`."""
     import torch
 
-    from noisyir.models.cross_encoder import Texts, load_cross_encoder
+    from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
 
     torch.set_num_threads(job.runtime.cpu_threads)
     judge, pairs = load_cross_encoder(folder, max_len, job.runtime.device), _Pairs.of(job, found)
     for block in blocks:
         keys = pairs.keys[slice(*block)]
         first, second = (numbers.tolist() for numbers in np.divmod(keys, len(pairs.documents)))
-        texts = Texts([pairs.queries[number] for number in first], [pairs.documents[number] for number in second])
+        texts = TextPairs([pairs.queries[number] for number in first], [pairs.documents[number] for number in second])
         yield pa.table({"logit": judge.logits(texts, job.runtime.batch_tokens)})
 
 

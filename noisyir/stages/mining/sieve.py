@@ -35,7 +35,7 @@ def sieve(job: Job[SieveJudge]) -> None:
 
     DataError when candidates belong to queries without a training pair.
     """
-    from noisyir.mining.sieve_pools import Watched, cosines
+    from noisyir.mining.sieve_pools import DprWithSieveCurve, cosines
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.training import examples
 
@@ -55,7 +55,7 @@ def sieve(job: Job[SieveJudge]) -> None:
         cosine, bound = cosines(encoder, train, pools)
         return cosine, bound, stays(cosine, bound)
 
-    curves = train_bi_encoder(job, encoder, train, held, Watched(lambda: sieve_out_rate(judge()[2])))
+    curves = train_bi_encoder(job, encoder, train, held, DprWithSieveCurve(lambda: sieve_out_rate(judge()[2])))
     cosine, bound, keep = judge()
     _, step, epoch, _ = max(curves, key=lambda point: point[1])
     job.metric("sieve_out_rate", sieve_out_rate(keep), step)

@@ -14,7 +14,7 @@ from noisyir.schemas.reading import PASSAGES, READER, READINGS
 
 if TYPE_CHECKING:
     from noisyir.models.reader import Reader
-    from noisyir.readers.best_spans import Found
+    from noisyir.readers.best_spans import SpanChoice
 
 
 def read(job: Job[ReadParams]) -> None:
@@ -55,7 +55,7 @@ def _questions(job: Job[ReadParams], pairs: pa.Table) -> pa.Table:
 
 def _find(
     job: Job[ReadParams], reader: "Reader", queries: pa.Table, texts: list[str], pairs: tuple[np.ndarray, np.ndarray]
-) -> "Found":
+) -> "SpanChoice":
     """The best spans of all windows; notes how many windows there were."""
     from noisyir.models.at_once import inference_tokens
     from noisyir.readers.best_spans import all_windows, find_spans
@@ -80,7 +80,7 @@ def _find(
 
 
 def _readings(
-    found: "Found",
+    found: "SpanChoice",
     kept: list[tuple[int, int, int]],
     passage: np.ndarray,
     queries: pa.Table,

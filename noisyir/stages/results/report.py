@@ -13,7 +13,7 @@ from noisyir.report.cells import markdown_table
 from noisyir.report.dataset import example_pairs, read_corpus
 from noisyir.report.history import Build, name_builds
 from noisyir.report.mining import of_run
-from noisyir.report.queries import Changes, largest_changes, values_of
+from noisyir.report.queries import RankChanges, largest_changes, values_of
 from noisyir.report.reading import Labels, confusing_of, find_cases, quality_figures, quality_table, with_texts
 from noisyir.report.settings import ReportParams
 from noisyir.report.summary import difference_rows, summary_rows
@@ -50,7 +50,7 @@ def report(job: Job[ReportParams]) -> None:
     csv.write_csv(comparison, folder / "comparison.csv")
 
 
-def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> Changes | None:
+def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> RankChanges | None:
     """The queries that the last system changes most, against the baseline of the comparison, on its first measure."""
     first = {name: comparison[name][0].as_py() for name in ("measure", "split")}
     metrics = job.tables("metrics")

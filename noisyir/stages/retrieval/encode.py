@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.models.openvino_encoder import OpenVinoEncoder
     from noisyir.models.text_tokenizer import Side
-    from noisyir.retrieval.encode import Shard, ShardEncoder
+    from noisyir.retrieval.encode import ShardEncoder, VectorShard
 
 _VECTORS = {"passage": DOC_VECTORS, "query": QUERY_VECTORS}
 
@@ -55,7 +55,7 @@ def encode_shards(job: Job[EncodeParams], shards: "Sequence[tuple[Side, int]]") 
             yield from encoder.encode(islice(texts, len(numbers)), side, _VECTORS[side])
 
 
-def passages_from(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
+def passages_from(job: Job[EncodeParams], first: int) -> "Iterator[VectorShard]":
     """The corpus in shards, from number `first` on."""
     from noisyir.retrieval.encode import passages
 
@@ -125,11 +125,11 @@ def _ready(params: EncodeParams) -> None:
     check_backend(params.backend, "encode.backend")
 
 
-def _asked(job: Job[EncodeParams], first: int) -> "Iterator[Shard]":
-    from noisyir.retrieval.encode import Shard
+def _asked(job: Job[EncodeParams], first: int) -> "Iterator[VectorShard]":
+    from noisyir.retrieval.encode import VectorShard
 
     for batch in _queries(job).combine_chunks().to_batches(job.params.shard_rows)[first:]:
-        yield Shard(batch["query_id"], batch["query_id"], batch["text"].to_pylist())
+        yield VectorShard(batch["query_id"], batch["query_id"], batch["text"].to_pylist())
 
 
 def _queries(job: Job[EncodeParams]) -> pa.Table:

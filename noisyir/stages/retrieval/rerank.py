@@ -17,7 +17,7 @@ from noisyir.schemas.training import RANKER
 from noisyir.training.settings import RerankParams
 
 if TYPE_CHECKING:
-    from noisyir.models.cross_encoder import Texts
+    from noisyir.models.cross_encoder import TextPairs
 
 Rows = npt.NDArray[np.int64]
 
@@ -86,9 +86,9 @@ def lowered(scores: npt.NDArray[np.float64], query: Rows, place: Rows, depth: in
     return np.where(place < depth, scores, scores - first[query] + lowest[query] - _GAP)
 
 
-def _texts(job: Job[RerankParams], rows: pa.Table) -> "Texts":
+def _texts(job: Job[RerankParams], rows: pa.Table) -> "TextPairs":
     """What the ranker reads of each row; each text is held once.  DataError for ids that there is no text for."""
-    from noisyir.models.cross_encoder import Texts
+    from noisyir.models.cross_encoder import TextPairs
     from noisyir.retrieval.texts import passages_of
 
     queries = job.table("queries")
@@ -98,7 +98,7 @@ def _texts(job: Job[RerankParams], rows: pa.Table) -> "Texts":
     for kind, ids, known in (("queries", query_ids, asked), ("documents", doc_ids, read)):
         if unknown := [one for one in ids if one not in known]:
             raise DataError(f"{len(unknown)} rows of the run name unknown {kind}, for example {unknown[0]!r}")
-    return Texts([asked[one] for one in query_ids], [read[one] for one in doc_ids])
+    return TextPairs([asked[one] for one in query_ids], [read[one] for one in doc_ids])
 
 
 RERANK = Stage(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _QUERIES_AT_ONCE = 4096  # as many as FAISS multiplies at once
 
 
-class Shard(NamedTuple):
+class SearchShard(NamedTuple):
     """A batch of so many queries, by its number, and a part of the index: its folder, and the row that is its first."""
 
     queries: int
@@ -44,7 +44,7 @@ def dense_search(job: Job[SearchParams]) -> None:
 
     parts = parts_of(job.folder("index", "about.json").read_text())
     shards = {
-        f"hits-{batch:05d}-{part:05d}": Shard(_QUERIES_AT_ONCE, batch, *parts[part])
+        f"hits-{batch:05d}-{part:05d}": SearchShard(_QUERIES_AT_ONCE, batch, *parts[part])
         for batch in range(job.batches_in("query_vectors", _QUERIES_AT_ONCE))
         for part in range(len(parts))
     }
@@ -59,7 +59,7 @@ def dense_search(job: Job[SearchParams]) -> None:
             out.append(run_table(batch["query_id"], hits(scores, rows, doc_ids)))
 
 
-def search_shards(job: Job[SearchParams], shards: Sequence[Shard]) -> Iterator[pa.Table]:
+def search_shards(job: Job[SearchParams], shards: Sequence[SearchShard]) -> Iterator[pa.Table]:
     """What some parts have for some batches: a row for each query, with the scores and rows of its best documents."""
     from noisyir.retrieval.search import best, open_vectors
     from noisyir.retrieval.texts import vectors_of

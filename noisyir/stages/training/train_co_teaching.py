@@ -24,7 +24,7 @@ from noisyir.training.settings import TrainCoTeachingParams
 @in_processes
 def train_co_teaching(job: Job[TrainCoTeachingParams]) -> None:
     """Train two models by each other's small losses; write the first of them, and its curves."""
-    from noisyir.training.co_teaching import CoTeaching
+    from noisyir.training.co_teaching import CoTeachingRun
 
     if job.params.epochs == 1:
         raise ConfigError("co-teaching drops no pair in its first epoch: set train.epochs to 2 or more")
@@ -32,7 +32,7 @@ def train_co_teaching(job: Job[TrainCoTeachingParams]) -> None:
     job.note("noise_rate", noise_rate)
     encoder = start_model(job)
     train, held = read_examples(job, encoder, training_pairs(job))
-    train_and_write(job, encoder, train, held, CoTeaching(encoder, train, job.params, job.rng, noise_rate))
+    train_and_write(job, encoder, train, held, CoTeachingRun(encoder, train, job.params, job.rng, noise_rate))
 
 
 def _noise_rate(estimate: pa.Table) -> float:

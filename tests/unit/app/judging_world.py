@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisyir.app.judging.journal import Journal
-from noisyir.app.judging.learning import Interval, Kept, Known, Learnt
+from noisyir.app.judging.learning import Interval, Kept, Knowledge, Learnt
 from noisyir.app.judging.pairs import PairsToJudge
 from noisyir.app.judging.session import JudgingSession
 
@@ -35,8 +35,10 @@ class Learner:
 
     def learn(self, judged, wanted):
         self.seen.append(dict(judged))
-        known = Known(sampled=len(judged), rate=Interval(0.25, 0.1, 0.4), guarantee=(Kept(60, 0.04), Kept(120, 0.4)))
-        return Learnt(known if judged else Known(), [row for row in self.teaching if row not in judged])
+        known = Knowledge(
+            sampled=len(judged), rate=Interval(0.25, 0.1, 0.4), guarantee=(Kept(60, 0.04), Kept(120, 0.4))
+        )
+        return Learnt(known if judged else Knowledge(), [row for row in self.teaching if row not in judged])
 
 
 def session(folder, judge="ann", learner=None, of=None, start=True):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from noisyir.app.dry_run import Estimate, _rows, duration
+from noisyir.app.dry_run import StepEstimate, _rows, duration
 from noisyir.cli import main
 from noisyir.engine.provenance import ABSENT, may_be_absent, without_inputs
 from noisyir.errors import DataError
@@ -82,8 +82,8 @@ def test_times_are_of_the_newest_builds_in_proportion_to_the_rows_read(tmp_path,
 
 def test_rows_scale_the_time_of_a_build():
     build = SimpleNamespace(seconds=10.0, size=1000)
-    assert (Estimate(build, 2.5).seconds, Estimate(build, 2.5).size) == (25.0, 2500.0)
-    assert Estimate(build, None).seconds == 10.0
+    assert (StepEstimate(build, 2.5).seconds, StepEstimate(build, 2.5).size) == (25.0, 2500.0)
+    assert StepEstimate(build, None).seconds == 10.0
     meta = SimpleNamespace(artifacts={"pairs": SimpleNamespace(rows=40), "model": SimpleNamespace(rows=None)})
     assert _rows([(meta, "pairs"), (meta, "model")]) == 40
     assert _rows([(meta, "pairs"), (None, "pairs")]) is None

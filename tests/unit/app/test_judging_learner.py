@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from noisyir.app.judging.learning import Kept, Known, PairLearner
+from noisyir.app.judging.learning import Kept, Knowledge, PairLearner
 from noisyir.app.judging.session import told, told_guarantee
-from noisyir.auditing.judgements import Judged
+from noisyir.auditing.judgements import HumanJudgement
 
 PAIRS = 600
 
@@ -27,7 +27,7 @@ def judged(is_wrong, count, unsure=0):
     said = {}
     for row in range(count):
         verdict = "unclear" if row >= count - unsure else "wrong" if is_wrong[row] else "clean"
-        said[row] = Judged(verdict, 4.0 if row % 3 else None)
+        said[row] = HumanJudgement(verdict, 4.0 if row % 3 else None)
     return said
 
 
@@ -55,27 +55,27 @@ def test_the_bound_is_kept_by_what_it_names(world):
     expected = f"keep the {keeping.most(0.4):,} of 600 pairs with the lowest score: at most"
     assert expected in told_guarantee(keeping, 0.4)
     assert "no part of the pairs is known" in told_guarantee(keeping, 0.02)
-    assert "nothing can be said" in told_guarantee(Known().keeping(PAIRS), 0.1)
+    assert "nothing can be said" in told_guarantee(Knowledge().keeping(PAIRS), 0.1)
 
 
 def test_without_features_or_answers_it_still_says_what_to_ask(world):
     learner, is_wrong = world
     plain = PairLearner(learner.scores, None, learner.query)
     none = plain.learn({}, 10)
-    assert none.known == Known() and len(set(none.teaching)) == 10
+    assert none.known == Knowledge() and len(set(none.teaching)) == 10
     some = plain.learn(judged(is_wrong, 90), 10)
     assert "do not improve" in some.known.advice and some.known.rate is not None
 
 
 def test_chosen_pairs_tell_nothing_of_the_rate(world):
     learner, is_wrong = world
-    chosen = {row: Judged("wrong" if wrong else "clean") for row, wrong in enumerate(is_wrong[:60])}
+    chosen = {row: HumanJudgement("wrong" if wrong else "clean") for row, wrong in enumerate(is_wrong[:60])}
     known = learner.learn(chosen, 0).known
     assert known.rate is None and known.sampled == 0 and known.guarantee == ()
 
 
 def test_what_could_be_kept_is_the_most_within_the_bound():
-    known = Known(guarantee=(Kept(40, 0.03), Kept(60, 0.02), Kept(80, 0.08)))
+    known = Knowledge(guarantee=(Kept(40, 0.03), Kept(60, 0.02), Kept(80, 0.08)))
     keeping = known.keeping(100)
     assert keeping.most(0.05) == 60
     assert keeping.most(0.01) == 0

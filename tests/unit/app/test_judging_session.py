@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from noisyir.app.judging import journal as journals
-from noisyir.app.judging.journal import Answer, Journal
-from noisyir.app.judging.session import BATCH, RANDOM_FIRST, Said, random_order
+from noisyir.app.judging.journal import Journal, JournalEntry
+from noisyir.app.judging.session import BATCH, RANDOM_FIRST, Progress, random_order
 from noisyir.auditing.judgements import given_judgements
 from noisyir.errors import DataError, StoreError
 from tests.unit.app.judging_world import Learner, pair_of, pairs, session
@@ -23,7 +23,7 @@ def lines(folder):
 
 def answer_next(of, verdict="clean", replacement=None):
     (shown,) = of.next_pairs(1)
-    of.answer(Said(pair_of(shown), verdict, replacement))
+    of.answer(Progress(pair_of(shown), verdict, replacement))
     return pair_of(shown)
 
 
@@ -117,13 +117,13 @@ def test_undo_takes_back_and_asks_again(tmp_path):
 def test_the_same_answer_again_is_one_line_and_another_one_counts(tmp_path):
     one = session(tmp_path)
     pair = answer_next(one, "clean")
-    one.answer(Said(pair, "clean"))
+    one.answer(Progress(pair, "clean"))
     assert len(lines(tmp_path)) == 1
-    one.answer(Said(pair, "wrong", "o1"))
+    one.answer(Progress(pair, "wrong", "o1"))
     (said,) = given_judgements([str(tmp_path / "judgements.jsonl")]).values()
     assert (said.verdict, said.replacement, said.weight) == ("wrong", "o1", 120 / 50)
     with pytest.raises(DataError, match="not among the audited pairs"):
-        one.answer(Said(("q9999", "d1"), "clean"))
+        one.answer(Progress(("q9999", "d1"), "clean"))
 
 
 def test_a_replacement_belongs_to_a_wrong_pair(tmp_path):
@@ -227,7 +227,7 @@ def test_two_who_answer_at_once_corrupt_nothing(tmp_path):
 
     def judge():
         while shown := one.next_pairs(1):
-            one.answer(Said(pair_of(shown[0]), "clean"))
+            one.answer(Progress(pair_of(shown[0]), "clean"))
 
     threads = [Thread(target=judge) for _ in range(4)]
     for thread in threads:
@@ -239,7 +239,7 @@ def test_two_who_answer_at_once_corrupt_nothing(tmp_path):
 
 def test_times_rise_even_where_the_clock_is_set_back(tmp_path):
     one = Journal(tmp_path / "judgements.jsonl")
-    ahead = Answer("q", "d", "clean", "ann", "random", 1.0, None, "2040-01-01T00:00:00+00:00")
+    ahead = JournalEntry("q", "d", "clean", "ann", "random", 1.0, None, "2040-01-01T00:00:00+00:00")
     one.append(ahead)
     one.append(replace(ahead, verdict="wrong", at=one.time()))
     (said,) = given_judgements([str(one.path)]).values()

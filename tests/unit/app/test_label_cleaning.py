@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.app.label_audit import Noise, experiment_to_audit
+from noisyir.app.label_audit import NoiseSummary, experiment_to_audit
 from noisyir.app.label_cleaning import refuse_too_much, refuse_unjudged
 from noisyir.auditing.apply import changed
 from noisyir.detection.settings import RepairParams
@@ -27,7 +27,7 @@ def audited(p_clean, high: float, *, threshold: float = 0.5, judged_wrong: int =
         rows[f"q{number}", "d"] = said
     exp = SimpleNamespace(repair=RepairParams())
     table: pa.Table = audit_of(rows)
-    return SimpleNamespace(table=table, sampled=sampled, noise=Noise(high / 2, 0.0, high), exp=exp)
+    return SimpleNamespace(table=table, sampled=sampled, noise=NoiseSummary(high / 2, 0.0, high), exp=exp)
 
 
 def refused(found, drop=True) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noisyir.data.formats.dpr import Dpr
+from noisyir.data.formats.dpr import DprData
 from noisyir.errors import DataError
 from noisyir.stages.data.ingest import INGEST
 
@@ -55,7 +55,7 @@ def write(folder: Path, changes: dict[str, str | bytes | None] | None = None) ->
 @pytest.fixture
 def ingest(run_stage_on):
     def run(folder, **settings):
-        params = Dpr(**{"path": str(folder), "on_unknown": "exclude", **settings})
+        params = DprData(**{"path": str(folder), "on_unknown": "exclude", **settings})
         return run_stage_on(INGEST, params, {})
 
     return run
@@ -164,9 +164,9 @@ def test_contexts_outside_the_collection_are_refused_unless_they_may_be_left_out
 
 def test_another_subset_is_other_files(tmp_path):
     with pytest.raises(DataError, match=r"biencoder-trivia-train\.json"):
-        Dpr(path=str(write(tmp_path)), subset="trivia").digest()
+        DprData(path=str(write(tmp_path)), subset="trivia").digest()
     with pytest.raises(DataError, match=r"data.path=FOLDER with psgs_w100.tsv"):
-        Dpr().digest()
+        DprData().digest()
 
 
 TOPICS = Path(__file__).parents[3].parent / "shared" / "data" / "open_qa" / "dpr_topics"
@@ -177,5 +177,5 @@ TOPICS = Path(__file__).parents[3].parent / "shared" / "data" / "open_qa" / "dpr
 def test_the_published_questions_are_all_read(tmp_path, split, count):
     text = (TOPICS / f"topics.dpr.nq.{split}.txt").read_text()
     folder = write(tmp_path, {**dict.fromkeys(GOOD), "psgs_w100.tsv": PASSAGES, f"nq-{split}.qa.csv": text})
-    found = list(Dpr(path=str(folder)).open().queries())
+    found = list(DprData(path=str(folder)).open().queries())
     assert len(found) == count and all(query.answers for query in found)

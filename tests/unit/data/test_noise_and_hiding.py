@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from noisyir import experiments
-from noisyir.data.corruptions import Noise
-from noisyir.data.corruptions.other_documents import Group, Neighbour, Uniform
+from noisyir.data.corruptions import Corruption
+from noisyir.data.corruptions.other_documents import AnyDocument, Group, Neighbour
 from noisyir.data.hiding import Hiding
 from noisyir.data.hiding.near_duplicates import NearDuplicates
 from noisyir.data.hiding.positives import Positives
@@ -14,8 +14,8 @@ from tests.training_pairs import training_pairs
 
 
 def test_a_rate_alone_is_of_the_usual_kind():
-    assert Noise.parse({"rate": 0.4}) == Uniform(rate=0.4) and Hiding.parse({"rate": 1}) == Positives(rate=1)
-    assert experiments.from_settings({"name": "x"}, ["noise.rate=0.4"]).noise == Uniform(rate=0.4)
+    assert Corruption.parse({"rate": 0.4}) == AnyDocument(rate=0.4) and Hiding.parse({"rate": 1}) == Positives(rate=1)
+    assert experiments.from_settings({"name": "x"}, ["noise.rate=0.4"]).noise == AnyDocument(rate=0.4)
     given = experiments.load("demo", ["noise.rate=0.5", "noise.kind=neighbour", "noise.neighbours=3"]).noise
     assert given == Neighbour(rate=0.5, neighbours=3)
 
@@ -39,7 +39,7 @@ def test_what_does_not_belong_is_refused(override, message):
 
 
 def test_keys_hold_what_differs_from_the_defaults():
-    assert Uniform(rate=0.5).key_values() == {"kind": "uniform/1", "rate": 0.5}
+    assert AnyDocument(rate=0.5).key_values() == {"kind": "uniform/1", "rate": 0.5}
     assert Group(rate=0.5, group_rate=0.8).key_values() == {"kind": "group/1", "rate": 0.5}
     assert NearDuplicates(copies=2).key_values() == {"kind": "near_duplicates/1", "copies": 2}
 
@@ -55,12 +55,12 @@ def test_every_kind_gives_its_share_of_the_pairs_a_wrong_document(tmp_path):
         vectors=vectors,
         work=tmp_path,
     )
-    for kind in Noise.variants():
-        spoilt = Noise.parse({"kind": kind, "rate": 0.5}).spoil(given)
+    for kind in Corruption.variants():
+        spoilt = Corruption.parse({"kind": kind, "rate": 0.5}).spoil(given)
         assert len(spoilt.rows) == 20
         if len(spoilt.texts):
             assert len(spoilt.texts) == 20 and not set(spoilt.texts) & set(given.texts)
         else:
             assert (spoilt.documents != spoilt.rows).all() and (spoilt.documents < 40).all()
         changes = len(spoilt.texts) > 0 or spoilt.leaving is not None
-        assert Noise.of_kind(kind).changes_corpus == changes, kind
+        assert Corruption.of_kind(kind).changes_corpus == changes, kind

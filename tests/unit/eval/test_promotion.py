@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from noisyir.errors import ConfigError
-from noisyir.eval.promotion import Measured, chosen_measure, rule, spending
+from noisyir.eval.promotion import VersionMetrics, chosen_measure, rule, spending
 from noisyir.eval.settings import PromoteParams
 from noisyir.eval.significance import guarded_interval
 
@@ -19,7 +19,7 @@ LUCK = (-0.001, 0.0, 0.001)  # of three seeds
 
 def measured(version, values=BASE, digest="same", queries=QUERIES, luck=LUCK, **about):
     by_seed = {str(seed): dict(zip(queries, values + shift, strict=True)) for seed, shift in enumerate(luck)}
-    return Measured(version, "made", digest, f"recipe {version}", by_seed, **about)
+    return VersionMetrics(version, "made", digest, f"recipe {version}", by_seed, **about)
 
 
 def judge(challenger, champion, look=1, forced=False, **params):
@@ -123,7 +123,7 @@ def test_a_first_version_becomes_champion_unless_it_was_never_measured():
     ruling = judge(measured("1", floors={"bm25": 0.3}), None)
     assert ruling.promoted and ruling.reasons == ("there was no champion to compare with",)
     assert ruling.numbers.mean == pytest.approx(0.375) and ruling.numbers.gain is None
-    ruling = judge(Measured("1", "made", None, None, {}), None)
+    ruling = judge(VersionMetrics("1", "made", None, None, {}), None)
     assert not ruling.promoted and "noisyir run made data.promotion_share=0.5" in ruling.reasons[0]
 
 
@@ -134,7 +134,7 @@ def test_a_first_version_becomes_champion_unless_it_was_never_measured():
         (measured("1", digest=None), r"different data \(same and unknown\)"),
         (measured("1", queries=[f"p{n}" for n in range(100)]), "100 and 100 queries, of which they share 0"),
         (measured("1", BASE[:60], queries=QUERIES[:60]), "on 100 and 60 queries, of which they share 60"),
-        (Measured("1", "made", "same", "r", {}), "^v1 has no values of this measure.*; it is the champion"),
+        (VersionMetrics("1", "made", "same", "r", {}), "^v1 has no values of this measure.*; it is the champion"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_refused(champion, reason):

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from noisyir.errors import ConfigError, DataError
-from noisyir.models.cross_encoder import Texts, load_cross_encoder, relevance
+from noisyir.models.cross_encoder import TextPairs, load_cross_encoder, relevance
 from tests.tiny_models import WORDS, tiny_bert, tiny_classifier
 
 MAX_LEN = 24
@@ -34,7 +34,7 @@ def texts():
     def text(longest):
         return " ".join(draw.choice(WORDS, draw.integers(longest)))
 
-    return Texts([text(8) for _ in range(50)], [text(60) for _ in range(50)])
+    return TextPairs([text(8) for _ in range(50)], [text(60) for _ in range(50)])
 
 
 def judged(folder, texts, batch_tokens=512):
@@ -63,14 +63,14 @@ def test_logits_are_those_of_transformers(folder, texts):
 def test_neither_the_order_nor_the_batches_matter(folder, texts):
     found = judged(folder, texts)
     order = np.random.default_rng(1).permutation(len(found))
-    shuffled = Texts([texts.queries[row] for row in order], [texts.documents[row] for row in order])
+    shuffled = TextPairs([texts.queries[row] for row in order], [texts.documents[row] for row in order])
     np.testing.assert_allclose(judged(folder, shuffled), found[order], atol=1e-5)
     for batch_tokens in (1, 100, 10**6):
         np.testing.assert_allclose(judged(folder, texts, batch_tokens), found, atol=1e-5)
 
 
 def test_query_and_document_are_not_exchangeable(folder, texts):
-    turned = Texts(texts.documents, texts.queries)
+    turned = TextPairs(texts.documents, texts.queries)
     assert np.abs(judged(folder, turned) - judged(folder, texts)).max() > 0.1
 
 

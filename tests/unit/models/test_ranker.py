@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from noisyir.errors import DataError
-from noisyir.models.cross_encoder import Texts, load_cross_encoder
+from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
 from noisyir.models.ranker import initial_ranker, load_ranker, ranker_max_len
 from noisyir.models.settings import InitRankerParams
 from tests.tiny_models import static_encoder, tiny_classifier, tiny_encoder
@@ -52,7 +52,9 @@ def test_it_is_saved_read_again_and_read_as_any_cross_encoder(bert, tmp_path):
         scores, same = ranker(QUERIES, DOCUMENTS), again(QUERIES, DOCUMENTS)
     assert scores.equal(same) and not again.training and scores.dtype == torch.float32
     judge = load_cross_encoder(tmp_path / "one", 24, "cpu")
-    torch.testing.assert_close(scores, torch.from_numpy(judge.logits(Texts(QUERIES, DOCUMENTS), 64, lambda _: None)))
+    torch.testing.assert_close(
+        scores, torch.from_numpy(judge.logits(TextPairs(QUERIES, DOCUMENTS), 64, lambda _: None))
+    )
 
 
 def test_pairs_of_any_lengths_and_number_score_as_they_do_alone(bert):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisyir.detection.hybrid import Block, StaticFit, TransformerFit, combined_fit, csls, own_standardised
+from noisyir.detection.hybrid import FeatureBlock, StaticFit, TransformerFit, combined_fit, csls, own_standardised
 
 
 def block(**changes):
@@ -21,7 +21,7 @@ def block(**changes):
         "ranked": np.array([[1, 0, 2], [2, 0, 1]]),
         "near_text": np.array([0.1, 0.2, 0.3], np.float32),
     }
-    return Block(**given | changes)
+    return FeatureBlock(**given | changes)
 
 
 def test_cosines_shares_and_nearness_are_of_each_pairs_query():

@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.detection.ensemble import Judging, by_static, by_transformer, cascaded
-from noisyir.detection.hybrid import Sought
+from noisyir.detection.ensemble import EnsembleInputs, by_static, by_transformer, cascaded
+from noisyir.detection.hybrid import SearchSizes
 from noisyir.detection.lexical import words
 from noisyir.detection.null import Positions
 from noisyir.models.text_tokenizer import Tokens
@@ -46,12 +46,12 @@ def world(tmp_path_factory):
     build([pa.RecordBatch.from_pydict({"doc_id": ids, "title": [""] * DOCUMENTS, "text": documents})], folder)
     keys = np.unique(text * DOCUMENTS + own)
     known = Ragged.grouped(keys // DOCUMENTS, keys % DOCUMENTS, PAIRS - 5)
-    judging = Judging(
+    judging = EnsembleInputs(
         positions=Positions(text, own, known, np.arange(DOCUMENTS) % 7),
         words=words(NumpyBm25(folder, k1=0.9, b=0.4), texts, np.arange(DOCUMENTS)),
         random=rng.integers(DOCUMENTS, size=(PAIRS, 6)),
         for_scale=rng.integers(DOCUMENTS, size=(PAIRS, 6)),
-        sought=Sought(depth=DOCUMENTS, keep=5, neighbours=4, draws=6),
+        sought=SearchSizes(depth=DOCUMENTS, keep=5, neighbours=4, draws=6),
         rng=lambda *purpose: RNG(len(purpose)),
         progress=lambda *_: None,
     )

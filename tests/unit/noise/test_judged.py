@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from noisyir.detection import judged as judged_module
-from noisyir.detection.judged import Answers, Prior, auroc, auroc_gain, learn, most_likely_weights
+from noisyir.detection.judged import JudgedPairs, Prior, auroc, auroc_gain, learn, most_likely_weights
 from noisyir.detection.judging import pairs_that_teach
 from noisyir.errors import DataError
 
@@ -21,7 +21,7 @@ def world(count=2000, seed=0, strength=1.5, columns=30):
 
 def drawn(wrong, judged, seed=0):
     rows = np.random.default_rng(seed).choice(len(wrong), judged, replace=False)
-    return Answers(rows, wrong[rows], np.ones(judged))
+    return JudgedPairs(rows, wrong[rows], np.ones(judged))
 
 
 def test_the_weights_are_those_of_the_highest_posterior():
@@ -100,7 +100,7 @@ def test_chances_are_calibrated_on_the_pairs_drawn_at_random():
     scores, features, query, wrong = world(6000, seed=2)
     rows = np.random.default_rng(0).choice(6000, 400, replace=False)
     chosen = np.setdiff1d(np.flatnonzero(np.abs(scores) < 0.1), rows)[:200]
-    answers = Answers(
+    answers = JudgedPairs(
         np.r_[rows, chosen], wrong[np.r_[rows, chosen]], np.r_[np.ones(400), np.full(len(chosen), np.nan)]
     )
     lesson = learn(scores, features, query, answers)
@@ -118,7 +118,7 @@ def test_no_verdict_touches_the_order_of_its_own_querys_fold(monkeypatch):
     lesson = learn(scores, features, query, answers)
     mine = lesson.fold == lesson.fold[answers.rows[0]]
     turned = np.where(mine[answers.rows], ~answers.is_wrong, answers.is_wrong)
-    again = learn(scores, features, query, Answers(answers.rows, turned, answers.weights))
+    again = learn(scores, features, query, JudgedPairs(answers.rows, turned, answers.weights))
     np.testing.assert_array_equal(again.fold, lesson.fold)
     np.testing.assert_array_equal(again.chance[mine], lesson.chance[mine])
     assert (again.chance[~mine] != lesson.chance[~mine]).any()
@@ -130,7 +130,7 @@ def test_only_the_ranks_of_scores_count_and_the_order_of_answers_does_not():
     answers = drawn(wrong, 80)
     lesson = learn(scores, features, query, answers)
     np.testing.assert_allclose(learn(np.exp(scores), features, query, answers).p_wrong, lesson.p_wrong)
-    turned = Answers(answers.rows[::-1], answers.is_wrong[::-1], answers.weights[::-1])
+    turned = JudgedPairs(answers.rows[::-1], answers.is_wrong[::-1], answers.weights[::-1])
     np.testing.assert_allclose(learn(scores, features, query, turned).p_wrong, lesson.p_wrong, atol=1e-9)
 
 

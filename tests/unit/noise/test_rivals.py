@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from noisyir.detection.collection import Collection
+from noisyir.detection.collection import EncodedCollection
 from noisyir.detection.competitors import Competitors, dense_competitors, lexical_competitors, merged
 from noisyir.detection.synthetic import References, near_documents, passages_of_others, random_documents
 from noisyir.retrieval.numpy_bm25 import NumpyBm25, build
@@ -50,7 +50,7 @@ class World:
     def dense(self, chosen=None, *, keep=5, depth=10):
         chosen = np.arange(PAIRS) if chosen is None else chosen
         wrong = self.wrong.of(chosen)
-        collection = Collection(self.encoder, self.pairs, self.same, self.pairs.query[chosen])
+        collection = EncodedCollection(self.encoder, self.pairs, self.same, self.pairs.query[chosen])
         return dense_competitors(collection, self.pairs, chosen, keep=keep, depth=depth, wrong=wrong)
 
 
@@ -99,7 +99,7 @@ def test_where_the_query_knows_every_passage_there_is_no_competitor():
         world.pairs.queries, world.pairs.passages, world.pairs.query[:1], world.pairs.passage[:1],
         world.pairs.text, world.pairs.known, world.pairs.negatives,
     )  # fmt: skip
-    collection = Collection(world.encoder, pairs, same, pairs.query)
+    collection = EncodedCollection(world.encoder, pairs, same, pairs.query)
     found = dense_competitors(collection, pairs, np.arange(1), keep=5, depth=10, wrong=world.wrong.of(np.arange(1)))
     assert found.rank.tolist() == [1] and (found.rows == -1).all() and not found.similarities.any()
     assert found.margins(world.wrong.of(np.arange(1))).observed.tolist() == [-found.own[0]]
@@ -174,7 +174,7 @@ def test_margins_and_log_ranks():
 @pytest.mark.parametrize("neighbours", [1, 3, 100])
 def test_near_documents_are_those_nearest_to_the_best_other_one(neighbours):
     world = World(5)
-    collection = Collection(world.encoder, world.pairs, world.same, world.pairs.query)
+    collection = EncodedCollection(world.encoder, world.pairs, world.same, world.pairs.query)
     found = near_documents(collection, world.pairs, neighbours)
     scores, distinct = world.similarities(), np.unique(world.same)
     with torch.no_grad():

@@ -19,7 +19,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError
 from noisyir.methods.dpr import Dpr
-from noisyir.pipelines.reader_methods import Reader
+from noisyir.pipelines.reader_methods import ReaderMethod
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.readers.positives import most_believed
 from noisyir.tracking.tracker import Tracker
@@ -181,5 +181,5 @@ def test_a_suite_of_readers_takes_no_noise(world, tmp_path):
 
 def test_every_method_changes_settings_that_exist(world):
     params = experiment(world).reader.train
-    for method in Reader.variants().values():
+    for method in ReaderMethod.variants().values():
         assert type(params).model_validate({**dict(params), **method.changes})

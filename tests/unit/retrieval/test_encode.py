@@ -7,7 +7,7 @@ import torch
 
 from noisyir.errors import DataError
 from noisyir.models.text_tokenizer import Tokens
-from noisyir.retrieval.encode import Shard, ShardEncoder
+from noisyir.retrieval.encode import ShardEncoder, VectorShard
 from noisyir.schemas.retrieval import DOC_VECTORS, QUERY_VECTORS
 
 
@@ -32,7 +32,9 @@ class LetterModel:
 def shards(texts, size):
     for start in range(0, len(texts), size):
         rows = range(start, min(start + size, len(texts)))
-        yield Shard(pa.array(rows, pa.int32()), pa.array([f"d{row}" for row in rows]), [texts[row] for row in rows])
+        yield VectorShard(
+            pa.array(rows, pa.int32()), pa.array([f"d{row}" for row in rows]), [texts[row] for row in rows]
+        )
 
 
 def encode(model, shards, dtype="float32", side="passage", artifact=DOC_VECTORS):
@@ -80,6 +82,6 @@ def test_vectors_too_large_for_half_precision_are_an_error_that_says_so():
         def embed(self, tokens, side):
             return super().embed(tokens, side) * 1e5
 
-    shard = Shard(pa.array(["q7"]), pa.array(["q7"]), ["a"])
+    shard = VectorShard(pa.array(["q7"]), pa.array(["q7"]), ["a"])
     with pytest.raises(DataError, match=r"float16 vectors for the query ids q7.*encode\.dtype=float32"):
         encode(Large(), [shard], "float16", "query", QUERY_VECTORS)

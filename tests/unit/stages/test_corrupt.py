@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.data.corruptions import Noise
-from noisyir.data.corruptions.other_documents import Neighbour, Uniform
+from noisyir.data.corruptions import Corruption
+from noisyir.data.corruptions.other_documents import AnyDocument, Neighbour
 from noisyir.errors import ConfigError, DataError
 from noisyir.stages.data.corrupt import CORRUPT
 
@@ -49,7 +49,7 @@ def changed(pairs, noisy):
 def run_mechanism(run_stage_on, mechanism, given, rate, **settings):
     """The stage's tables; `neighbour` gets the vectors on a line."""
     given = given | ({"doc_vectors": on_a_line()} if mechanism == "neighbour" else {})
-    return run_stage_on(CORRUPT, Noise.parse({"kind": mechanism, "rate": rate, **settings}), given)
+    return run_stage_on(CORRUPT, Corruption.parse({"kind": mechanism, "rate": rate, **settings}), given)
 
 
 @pytest.mark.parametrize("mechanism", ["uniform", "neighbour", "group"])
@@ -141,7 +141,7 @@ def test_group_noise_needs_sources(run_stage_on):
 @pytest.mark.parametrize("mechanism", ["uniform", "neighbour", "group"])
 def test_rate_0_changes_nothing(run_stage_on, mechanism):
     given = data(source=[None] * PAIRS)
-    tables = run_stage_on(CORRUPT, Noise.parse({"kind": mechanism, "rate": 0}), given)
+    tables = run_stage_on(CORRUPT, Corruption.parse({"kind": mechanism, "rate": 0}), given)
     assert tables["noisy_pairs"].to_pylist() == given["pairs"].to_pylist() == tables["clean_pairs"].to_pylist()
     assert not any(tables["noise_truth"]["is_noisy"].to_pylist())
 
@@ -149,14 +149,14 @@ def test_rate_0_changes_nothing(run_stage_on, mechanism):
 @pytest.mark.parametrize("mechanism", ["uniform", "neighbour", "group"])
 def test_the_seed_alone_decides(run_stage_on, mechanism):
     given = data() | {"doc_vectors": on_a_line()}
-    params = Noise.parse({"kind": mechanism, "rate": 0.5})
+    params = Corruption.parse({"kind": mechanism, "rate": 0.5})
     first, again, other = (run_stage_on(CORRUPT, params, given, seed=seed)["noisy_pairs"] for seed in (1, 1, 2))
     assert first == again != other
 
 
 def test_a_document_that_holds_an_answer_is_not_wrong(run_stage_on):
     answers = pa.table({"query_id": [f"q{n}" for n in range(180)], "aliases": [["WORD3", "word4 and"]] * 180})
-    tables = run_stage_on(CORRUPT, Uniform(rate=1), data(answers))
+    tables = run_stage_on(CORRUPT, AnyDocument(rate=1), data(answers))
     assert not {"d6", "d7", "d8", "d9"} & set(tables["noise_truth"]["doc_id"].to_pylist())
     assert {"d60", "d61"} & set(tables["noise_truth"]["doc_id"].to_pylist()), "word30 is another token than word3"
 
@@ -164,4 +164,4 @@ def test_a_document_that_holds_an_answer_is_not_wrong(run_stage_on):
 def test_a_query_without_wrong_documents_is_an_error(run_stage_on):
     answers = pa.table({"query_id": ["q7"], "aliases": [["more"]]})
     with pytest.raises(DataError, match=r"lower noise\.rate"):
-        run_stage_on(CORRUPT, Uniform(rate=1), data(answers))
+        run_stage_on(CORRUPT, AnyDocument(rate=1), data(answers))

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.data.corruptions import Noise
+from noisyir.data.corruptions import Corruption
 from noisyir.errors import ConfigError, DataError
 from noisyir.stages.data.corrupt import CORRUPT
 
@@ -41,7 +41,7 @@ def data(pairs_of_document=1, answers=NO_ANSWERS):
 
 
 def run(run_stage_on, kind, given, rate=0.5, seed=0, **settings):
-    return run_stage_on(CORRUPT, Noise.parse({"kind": kind, "rate": rate, **settings}), given, seed=seed)
+    return run_stage_on(CORRUPT, Corruption.parse({"kind": kind, "rate": rate, **settings}), given, seed=seed)
 
 
 @pytest.mark.parametrize("kind", REWRITING)

@@ -7,7 +7,7 @@ import pytest
 
 from noisyir.errors import ConfigError, DataError
 from noisyir.mining.judges import CrossEncoderJudge
-from noisyir.models.cross_encoder import Texts, load_cross_encoder
+from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.training import CANDIDATES
 from noisyir.stages.mining import relevance_judges as module
@@ -50,7 +50,7 @@ def world(pairs=PAIRS):
 
 def expected(classifier):
     encoder = load_cross_encoder(classifier, MAX_LEN, "cpu")
-    logits = [encoder.logits(Texts([ASKED[q]], [READ[d]]), 4096, lambda _: None)[0] for q, d in PAIRS]
+    logits = [encoder.logits(TextPairs([ASKED[q]], [READ[d]]), 4096, lambda _: None)[0] for q, d in PAIRS]
     return 1 / (1 + np.exp(-np.array(logits, np.float64)))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from noisyir.engine.runtime import Runtime
 from noisyir.mining.judges import RankerJudge
-from noisyir.models.cross_encoder import Texts, load_cross_encoder
+from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
 from noisyir.models.ranker import initial_ranker
 from noisyir.models.settings import InitRankerParams
 from noisyir.schemas.training import VERDICTS
@@ -39,7 +39,7 @@ def judge(run_stage_on, ranker, store):
 
 def test_scores_are_the_sigmoids_of_the_rankers_logits(judge, ranker):
     encoder = load_cross_encoder(ranker, MAX_LEN, "cpu")
-    texts = Texts([ASKED[q] for q, _ in PAIRS], [READ[d] for _, d in PAIRS])
+    texts = TextPairs([ASKED[q] for q, _ in PAIRS], [READ[d] for _, d in PAIRS])
     chances = 1 / (1 + np.exp(-encoder.logits(texts, 4096, lambda _: None).astype(np.float64)))
     bound = float(np.median(chances))
     found, read = judge(bound)

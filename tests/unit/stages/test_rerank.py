@@ -9,7 +9,7 @@ import pytest
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import DataError
 from noisyir.eval.settings import ScoreParams
-from noisyir.models.cross_encoder import Texts, load_cross_encoder
+from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
 from noisyir.models.ranker import initial_ranker
 from noisyir.models.settings import InitRankerParams
 from noisyir.schemas.data import CORPUS, QRELS, QUERIES
@@ -60,7 +60,7 @@ def test_the_first_documents_are_in_the_rankers_order_and_the_others_below_in_th
     for query_id, found in by_query(rerank(6)).items():
         was = [doc_id for query, doc_id, _, _ in RUN if query == query_id]
         texts = [f"w59 {DOCUMENTS[i]}" if int(i[1:]) % 2 else DOCUMENTS[i] for i in was[:6]]
-        logits = judge.logits(Texts([QUERY[query_id]] * 6, texts), 4096, lambda _: None)
+        logits = judge.logits(TextPairs([QUERY[query_id]] * 6, texts), 4096, lambda _: None)
         order = np.argsort(-logits, kind="stable")
         assert [doc_id for doc_id, _ in found] == [was[row] for row in order] + was[6:]
         assert [score for _, score in found[:6]] == pytest.approx(logits[order].tolist(), abs=1e-5)

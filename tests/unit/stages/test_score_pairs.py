@@ -13,7 +13,7 @@ from noisyir.detection.detectors import Detector
 from noisyir.detection.features import FEATURES
 from noisyir.errors import ConfigError, DataError
 from noisyir.eval.detection import detection_quality
-from noisyir.models.cross_encoder import Texts, load_cross_encoder
+from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.weights import classifier_digest
 from noisyir.pipelines.retrievers import audit_pairs
@@ -246,7 +246,7 @@ def test_a_cross_encoder_scores_each_pair_and_its_synthetic_ones_by_minus_its_lo
     tables["corpus"] = tables["corpus"].set_column(2, "title", pa.array(titles))
     out = score(tables, kind="cross_encoder")["pair_scores"]
     read = [f"{row['title']} {row['text']}".strip() for row in tables["corpus"].to_pylist()]
-    every = Texts([f"w{n}" for n in range(COUNT) for _ in read], read * COUNT)
+    every = TextPairs([f"w{n}" for n in range(COUNT) for _ in read], read * COUNT)
     logits = load_cross_encoder(classifier, 32, "cpu").logits(every, 4096, lambda _: None).reshape(COUNT, COUNT)
     own = np.array([paired(n) for n in range(COUNT)])
     np.testing.assert_allclose(out["score"].to_numpy(), -logits[np.arange(COUNT), own], atol=1e-5)

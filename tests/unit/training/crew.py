@@ -17,7 +17,7 @@ from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.ar2 import RetrieverLearner
 from noisyir.training.batches import TrainingPairs, assemble, draw_negatives
 from noisyir.training.bi_encoder import BiEncoderLearner, train
-from noisyir.training.co_teaching import CoTeaching
+from noisyir.training.co_teaching import CoTeachingRun
 from noisyir.training.distributed import World, joined, world
 from noisyir.training.learner import Contrastive, Objective
 from noisyir.training.ranker import RankerLearner
@@ -71,7 +71,7 @@ def corrected(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) 
 
 def taught_by_peer(encoder: BiEncoder, pairs: TrainingPairs, params: TrainDprParams) -> Objective:
     settings = TrainCoTeachingParams(**dict(params))
-    objective = CoTeaching(encoder, pairs, settings, training_context(Path(mkdtemp())).rng, noise_rate=0.4)
+    objective = CoTeachingRun(encoder, pairs, settings, training_context(Path(mkdtemp())).rng, noise_rate=0.4)
     objective.step = 100  # the ramp is over
     return objective
 
@@ -96,7 +96,7 @@ def one_step(
     for tower in {encoder.query_tower, encoder.passage_tower}:
         tower.register_forward_hook(count)
     found = {"loss": np.array(learner.descend(batch, seed=1)["train_loss"]), "embedded": embedded, **gradients(encoder)}
-    if isinstance(taught, CoTeaching):
+    if isinstance(taught, CoTeachingRun):
         found |= {f"peer.{name}": gradient for name, gradient in gradients(taught.peer).items()}
     return found
 

@@ -8,7 +8,7 @@ import torch
 
 from noisyir.training.ar2 import RetrieverLearner
 from noisyir.training.bi_encoder import BiEncoderLearner, train
-from noisyir.training.co_teaching import CoTeaching
+from noisyir.training.co_teaching import CoTeachingRun
 from noisyir.training.learner import Contrastive
 from noisyir.training.ranker import RankerLearner
 from noisyir.training.settings import CoTeachingParams, TrainAr2Params, TrainCoTeachingParams, TrainDprParams
@@ -50,7 +50,7 @@ def test_a_batch_is_halved_until_it_fits(bert, tmp_path, monkeypatch):
 
 def test_the_peer_of_co_teaching_learns_once_when_a_step_is_taken_again(bert, tmp_path, monkeypatch):
     def co_teaching(encoder, pairs, params, context):
-        return CoTeaching(encoder, pairs, params, context.rng, noise_rate=0.3)
+        return CoTeachingRun(encoder, pairs, params, context.rng, noise_rate=0.3)
 
     settings = {"co_teaching": CoTeachingParams(ramp_epochs=1), "scale": 5.0}
     whole, halved = (a_learner(bert, tmp_path, co_teaching, chunk_size=size, **settings) for size in (None, "auto"))

@@ -9,7 +9,7 @@ from noisyir.detection.settings import TrainNpcParams
 from noisyir.losses.dpr import ccr, masked_log_probs
 from noisyir.training.batches import assemble
 from noisyir.training.bi_encoder import BiEncoderLearner, train
-from noisyir.training.co_teaching import CoTeaching
+from noisyir.training.co_teaching import CoTeachingRun
 from noisyir.training.learner import Contrastive, on_device
 from noisyir.training.settings import CcrParams, TrainCoTeachingParams, TrainDprParams
 from tests.tiny_models import tiny_encoder
@@ -29,7 +29,7 @@ def made(bert, method, tmp_path):
         return encoder, pairs, params, NoisyPairCorrection(encoder, pairs, params, rng)
     if method == "co_teaching":
         params = TrainCoTeachingParams(**STANDARD)
-        return encoder, pairs, params, CoTeaching(encoder, pairs, params, rng, 0.3)
+        return encoder, pairs, params, CoTeachingRun(encoder, pairs, params, rng, 0.3)
     weights = torch.linspace(0, 1, SIZE) if method == "weighted" else None
     return encoder, pairs, TrainDprParams(**STANDARD), Contrastive(weights)
 

@@ -12,7 +12,7 @@ from noisyir.app.runs import run_experiment
 from noisyir.auditing.account import MAX_CHARS, account_of
 from noisyir.auditing.settings import AuditParams
 from noisyir.commands import why
-from noisyir.data.corruptions.other_documents import Uniform
+from noisyir.data.corruptions.other_documents import AnyDocument
 from noisyir.data.formats.beir import Beir
 from noisyir.detection.detectors.basic import Bm25Margin
 from noisyir.detection.settings import DetectParams, RepairParams
@@ -122,7 +122,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str,
     exp = Experiment(
         name="tiny",
         data=Beir(path=str(folder), on_empty="exclude"),
-        noise=Uniform(rate=0.4),
+        noise=AnyDocument(rate=0.4),
         model=InitModelParams(backbone="static"),
     )
     outcome = run_experiment(

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.auditing.by_hand import how_many, judged_by_hand
-from noisyir.auditing.judgements import Judged
+from noisyir.auditing.judgements import HumanJudgement
 from noisyir.detection.judged import FEWEST
 from noisyir.errors import ConfigError, DataError
 
@@ -29,9 +29,9 @@ def anew(pairs, judgements, **settings):
     return judged_by_hand(pairs, judgements, **{"threshold": 0.5, "confidence": 0.95} | settings)
 
 
-def sample(verdicts: dict[int, str], weight: float | None = 1.0) -> dict[tuple[str, str], Judged]:
+def sample(verdicts: dict[int, str], weight: float | None = 1.0) -> dict[tuple[str, str], HumanJudgement]:
     """Judgements of the pairs (qN, d)."""
-    return {(f"q{n}", "d"): Judged(verdict, weight) for n, verdict in verdicts.items()}
+    return {(f"q{n}", "d"): HumanJudgement(verdict, weight) for n, verdict in verdicts.items()}
 
 
 def noisy_pairs(count: int = 4000) -> tuple[pa.Table, np.ndarray]:
@@ -154,7 +154,7 @@ def test_people_stand_above_the_machine_and_are_marked():
 
 
 def test_a_replacement_that_a_person_names_stands_above_the_machines():
-    said = {("q1", "d"): Judged("wrong", None, "other"), ("q2", "d"): Judged("wrong")}
+    said = {("q1", "d"): HumanJudgement("wrong", None, "other"), ("q2", "d"): HumanJudgement("wrong")}
     rows = anew(judged_pairs(np.zeros(4)), said)[0].to_pylist()
     assert [(row["replacement"], row["accepted"]) for row in rows[1:3]] == [("other", True), ("r", False)]
     assert {row["machine_replacement"] for row in rows} == {"r"}
@@ -178,7 +178,7 @@ def test_a_judged_pair_keeps_its_verdict_at_any_threshold(threshold):
 
 def test_what_tells_nothing_changes_nothing():
     pairs, truth = noisy_pairs(50)
-    table, found = anew(pairs, {("q1", "d"): Judged("unclear", 1.0)})
+    table, found = anew(pairs, {("q1", "d"): HumanJudgement("unclear", 1.0)})
     assert table.select(pairs.column_names).equals(pairs) and "judged      0 pairs, 1 unclear\n" in found.summary()
     with pytest.raises(ConfigError, match="between 0 and 1 when pairs are judged, not 1"):
         anew(pairs, sample(truly(truth, range(30))), threshold=1.0)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.auditing.judgements import (
-    Judged,
+    HumanJudgement,
     drawn_at_random,
     given_judgements,
     judgements_digest,
@@ -42,7 +42,7 @@ def test_what_the_page_saves_is_read_with_its_guarded_ids(tmp_path: Path):
 def test_jsonl_takes_numbers_as_ids_and_leaves_out_what_was_not_judged(tmp_path: Path):
     rows = [{"query_id": 7, "doc_id": 8, "verdict": "clean"}, {"query_id": "q1", "doc_id": "d7", "verdict": None}]
     found = read_judgements([said(tmp_path / "mine.jsonl", *rows)], SMALL)
-    assert found == {("7", "8"): Judged("clean")}
+    assert found == {("7", "8"): HumanJudgement("clean")}
 
 
 def test_weight_and_replacement_are_read_and_other_words_for_verdicts(tmp_path: Path):
@@ -51,9 +51,9 @@ def test_weight_and_replacement_are_read_and_other_words_for_verdicts(tmp_path: 
     )
     found = given_judgements([str(tmp_path / "a.csv")])
     assert found == {
-        ("q1", "d1"): Judged("clean", 12.5),
-        ("q2", "d2"): Judged("unclear", 3.0),
-        ("-q", "=d"): Judged("wrong", None, "=e"),
+        ("q1", "d1"): HumanJudgement("clean", 12.5),
+        ("q2", "d2"): HumanJudgement("unclear", 3.0),
+        ("-q", "=d"): HumanJudgement("wrong", None, "=e"),
     }
     assert drawn_at_random(found) == 1, "an unclear pair tells nothing"
 
@@ -61,7 +61,7 @@ def test_weight_and_replacement_are_read_and_other_words_for_verdicts(tmp_path: 
 def test_several_files_are_one(tmp_path: Path):
     first = said(tmp_path / "a.jsonl", {"verdict": "wrong", "weight": 2})
     second = said(tmp_path / "b.jsonl", {"verdict": "wrong", "replacement": "d2"}, {"doc_id": "d2", "verdict": "clean"})
-    expected = {("q1", "d1"): Judged("wrong", 2.0, "d2"), ("q1", "d2"): Judged("clean")}
+    expected = {("q1", "d1"): HumanJudgement("wrong", 2.0, "d2"), ("q1", "d2"): HumanJudgement("clean")}
     assert given_judgements([first, second]) == expected
     assert AuditParams(judgements=first).judgement_files == (first,)
     assert AuditParams(judgements=[first, second]).judgement_files == (first, second)
@@ -99,8 +99,8 @@ def test_a_judge_who_thinks_again_is_taken_at_her_last_word(tmp_path: Path):
         {"verdict": "clean", "at": "2026-03-01T12:30:00+01:00"},
         {"verdict": "wrong", "at": "2026-03-01T11:00"},
     ]
-    assert given_judgements([said(tmp_path / "a.jsonl", *rows)])["q1", "d1"] == Judged("clean", 4.0)
-    assert given_judgements([said(tmp_path / "b.jsonl", *reversed(rows))])["q1", "d1"] == Judged("clean", 4.0)
+    assert given_judgements([said(tmp_path / "a.jsonl", *rows)])["q1", "d1"] == HumanJudgement("clean", 4.0)
+    assert given_judgements([said(tmp_path / "b.jsonl", *reversed(rows))])["q1", "d1"] == HumanJudgement("clean", 4.0)
     same = [{"verdict": "wrong", "at": 5}, {"verdict": "clean", "at": 5.0}]
     for rows in (same, [{"verdict": "wrong"}, {"verdict": "clean", "at": 5}]):
         with pytest.raises(DataError, match=r"is judged clean, but wrong at .* the later one counts"):
@@ -164,7 +164,9 @@ def test_the_digest_is_of_the_content_wherever_it_lies(tmp_path: Path):
 
 def test_the_same_judgement_twice_is_one(tmp_path: Path):
     rows = [("q1", "d1", "clean"), ("q1", "d1", "clean")]
-    assert read_judgements([judged_as(tmp_path / "judgements.csv", rows)], SMALL) == {("q1", "d1"): Judged("clean")}
+    assert read_judgements([judged_as(tmp_path / "judgements.csv", rows)], SMALL) == {
+        ("q1", "d1"): HumanJudgement("clean")
+    }
 
 
 def test_an_empty_verdict_with_a_time_takes_back_what_the_same_judge_said(tmp_path: Path):
@@ -176,7 +178,7 @@ def test_an_empty_verdict_with_a_time_takes_back_what_the_same_judge_said(tmp_pa
     bob = {**pair, "verdict": "clean", "judge": "bob", "at": "2026-01-01T08:00:00+00:00"}
     assert given_judgements([said(tmp_path / "ann.jsonl", *ann)]) == {}
     both = given_judgements([said(tmp_path / "both.jsonl", *ann, bob)])
-    assert both == {("q1", "d1"): Judged("clean", 2.0)}
+    assert both == {("q1", "d1"): HumanJudgement("clean", 2.0)}
     again = {**ann[0], "verdict": "clean", "at": "2026-01-01T09:00:02+00:00"}
     found = given_judgements([said(tmp_path / "again.jsonl", *ann, again)])
-    assert found == {("q1", "d1"): Judged("clean", 2.0)}
+    assert found == {("q1", "d1"): HumanJudgement("clean", 2.0)}

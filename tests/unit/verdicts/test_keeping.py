@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from noisyir.auditing.judgements import Judged
+from noisyir.auditing.judgements import HumanJudgement
 from noisyir.auditing.keeping import Keeping, kept_by_judgements, kept_by_nulls
 from noisyir.detection.guarantee import Guarantee
 from noisyir.schemas.noise import KEPT_BY_NULL
@@ -38,11 +38,11 @@ def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
 
 def test_by_judgements_there_is_no_condition():
     pairs = pa.table({"query_id": [f"q{n}" for n in range(200)], "doc_id": ["d"] * 200, "score": np.arange(200.0)})
-    said = {(f"q{n}", "d"): Judged("wrong" if n > 150 else "clean", 2.0) for n in range(0, 200, 2)}
+    said = {(f"q{n}", "d"): HumanJudgement("wrong" if n > 150 else "clean", 2.0) for n in range(0, 200, 2)}
     keeping = kept_by_judgements(pairs, said)
     assert 100 < keeping.most(0.05) <= 152 and keeping.condition == ""
     assert keeping.told(0.05).endswith("of them are wrong, with 90% confidence")
-    chosen = {pair: Judged(judged.verdict) for pair, judged in said.items()}
+    chosen = {pair: HumanJudgement(judged.verdict) for pair, judged in said.items()}
     assert "nothing can be said" in kept_by_judgements(pairs, chosen).told(0.05)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisyir.auditing.sentences import Asked, describe
+from noisyir.auditing.sentences import RowQuery, describe
 
 KEY = {"query_id": "q", "start": 3, "end": 8}
 PLACES = [("a", 3, 0.1, 0.3), ("a", 40, 0.1, 0.2), ("b", 3, 0.8, 0.5)]
@@ -27,7 +27,7 @@ READINGS = [
 
 
 def said(artifact, rows, doc_id=None, documents=("a",)):
-    return describe(artifact, rows, Asked(doc_id, (doc_id,) if doc_id else documents, {}))[0]
+    return describe(artifact, rows, RowQuery(doc_id, (doc_id,) if doc_id else documents, {}))[0]
 
 
 @pytest.mark.parametrize(

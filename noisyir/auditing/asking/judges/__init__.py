@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
-from noisyir.auditing.asking.purse import Budget
+from noisyir.auditing.asking.budget import Budget
 from noisyir.engine.runtime import Runtime
 from noisyir.variants import Variant
 
@@ -30,7 +30,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asking:
+class QuestionQueue:
     """What a judge is asked, the first first.
 
     home: a folder where answers may be kept for the next time.  progress is told how many of how many questions are
@@ -45,7 +45,7 @@ class Asking:
 
 
 @dataclass
-class Spent:
+class JudgeUsage:
     """What asking took.
 
     calls: sent, those that failed included; kept: answers of an earlier time that were not asked for again.
@@ -64,11 +64,11 @@ class Spent:
     faults: Counter[str] = field(default_factory=Counter)
 
 
-class Answers(NamedTuple):
+class JudgeAnswers(NamedTuple):
     """An answer to each question, None where there is none, and what they took."""
 
     answers: Sequence[Answer | None]
-    spent: Spent
+    spent: JudgeUsage
 
 
 class MachineJudge(Variant):
@@ -89,10 +89,10 @@ class MachineJudge(Variant):
         """About how many tokens an answer takes, all told."""
         raise NotImplementedError
 
-    def ask(self, asking: Asking) -> Answers:
+    def ask(self, asking: QuestionQueue) -> JudgeAnswers:
         """Ask about each pair, within the budget."""
         raise NotImplementedError
 
-    def cost(self, spent: Spent) -> float | None:
+    def cost(self, spent: JudgeUsage) -> float | None:
         """What was spent, in the unit of the judge's prices; None where it has none."""
         return None

@@ -26,10 +26,10 @@ from pydantic import (
 
 from noisyir.auditing.asking.address import address_of
 from noisyir.auditing.asking.answer import Verdict
-from noisyir.auditing.asking.conversation import Conversation, Patience
+from noisyir.auditing.asking.budget import Budget, BudgetLedger
+from noisyir.auditing.asking.conversation import Conversation, RetryPolicy
 from noisyir.auditing.asking.endpoint import Endpoint
-from noisyir.auditing.asking.judges import Answer, Answers, Asking, MachineJudge, Question, Spent
-from noisyir.auditing.asking.purse import Budget, Purse
+from noisyir.auditing.asking.judges import Answer, JudgeAnswers, JudgeUsage, MachineJudge, Question, QuestionQueue
 from noisyir.errors import MissingPackageError, StoreError
 
 KEPT = "judge-answers.jsonl"
@@ -138,41 +138,41 @@ class Chat(MachineJudge):
         messages = load_prompt().messages(*self._cut(question))
         return _bytes(messages) / _BYTES_OF_A_TOKEN + _EXPECTED_ANSWER
 
-    def cost(self, spent: Spent) -> float | None:
+    def cost(self, spent: JudgeUsage) -> float | None:
         """Tokens times prices, a missing price being 0; None where neither is set."""
         if self.price_in is None and self.price_out is None:
             return None
         price = spent.prompt_tokens * (self.price_in or 0.0) + spent.completion_tokens * (self.price_out or 0.0)
         return price / 1000
 
-    def ask(self, asking: Asking) -> Answers:
+    def ask(self, asking: QuestionQueue) -> JudgeAnswers:
         """Send what was not answered before, several at once, within the budget; equal texts are sent once."""
         digest = load_prompt().digest
         questions = [self._cut(question) for question in asking.questions]
         keys = [digest_of(digest, self.model, *question) for question in questions]
         with KeptAnswers(asking.home / KEPT, set(keys)) as kept:
-            spent = Spent(kept=sum(key in kept.found for key in keys))
+            spent = JudgeUsage(kept=sum(key in kept.found for key in keys))
             asked = dict(zip(keys, questions, strict=True))
             unsent = asyncio.run(
                 self._send(asking, {k: q for k, q in asked.items() if k not in kept.found}, kept, spent)
             )
             found = [kept.found.get(key) for key in keys]
         spent.left = sum(key in unsent for key in keys)
-        return Answers([_answer(answer.verdict) if answer else None for answer in found], spent)
+        return JudgeAnswers([_answer(answer.verdict) if answer else None for answer in found], spent)
 
     async def _send(
-        self, asking: Asking, questions: Mapping[str, Question], kept: KeptAnswers, spent: Spent
+        self, asking: QuestionQueue, questions: Mapping[str, Question], kept: KeptAnswers, spent: JudgeUsage
     ) -> Set[str]:
         """Ask each question and keep what is answered; the keys of those that were never sent."""
         import httpx
 
-        address, prompt, purse = address_of(self.url), load_prompt(), Purse(asking.budget)
-        patience = Patience(self.retries, self.pause, self.longest_wait)
+        address, prompt, ledger = address_of(self.url), load_prompt(), BudgetLedger(asking.budget)
+        patience = RetryPolicy(self.retries, self.pause, self.longest_wait)
         waiting, unsent, done = iter(questions.items()), set(questions), 0
         # The environment names proxies and certificates; none is asked on the way to this machine itself.
         headers = {**address.headers, "Accept-Encoding": "identity"}
         async with httpx.AsyncClient(headers=headers, timeout=None, trust_env=not address.local) as client:
-            talk = Conversation(Endpoint(address, client, self._asked(), self.seconds), purse, patience, spent)
+            talk = Conversation(Endpoint(address, client, self._asked(), self.seconds), ledger, patience, spent)
 
             async def work() -> None:
                 nonlocal done
@@ -194,7 +194,7 @@ class Chat(MachineJudge):
         asked = {"model": self.model, "temperature": 0, "max_tokens": self.answer_tokens, "stream": False}
         return asked | ({"response_format": {"type": "json_object"}} if self.json_mode else {})
 
-    def _so_far(self, spent: Spent) -> str:
+    def _so_far(self, spent: JudgeUsage) -> str:
         cost = self.cost(spent)
         tokens = spent.prompt_tokens + spent.completion_tokens
         return f"{spent.calls:,} calls, {tokens:,} tokens" + ("" if cost is None else f", cost {cost:.4g}")

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from noisyir.auditing.asking.judges import Answer, Answers, Asking, MachineJudge, Question, Spent
-from noisyir.auditing.asking.purse import Budget
+from noisyir.auditing.asking.budget import Budget
+from noisyir.auditing.asking.judges import Answer, JudgeAnswers, JudgeUsage, MachineJudge, Question, QuestionQueue
 from noisyir.errors import ConfigError
 from noisyir.settings import Location
 
@@ -54,11 +54,11 @@ class Classifier(MachineJudge):
         """No call is paid for."""
         return 0.0
 
-    def ask(self, asking: Asking) -> Answers:
+    def ask(self, asking: QuestionQueue) -> JudgeAnswers:
         """Read as many pairs as the budget allows; wrong are those whose probability of being right is below a half."""
         from scipy.special import expit
 
-        from noisyir.models.cross_encoder import Texts, load_cross_encoder
+        from noisyir.models.cross_encoder import TextPairs, load_cross_encoder
         from noisyir.models.weights import locate_classifier
 
         asked = asking.questions[: asking.budget.amount]
@@ -71,11 +71,11 @@ class Classifier(MachineJudge):
             done += count
             asking.progress(done, len(asked), "pairs")
 
-        texts = Texts([one.query for one in asked], [one.document for one in asked])
+        texts = TextPairs([one.query for one in asked], [one.document for one in asked])
         p_wrong = expit(-judge.logits(texts, runtime.batch_tokens, read).astype(np.float64))
         left = len(asking.questions) - len(asked)
         answers = [*map(_answer, p_wrong.tolist()), *[None] * left]
-        return Answers(answers, Spent(calls=len(asked), left=left))
+        return JudgeAnswers(answers, JudgeUsage(calls=len(asked), left=left))
 
 
 def _answer(p_wrong: float) -> Answer:

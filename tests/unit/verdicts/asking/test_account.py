@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from noisyir.auditing.asking.account import Asked, account
-from noisyir.auditing.asking.judges import Answer, Spent
-from noisyir.auditing.asking.records import ByPeople, Judgement, write_judgements
+from noisyir.auditing.asking.account import AskedPair, account
+from noisyir.auditing.asking.judges import Answer, JudgeUsage
+from noisyir.auditing.asking.records import ByPeople, ModelJudgement, write_judgements
 from noisyir.auditing.judgements import given_judgements
 from noisyir.errors import DataError, StoreError
 
@@ -17,11 +17,11 @@ PAIRS = 5000
 
 def asked(*parts):
     """(draw, answer, what people say, how often) as a list."""
-    return [Asked(draw, answer, people) for draw, answer, people, count in parts for _ in range(count)]
+    return [AskedPair(draw, answer, people) for draw, answer, people, count in parts for _ in range(count)]
 
 
 def report(*parts, spent=None, cost=None):
-    return account("model:m@v1", PAIRS, asked(*parts), spent or Spent(calls=7), cost)
+    return account("model:m@v1", PAIRS, asked(*parts), spent or JudgeUsage(calls=7), cost)
 
 
 def test_the_rate_is_that_of_the_random_part_alone():
@@ -97,18 +97,20 @@ def test_corrections_find_a_known_rate():
         wrong = rng.random(400) < 0.3
         says = np.where(wrong, rng.random(400) < 0.8, rng.random(400) > 0.9)
         rows = [
-            Asked("random", WRONG if says[row] else CLEAN, None)
+            AskedPair("random", WRONG if says[row] else CLEAN, None)
             if row < 320
-            else Asked("", WRONG if says[row] else CLEAN, ByPeople(bool(wrong[row]), 62.5))
+            else AskedPair("", WRONG if says[row] else CLEAN, ByPeople(bool(wrong[row]), 62.5))
             for row in range(400)
         ]
-        rate = account("model:m@v1", PAIRS, rows, Spent(), None).corrected.rate
+        rate = account("model:m@v1", PAIRS, rows, JudgeUsage(), None).corrected.rate
         held += rate.low <= 0.3 <= rate.high
     assert held >= 276  # 92 %: three standard errors below 95
 
 
 def test_what_it_took_and_why_it_stopped_is_said():
-    spent = Spent(calls=1200, kept=3, prompt_tokens=100_000, completion_tokens=2000, unmetered=4, left=17, stopped="x")
+    spent = JudgeUsage(
+        calls=1200, kept=3, prompt_tokens=100_000, completion_tokens=2000, unmetered=4, left=17, stopped="x"
+    )
     spent.faults.update({"status 500": 1100, "a": 2, "b": 1, "c": 1})
     text = report(("random", WRONG, None, 40), spent=spent, cost=1.25).summary()
     assert "asked 23 pairs" in text and "3 of them kept from before" in text and "; 17 more were not reached" in text
@@ -122,13 +124,13 @@ LINE = dict(judge="model:m@v1", draw="random", weight=2.0, replacement=None, at=
 def test_a_model_s_judgements_are_no_person_s(tmp_path):
     path = tmp_path / "made" / "model_judgements.jsonl"
     said = [
-        Judgement(query_id="q\u2028", doc_id=str(number), verdict="wrong", reason="é\n\x1b[1m", **LINE)
+        ModelJudgement(query_id="q\u2028", doc_id=str(number), verdict="wrong", reason="é\n\x1b[1m", **LINE)
         for number in range(3)
     ]
     write_judgements(said, path)
     write_judgements(said, path)
     lines = path.read_bytes().split(b"\n")
-    assert [Judgement(**json.loads(line)) for line in lines[:-1]] == said and lines[-1] == b""
+    assert [ModelJudgement(**json.loads(line)) for line in lines[:-1]] == said and lines[-1] == b""
     assert [file.name for file in path.parent.iterdir()] == [path.name]
     with pytest.raises(DataError, match="holds no verdict of a person"):
         given_judgements([str(path)])

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from noisyir.auditing.asking.address import KEY, address_of
+from noisyir.auditing.asking.budget import Budget
 from noisyir.auditing.asking.endpoint import seconds_of
-from noisyir.auditing.asking.judges import Asking, Question
+from noisyir.auditing.asking.judges import Question, QuestionQueue
 from noisyir.auditing.asking.judges.chat import KEPT, Chat
-from noisyir.auditing.asking.purse import Budget
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, StoreError
 from tests.judge_server import GARBAGE, Reaction, judge_server, says, verdict
@@ -37,7 +37,7 @@ def ask(url, home, questions=PAIRS, budget="1000", **settings):
     seen = []
     judge = Chat(url=url, model="m", **{**QUICK, **settings})
     judge.check(Budget.parse(budget))
-    asking = Asking(questions, Budget.parse(budget), home, Runtime(), lambda *values: seen.append(values))
+    asking = QuestionQueue(questions, Budget.parse(budget), home, Runtime(), lambda *values: seen.append(values))
     return *judge.ask(asking), seen
 
 
@@ -251,7 +251,7 @@ def test_answers_are_kept_by_texts_prompt_and_model(tmp_path, monkeypatch):
         ask(url, tmp_path)
         answers, spent, _ = ask(url, tmp_path)
         assert len(server.calls) == 20 and spent.calls == 0 and spent.kept == 20 and words(answers) == ["wrong"] * 20
-        asking = Asking(PAIRS, Budget.parse("1000"), tmp_path, Runtime(), lambda *_: None)
+        asking = QuestionQueue(PAIRS, Budget.parse("1000"), tmp_path, Runtime(), lambda *_: None)
         assert Chat(url=url, model="another", **QUICK).ask(asking).spent.calls == 20
         assert ask(url, tmp_path, [Question("question 1", "document 2")])[1].calls == 1
     kept = (tmp_path / KEPT).read_text()
@@ -295,11 +295,12 @@ KILLED = """
 import sys
 from pathlib import Path
 from noisyir.engine.runtime import Runtime
-from noisyir.auditing.asking.judges import Asking
+from noisyir.auditing.asking.judges import QuestionQueue
 from noisyir.auditing.asking.judges.chat import Chat
-from noisyir.auditing.asking.purse import Budget
+from noisyir.auditing.asking.budget import Budget
 from tests.unit.verdicts.asking.test_chat import PAIRS, QUICK
-asking = Asking(PAIRS, Budget.parse("1000"), Path(sys.argv[2]), Runtime(), lambda done, *_: print(done, flush=True))
+tell = lambda done, *_: print(done, flush=True)
+asking = QuestionQueue(PAIRS, Budget.parse("1000"), Path(sys.argv[2]), Runtime(), tell)
 Chat(url=sys.argv[1], model="m", **QUICK).ask(asking)
 """
 

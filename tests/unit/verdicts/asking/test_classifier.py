@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from noisyir.auditing.asking.judges import Asking, Question
+from noisyir.auditing.asking.budget import Budget
+from noisyir.auditing.asking.judges import Question, QuestionQueue
 from noisyir.auditing.asking.judges.classifier import Classifier
-from noisyir.auditing.asking.purse import Budget
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, DataError
 from tests.tiny_models import WORDS, tiny_bert, tiny_classifier
@@ -28,7 +28,7 @@ def test_its_word_is_the_probability_that_transformers_gives(tmp_path, labels):
     judge = Classifier(model=str(folder), max_len=32)
     judge.check(Budget.parse("25"))
     answers, spent = judge.ask(
-        Asking(asked, Budget.parse("25"), tmp_path, Runtime(device="cpu"), lambda *told: seen.append(told))
+        QuestionQueue(asked, Budget.parse("25"), tmp_path, Runtime(device="cpu"), lambda *told: seen.append(told))
     )
     model, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     for question, answer in zip(asked[:25], answers[:25], strict=True):
@@ -56,4 +56,4 @@ def test_what_is_no_classifier_is_refused_before_any_work(tmp_path):
         Classifier(model=str(tiny_classifier(tmp_path / "judge"))).check(Budget.parse("5k tokens"))
     encoder = Classifier(model=str(tiny_bert(tmp_path / "encoder")), max_len=32)
     with pytest.raises(DataError, match="is not a sequence classifier"):
-        encoder.ask(Asking(questions(1), Budget.parse("5"), tmp_path, Runtime(device="cpu"), lambda *_: None))
+        encoder.ask(QuestionQueue(questions(1), Budget.parse("5"), tmp_path, Runtime(device="cpu"), lambda *_: None))

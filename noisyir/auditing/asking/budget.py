@@ -28,10 +28,10 @@ class Budget(NamedTuple):
         return cls(amount, "tokens" if (found[3] or "").startswith("token") else "calls")
 
 
-class Purse:
-    """A budget that is being spent.  Whoever wants to send a call takes for it beforehand, and settles afterwards.
+class BudgetLedger:
+    """A budget that is being spent: a call is reserved for before it is sent, and charged afterwards.
 
-    spent: what was sent and settled; of a call that is under way, and of one whose tokens nobody told, the most that it
+    spent: what was sent and charged; of a call that is under way, and of one whose tokens nobody told, the most that it
     may have cost counts.
     """
 
@@ -39,29 +39,29 @@ class Purse:
         self.budget = budget
         self.spent = 0
         self._under_way = 0
-        self._settled = asyncio.Condition()
+        self._charged = asyncio.Condition()
 
-    async def take(self, most_tokens: int) -> bool:
+    async def reserve(self, most_tokens: int) -> bool:
         """Whether another call may be sent that costs at most so many tokens: then it counts from now on.
 
         Waits while calls under way may yet turn out to be cheaper than they might have been.
         """
         most = self._price(most_tokens)
-        async with self._settled:
+        async with self._charged:
             while self.spent + most > self.budget.amount:
                 if not self._under_way or self.budget.unit == "calls":
                     return False
-                await self._settled.wait()
+                await self._charged.wait()
             self.spent += most
             self._under_way += 1
             return True
 
-    async def settle(self, most_tokens: int, tokens: int) -> None:
-        """A call that was taken for has cost so many tokens."""
-        async with self._settled:
+    async def charge(self, most_tokens: int, tokens: int) -> None:
+        """Charge a call that was reserved for: it took so many tokens."""
+        async with self._charged:
             self.spent += self._price(tokens) - self._price(most_tokens)
             self._under_way -= 1
-            self._settled.notify_all()
+            self._charged.notify_all()
 
     def _price(self, tokens: int) -> int:
         return tokens if self.budget.unit == "tokens" else 1

@@ -20,7 +20,7 @@ from noisyir.tracking.tracker import Tracker
 
 
 @dataclass(frozen=True)
-class Readiness:
+class Preflight:
     """Whether a run can end well.  elsewhere: pools whose machines are not looked at."""
 
     plan: Plan

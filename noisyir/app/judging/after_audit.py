@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from noisyir.app.console import stdout_console
 from noisyir.app.judging.journal import Journal
-from noisyir.app.judging.learning import Known, Learner, PairLearner
+from noisyir.app.judging.learning import Knowledge, OrderLearner, PairLearner
 from noisyir.app.judging.pairs import PairsToJudge, pairs_to_judge
 from noisyir.app.judging.server import has_display, serve_page
 from noisyir.app.judging.session import JudgingSession, summary, told_guarantee
@@ -30,7 +30,7 @@ from noisyir.engine.tables import pair_ids, read_parts, stream_parts
 from noisyir.errors import ConfigError, StoreError
 
 
-class AuditCommand(NamedTuple):
+class AuditArguments(NamedTuple):
     """The arguments of `noisyir audit` that say which pairs are audited, and how."""
 
     data: str
@@ -49,7 +49,7 @@ class AuditCommand(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Wishes:
+class JudgingOptions:
     """What is wanted of an audit beside its files.
 
     judgements: files of verdicts.  judge: let a person judge: in the terminal or else on a page; None: on a page where
@@ -57,7 +57,7 @@ class Wishes:
     most this share of them is wrong.
     """
 
-    command: AuditCommand
+    command: AuditArguments
     judgements: Sequence[str] = ()
     judge: bool = False
     terminal: bool | None = None
@@ -73,7 +73,7 @@ class Wishes:
         if self.wrong is not None and not 0 < self.wrong < 1:
             raise ConfigError(f"--keep-wrong-below is a share between 0 and 1, such as 0.05, not {self.wrong}")
 
-    def met(self, audited: Audited, folder: Path) -> str:
+    def run(self, audited: Audited, folder: Path) -> str:
         """Do what is wished for; what came of it, empty where nothing is.
 
         Without any judgements what may be kept rests on made-up pairs.
@@ -145,7 +145,7 @@ def session_on(audited: Audited, folder: Path, judge: str | None) -> Iterator[Ju
                 path.unlink()
 
 
-def known_from(audited: Audited, files: Sequence[str]) -> Known:
+def known_from(audited: Audited, files: Sequence[str]) -> Knowledge:
     """What files of judgements tell of the audited pairs.  DataError for pairs that were not audited."""
     pairs = _pairs(audited)
     said = read_judgements(files, pairs.audit)
@@ -156,7 +156,7 @@ def _pairs(audited: Audited) -> PairsToJudge:
     return pairs_to_judge(audited.table, audited.outcome.results["audit"].meta.input_refs(), audited.store)
 
 
-def _learner(audited: Audited, pairs: PairsToJudge) -> Learner:
+def _learner(audited: Audited, pairs: PairsToJudge) -> OrderLearner:
     _, query = np.unique([query_id for query_id, _ in pairs.ids], return_inverse=True)
     return PairLearner(pairs.scores, _features(audited, pairs), query)
 
