@@ -27,8 +27,8 @@ from sentence_transformers import (
 import noisyir
 from noisyir.data.formats.squad import Squad
 from noisyir.detection.judged import auroc
-from noisyir.detection.npc_objective import Detected, NoisyPairCorrection
 from noisyir.experiments import from_settings
+from noisyir.methods.npc.objective import Detected, NoisyPairCorrection
 from noisyir.models.bi_encoder import BiEncoder, initial_bi_encoder, load_bi_encoder
 from noisyir.models.settings import InitModelParams
 from noisyir.models.text_tokenizer import Tokens, passage_text

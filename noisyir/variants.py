@@ -139,22 +139,36 @@ def _adapter(family: type[Variant]) -> TypeAdapter[Any]:
 
 @cache
 def _load(home: str, group: str | None) -> None:
-    """Import the modules of a family's home, and what other packages registered for it.
-
-    ConfigError names the package whose entry point cannot be loaded.
-    """
+    """Import the modules of a family's home, and what other packages registered for it."""
     package = import_module(home)
     for module in iter_modules(getattr(package, "__path__", ())):  # a small family is one module
         import_module(f"{home}.{module.name}")
-    for entry in entry_points(group=group) if group else ():
+    if group:
+        entries(group)
+
+
+def entries(group: str) -> list[Any]:
+    """The objects that installed packages register in a group of entry points.
+
+    A room of noisyir's own that is not there is passed by.  ConfigError names the package of one that cannot be loaded.
+    """
+    found = []
+    for entry in entry_points(group=group):
+        package = entry.dist.name if entry.dist else entry.value
         try:
-            entry.load()
+            found.append(entry.load())
         except Exception as error:  # whatever a stranger's module raises
-            whose = entry.dist.name if entry.dist else entry.value
+            if (
+                package == "noisyir"
+                and isinstance(error, ModuleNotFoundError)
+                and entry.module.startswith(str(error.name))
+            ):
+                continue
             raise ConfigError(
-                f"the package {whose} brings {entry.value} for {group}, and it cannot be loaded "
+                f"the package {package} brings {entry.value} for {group}, and it cannot be loaded "
                 f"({type(error).__name__}: {error}): mend it, or uninstall it"
             ) from error
+    return found
 
 
 def params_in(annotation: Any) -> type[Params] | None:

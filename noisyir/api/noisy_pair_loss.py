@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from transformers import TrainerCallback
 
 from noisyir.api.running import overrides_of
-from noisyir.detection.npc_objective import Detected, NoisyPairCorrection
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.errors import ConfigError, DataError
 from noisyir.experiments import from_settings
 from noisyir.losses.dpr import pair_nll
+from noisyir.methods.npc.objective import Detected, NoisyPairCorrection
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.text_tokenizer import Side, Tokens
 from noisyir.training.batches import Batch, Ragged, Rows, TrainingPairs, known_columns

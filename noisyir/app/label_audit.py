@@ -21,12 +21,12 @@ from noisyir.auditing.keeping import Keeping, kept_by_nulls
 from noisyir.auditing.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
 from noisyir.auditing.rates import in_a_sentence, in_terminal
 from noisyir.auditing.settings import AuditParams
-from noisyir.data.flags import last_estimate
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.limits import SCHEME
 from noisyir.data.recognise import IR_DATASETS, recognise
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
+from noisyir.detection.flags import last_estimate
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from noisyir.auditing.judgements import Judgements
 from noisyir.auditing.rates import ASSUMED
-from noisyir.data.flags import last_epoch
 from noisyir.detection.detection import nulls_in
+from noisyir.detection.flags import last_epoch
 from noisyir.detection.guarantee import Guarantee, judgements_needed
 from noisyir.detection.judging import guaranteed
 from noisyir.detection.null import Null

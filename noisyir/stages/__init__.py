@@ -3,20 +3,34 @@
 A stage has a file of its own, but for those that share most of their lines, as encode and encode_new do.
 """
 
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
-from pkgutil import walk_packages
+from pkgutil import iter_modules
+from types import ModuleType
 
 from noisyir.engine.stage import Stage
 from noisyir.errors import ConfigError
 from noisyir.settings import Params
+from noisyir.variants import entries
+
+HOMES = (__name__, "noisyir.methods")
+GROUP = "noisyir.stages"
 
 
 @cache
 def known_stages() -> dict[str, Stage]:
-    """Every stage of noisyir itself, by name."""
-    modules = [import_module(module.name) for module in walk_packages(__path__, f"{__name__}.")]
-    return {value.name: value for module in modules for value in vars(module).values() if isinstance(value, Stage)}
+    """Every stage, by name: those of noisyir, and those in the modules that other packages name in the group."""
+    homes = [*map(import_module, HOMES), *entries(GROUP)]
+    return {stage.name: stage for home in homes for stage in _stages_in(home)}
+
+
+def _stages_in(home: ModuleType) -> Iterator[Stage]:
+    """Its own stages, else those of the modules in it: what lies beside a stage is loaded when the stage runs."""
+    own = [value for value in vars(home).values() if isinstance(value, Stage)]
+    yield from own
+    for module in iter_modules(getattr(home, "__path__", ()) if not own else ()):
+        yield from _stages_in(import_module(f"{home.__name__}.{module.name}"))
 
 
 def stage_named(name: str) -> Stage:

@@ -198,7 +198,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
     from noisyir.engine.stage import Stage
     from noisyir.pipelines.readers import pipeline_of  # noqa: F401 - loads every stage module
 
-    stages = {id(v): v for name, m in list(sys.modules.items()) if name.startswith("noisyir.stages.")
+    stages = {id(v): v for name, m in list(sys.modules.items()) if name.startswith("noisyir.")
               for v in vars(m).values() if isinstance(v, Stage)}.values()  # fmt: skip
     assert len({stage.name for stage in stages}) == len(stages) >= 12
     writers: dict[str, set[str]] = {}
@@ -241,7 +241,7 @@ def test_only_scoring_reads_the_truth_about_injected_noise(truth: str, scoring: 
     from noisyir.engine.stage import Stage
     from noisyir.pipelines.readers import pipeline_of  # noqa: F401 - loads every stage module
 
-    readers = {v.name for name, m in list(sys.modules.items()) if name.startswith("noisyir.stages.")
+    readers = {v.name for name, m in list(sys.modules.items()) if name.startswith("noisyir.")
                for v in vars(m).values() if isinstance(v, Stage)
                for read in v.reads.values() if read.artifact.name == truth}  # fmt: skip
     assert readers <= scoring

@@ -8,9 +8,9 @@ import torch
 
 from noisyir.errors import DataError
 from noisyir.losses.dpr import pair_nll
+from noisyir.methods.co_teaching.learner import CoTeachingRun, keep_share, perturbed, small_loss, taught
 from noisyir.training.batches import PairBatches, Ragged, TrainingPairs
 from noisyir.training.bi_encoder import train
-from noisyir.training.co_teaching import CoTeachingRun, keep_share, perturbed, small_loss, taught
 from noisyir.training.learner import Contrastive
 from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.run import TrainingContext

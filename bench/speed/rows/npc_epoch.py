@@ -20,7 +20,7 @@ class NpcEpoch(Row):
     grows = True
 
     def npc(self, work: Work) -> Taken:
-        from noisyir.detection.npc_objective import NoisyPairCorrection
+        from noisyir.methods.npc.objective import NoisyPairCorrection
 
         return _epochs(work, NoisyPairCorrection)
 

@@ -16,7 +16,7 @@ from noisyir.auditing.keeping import Keeping, kept_by_judgements, kept_by_nulls
 from noisyir.auditing.settings import AuditParams
 from noisyir.auditing.suspects_page import Suspects
 from noisyir.auditing.texts import PairTexts, read_texts
-from noisyir.data.flags import last_estimate, with_flags
+from noisyir.detection.flags import last_estimate, with_flags
 from noisyir.detection.judgement import draw_sample
 from noisyir.detection.settings import DetectParams
 from noisyir.engine.builds import Ref

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.auditing.rates import in_a_sentence
-from noisyir.data.flags import with_flags
 from noisyir.detection.combine import Scores, combined
 from noisyir.detection.detection import Detection
 from noisyir.detection.detection import detect as judge
+from noisyir.detection.flags import with_flags
 from noisyir.detection.guarantee import Guarantee, guaranteed_by_nulls
 from noisyir.detection.null import NULLS
 from noisyir.detection.relabel import gets_replacement

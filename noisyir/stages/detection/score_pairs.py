@@ -26,7 +26,7 @@ from noisyir.schemas.data import CORPUS, NOISE_TRUTH, NOISY_PAIRS, QUERIES
 from noisyir.schemas.noise import COMPETITORS, DETECTION, NOISE_ESTIMATE, NOISE_FLAGS, PAIR_FEATURES, PAIR_SCORES
 from noisyir.schemas.retrieval import LEXICAL_INDEX
 from noisyir.schemas.training import MODEL, NEGATIVES
-from noisyir.training.job import distinct_ids, mined_negatives, training_context
+from noisyir.stages.training.inputs import distinct_ids, mined_negatives, training_context
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:

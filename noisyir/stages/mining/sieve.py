@@ -16,7 +16,7 @@ from noisyir.engine.stage import Job, Stage, told
 from noisyir.errors import DataError
 from noisyir.mining.judges import SieveJudge, sieve_out_rate, stays
 from noisyir.schemas.training import CANDIDATES, CURVES, VERDICTS
-from noisyir.training.job import TRAINING_READS, join_examples, start_model, train_bi_encoder, write_curves
+from noisyir.stages.training.inputs import TRAINING_READS, join_examples, start_model, train_bi_encoder, write_curves
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.reading import CONFIDENCES, CONFUSING, READER, SPANS
 from noisyir.schemas.training import CURVES
-from noisyir.training.job import start_reader, training_context, write_curves
+from noisyir.stages.training.inputs import start_reader, training_context, write_curves
 from noisyir.training.settings import TrainReaderParams
 
 if TYPE_CHECKING:

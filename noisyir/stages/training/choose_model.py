@@ -52,7 +52,7 @@ def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
     import torch
 
     from noisyir.models.bi_encoder import load_bi_encoder
-    from noisyir.training.job import held_out, held_relevance, searched_documents
+    from noisyir.stages.training.inputs import held_out, held_relevance, searched_documents
     from noisyir.training.validation import dev_ranks, discounted_gains
 
     torch.set_num_threads(job.runtime.cpu_threads)

@@ -2,7 +2,7 @@
 
 from noisyir.engine.stage import Job, Stage
 from noisyir.schemas.training import CURVES, MODEL
-from noisyir.training.job import (
+from noisyir.stages.training.inputs import (
     TRAINING_READS,
     pairs_are_there,
     product,

@@ -11,9 +11,9 @@ from sentence_transformers import (
 )
 
 import noisyir
-from noisyir.detection.npc_objective import NoisyPairCorrection
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.errors import ConfigError, DataError
+from noisyir.methods.npc.objective import NoisyPairCorrection
 from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.batches import Ragged, TrainingPairs, assemble

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.data.flags import with_flags
+from noisyir.detection.flags import with_flags
 from noisyir.errors import DataError
 
 PAIRS = pa.table({"query_id": ["b", "a", "c", "d"], "doc_id": ["x", "u", "w", "y"], "split": ["train"] * 3 + ["dev"]})

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from noisyir.detection.warm_up import detector_power, is_over, loss_fall
+from noisyir.methods.npc.objective import detector_power, is_over, loss_fall
 
 
 def test_the_fall_is_from_the_middle_third_to_the_last_of_the_last_epochs():

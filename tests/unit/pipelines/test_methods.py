@@ -32,10 +32,6 @@ EXPECTED = {
     "npc": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 1.0}),
     "npc_flags": ("train_npc", {"noisy_pairs", "noise_flags"}, JUDGED, {"detect": "given"}),
     "npc_relabel": ("train_npc", {"repaired_pairs", "repaired_flags"}, {*JUDGED, "repair"}, {"detect": "given"}),
-    "npc_detection_only": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "consistency": 0.0}),
-    "npc_correction_only": ("train_npc", {"noisy_pairs"}, set(), {"detect": "never", "consistency": 1.0}),
-    "npc_detect_once": ("train_npc", {"noisy_pairs"}, set(), {"detect": "once"}),
-    "npc_hard_pair_loss": ("train_npc", {"noisy_pairs"}, set(), {"detect": "each_epoch", "hard_negatives": 1}),
 }
 NEED_MINED = {"ar2", "ar2_continued", "rocketqa"}  # tests/unit/pipelines/test_ar2_method.py, test_rocketqa_method.py
 PLAIN = [name for name in Method.variants() if name not in NEED_MINED | {"auto"}]  # tests/unit/pipelines/test_auto.py

@@ -93,7 +93,7 @@ def test_what_was_built_says_how_long_the_rest_will_take(outcome, settings, home
     assert len(plan.steps) == len(outcome.results)
     main(["run", "nq_ar2_sieve", *settings, "train.epochs=2", "--store", str(home / "store"), "--dry-run"])
     said = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line}
-    assert said["ingest"].endswith("cached") and said["encode@zero_shot"].rstrip().endswith("cached")
+    assert said["ingest"].rstrip().endswith("cached") and said["encode@zero_shot"].rstrip().endswith("cached")
     for step in ("train_dpr@warm_up", "encode@ar2", "train_ar2@0"):
         assert " newest build " in said[step]
     assert "as their newest builds took" in said["time"]

@@ -18,7 +18,7 @@ from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError
-from noisyir.methods.dpr import Dpr
+from noisyir.methods.plain import Dpr
 from noisyir.pipelines.reader_methods import ReaderMethod
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.readers.positives import most_believed

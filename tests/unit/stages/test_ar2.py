@@ -6,10 +6,10 @@ import pytest
 
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, DataError
+from noisyir.methods.ar2 import TRAIN_AR2
 from noisyir.models.settings import InitModelParams, InitRankerParams
 from noisyir.schemas.training import NEGATIVES
 from noisyir.stages.training.init_model import INIT_MODEL, INIT_RANKER
-from noisyir.stages.training.train_ar2 import TRAIN_AR2
 from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
 from noisyir.training.settings import TrainAr2Params, WarmUpRankerParams
 from tests.tiny_models import tiny_bert

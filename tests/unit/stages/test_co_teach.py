@@ -4,9 +4,9 @@ import pyarrow as pa
 import pytest
 
 from noisyir.errors import ConfigError, DataError
+from noisyir.methods.co_teaching import TRAIN_CO_TEACHING
 from noisyir.models.settings import InitModelParams
 from noisyir.stages.training.init_model import INIT_MODEL
-from noisyir.stages.training.train_co_teaching import TRAIN_CO_TEACHING
 from noisyir.training.settings import TrainCoTeachingParams
 from tests.tiny_models import tiny_bert
 

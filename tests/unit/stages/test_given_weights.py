@@ -7,10 +7,11 @@ import pyarrow as pa
 import pytest
 
 from noisyir import experiments
-from noisyir.data.flags import with_weights
 from noisyir.data.formats.pairs import Pairs
+from noisyir.detection.flags import with_weights
 from noisyir.detection.settings import NpcParams, TrainNpcParams
 from noisyir.errors import ConfigError
+from noisyir.methods.npc import TRAIN_NPC
 from noisyir.models.settings import InitModelParams
 from noisyir.pipelines.retrievers import train_retriever
 from noisyir.schemas.data import NOISY_PAIRS
@@ -18,7 +19,6 @@ from noisyir.schemas.noise import GIVEN_WEIGHTS, NOISE_FLAGS
 from noisyir.stages.data.given_pairs import GIVEN
 from noisyir.stages.training.init_model import INIT_MODEL
 from noisyir.stages.training.train_dpr import TRAIN_DPR
-from noisyir.stages.training.train_npc import TRAIN_NPC
 from noisyir.training.settings import TrainDprParams
 from tests.tiny_models import tiny_bert
 

@@ -5,9 +5,9 @@ import pytest
 
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.errors import ConfigError, DataError
+from noisyir.methods.npc import TRAIN_NPC
 from noisyir.schemas.noise import NOISE_FLAGS
 from noisyir.schemas.training import NEGATIVES
-from noisyir.stages.training.train_npc import TRAIN_NPC
 from tests.unit.stages.audit_world import table
 from tests.unit.stages.pair_world import COUNT, WRONG, model, pair_tables, paired
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 import torch
 from safetensors.torch import load_file, save_file
 
+from noisyir.methods.ar2.rounds import Material, train_round
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.ranker import Ranker, initial_ranker
 from noisyir.models.settings import InitRankerParams
-from noisyir.training.ar2 import Material, train_round
 from noisyir.training.batches import Ragged
 from noisyir.training.learner import Checkpoint
 from noisyir.training.lists import Lists

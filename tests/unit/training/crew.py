@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from noisyir.detection.npc_objective import NoisyPairCorrection
 from noisyir.detection.settings import NpcParams, TrainNpcParams
 from noisyir.errors import NoisyirError
+from noisyir.methods.ar2.rounds import RetrieverLearner
+from noisyir.methods.co_teaching.learner import CoTeachingRun
+from noisyir.methods.npc.objective import NoisyPairCorrection
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.text_tokenizer import Tokens
-from noisyir.training.ar2 import RetrieverLearner
 from noisyir.training.batches import TrainingPairs, assemble, draw_negatives
 from noisyir.training.bi_encoder import BiEncoderLearner, train
-from noisyir.training.co_teaching import CoTeachingRun
 from noisyir.training.distributed import World, joined, world
 from noisyir.training.learner import Contrastive, Objective
 from noisyir.training.ranker import RankerLearner

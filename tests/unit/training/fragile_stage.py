@@ -9,9 +9,9 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
 from noisyir.schemas.training import CURVES, MODEL
 from noisyir.settings import Params
+from noisyir.stages.training.inputs import training_context, write_curves
 from noisyir.training.bi_encoder import train
 from noisyir.training.distributed import world
-from noisyir.training.job import training_context, write_curves
 from noisyir.training.launch import in_processes
 from noisyir.training.learner import Contrastive
 from noisyir.training.settings import TrainDprParams

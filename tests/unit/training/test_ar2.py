@@ -12,7 +12,7 @@ import torch
 
 from noisyir.errors import ConfigError, DataError
 from noisyir.losses.ar2 import ranker_loss, retriever_loss
-from noisyir.training.ar2 import RetrieverLearner
+from noisyir.methods.ar2.rounds import RetrieverLearner
 from noisyir.training.learner import memory_advice
 from noisyir.training.lists import ListBatch
 from noisyir.training.ranker import RankerLearner

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.training.ar2 import RetrieverLearner
+from noisyir.methods.ar2.rounds import RetrieverLearner
+from noisyir.methods.co_teaching.learner import CoTeachingRun
 from noisyir.training.bi_encoder import BiEncoderLearner, train
-from noisyir.training.co_teaching import CoTeachingRun
 from noisyir.training.learner import Contrastive
 from noisyir.training.ranker import RankerLearner
 from noisyir.training.settings import CoTeachingParams, TrainAr2Params, TrainCoTeachingParams, TrainDprParams

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.detection.npc_objective import Detected, NoisyPairCorrection
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.losses.dpr import pair_nll
+from noisyir.methods.npc.objective import Detected, NoisyPairCorrection
 from noisyir.training.batches import Ragged, assemble
 from noisyir.training.bi_encoder import BiEncoderLearner, train
 from noisyir.training.learner import Contrastive

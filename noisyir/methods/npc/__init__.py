@@ -1,21 +1,26 @@
-"""train_npc: training by noisy pair correction, and what it thought of every pair at each epoch."""
+"""Noisy pair correction (Zhang et al., Findings of EMNLP 2023): its methods and its stage; the equation is in losses.
+
+The paper's ablations (its Tables 3 and 5) are settings: `npc.consistency=0`, `npc.detect=never`, `npc.detect=once`,
+`npc.hard_negatives=1`.  Nothing that other methods use lives here.
+"""
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.engine.builds import Meta
-from noisyir.engine.stage import Job, Stage
+from noisyir.engine.stage import Job, Outputs, Stage
 from noisyir.engine.store import Store
 from noisyir.engine.tables import listed, read_parts
 from noisyir.errors import ConfigError
+from noisyir.pipelines.method import Method
 from noisyir.schemas.noise import NOISE_FLAGS, NULL_SCORES, PAIR_SCORES
 from noisyir.schemas.training import CURVES, MODEL
-from noisyir.training.job import (
+from noisyir.stages.training.inputs import (
     TRAINING_READS,
     pairs_are_there,
     product,
@@ -27,7 +32,42 @@ from noisyir.training.job import (
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
-    from noisyir.detection.npc_objective import Detected
+    from noisyir.methods.npc.objective import Detected
+    from noisyir.pipelines.context import Context
+
+
+class Npc(Method):
+    """As in the paper: it flags the pairs by its own loss before each epoch."""
+
+    kind: Literal["npc"] = "npc"
+
+    def train(self, context: "Context") -> Outputs:
+        """Detect, correct, train."""
+        return context.train(TRAIN_NPC, context.exp.correction(), "npc", pairs=context.noisy["noisy_pairs"])
+
+
+class NpcFlags(Method):
+    """With the verdicts of the experiment's detectors instead of its own."""
+
+    kind: Literal["npc_flags"] = "npc_flags"
+
+    def train(self, context: "Context") -> Outputs:
+        """Flagged pairs keep the consistency loss alone."""
+        params, flags = context.exp.correction(detect="given"), context.flags()["noise_flags"]
+        return context.train(TRAIN_NPC, params, "npc_flags", pairs=context.noisy["noisy_pairs"], flags=flags)
+
+
+class NpcRelabel(Method):
+    """Relabelled pairs count as clean, those still flagged keep the consistency loss alone."""
+
+    kind: Literal["npc_relabel"] = "npc_relabel"
+
+    def train(self, context: "Context") -> Outputs:
+        """Relabel, then correct what is left."""
+        params, repaired = context.exp.correction(detect="given"), context.repaired()
+        pairs, flags = repaired["repaired_pairs"], repaired["repaired_flags"]
+        return context.train(TRAIN_NPC, params, "npc_relabel", pairs=pairs, flags=flags)
+
 
 PLAIN = (
     "Noisy pair correction found no evidence of wrong pairs in time, and training stayed plain: npc.warmup_epochs sets "
@@ -40,7 +80,7 @@ log = logging.getLogger("noisyir")
 @in_processes
 def train_npc(job: Job[TrainNpcParams]) -> None:
     """Train, and write the model, its curves, and the scores and flags of each detection."""
-    from noisyir.detection.npc_objective import NoisyPairCorrection
+    from noisyir.methods.npc.objective import NoisyPairCorrection
 
     settings = job.params.npc
     if (settings.detect == "given") != job.has("flags"):

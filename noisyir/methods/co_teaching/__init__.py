@@ -1,15 +1,20 @@
-"""train_co_teaching: training by co-teaching, which drops as many pairs as are estimated to be wrong."""
+"""Co-teaching: two models, each taught by the pairs of small loss to the other (Han et al., NeurIPS 2018).
+
+Its method and its stage are here, and nothing that other methods use.
+"""
 
 from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.compute
 
-from noisyir.engine.stage import Job, Stage, told
+from noisyir.engine.stage import Job, Outputs, Stage, told
 from noisyir.errors import ConfigError, DataError
+from noisyir.pipelines.method import Method
 from noisyir.schemas.noise import NOISE_ESTIMATE
 from noisyir.schemas.training import CURVES, MODEL
-from noisyir.training.job import (
+from noisyir.stages.training.inputs import (
     TRAINING_READS,
     pairs_are_there,
     read_examples,
@@ -20,11 +25,26 @@ from noisyir.training.job import (
 from noisyir.training.launch import in_processes
 from noisyir.training.settings import TrainCoTeachingParams
 
+if TYPE_CHECKING:
+    from noisyir.pipelines.context import Context
+
+
+class CoTeaching(Method):
+    """The share of pairs dropped is the noise rate that the experiment's detectors estimate."""
+
+    kind: Literal["co_teaching"] = "co_teaching"
+
+    def train(self, context: "Context") -> Outputs:
+        """Estimate the rate, then train both."""
+        context.refuse_weights("co_teaching")
+        pairs, estimate = context.noisy["noisy_pairs"], context.flags()["noise_estimate"]
+        return context.train(TRAIN_CO_TEACHING, context.exp.teaching(), "co_teaching", pairs=pairs, estimate=estimate)
+
 
 @in_processes
 def train_co_teaching(job: Job[TrainCoTeachingParams]) -> None:
     """Train two models by each other's small losses; write the first of them, and its curves."""
-    from noisyir.training.co_teaching import CoTeachingRun
+    from noisyir.methods.co_teaching.learner import CoTeachingRun
 
     if job.params.epochs == 1:
         raise ConfigError("co-teaching drops no pair in its first epoch: set train.epochs to 2 or more")

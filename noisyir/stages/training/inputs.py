@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.data.flags import with_flags, with_weights
+from noisyir.detection.flags import with_flags, with_weights
 from noisyir.engine.stage import Job, SplitCounts
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES

@@ -1,4 +1,4 @@
-"""ANCE (Xiong et al., ICLR 2021) in rounds: train, mine with the model as it is, train on what it mined, and so on."""
+"""Training on all pairs, with drawn or with mined negatives, and on the right ones alone; no detector has a say."""
 
 from typing import TYPE_CHECKING, Literal
 
@@ -9,6 +9,17 @@ from noisyir.stages.training.train_dpr import TRAIN_DPR
 
 if TYPE_CHECKING:
     from noisyir.pipelines.context import Context
+
+
+class Dpr(Method):
+    """All pairs alike, unless the data gives them weights: what popular trainers do."""
+
+    kind: Literal["dpr"] = "dpr"
+
+    def train(self, context: "Context") -> Outputs:
+        """Without hard negatives it is the warm-up of ANCE and AR2."""
+        mined = {} if context.exp.train.hard_negatives else {"negatives": None}
+        return context.train(TRAIN_DPR, context.exp.train, "dpr", pairs=context.noisy["noisy_pairs"], **mined)
 
 
 class Ance(Method):
@@ -36,3 +47,15 @@ class Ance(Method):
             params = start.model_copy(update=again)
             trained = context.train(TRAIN_DPR, params, label, pairs=pairs, model=model, negatives=negatives)
         return trained
+
+
+class Oracle(Method):
+    """Nobody has this outside an experiment; it sees fewer queries, so that a method may beat it."""
+
+    kind: Literal["oracle"] = "oracle"
+
+    def train(self, context: "Context") -> Outputs:
+        """Without injected noise it is DPR."""
+        if context.exp.noise.rate == 0:
+            return Dpr().train(context)
+        return context.train(TRAIN_DPR, context.exp.train, "oracle", pairs=context.noisy["clean_pairs"])

@@ -1,17 +1,35 @@
-"""AR2 (Zhang et al., ICLR 2022) in rounds: a retriever and a ranker, trained against each other and for each other."""
+"""AR2 (Zhang et al., ICLR 2022): a retriever and a ranker, trained against each other in rounds.
+
+Its methods and its stage are here; its equations are in losses, and nothing that other methods use lives here.
+"""
 
 from typing import TYPE_CHECKING, Literal
 
-from noisyir.engine.stage import Output, Outputs
+from noisyir.engine.stage import Job, Output, Outputs, Stage
 from noisyir.errors import ConfigError
 from noisyir.pipelines.method import Method
+from noisyir.schemas.data import QRELS
+from noisyir.schemas.training import AR2_STATE, CURVES, MODEL, RANKER
 from noisyir.stages.training.init_model import INIT_RANKER
-from noisyir.stages.training.train_ar2 import TRAIN_AR2
+from noisyir.stages.training.inputs import (
+    RANKING_READS,
+    dev_relevance,
+    held_out,
+    pairs_are_there,
+    read_lists,
+    start_model,
+    start_ranker,
+    training_context,
+    write_curves,
+)
 from noisyir.stages.training.train_dpr import TRAIN_DPR
 from noisyir.stages.training.warm_up_ranker import WARM_UP_RANKER
+from noisyir.training.launch import in_processes
 from noisyir.training.settings import Flagged, TrainAr2Params
 
 if TYPE_CHECKING:
+    from noisyir.methods.ar2.rounds import Material
+    from noisyir.models.bi_encoder import BiEncoder
     from noisyir.pipelines.context import Context
     from noisyir.pipelines.experiment import Experiment
 
@@ -107,3 +125,50 @@ def _negatives(context: "Context", model: Output, label: str, mining: "Experimen
             "the paper, and mine.run=dense"
         )
     return negatives
+
+
+@in_processes
+def train_ar2(job: Job[TrainAr2Params]) -> None:
+    """Train both models; write them, their optimisers for the next round, and how losses and dev MRR@10 went."""
+    from noisyir.methods.ar2.rounds import train_round
+    from noisyir.training.learner import load_checkpoint, save_checkpoint
+
+    encoder, ranker = start_model(job), start_ranker(job)
+    material = _material(job, encoder)
+    earlier = load_checkpoint(job.folder("ar2_state")) if job.has("ar2_state") else None
+    curves, state = train_round(encoder, ranker, material, job.params, training_context(job), earlier)
+    encoder.save(job.new_folder("model"))
+    ranker.save(job.new_folder("ranker"))
+    save_checkpoint(job.new_folder("ar2_state"), state)
+    write_curves(job, curves)
+
+
+def _material(job: Job[TrainAr2Params], encoder: "BiEncoder") -> "Material":
+    """Lists of texts, the same texts tokenised for the retriever, and the dev queries."""
+    from noisyir.methods.ar2.rounds import Material
+    from noisyir.training.examples import TokenisedDocuments
+
+    relevance = dev_relevance(job, job.table("queries").sort_by("query_id"))
+    documents, lists = read_lists(job, job.params.n, relevance["doc_id"], soft=job.params.flagged == "soft")
+    passages = encoder.tokenize(documents.texts.to_pylist(), "passage")
+    held = held_out(job, encoder, relevance, TokenisedDocuments(documents.numbering, documents.same, passages))
+    return Material(lists, encoder.tokenize(lists.queries.to_pylist(), "query"), passages, held)
+
+
+TRAIN_AR2 = Stage(
+    name="train_ar2",
+    stream="ar2",
+    version=1,
+    params=TrainAr2Params,
+    reads={
+        "model": MODEL.all(),
+        "ar2_state": AR2_STATE.all().or_none(),
+        "qrels": QRELS["query_id", "doc_id", "relevance"],
+        **RANKING_READS,
+    },
+    writes={"model": MODEL, "ranker": RANKER, "ar2_state": AR2_STATE, "curves": CURVES},
+    run=train_ar2,
+    seeded=True,
+    pool="gpu",
+    fits=pairs_are_there,
+)

@@ -1,0 +1,61 @@
+"""Training on what detectors flagged: pairs dropped, weighted or relabelled; nothing is detected here."""
+
+from typing import TYPE_CHECKING, Literal
+
+from noisyir.engine.stage import Outputs
+from noisyir.pipelines.method import Method
+from noisyir.stages.training.train_dpr import TRAIN_DPR
+
+if TYPE_CHECKING:
+    from noisyir.pipelines.context import Context
+
+
+class Drop(Method):
+    """On the pairs that the detectors call clean.
+
+    It loses where wrong pairs are near-misses, which teach more than their absence does, and where flags hit right
+    pairs: on real noise it was below plain training even with people's own labels (docs/noise.md).
+    """
+
+    kind: Literal["drop"] = "drop"
+
+    def train(self, context: "Context") -> Outputs:
+        """Leave the flagged pairs out."""
+        flags = context.flags()["noise_flags"]
+        return context.train(TRAIN_DPR, context.exp.train, "drop", pairs=context.noisy["noisy_pairs"], flags=flags)
+
+
+class Relabel(Method):
+    """The control of `npc_relabel`: the same pairs without a teacher."""
+
+    kind: Literal["relabel"] = "relabel"
+
+    def train(self, context: "Context") -> Outputs:
+        """Relabel, drop, train."""
+        repaired = context.repaired()
+        pairs, flags = repaired["repaired_pairs"], repaired["repaired_flags"]
+        return context.train(TRAIN_DPR, context.exp.train, "relabel", pairs=pairs, flags=flags)
+
+
+class Reweight(Method):
+    """On all pairs, the loss of each times its probability of being clean."""
+
+    kind: Literal["reweight"] = "reweight"
+
+    def train(self, context: "Context") -> Outputs:
+        """Weigh the pairs."""
+        params = context.exp.train.model_copy(update={"flagged": "weight"})
+        flags = context.flags()["noise_flags"]
+        return context.train(TRAIN_DPR, params, "reweight", pairs=context.noisy["noisy_pairs"], flags=flags)
+
+
+class ReweightRelabel(Method):
+    """As `noisyir audit --apply`: the surest wrong pairs relabelled, every other counts by its chance to be clean."""
+
+    kind: Literal["reweight_relabel"] = "reweight_relabel"
+
+    def train(self, context: "Context") -> Outputs:
+        """Relabel, weigh, train."""
+        params, repaired = context.exp.train.model_copy(update={"flagged": "weight"}), context.repaired()
+        pairs, flags = repaired["repaired_pairs"], repaired["repaired_flags"]
+        return context.train(TRAIN_DPR, params, "reweight_relabel", pairs=pairs, flags=flags)
