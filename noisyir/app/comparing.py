@@ -16,6 +16,7 @@ from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, DataError, StoreError, did_you_mean
 from noisyir.eval.compare import without_promotion
 from noisyir.eval.significance import crossed_t_test, holm
+from noisyir.pipelines.experiment import recorded_experiment
 from noisyir.report.dataset import snippet
 from noisyir.report.duel import Duel, MeasureDifference, RankedDocument, Shift
 from noisyir.report.queries import Change, largest_changes
@@ -107,12 +108,12 @@ def _of_seeds(
     store: Store, experiment: str, newest: Finished, evaluation: Evaluation, system: str
 ) -> Iterator[tuple[int, Ref]]:
     """(seed, scoring) of the newest run of each seed, those of other settings left out; the newest run's first."""
-    if (settings := newest.experiment()) is None:
+    if (settings := recorded_experiment(newest.settings)) is None:
         raise StoreError(f"{experiment} was run by another version of noisyir: run it again, what can be kept is kept")
     yield settings.seed, evaluation.scored[system]
     met, made = {settings.seed}, recipe(settings, store, newest.results["comparison"])
     for run in finished_runs(store, experiment, "comparison"):
-        exp = run.experiment()
+        exp = recorded_experiment(run.settings)
         found = read_evaluation(store, run.results["comparison"]).scored.get(system)
         if exp and exp.seed not in met and found and recipe(exp, store, run.results["comparison"]) == made:
             met.add(exp.seed)

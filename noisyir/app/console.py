@@ -1,32 +1,18 @@
 """What the command line prints: live progress on a terminal, plain lines elsewhere, and the tables at the end."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
-import pyarrow as pa
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from noisyir.app.dry_run import HEADINGS, StepEstimate, dry_run_rows, steps_without_key, total_line
-from noisyir.app.fetching import MissingInput
-from noisyir.app.own_data import doubts_of, ingest_facts
-from noisyir.app.runs import Outcome
 from noisyir.engine.builds import Meta
 from noisyir.engine.observe import Silent
-from noisyir.engine.plan import Forecast
 from noisyir.engine.stage import Observer, Step
-from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
-from noisyir.pipelines.experiment import Experiment
-from noisyir.report.cells import NONE
-from noisyir.report.detection import detection_rows, flag_warnings
-from noisyir.report.settings import PublishedParams
-from noisyir.report.summary import published_rows, summary_rows, trial_rows
 
-_NEVER_FOLDS = 200  # columns: a table is as wide as it needs to be, up to this
+NEVER_FOLDS = 200  # columns: a table is as wide as it needs to be, up to this
 
 
 @contextmanager
@@ -118,7 +104,7 @@ class Live(Lines):
 def stdout_console() -> Console:
     """Standard output: as wide as the terminal, and wide enough not to fold tables in a file or a pipe."""
     console = Console(highlight=False, soft_wrap=True)
-    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=_NEVER_FOLDS)
+    return console if console.is_terminal else Console(highlight=False, soft_wrap=True, width=NEVER_FOLDS)
 
 
 def plain_table(*headings: str) -> Table:
@@ -126,114 +112,12 @@ def plain_table(*headings: str) -> Table:
     return Table(*headings, box=None, pad_edge=False)
 
 
-def print_forecast(states: Sequence[Forecast]) -> None:
-    """The table of a bench's dry run."""
-    table = Table("stage", "state", "key", "pool", box=None)
-    colours = {"cached": "green", "would run": "yellow", "not chosen": "dim"}
-    for entry in states:
-        state = f"[{colours[entry.state]}]{entry.state}[/]"
-        table.add_row(entry.step.name, state, entry.step.key[:12], entry.step.stage.pool)
-    stdout_console().print(table)
-
-
-def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[str, StepEstimate]) -> None:
-    """The table of a dry run: a row for each step, or for one of all rounds, then the time that it comes to."""
-    console = Console(highlight=False, soft_wrap=True, width=_NEVER_FOLDS)
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right" if heading == "time" else "left", no_wrap=True)
-    for row in dry_run_rows(states, found, steps_without_key(states)):
-        table.add_row(*row, style={"cached": "green", "not chosen": "dim"}.get(row[-1], ""))
-    console.print(table)
-    console.print(f"\n{'time':<12}{total_line(states, found)}", markup=False)
-    for entry in exp.published:
-        what = f"{entry.system} {entry.split} {entry.measure} {entry.value:.3f}"
-        console.print(f"{'published':<12}{what}: {entry.source}", markup=False)
-
-
-def print_changes(changes: Mapping[str, Sequence[str]]) -> None:
-    """What is new about each step that would run."""
-    console = Console(highlight=False, soft_wrap=True)
-    console.print("\nwhy, by the newest build of each step" if changes else "\nnothing would run", markup=False)
-    width = max(map(len, changes), default=0)
-    for name, said in changes.items():
-        console.print(f"{name:<{width}}  {'; '.join(said)}", markup=False)
-
-
-def print_absences(absences: Iterable[str]) -> None:
-    """What a plan was made without; its keys are marked ?."""
-    console = Console(highlight=False, soft_wrap=True)
-    for said in absences:
-        console.print(f"{'not there':<12}{said}", markup=False)
-
-
-def print_missing(found: Sequence[MissingInput]) -> None:
-    """The inputs to fetch before the experiment runs; it is not done by itself."""
-    console = Console(highlight=False, soft_wrap=True)
-    for one in found:
-        console.print(f"{'to fetch':<12}{one.place} ({one.setting}): noisyir fetch {one.place}", markup=False)
-
-
-def print_chosen(exp: Experiment, stream: TextIO) -> None:
-    """What the experiment left out and noisyir chose, a line a setting."""
-    console = Console(file=stream, highlight=False, soft_wrap=True)
-    for name, said in exp.chosen.items():
-        console.print(f"{'chosen':<12}{name:<20} {said}", markup=False)
-
-
-def print_outcome(outcome: Outcome, store: Store, exp: Experiment) -> None:
-    """The end of a run: result table, what to doubt of it, where things are, and what to type next."""
-    console = stdout_console()
-    console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
-    _print_tables(console, outcome, store, exp.published)
-    for doubt in doubts_of(outcome, store, exp.kept):
-        console.print(f"\n[bold red]WARNING[/]     {escape(doubt)}")
-    console.print()
-    if held_out := ingest_facts(outcome).get("held_out"):
-        console.print(f"{'held out':<11} {held_out}", markup=False)
-    for page, artifact in {"report": "report", "audit": "audit_files"}.items():
-        if artifact in outcome.kept:
-            console.print(f"{page:<11} {store.folder(outcome.kept[artifact]) / f'{page}.html'}")
-    for name, value in outcome.facts.items():
-        console.print(f"{name:<11} {value}")
-    if "model" in outcome.kept:
-        console.print(f"\nnext        noisyir search {outcome.experiment} 'your question'")
-        console.print(f"            noisyir export {outcome.experiment} --to my-model")
-        console.print(f"            noisyir trace {outcome.experiment}")
-
-
-def _print_tables(console: Console, outcome: Outcome, store: Store, published: Sequence[PublishedParams]) -> None:
-    """The results, how well wrong pairs were found, with warnings, and what was tried before a model was chosen."""
-    if "comparison" in outcome.kept:
-        console.print()
-        comparison = _kept(store, outcome, "comparison")
-        console.print(_table(summary_rows(comparison)))
-        if rows := published_rows(comparison, published):
-            console.print("\npublished beside measured")
-            console.print(_table(rows))
-    if "detection" in outcome.kept:
-        detection = _kept(store, outcome, "detection")
-        headings, *rows = detection_rows(detection)
-        if any(cell != NONE for row in rows for cell in row[2:]):  # of data that nobody knows the truth of, all are
-            console.print("\nwrong pairs found")
-            console.print(_table([headings, *rows]))
-        for warning in flag_warnings(detection):
-            console.print(f"\nwarning     {warning}", markup=False)
-    if "trials" in outcome.kept:
-        console.print()
-        console.print(_table(trial_rows(_kept(store, outcome, "trials"))))
-
-
-def _kept(store: Store, outcome: Outcome, name: str) -> pa.Table:
-    return read_parts(store.fs, store.parts(outcome.kept[name]))
-
-
 def print_rows(console: Console, rows: Sequence[Sequence[str]], left: int = 1) -> None:
     """Rows of text as a table, headings first; all columns but the first `left` are numbers."""
-    console.print(_table(rows, left))
+    console.print(results_table(rows, left))
 
 
-def _table(rows: Sequence[Sequence[str]], left: int = 1) -> Table:
+def results_table(rows: Sequence[Sequence[str]], left: int = 1) -> Table:
     """The first row is the heading; all columns but the first `left` are numbers."""
     table = plain_table(*rows[0][:left])
     for heading in rows[0][left:]:

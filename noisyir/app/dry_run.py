@@ -1,15 +1,21 @@
 """The dry run: what a run would build, how long the newest builds of the same steps took, and why they do not serve."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TextIO
 
+from rich.console import Console
+from rich.table import Table
+
+from noisyir.app.console import NEVER_FOLDS, stdout_console
+from noisyir.app.fetching import MissingInput
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.plan import Forecast
 from noisyir.engine.provenance import ABSENT
 from noisyir.engine.stage import Output, Step
 from noisyir.engine.store import Store
+from noisyir.pipelines.experiment import Experiment
 from noisyir.settings import flat
 
 _DEFAULT = "its default"
@@ -197,3 +203,58 @@ def _input(
     if (now.key, now.artifact) != (before["key"], before["artifact"]):
         return [f"input {name}: another build of {now.stage}"]
     return []
+
+
+def print_forecast(states: Sequence[Forecast]) -> None:
+    """The table of a bench's dry run."""
+    table = Table("stage", "state", "key", "pool", box=None)
+    colours = {"cached": "green", "would run": "yellow", "not chosen": "dim"}
+    for entry in states:
+        state = f"[{colours[entry.state]}]{entry.state}[/]"
+        table.add_row(entry.step.name, state, entry.step.key[:12], entry.step.stage.pool)
+    stdout_console().print(table)
+
+
+def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[str, StepEstimate]) -> None:
+    """The table of a dry run: a row for each step, or for one of all rounds, then the time that it comes to."""
+    console = Console(highlight=False, soft_wrap=True, width=NEVER_FOLDS)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right" if heading == "time" else "left", no_wrap=True)
+    for row in dry_run_rows(states, found, steps_without_key(states)):
+        table.add_row(*row, style={"cached": "green", "not chosen": "dim"}.get(row[-1], ""))
+    console.print(table)
+    console.print(f"\n{'time':<12}{total_line(states, found)}", markup=False)
+    for entry in exp.published:
+        what = f"{entry.system} {entry.split} {entry.measure} {entry.value:.3f}"
+        console.print(f"{'published':<12}{what}: {entry.source}", markup=False)
+
+
+def print_changes(changes: Mapping[str, Sequence[str]]) -> None:
+    """What is new about each step that would run."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print("\nwhy, by the newest build of each step" if changes else "\nnothing would run", markup=False)
+    width = max(map(len, changes), default=0)
+    for name, said in changes.items():
+        console.print(f"{name:<{width}}  {'; '.join(said)}", markup=False)
+
+
+def print_absences(absences: Iterable[str]) -> None:
+    """What a plan was made without; its keys are marked ?."""
+    console = Console(highlight=False, soft_wrap=True)
+    for said in absences:
+        console.print(f"{'not there':<12}{said}", markup=False)
+
+
+def print_missing(found: Sequence[MissingInput]) -> None:
+    """The inputs to fetch before the experiment runs; it is not done by itself."""
+    console = Console(highlight=False, soft_wrap=True)
+    for one in found:
+        console.print(f"{'to fetch':<12}{one.place} ({one.setting}): noisyir fetch {one.place}", markup=False)
+
+
+def print_chosen(exp: Experiment, stream: TextIO) -> None:
+    """What the experiment left out and noisyir chose, a line a setting."""
+    console = Console(file=stream, highlight=False, soft_wrap=True)
+    for name, said in exp.chosen.items():
+        console.print(f"{'chosen':<12}{name:<20} {said}", markup=False)

@@ -4,15 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
 from noisyir import experiments
-from noisyir.app.runs import Outcome
-from noisyir.engine.build_stage import Result
 from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
-from noisyir.pipelines.experiment import Experiment
 
 
 def find_build(store: Store, name: str) -> Meta:
@@ -31,10 +26,10 @@ def find_build(store: Store, name: str) -> Meta:
     if len(with_key) == 1:
         return next(iter(with_key.values()))
     found = f"{len(with_key)} builds" if with_key else "no experiment that has run, no stage and no key"
-    raise StoreError(f"{name!r} matches {found} in {store.url}{_runs_of(store, name)}; list them: noisyir ls")
+    raise StoreError(f"{name!r} matches {found} in {store.url}{runs_of(store, name)}; list them: noisyir ls")
 
 
-def _runs_of(store: Store, name: str) -> str:
+def runs_of(store: Store, name: str) -> str:
     """What there is instead of a model: a run of this experiment that did not end, or experiments that have run.
 
     A run that ended may have lost what it made: to a damaged disk, or to someone who deleted its folder.
@@ -150,13 +145,6 @@ class Finished:
     settings: dict[str, Any]
     results: dict[str, Ref]
 
-    def experiment(self) -> Experiment | None:
-        """What was run; None where an older version recorded settings that there are no more."""
-        try:
-            return Experiment.model_validate(self.settings)
-        except ValidationError:
-            return None
-
 
 def finished_run(store: Store, name: str, result: str) -> Finished | None:
     """The newest finished run with this result of the experiment that `name` means; None where there is none."""
@@ -169,39 +157,22 @@ def finished_runs(store: Store, name: str, result: str) -> Iterator[Finished]:
     for run in store.runs():
         if run["experiment"] == experiment and run["status"] == "done":
             kept = run.get("kept", {"model": "warm_up"})  # the one trainer when records did not say what was kept
-            made = {artifact: _built(store, run["steps"].get(step)) for artifact, step in kept.items()}
+            made = {artifact: built(store, run["steps"].get(step)) for artifact, step in kept.items()}
             if made.get(result):
                 refs = {name: meta.ref(name) for name, meta in made.items() if meta and name in meta.artifacts}
                 yield Finished(run["settings"], refs)
-
-
-def finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment, Outcome]:
-    """The settings and the builds of the newest finished run with this result.  StoreError where there is none."""
-    experiment = experiments.name_of(name)
-    for run in store.runs():
-        if run["experiment"] != experiment or run["status"] != "done" or result not in run.get("kept", {}):
-            continue
-        builds = {step: meta for step, made in run["steps"].items() if (meta := _built(store, made))}
-        kept = {name: builds[step].ref(name) for name, step in run["kept"].items() if step in builds}
-        settings = Finished(run["settings"], kept).experiment()
-        if settings and result in kept:
-            results = {step: Result(meta, cached=True) for step, meta in builds.items()}
-            return settings, Outcome(experiment, results, kept, {})
-    raise StoreError(
-        f"{name!r} has no run in {store.url} that made an {result}{_runs_of(store, name)}: noisyir {result} {name}"
-    )
 
 
 def finished_comparison(store: Store, name: str) -> Finished:
     """The experiment's newest finished run that compared systems.  StoreError where there is none."""
     if (run := finished_run(store, name, "comparison")) is None:
         raise StoreError(
-            f"{name!r} has no run in {store.url} that compared systems{_runs_of(store, name)}: noisyir run {name}"
+            f"{name!r} has no run in {store.url} that compared systems{runs_of(store, name)}: noisyir run {name}"
         )
     return run
 
 
-def _built(store: Store, step: dict[str, Any] | None) -> Meta | None:
+def built(store: Store, step: dict[str, Any] | None) -> Meta | None:
     """The build that a run's record names; None where it has none, or the store no longer has it."""
     if not step or not step["build"]:
         return None

@@ -13,7 +13,7 @@ from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
 from noisyir.models.weights import MINILM
-from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.experiment import Experiment, recorded_experiment
 from noisyir.stages import known_stages
 from noisyir.stages.data.ingest import INGEST
 from noisyir.stages.training.init_model import INIT_MODEL
@@ -59,7 +59,7 @@ def model_card(store: Store, model: Ref, run: Finished | None, folder: Path, lic
     the example loads.  licence: an identifier of the Hub, such as apache-2.0; None: the card says that there is none.
     """
     behind = lineage(store, [model])
-    exp = run.experiment() if run else None
+    exp = recorded_experiment(run.settings) if run else None
     evaluation = read_evaluation(store, run.results.get("comparison") if run else None)
     system = system_of(store, evaluation, model) if run else None
     parts = [f"# {exp.name if exp else model.stage}", _USE.format(folder=folder.name)]

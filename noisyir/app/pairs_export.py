@@ -12,14 +12,17 @@ from noisyir import experiments
 from noisyir.app.data_import import FORMAT_ALIASES, import_data
 from noisyir.app.label_audit import Audited
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
-from noisyir.app.lookup import finished_outcome
+from noisyir.app.lookup import built, runs_of
+from noisyir.app.runs import Outcome
 from noisyir.auditing.apply import HALF, decide
 from noisyir.auditing.pairs_to_clean import Fate
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats import Format
+from noisyir.engine.build_stage import Result
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError, did_you_mean
+from noisyir.pipelines.experiment import Experiment, recorded_experiment
 from noisyir.settings import PROMOTION
 
 _WORDS = CleaningWords(
@@ -95,7 +98,7 @@ def _in_memory(collection: Collection) -> Collection:
 
 def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
     """The training pairs by the verdicts of the newest audit, and the held-out pairs as they are."""
-    exp, outcome = finished_outcome(store, name, "audit")
+    exp, outcome = _finished_outcome(store, name, "audit")
     found = Audited(exp, store, outcome)
     refuse_unjudged(exp, force=force, words=_WORDS)
     refuse_too_much(found, drop=drop, force=force, words=_WORDS)
@@ -170,3 +173,20 @@ def _write(variant: type[Format], collection: Collection, target: Path) -> None:
                 path.rename(final)
     except OSError as error:
         raise StoreError(f"cannot write {target}: {error}") from error
+
+
+def _finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment, Outcome]:
+    """The settings and the builds of the newest finished run with this result.  StoreError where there is none."""
+    experiment = experiments.name_of(name)
+    for run in store.runs():
+        if run["experiment"] != experiment or run["status"] != "done" or result not in run.get("kept", {}):
+            continue
+        builds = {step: meta for step, made in run["steps"].items() if (meta := built(store, made))}
+        kept = {name: builds[step].ref(name) for name, step in run["kept"].items() if step in builds}
+        settings = recorded_experiment(run["settings"])
+        if settings and result in kept:
+            results = {step: Result(meta, cached=True) for step, meta in builds.items()}
+            return settings, Outcome(experiment, results, kept, {})
+    raise StoreError(
+        f"{name!r} has no run in {store.url} that made an {result}{runs_of(store, name)}: noisyir {result} {name}"
+    )

@@ -52,7 +52,9 @@ def run(
     example: noisyir run demo train.epochs=3 --to search
     """
     from noisyir import experiments
-    from noisyir.app.console import observer_for, print_chosen, print_outcome
+    from noisyir.app.console import observer_for
+    from noisyir.app.dry_run import print_chosen
+    from noisyir.app.outcome import print_outcome
     from noisyir.app.runs import run_experiment
     from noisyir.engine.plan import Choice
     from noisyir.tracking import open_tracker
@@ -79,8 +81,17 @@ def run(
 
 def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_json: bool) -> None:
     """Say what would run and how long that took before, also where data or weights are not there yet."""
-    from noisyir.app.console import print_absences, print_changes, print_chosen, print_dry_run, print_missing
-    from noisyir.app.dry_run import changes, dry_run_json, estimates, steps_without_key
+    from noisyir.app.dry_run import (
+        changes,
+        dry_run_json,
+        estimates,
+        print_absences,
+        print_changes,
+        print_chosen,
+        print_dry_run,
+        print_missing,
+        steps_without_key,
+    )
     from noisyir.app.fetching import missing_inputs
     from noisyir.engine.plan import forecast
     from noisyir.engine.provenance import without_inputs

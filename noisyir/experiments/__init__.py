@@ -1,25 +1,30 @@
-"""Experiments that ship with noisyir, one YAML file each, and how they are read; settings alone, no defaults."""
+"""Experiments that ship with noisyir, one YAML file each, and how they are read; settings alone, no defaults.
+
+What an experiment is made of is imported when one is read, so that a name costs nothing.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from noisyir.auditing.asking.settings import AskParams
 from noisyir.data.limits import SETTINGS
-from noisyir.engine.nodes import launched
 from noisyir.engine.outside_errors import one_line
-from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, did_you_mean
 from noisyir.experiments.strict_yaml import parse_yaml
 from noisyir.faults import faults
-from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.left_out import filled_in
-from noisyir.pipelines.settings import RefreshCorpusParams
-from noisyir.pipelines.suite import Suite
 from noisyir.settings import Params, as_group
+
+if TYPE_CHECKING:
+    from noisyir.auditing.asking.settings import AskParams
+    from noisyir.engine.runtime import Runtime
+    from noisyir.pipelines.experiment import Experiment
+    from noisyir.pipelines.settings import RefreshCorpusParams
+    from noisyir.pipelines.suite import Suite
 
 P = TypeVar("P", bound=Params)
 
@@ -35,16 +40,22 @@ def load(name_or_path: str, overrides: Sequence[str] = ()) -> Experiment:
 
     ConfigError for an unknown name, a file that is not YAML, an unknown key (with a suggestion) or a bad value.
     """
+    from noisyir.pipelines.left_out import filled_in
+
     return filled_in(from_settings(_read(name_or_path), overrides, name_or_path))
 
 
 def from_settings(settings: dict[str, Any], overrides: Sequence[str], source: str = "settings") -> Experiment:
     """An experiment that differs from the defaults by `settings` and overrides.  ConfigError as `load`."""
+    from noisyir.pipelines.experiment import Experiment
+
     return _validated(Experiment, _with(settings, overrides), source)
 
 
 def load_suite(name_or_path: str, overrides: Sequence[str] = ()) -> Suite:
     """A bench's suite, as `load`; overrides such as `seeds=[0,1]` and `experiment.train.epochs=3`."""
+    from noisyir.pipelines.suite import Suite
+
     return _validated(Suite, _with(_read(name_or_path, "suites"), overrides), name_or_path)
 
 
@@ -59,11 +70,15 @@ def with_seeds(suite: Suite, count: int | None) -> Suite:
 
 def load_refresh(settings: dict[str, Any], overrides: Sequence[str]) -> RefreshCorpusParams:
     """How a corpus is refreshed; overrides such as `data.on_empty=exclude`.  ConfigError as `load`."""
+    from noisyir.pipelines.settings import RefreshCorpusParams
+
     return _validated(RefreshCorpusParams, _with(settings, overrides), "refresh")
 
 
 def load_asking(settings: dict[str, Any], overrides: Sequence[str]) -> AskParams:
     """Whom an audit asks, from `settings` and overrides such as `ask.random=0.5`.  ConfigError as `load`."""
+    from noisyir.auditing.asking.settings import AskParams
+
     return _validated(AskParams, _with({"ask": settings}, overrides)["ask"], "ask")
 
 
@@ -72,6 +87,9 @@ def load_runtime(overrides: Sequence[str]) -> Runtime:
 
     Under torchrun as many processes train as it began, unless an override says otherwise.
     """
+    from noisyir.engine.nodes import launched
+    from noisyir.engine.runtime import Runtime
+
     begun = launched()
     settings = _with({"runtime": {"processes": begun.size if begun else 1}}, overrides)["runtime"]
     return _validated(Runtime, settings, "runtime")

@@ -1,6 +1,6 @@
 """An experiment: every setting of a pipeline."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
@@ -190,3 +190,11 @@ class Experiment(Params):
                 model = TrainAr2Params if name.endswith("train") else MineParams
                 raise ValueError(faults(error, model, name)[0]) from error
         return self
+
+
+def recorded_experiment(settings: Mapping[str, Any]) -> Experiment | None:
+    """The experiment of a run's record; None where an older version recorded settings that there are no more."""
+    try:
+        return Experiment.model_validate(settings)
+    except ValidationError:
+        return None

@@ -42,7 +42,8 @@ def run(
     example: noisyir bench noise --suite pydocs --seeds 3
     """
     from noisyir import experiments
-    from noisyir.app.console import observer_for, print_forecast
+    from noisyir.app.console import observer_for
+    from noisyir.app.dry_run import print_forecast
     from noisyir.app.runs import run_suite
     from noisyir.engine.parallel import at_once
     from noisyir.engine.plan import Choice, forecast
