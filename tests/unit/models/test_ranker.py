@@ -50,7 +50,8 @@ def test_it_is_saved_read_again_and_read_as_any_cross_encoder(bert, tmp_path):
     assert ranker_max_len(tmp_path / "one") == again.max_len == 24
     with torch.no_grad():
         scores, same = ranker(QUERIES, DOCUMENTS), again(QUERIES, DOCUMENTS)
-    assert scores.equal(same) and not again.training and scores.dtype == torch.float32
+    torch.testing.assert_close(scores, same)  # the weights are equal; sums in another order may differ in a last bit
+    assert not again.training and scores.dtype == torch.float32
     judge = load_cross_encoder(tmp_path / "one", 24, "cpu")
     torch.testing.assert_close(
         scores, torch.from_numpy(judge.logits(TextPairs(QUERIES, DOCUMENTS), 64, lambda _: None))
