@@ -25,8 +25,9 @@ test: .venv/.installed  ## run every test that needs neither minutes nor a GPU
 test-fast: .venv/.installed  ## run the equations, the properties, the layers and the quick units
 	$(TESTS) tests/architecture tests/golden tests/properties $(addprefix tests/unit/,data eval mining noise)
 
-test-slow: .venv/.installed  ## run the tests that take minutes
+test-slow: .venv/.installed  ## run the tests that take minutes, and the properties on examples drawn afresh
 	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest --hypothesis-profile=fresh tests/properties
 
 e2e: .venv/.installed  ## run what needs servers: pools, schedules, kill -9 of everything
 	$(BIN)/python -m pytest -m e2e tests/e2e

@@ -23,9 +23,10 @@ from noisyir.schemas.artifact import Artifact
 from noisyir.settings import Params
 from tests.s3_server import s3_server
 
-# A deadline would time the first call's imports; on a shared runner the examples are the same each time.
-hypothesis.settings.register_profile("noisyir", deadline=None, derandomize="CI" in os.environ)
-hypothesis.settings.load_profile("noisyir")
+# A deadline would time the first call's imports.  The examples are the same each time; `make test-slow` draws fresh ones.
+hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("fresh", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("fixed")
 
 Given = pa.Table | Path
 Outputs = dict[str, pa.Table | Path]

@@ -22,7 +22,7 @@ FEWEST = 20  # judged pairs drawn at random: fewer tell the rate, roughly, and n
 _ERRORS = 0.5  # standard errors by which features must lower the log loss
 _OF_LEVEL, _OF_ORDER = 0.25, 4.0  # precisions of a and b
 _OF_PLATT = 1.0  # of the level and the slope of what is set right at the end
-_LEAST_SLOPE = 0.05  # there: the order stays
+_LEAST_SLOPE = 0.05  # there, and of the order where no feature bends it: the order stays
 _VARIANCES = (0.3, 0.1, 0.03)  # of a feature's weight, tried in turn
 
 
@@ -150,6 +150,7 @@ def _cross_fitted(
     """Log odds of all pairs by FOLDS models, each of the judgements outside its fold.
 
     columns: ones, the order, features.  Level and order are believed, features are not: variance is of their weights.
+    Without features the odds rise with the order, even where judgements contradict it: its weight is _LEAST_SLOPE then.
     """
     mean, precision = np.zeros(columns.shape[1]), np.full(columns.shape[1], 1 / variance)
     mean[1], precision[:2] = 1.0, (_OF_LEVEL, _OF_ORDER)
@@ -158,7 +159,10 @@ def _cross_fitted(
         most_likely_weights(judged[of_fold != number], answers.is_wrong[of_fold != number], Prior(mean, precision))
         for number in range(FOLDS)
     ]
-    return np.asarray(columns @ np.column_stack(weights))
+    by_fold = np.column_stack(weights)
+    if len(mean) == 2:
+        by_fold[1] = np.maximum(by_fold[1], _LEAST_SLOPE)
+    return np.asarray(columns @ by_fold)
 
 
 def _calibrated(odds: Float[Array, " pair"], rows: Array, truth: Array) -> Float[Array, " pair"]:

@@ -38,3 +38,11 @@ def test_whatever_is_judged_what_is_told_makes_sense(audit):
         bounds = told.guarantee
         assert bounds.kept[-1] == len(scores) and ((bounds.bound > 0) & (bounds.bound <= 1)).all()
         assert (np.diff(bounds.kept * bounds.bound) >= -1e-9).all() or (bounds.bound == 1).any()
+
+
+def test_chances_rise_with_suspicion_even_where_all_judgements_contradict_the_order():
+    """Two scores, nobody drawn at random, all 60 judged: the order without judgements stays, and so do its chances'."""
+    scores = np.repeat([0.0, 1.0], 30)
+    answers = JudgedPairs(np.arange(60), scores == 0, np.full(60, np.nan))
+    lesson = judge_all(scores, None, np.arange(60), answers, wanted=10).lesson
+    assert lesson.p_wrong[0] < lesson.p_wrong[-1] and (lesson.suspicion == scores).all()
