@@ -29,9 +29,8 @@ from typing import NamedTuple
 import numpy as np
 
 from noisyir.app.label_audit import Audited, experiment_to_audit, run_audit
+from noisyir.app.runs import Execution
 from noisyir.data.answers import answer_lines, token_line
-from noisyir.engine.observe import Silent
-from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.errors import DataError
 from noisyir.eval.detection import detection_quality
@@ -181,7 +180,7 @@ def audited(file: FileOfPairs, home: Path, overrides: Sequence[str] = ()) -> Aud
     """The audit of the file, as the command makes it."""
     exp, store = experiment_to_audit(str(file.path), overrides), Store(home / "store", home=home)
     tracker = open_tracker(experiment=exp, home=home, enabled=False)
-    return run_audit(exp, store=store, runtime=Runtime(), tracker=tracker, observer=Silent())
+    return run_audit(exp, Execution(store=store, tracker=tracker))
 
 
 def quality(found: Audited, file: FileOfPairs) -> dict[str, float]:

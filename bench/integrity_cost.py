@@ -23,13 +23,11 @@ import pyarrow.parquet as pq
 
 from bench.machine import machine
 from noisyir import experiments
-from noisyir.app.runs import run_experiment
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.integrity import Integrity
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.tracking.tracker import Tracker
 
 T = TypeVar("T")
 
@@ -87,9 +85,10 @@ def _run(overrides: list[str], checked: bool) -> float:
     with tempfile.TemporaryDirectory() as home:
         before = _cpu()
         run_experiment(
-            experiment, Choice(), store=Store(Path(home) / "store", home=Path(home)), runtime=Runtime(device="cpu"),
-            tracker=Tracker(), observer=Silent(),
-        )  # fmt: skip
+            experiment,
+            Choice(),
+            Execution(store=Store(Path(home) / "store", home=Path(home)), runtime=Runtime(device="cpu")),
+        )
         return _cpu() - before
 
 

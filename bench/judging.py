@@ -21,12 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from noisyir import experiments
-from noisyir.app.runs import run_experiment
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.detection.judged import JudgedPairs, auroc
 from noisyir.detection.judging import LearntOrder, judge_all
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
-from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.pipelines.retrievers import audit_pairs
@@ -134,10 +132,7 @@ def _pairs(given: argparse.Namespace) -> Pairs:
     outcome = run_experiment(
         exp,
         Choice(to="detect"),
-        store=store,
-        runtime=Runtime(),
-        tracker=tracker,
-        observer=Silent(),
+        Execution(store=store, tracker=tracker),
         pipeline=audit_pairs,
     )
     meta = next(result.meta for result in outcome.results.values() if result.meta.stage == "score_pairs")

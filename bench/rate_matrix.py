@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from bench.remembered import remember_texts
 from noisyir import experiments
-from noisyir.app.runs import run_experiment
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.auditing.keeping import Keeping, kept_by_nulls
 from noisyir.auditing.rates import cannot_be_known
 from noisyir.data.corruptions import Corruption
@@ -34,7 +34,6 @@ from noisyir.detection.detection import nulls_in
 from noisyir.detection.flags import last_estimate
 from noisyir.detection.null import NULLS, Null
 from noisyir.detection.rate import RateByNull, rate_range
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
@@ -150,9 +149,11 @@ def judged(home: Path, data: dict[str, Any], kind: str, rate: float, detectors: 
     exp, store = experiments.from_settings(settings, []), Store(home / "store", home=home)
     tracker = open_tracker(experiment=exp, home=home, enabled=False)
     outcome = run_experiment(
-        exp, Choice(to="detect"), store=store, runtime=Runtime(threads=1), tracker=tracker, observer=Silent(),
+        exp,
+        Choice(to="detect"),
+        Execution(store=store, runtime=Runtime(threads=1), tracker=tracker),
         pipeline=audit_pairs,
-    )  # fmt: skip
+    )
 
     def table(step: str, artifact: str) -> pa.Table:
         return read_parts(store.fs, store.parts(outcome.results[step].meta.ref(artifact)))

@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from bench.labelled_sets import READERS, write_beir, write_folder
 from bench.remembered import remember_texts
-from noisyir.app.runs import Outcome, run_suite
+from noisyir.app.runs import Execution, Outcome, run_suite
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
@@ -110,7 +110,7 @@ class Bench:
         suite = self._suite(methods, data, seeds, {"kind": kind, "rate": rate})
         tracker = open_tracker(experiment=suite.experiment, home=self.home, enabled=False)
         how = {"store": self.store, "runtime": Runtime(threads=1), "tracker": tracker, "observer": Silent()}
-        self.outcome, self.plan = run_suite(suite, Choice(), **how), noise_bench(suite)
+        self.outcome, self.plan = run_suite(suite, Choice(), Execution(**how)), noise_bench(suite)
         (table,) = self.plan.named("noise_table")
         return {label: self._read(output.step, output.artifact) for label, output in table.inputs["metrics"].items()}
 

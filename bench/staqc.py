@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 
 from noisyir import experiments
-from noisyir.app.runs import run_experiment
-from noisyir.engine.observe import Silent
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
-from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.eval.detection import detection_quality
@@ -71,10 +69,7 @@ def _scores(home: Path, file: Path, backbone: str, detectors: dict[str, Any]) ->
     outcome = run_experiment(
         exp,
         Choice(to="detect"),
-        store=store,
-        runtime=Runtime(),
-        tracker=tracker,
-        observer=Silent(),
+        Execution(store=store, tracker=tracker),
         pipeline=audit_pairs,
     )
     flags = read_parts(store.fs, store.parts(outcome.results["detect"].meta.ref("noise_flags")))

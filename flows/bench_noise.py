@@ -1,21 +1,17 @@
 """The noise bench as a Prefect flow: its steps side by side, in processes here, on the pools, or on a cluster."""
 
-from functools import partial
-
 from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.artifacts import show
 from flows.experiment import stages_as_tasks, watched, watchers, writable_store
 from noisyir import experiments
-from noisyir.app.runs import Outcome, run_plan
+from noisyir.app import runs
+from noisyir.app.runs import Execution, Outcome
 from noisyir.engine.observe import Silent
 from noisyir.engine.parallel import at_once
-from noisyir.engine.plan import Choice, execute
+from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.stage import Observer
-from noisyir.engine.store import Store
-from noisyir.pipelines.readers import bench_of
 from noisyir.pipelines.suite import Suite
 from noisyir.tracking.tracker import Tracker
 from tasks.dispatch import Pools
@@ -58,21 +54,19 @@ def bench_noise(
     chosen = experiments.with_seeds(chosen, seeds)
     artifacts = writable_store(store)
     tracker, observer = watchers() or (Tracker(), Silent())
-    plan, choice, machine = bench_of(chosen), Choice(refresh=refresh), at_once(runtime, jobs)
-    steps = machine.steps_at_once
-
+    choice, machine = Choice(refresh=refresh), at_once(runtime, jobs)
     with stages_as_tasks(store=artifacts, runtime=machine, tracker=tracker, observer=observer, pools=pools) as run_step:
-        outcome = run_plan(
-            plan, choice, partial(execute, plan, choice, artifacts, run_step, steps), name=chosen.name,
-            settings=chosen, store=artifacts, tracker=tracker, elsewhere=pools.elsewhere, runtime=machine,
-        )  # fmt: skip
+        outcome = runs.run_suite(
+            chosen,
+            choice,
+            Execution(store=artifacts, runtime=machine, tracker=tracker, run_step=run_step, elsewhere=pools.elsewhere),
+        )
     show(outcome, artifacts)
     return outcome
 
 
-def run_suite(
-    suite: Suite, choice: Choice, *, store: Store, runtime: Runtime, tracker: Tracker, observer: Observer
-) -> Outcome:
+def run_suite(suite: Suite, choice: Choice, execution: Execution) -> Outcome:
     """As the flow, here and now: the caller's tracker and observer follow it."""
-    with watched(tracker, observer):
+    runtime, store = execution.runtime, execution.store
+    with watched(execution):
         return bench_noise(suite, jobs=runtime.steps_at_once, refresh=choice.refresh, store=store.url, runtime=runtime)

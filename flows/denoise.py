@@ -9,9 +9,8 @@ from prefect.runtime import flow_run
 from flows.experiment import stages_as_tasks, writable_store
 from noisyir.app.label_audit import Audited, experiment_to_audit, refuse_to_overwrite, run_audit
 from noisyir.app.label_cleaning import how_to_measure, refuse_too_much, refuse_unjudged
-from noisyir.app.runs import Outcome
+from noisyir.app.runs import Execution, Outcome
 from noisyir.auditing.apply import Applied
-from noisyir.engine.observe import Silent
 from noisyir.engine.runtime import Runtime, default_home
 from noisyir.tracking import open_tracker
 from tasks.dispatch import Pools
@@ -61,9 +60,9 @@ def denoise(
     tracker = open_tracker(experiment=exp, home=artifacts.home)
     with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, pools=pools) as run_step:
         found = run_audit(
-            exp, store=artifacts, runtime=runtime, tracker=tracker, observer=Silent(), run_step=run_step,
-            elsewhere=pools.elsewhere,
-        )  # fmt: skip
+            exp,
+            Execution(store=artifacts, runtime=runtime, tracker=tracker, run_step=run_step, elsewhere=pools.elsewhere),
+        )
     if apply:
         refuse_too_much(found, drop=drop, force=force)
     found.write(folder)

@@ -13,7 +13,7 @@ from flows.artifacts import show, tell_of_versions
 from flows.embedded import embedded
 from noisyir import experiments
 from noisyir.app import runs
-from noisyir.app.runs import Outcome, ProgressFile
+from noisyir.app.runs import Execution, Outcome, ProgressFile
 from noisyir.engine.observe import ObserverGroup, Silent
 from noisyir.engine.plan import Choice, RunStep
 from noisyir.engine.runtime import Runtime
@@ -112,12 +112,14 @@ def run_in_flow(
         outcome = runs.run_experiment(
             exp,
             choice,
-            store=artifacts,
-            runtime=runtime,
-            tracker=tracker,
-            observer=observer,
-            run_step=run_step,
-            elsewhere=pools.elsewhere,
+            Execution(
+                store=artifacts,
+                runtime=runtime,
+                tracker=tracker,
+                observer=observer,
+                run_step=run_step,
+                elsewhere=pools.elsewhere,
+            ),
         )
     show(outcome, artifacts)
     if tracker.run_id(begin=False):  # else the facts are an earlier run's
@@ -129,31 +131,27 @@ def run_watched(
     flow: Callable[..., Outcome],
     exp: Experiment,
     choice: Choice,
-    *,
-    store: Store,
-    runtime: Runtime,
-    tracker: Tracker,
-    observer: Observer,
+    execution: Execution,
 ) -> Outcome:
     """Run a flow here and now, against `PREFECT_API_URL` or else a server that lives as long as the flow.
 
     The caller's tracker and observer follow it; errors are the stages' own, as with `noisyir.app.runs.run_experiment`.
     """
-    with watched(tracker, observer):
+    with watched(execution):
         return flow(
             experiment=exp,
             to=choice.to,
             only=choice.only,
             refresh=choice.refresh,
-            store=store.url,
-            runtime=runtime,
+            store=execution.store.url,
+            runtime=execution.runtime,
         )
 
 
 @contextmanager
-def watched(tracker: Tracker, observer: Observer) -> Iterator[None]:
-    """Have the flow that is called here tell this tracker and this observer."""
-    token = _watchers.set((tracker, observer))
+def watched(execution: Execution) -> Iterator[None]:
+    """Have the flow that is called here tell the tracker and the observer of the execution."""
+    token = _watchers.set((execution.tracker, execution.observer))
     try:
         with embedded():
             yield

@@ -6,8 +6,7 @@ from prefect.artifacts import create_table_artifact
 from flows.experiment import stages_as_tasks, writable_store
 from noisyir import experiments
 from noisyir.app.refresh import refresh_corpus as refresh
-from noisyir.app.runs import Outcome
-from noisyir.engine.observe import Silent
+from noisyir.app.runs import Execution, Outcome
 from noisyir.engine.runtime import Runtime
 from noisyir.tracking.tracker import Tracker
 from tasks.dispatch import Pools
@@ -43,9 +42,9 @@ def refresh_corpus(
     artifacts, tracker = writable_store(store), Tracker()
     with stages_as_tasks(store=artifacts, runtime=runtime, tracker=tracker, pools=pools) as run_step:
         done = refresh(
-            settings, store=artifacts, runtime=runtime, tracker=tracker, observer=Silent(), run_step=run_step,
-            elsewhere=pools.elsewhere,
-        )  # fmt: skip
+            settings,
+            Execution(store=artifacts, runtime=runtime, tracker=tracker, run_step=run_step, elsewhere=pools.elsewhere),
+        )
     create_table_artifact(
         key="refreshed",
         table=[{"what": what, "found": line} for what, line in done.lines().items()],

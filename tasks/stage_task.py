@@ -35,7 +35,7 @@ def through_tasks(*, store: Store, runtime: Runtime, observer: Observer) -> Iter
             def call(inputs: Inputs, refresh: bool) -> Result:
                 both = ObserverGroup([observer, PrefectObserver()])
                 with log_context(step=step.name, key=step.key):
-                    return run(step, inputs, store=store, observer=both, refresh=refresh)
+                    return run(step, inputs, refresh, store=store, observer=both)
 
             return as_task(step, call)(inputs, refresh)
 

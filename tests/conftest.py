@@ -1,7 +1,6 @@
 """Fixtures that every test may use: a store of its own, and one stage run for real on small tables."""
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,7 +22,7 @@ from noisyir.schemas.artifact import Artifact
 from noisyir.settings import Params
 from tests.s3_server import s3_server
 
-# A deadline would time the first call's imports.  The examples are the same each time; `make test-slow` draws fresh ones.
+# A deadline would time the first call's imports.  Examples are the same each time; `make test-slow` draws fresh ones.
 hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True)
 hypothesis.settings.register_profile("fresh", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("fixed")

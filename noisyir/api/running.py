@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.app.console import observer_for
-from noisyir.app.runs import Outcome, run_experiment
+from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.engine.builds import Meta
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
@@ -20,7 +20,6 @@ from noisyir.engine.store import Store, open_store
 from noisyir.errors import ConfigError
 from noisyir.experiments import is_runtime, load_runtime
 from noisyir.pipelines.experiment import Experiment
-from noisyir.tracking.tracker import Tracker
 
 Settings = Mapping[str, Any]
 
@@ -43,9 +42,8 @@ class Running:
         self.store.check_writable()
         with progress_for(self.progress) as observer:
             return run_experiment(
-                exp, Choice(), pipeline=pipeline,
-                store=self.store, runtime=self.runtime, tracker=Tracker(), observer=observer,
-            )  # fmt: skip
+                exp, Choice(), Execution(store=self.store, runtime=self.runtime, observer=observer), pipeline=pipeline
+            )
 
 
 def running(

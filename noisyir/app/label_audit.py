@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -178,10 +178,10 @@ class Audited:
         return TableOfPairs(pairs, self.table, documents, exp.name)
 
 
-def run_audit(exp: Experiment, **execution: Unpack[Execution]) -> Audited:
+def run_audit(exp: Experiment, execution: Execution) -> Audited:
     """Judge the experiment's training pairs."""
-    outcome = run_experiment(exp, Choice(), pipeline=audit_pairs, **execution)
-    return Audited(exp, execution["store"], outcome)
+    outcome = run_experiment(exp, Choice(), execution, pipeline=audit_pairs)
+    return Audited(exp, execution.store, outcome)
 
 
 def experiment_to_audit(

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from noisyir.app.lookup import Indexed, experiment_that_kept, find_model, newest_index
-from noisyir.app.runs import Execution, Outcome, run_steps
+from noisyir.app.runs import Execution, Outcome, run
 from noisyir.engine.builds import Meta
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.provenance import lineage
@@ -55,18 +55,18 @@ class Refreshed:
         }
 
 
-def refresh_corpus(settings: RefreshCorpusParams, **execution: Unpack[Execution]) -> Refreshed:
+def refresh_corpus(settings: RefreshCorpusParams, execution: Execution) -> Refreshed:
     """Bring the newest index of a model up to date.
 
     The same documents again, on top of what they were joined with, are cached and change nothing.  Two refreshes of a
     model run one after the other, where the store's locks reach, so that the second builds upon the first.
     """
-    store = execution["store"]
+    store = execution.store
     model = find_model(store, settings.model)
     name = f"refresh-{experiment_that_kept(store, model) or model.key[:12]}"
     with store.lock("refresh", model.key):
         plan = plan_of(settings, store, newest_index(store, model))
-        outcome = run_steps(plan, Choice(), name=name, settings=settings, **execution)
+        outcome = run(plan, Choice(), execution, name=name, settings=settings)
     return Refreshed(outcome)
 
 

@@ -3,12 +3,12 @@
 import logging
 import socket
 import time
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import Any, NotRequired, TypedDict, Unpack
+from functools import cached_property, partial
+from typing import Any
 
 from noisyir.app.preflight import Preflight
 from noisyir.engine.build_stage import Result
@@ -16,7 +16,7 @@ from noisyir.engine.builds import Ref
 from noisyir.engine.locks import current_run
 from noisyir.engine.observe import ObserverGroup, Silent
 from noisyir.engine.outside_errors import keep_traceback, one_line, traceback_of
-from noisyir.engine.parallel import execute_side_by_side
+from noisyir.engine.parallel import stage_runner
 from noisyir.engine.plan import Choice, Plan, RunStep, execute, failed_step
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.scratch import RUN_LOCK
@@ -30,8 +30,6 @@ from noisyir.settings import Params
 from noisyir.tracking.tracker import Tracker
 
 log = logging.getLogger("noisyir")
-
-Then = Callable[[Step, Result], None]
 
 
 class UnregisteredError(NoisyirError):
@@ -58,71 +56,48 @@ class Outcome:
         return len(self.results) - self.executed
 
 
-class Execution(TypedDict):
-    """With what a plan is run.
+@dataclass(frozen=True)
+class Execution:
+    """With what a plan is run, given once.
 
-    run_step: how an engine calls one stage (default: here).  elsewhere: pools whose stages run on other machines, so
-    that what they need is not looked for on this one.
+    run_step: how an engine calls one stage; None: here, or in processes beside this one.  elsewhere: pools whose
+    stages run on other machines, so that their inputs are not looked for on this one.
     """
 
     store: Store
-    runtime: Runtime
-    tracker: Tracker
-    observer: Observer
-    run_step: NotRequired[RunStep | None]
-    elsewhere: NotRequired[Collection[Pool]]
+    runtime: Runtime = field(default_factory=Runtime)
+    tracker: Tracker = field(default_factory=Tracker)
+    observer: Observer = field(default_factory=Silent)
+    run_step: RunStep | None = None
+    elsewhere: Collection[Pool] = ()
+
+    @contextmanager
+    def steps(self) -> Iterator[RunStep]:
+        """The way one stage is called; the observer, the tracker and the run's record hear of it."""
+        if self.run_step:
+            yield self.run_step
+            return
+        observers = ObserverGroup([self.observer, self.tracker, ProgressFile(self.store)])
+        with stage_runner(self.runtime) as run:
+            yield partial(run, store=self.store, observer=observers)
 
 
 def run_experiment(
-    exp: Experiment,
-    choice: Choice,
-    *,
-    pipeline: Callable[[Experiment], Plan] = pipeline_of,
-    **execution: Unpack[Execution],
+    exp: Experiment, choice: Choice, execution: Execution, pipeline: Callable[[Experiment], Plan] = pipeline_of
 ) -> Outcome:
     """Run a pipeline of an experiment."""
-    return run_steps(pipeline(exp), choice, name=exp.name, settings=exp, **execution)
+    return run(pipeline(exp), choice, execution, name=exp.name, settings=exp)
 
 
-def run_suite(suite: Suite, choice: Choice, **execution: Unpack[Execution]) -> Outcome:
+def run_suite(suite: Suite, choice: Choice, execution: Execution) -> Outcome:
     """Run a bench."""
-    return run_steps(bench_of(suite), choice, name=suite.name, settings=suite, **execution)
+    return run(bench_of(suite), choice, execution, name=suite.name, settings=suite)
 
 
-def run_steps(plan: Plan, choice: Choice, *, name: str, settings: Params, **execution: Unpack[Execution]) -> Outcome:
-    """Run a plan that is there as `run_experiment` does; the record calls it `name`."""
-    store, runtime, tracker = execution["store"], execution["runtime"], execution["tracker"]
-
-    def steps(then: Then) -> dict[str, Result]:
-        if run_step := execution.get("run_step"):
-            return execute(plan, choice, store, run_step, runtime.steps_at_once, then)
-        observers = ObserverGroup([execution["observer"], tracker, ProgressFile(store)])
-        return execute_side_by_side(plan, choice, store, runtime, observers, then)
-
-    elsewhere = execution.get("elsewhere", ())
-    return run_plan(
-        plan, choice, steps, name=name, settings=settings, store=store, tracker=tracker, elsewhere=elsewhere,
-        runtime=runtime,
-    )  # fmt: skip
-
-
-def run_plan(
-    plan: Plan,
-    choice: Choice,
-    steps: Callable[[Then], dict[str, Result]],
-    *,
-    name: str,
-    settings: Params,
-    store: Store,
-    tracker: Tracker,
-    elsewhere: Collection[Pool] = (),
-    runtime: Runtime = Runtime(),  # noqa: B008 - frozen
-) -> Outcome:
-    """Check what can be checked, call `steps`, which runs the chosen ones, and keep a record, whatever comes of it.
-
-    steps: tells what it is given of each that has ended well.
-    """
-    preflight = Preflight(plan, choice, store, runtime, elsewhere)
+def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings: Params) -> Outcome:
+    """Check inputs and settings, run the chosen steps, and keep a record under `name`, whatever comes of it."""
+    store, runtime, tracker = execution.store, execution.runtime, execution.tracker
+    preflight = Preflight(plan, choice, store, runtime, execution.elsewhere)
     record = _Record(store, name, settings, plan, choice, tracker.tags)
     current_run.set(record.id)
     # who finds the run's lock free knows that a run that has no end was killed
@@ -130,7 +105,8 @@ def run_plan(
         record.write("running", {}, {})
         try:
             preflight.before(tracker)
-            results = steps(preflight.after)
+            with execution.steps() as run_step:
+                results = execute(plan, choice, store, run_step, runtime.steps_at_once, preflight.after)
             kept = {
                 name: results[output.step].meta.ref(output.artifact)
                 for name, output in plan.results.items()

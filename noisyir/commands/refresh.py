@@ -25,7 +25,7 @@ def run(
     from noisyir import experiments
     from noisyir.app.console import observer_for, stdout_console
     from noisyir.app.refresh import refresh_corpus
-    from noisyir.tracking.tracker import Tracker
+    from noisyir.app.runs import Execution
 
     if documents and "=" in documents and not Path(documents).exists():  # a setting behind MODEL: only --remove
         overrides = [documents, *(overrides or [])]
@@ -37,7 +37,7 @@ def run(
     runtime, opened = experiments.load_runtime(machine), open_store(store)
     opened.check_writable()
     with observer_for(sys.stderr) as observer:
-        done = refresh_corpus(settings, store=opened, runtime=runtime, tracker=Tracker(), observer=observer)
+        done = refresh_corpus(settings, Execution(store=opened, runtime=runtime, observer=observer))
     if as_json:
         return print_json({"run": done.outcome.executed, "cached": done.outcome.cached, **done.counts})
     out = stdout_console()

@@ -55,7 +55,7 @@ def run(
     from noisyir.app.console import observer_for
     from noisyir.app.dry_run import print_chosen
     from noisyir.app.outcome import print_outcome
-    from noisyir.app.runs import run_experiment
+    from noisyir.app.runs import Execution, run_experiment
     from noisyir.engine.plan import Choice
     from noisyir.tracking import open_tracker
 
@@ -72,7 +72,7 @@ def run(
     tracker = open_tracker(experiment=exp, home=opened.home, enabled=not no_track)
     call = run_experiment if engine == "local" else prefect_engine(f"train_{exp.task}").run_experiment
     with observer_for(sys.stderr) as observer:
-        outcome = call(exp, choice, store=opened, runtime=runtime, tracker=tracker, observer=observer)
+        outcome = call(exp, choice, Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer))
     if as_json:
         return print_json(describe(outcome, opened))
     print_outcome(outcome, opened, exp)

@@ -32,11 +32,11 @@ class Result:
 def run_stage(
     step: Step,
     inputs: Inputs,
+    refresh: bool = False,
     *,
     store: Store,
     runtime: Runtime,
     observer: Observer | None = None,
-    refresh: bool = False,
     spread: Spread | None = None,
 ) -> Result:
     """Check, read, call, check, publish: the one way in which a stage runs.

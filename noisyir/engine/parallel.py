@@ -20,9 +20,8 @@ from typing import Any, Protocol, Self
 
 from noisyir.engine.build_stage import Result, reuse, run_stage
 from noisyir.engine.locks import current_run
-from noisyir.engine.observe import ObserverGroup, Relay, Silent
+from noisyir.engine.observe import Relay, Silent
 from noisyir.engine.outside_errors import one_line
-from noisyir.engine.plan import Choice, Plan, execute
 from noisyir.engine.processes import Helpers, Tell
 from noisyir.engine.runtime import FanOut, Runtime, default_home, own_device
 from noisyir.engine.shards import Made
@@ -34,7 +33,7 @@ from noisyir.errors import ConfigError, NoisyirError
 class RunsStage(Protocol):
     """How one stage is run for a step: `run_stage`, here or in another process."""
 
-    def __call__(self, step: Step, inputs: Inputs, *, store: Store, observer: Observer, refresh: bool) -> Result:
+    def __call__(self, step: Step, inputs: Inputs, refresh: bool, *, store: Store, observer: Observer) -> Result:
         """As `noisyir.engine.stage.run_stage`."""
 
 
@@ -178,9 +177,9 @@ class _Apart:
     helpers: Helpers
     cluster: Cluster | None
 
-    def __call__(self, step: Step, inputs: Inputs, *, store: Store, observer: Observer, refresh: bool) -> Result:
+    def __call__(self, step: Step, inputs: Inputs, refresh: bool, *, store: Store, observer: Observer) -> Result:
         if self.cluster and step.stage.spreads:
-            return self.here(step, inputs, store=store, observer=observer, refresh=refresh)
+            return self.here(step, inputs, refresh, store=store, observer=observer)
         if not refresh and (result := reuse(step, inputs, store, observer)):
             return result
         try:
@@ -219,24 +218,6 @@ def at_once(runtime: Runtime, jobs: int | None) -> Runtime:
     return runtime.model_copy(update={"steps_at_once": jobs or runtime.cpu_threads})
 
 
-def execute_side_by_side(
-    plan: Plan,
-    choice: Choice,
-    store: Store,
-    runtime: Runtime,
-    observer: Observer,
-    then: Callable[[Step, Result], None] = lambda step, result: None,
-) -> dict[str, Result]:
-    """As `plan.execute` with `run_stage`, `runtime.steps_at_once` steps at a time."""
-    one_at_a_time = ObserverGroup([observer])
-    with stage_runner(runtime) as run:
-
-        def run_step(step: Step, inputs: Inputs, refresh: bool) -> Result:
-            return run(step, inputs, store=store, observer=one_at_a_time, refresh=refresh)
-
-        return execute(plan, choice, store, run_step, runtime.steps_at_once, then)
-
-
 def _run(
     tell: Tell,
     step: Step,
@@ -249,7 +230,7 @@ def _run(
 ) -> Result:
     store = Store(url, home=home or default_home())
     current_run.set(run)
-    return run_stage(step, inputs, store=store, runtime=runtime, observer=Relay(tell), refresh=refresh)
+    return run_stage(step, inputs, refresh, store=store, runtime=runtime, observer=Relay(tell))
 
 
 log = logging.getLogger("noisyir")

@@ -148,14 +148,16 @@ def execute(
     waiting = [step for step in plan.steps if step.name in selected]
     done: dict[str, Result] = {}
     at_work: dict[Future[Result], str] = {}
-    begin = _now if at_once == 1 else _in_a_thread
     try:
         while waiting or at_work:
             for step in _ready(waiting, selected, done)[: at_once - len(at_work)]:
                 waiting.remove(step)
-                call = partial(run_step, step, resolve(step, plan, store, done), step.name in refreshed)
-                rest = partial(_ahead, tuple(waiting), dict(done), refreshed)
-                at_work[begin(partial(_naming, step, call, then, rest))] = step.name
+                inputs, rest = resolve(step, plan, store, done), partial(_ahead, tuple(waiting), dict(done), refreshed)
+                call = partial(_run_named, step, inputs, step.name in refreshed, run_step, then, rest)
+                if at_once == 1:
+                    done[step.name] = call()
+                else:
+                    at_work[_in_a_thread(call)] = step.name
             _collect(at_work, done, FIRST_COMPLETED)
     except Exception:  # an interrupt does not wait
         with suppress(Exception):
@@ -192,15 +194,18 @@ def resolved(inputs: PlannedInputs, done: Mapping[str, Result]) -> Inputs:
     return {name: _map_outputs(value, ref) for name, value in inputs.items()}
 
 
-def _naming(
+def _run_named(
     step: Step,
-    call: Callable[[], Result],
+    inputs: Inputs,
+    refresh: bool,
+    run_step: RunStep,
     then: Callable[[Step, Result], None],
     rest: Callable[[], list[Ahead]],
 ) -> Result:
+    """Run the step; an error says in which step it came up."""
     ahead.set(rest)
     try:
-        result = call()
+        result = run_step(step, inputs, refresh)
         then(step, result)
         return result
     except BaseException as error:
@@ -224,12 +229,6 @@ def _collect(at_work: dict[Future[Result], str], done: dict[str, Result], when: 
     done.update({name: future.result() for future, name in names.items() if future.exception() is None})
     for future in names:
         future.result()
-
-
-def _now(call: Callable[[], Result]) -> Future[Result]:
-    future: Future[Result] = Future()
-    future.set_result(call())
-    return future
 
 
 def _in_a_thread(call: Callable[[], Result]) -> Future[Result]:

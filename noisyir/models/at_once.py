@@ -6,14 +6,13 @@ takes all at once, and inference the default number of tokens.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from noisyir.errors import ConfigError
 
-T = TypeVar("T")
 Auto = Literal["auto"]
 
 DEFAULT_TOKENS = 32768  # of one inference batch, where memory is not measured
@@ -62,22 +61,17 @@ class AtOnce:
         found = units_that_fit(_free(device) - _COPIES * weights, spent, units, self.most)
         self.size = None if found == self.most else found
 
-    def attempt(self, step: Callable[[int | None], T], undo: Callable[[], None]) -> T:
-        """`step(size)`; with auto, where memory runs out, again with half as many.  `undo` drops half a step's traces.
+    @property
+    def can_shrink(self) -> bool:
+        """Whether a step that found too little memory may be taken again, with fewer at once."""
+        return self.auto and self.again and self.size != 1 and self.most != 1
 
-        torch.OutOfMemoryError where one at a time is too much, or without auto.
-        """
-        while True:
-            try:
-                return step(self.size)
-            except torch.OutOfMemoryError:
-                if not self.auto or not self.again or self.size == 1 or self.most == 1:
-                    raise
-            # only here are the activations free that the error's trace held
-            undo()
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
-            self.size = max(1, (self.size or self.most) // 2)
+    def shrink(self) -> int:
+        """Half as many, from now on.  Called when the error is handled, for its trace holds activations."""
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self.size = max(1, (self.size or self.most) // 2)
+        return self.size
 
 
 def inference_tokens(

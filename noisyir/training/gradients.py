@@ -41,13 +41,17 @@ class BatchGradient:
 
     def compute(self, batch: Batch, loss: Loss, seed: int, embed: Embed = BiEncoder.embed_both) -> float:
         """Leave the gradient of the batch's loss in the weights and return the loss.  Dropout follows from `seed`."""
-
-        def step(chunk_size: int | None) -> float:
-            if chunk_size is None:
-                return backward(self.encoder, batch, loss, seed=seed, bf16=self.bf16, embed=embed)
-            return cached_backward(self.encoder, batch, loss, seed=seed, bf16=self.bf16, chunk_size=chunk_size)
-
-        return self.chunks.attempt(step, self.drop)
+        bf16, size = self.bf16, self.chunks.size
+        while True:
+            try:
+                if size is None:
+                    return backward(self.encoder, batch, loss, seed=seed, bf16=bf16, embed=embed)
+                return cached_backward(self.encoder, batch, loss, seed=seed, bf16=bf16, chunk_size=size)
+            except torch.OutOfMemoryError:
+                if not self.chunks.can_shrink:
+                    raise
+            self.drop()
+            size = self.chunks.shrink()
 
     def drop(self) -> None:
         """Leave no gradient in the weights."""
@@ -71,12 +75,13 @@ def backward(
     queries, passages = (divided[side].tokens(texts) for side, texts in _texts(batch).items())
     with seeded(encoder.device, seed, *world().stream), _autocast(encoder, bf16):
         own = dict(zip(SIDES, embed(encoder, queries, passages), strict=True))
-    vectors = {side: divided[side].gather(own[side]) for side in SIDES}
-    value, gradients = _of_vectors(loss, vectors)
+    vectors = {side: divided[side].gather(own[side]).requires_grad_() for side in SIDES}
+    value = loss(vectors["query"], vectors["passage"])
+    gradients = _derivatives(value, vectors)
     some = [side for side in SIDES if len(own[side])]  # of a small batch a process may have no query
     torch.autograd.backward([own[side] for side in some], [divided[side].part(gradients[side]) for side in some])
     world().sum_gradients(encoder.parameters())
-    return value
+    return float(value.detach())
 
 
 def cached_backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, bf16: bool, chunk_size: int) -> float:
@@ -97,12 +102,13 @@ def cached_backward(encoder: BiEncoder, batch: Batch, loss: Loss, *, seed: int, 
     with torch.no_grad():
         for number, (side, rows) in enumerate(chunks):
             vectors[side][rows] = embed(number)
-    vectors = {side: divided[side].gather(divided[side].part(vectors[side])) for side in SIDES}
-    value, gradients = _of_vectors(loss, vectors)
+    vectors = {side: divided[side].gather(divided[side].part(vectors[side])).requires_grad_() for side in SIDES}
+    value = loss(vectors["query"], vectors["passage"])
+    gradients = _derivatives(value, vectors)
     for number, (side, rows) in enumerate(chunks):
         embed(number).backward(gradients[side][rows])  # type: ignore[no-untyped-call]
     world().sum_gradients(encoder.parameters())
-    return value
+    return float(value.detach())
 
 
 def _texts(batch: Batch) -> dict[Side, Tokens]:
@@ -114,14 +120,11 @@ def _divided(batch: Batch) -> dict[Side, Division]:
     return {side: world().divide(texts.lengths) for side, texts in _texts(batch).items()}
 
 
-def _of_vectors(loss: Loss, vectors: Mapping[Side, Tensor]) -> tuple[float, dict[Side, Tensor]]:
-    """The loss, and its derivative by each vector."""
-    for side in SIDES:
-        vectors[side].requires_grad_()
-    value = loss(vectors["query"], vectors["passage"])
+def _derivatives(value: Tensor, vectors: Mapping[Side, Tensor]) -> dict[Side, Tensor]:
+    """The loss's derivative by each vector that it depends on."""
     value.backward()  # type: ignore[no-untyped-call]
     gradients = {side: vectors[side].grad for side in SIDES}
-    return float(value.detach()), {side: found for side, found in gradients.items() if found is not None}
+    return {side: found for side, found in gradients.items() if found is not None}
 
 
 @contextmanager

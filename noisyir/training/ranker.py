@@ -74,8 +74,14 @@ class RankerLearner(Learner[ListBatch]):
         `lists_at_once` of them pass through the model, and add their gradient, before the next; of several processes
         each has its own lists.
         """
-        descend = partial(self._descend, batch, seed)
-        return self.at_once.attempt(descend, partial(self.ranker.zero_grad, set_to_none=True))
+        while True:
+            try:
+                return self._descend(batch, seed, self.at_once.size)
+            except torch.OutOfMemoryError:
+                if not self.at_once.can_shrink:
+                    raise
+            self.ranker.zero_grad(set_to_none=True)
+            self.at_once.shrink()
 
     def _descend(self, batch: ListBatch, seed: int, size: int | None) -> dict[str, float]:
         loss, first, self.work = 0.0, 0.0, Work()

@@ -57,21 +57,24 @@ class TrainingRun:
         for learner in self.learners:
             learner.meter.restart()
             while not learner.finished:
-                self.step(learner)
+                self._start_epoch_if_due(learner)
+                measured = learner.step()
+                self._record(learner, measured)
+                self._end_epoch_if_due(learner)
                 self._checkpoint_if_due()
             self._add_points(learner, learner.finish())
             learner.model.eval()
             self.context.note(f"{learner.prefix}throughput", learner.throughput())
         return self.curves
 
-    def step(self, learner: Learner[Any]) -> None:
-        """One step of a learner, with what comes before the first and after the last of an epoch."""
-        an_epoch = learner.batches.an_epoch
-        if learner.done % an_epoch == 0:
+    def _start_epoch_if_due(self, learner: Learner[Any]) -> None:
+        if learner.done % learner.batches.an_epoch == 0:
             self._add_points(learner, learner.start_epoch())
             learner.meter.restart()
-        self._record(learner, learner.step())
-        ends_epoch = learner.done % an_epoch == 0
+
+    def _end_epoch_if_due(self, learner: Learner[Any]) -> None:
+        """Processes must agree where an epoch or the run ends; then the learner has a look at dev."""
+        ends_epoch = learner.done % learner.batches.an_epoch == 0
         if ends_epoch or learner.finished:
             world().check_agreement(learner.model.parameters())
         if ends_epoch:

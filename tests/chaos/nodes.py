@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
-from noisyir.app.runs import Outcome, run_experiment
+from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import FanOut, Runtime
@@ -29,7 +29,6 @@ from noisyir.errors import NoisyirError
 from noisyir.retrieval import index
 from noisyir.stages.mining import relevance_judges
 from noisyir.stages.retrieval import search
-from noisyir.tracking.tracker import Tracker
 from tests.chaos.case import Case
 from tests.chaos.world import Digests, World
 from tests.s3_server import s3_server
@@ -242,7 +241,7 @@ def _run(world: World, part: _Part, store: Store, machine: Runtime, observer: Ob
     exp = world.experiment("retriever", *settings)
     with small_pieces():
         choice = Choice(to=part.to)
-        return run_experiment(exp, choice, store=store, runtime=machine, tracker=Tracker(), observer=observer)
+        return run_experiment(exp, choice, Execution(store=store, runtime=machine, observer=observer))
 
 
 @contextmanager

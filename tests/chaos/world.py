@@ -13,7 +13,8 @@ from typing import Any
 from noisyir import experiments
 from noisyir.app.lookup import find_model, newest_index
 from noisyir.app.refresh import plan_of
-from noisyir.app.runs import Outcome, run_steps
+from noisyir.app.runs import Execution, Outcome
+from noisyir.app.runs import run as run_plan
 from noisyir.data.settings import JoinCorpusParams
 from noisyir.engine import integrity
 from noisyir.engine.observe import Silent
@@ -26,7 +27,6 @@ from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.pipelines.settings import RefreshCorpusParams
 from noisyir.pipelines.suite import Suite
 from noisyir.settings import Params
-from noisyir.tracking.tracker import Tracker
 from tests import tiny, tiny_squad
 from tests.tiny_models import tiny_bert, tiny_classifier
 
@@ -149,11 +149,17 @@ class Task:
 def run(task: Task, store: Store, choice: Choice = ALL, observer: Observer | None = None) -> Outcome:
     """The task in this process as a new one would run it: checkpoints after every step, nothing tracked."""
     forget_what_was_read()
-    return run_steps(
-        task.plan, choice, name=task.name, settings=task.settings, store=store,
-        runtime=Runtime(device="cpu", threads=1, checkpoint_seconds=1e-6),
-        tracker=Tracker(), observer=observer or Silent(),
-    )  # fmt: skip
+    return run_plan(
+        task.plan,
+        choice,
+        Execution(
+            store=store,
+            runtime=Runtime(device="cpu", threads=1, checkpoint_seconds=1e-06),
+            observer=observer or Silent(),
+        ),
+        name=task.name,
+        settings=task.settings,
+    )
 
 
 def forget_what_was_read() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from noisyir import experiments
 from noisyir.app import runs
+from noisyir.app.runs import Execution
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import FanOut, Runtime
@@ -107,13 +108,13 @@ def test_shards_encoded_on_a_cluster_are_those_encoded_here(through_prefect, bei
     encode = "encode@zero_shot"
     here, there = (Store(tmp_path / name, home=tmp_path) for name in ("here", "there"))
     how = {"tracker": Tracker(), "observer": Silent()}
-    expected = runs.run_experiment(exp, Choice(to=encode), store=here, runtime=Runtime(device="cpu"), **how)
-    runs.run_experiment(exp, Choice(to="init_model"), store=there, runtime=Runtime(device="cpu"), **how)
+    expected = runs.run_experiment(exp, Choice(to=encode), Execution(store=here, runtime=Runtime(device="cpu"), **how))
+    runs.run_experiment(exp, Choice(to="init_model"), Execution(store=there, runtime=Runtime(device="cpu"), **how))
 
     tracker = Followed()
     call = run_experiment if through_prefect else runs.run_experiment
     machine = Runtime(device="cpu", threads=2, fan_out=RAY)
-    outcome = call(exp, Choice(to=encode), store=there, runtime=machine, tracker=tracker, observer=Silent())
+    outcome = call(exp, Choice(to=encode), Execution(store=there, runtime=machine, tracker=tracker))
     assert digests(outcome) == digests(expected)
     if through_prefect:  # which sees the stage, and no shard
         assert {run.name for run in task_runs(tracker.flow_run, len(outcome.results))} == set(outcome.results)
@@ -132,7 +133,7 @@ def test_a_bench_on_a_cluster_is_that_of_this_machine(beir, tmp_path, monkeypatc
     tracker, observer = Followed(), Watched()
     store = Store(tmp_path / "there", home=tmp_path)
     machine = Runtime(device="cpu", threads=2, steps_at_once=2, fan_out=RAY)
-    outcome = run_suite(suite, Choice(), store=store, runtime=machine, tracker=tracker, observer=observer)
+    outcome = run_suite(suite, Choice(), Execution(store=store, runtime=machine, tracker=tracker, observer=observer))
     found = task_runs(tracker.flow_run, len(outcome.results))
     assert {run.name for run in found} == set(outcome.results)
     assert {run.state_name for run in found} == {"Completed"}
@@ -143,5 +144,5 @@ def test_a_bench_on_a_cluster_is_that_of_this_machine(beir, tmp_path, monkeypatc
         str(path), seeds=1, jobs=2, store=str(tmp_path / "here"), runtime=Runtime(device="cpu", threads=2)
     )
     assert _but_pages(here) == _but_pages(outcome)
-    again = run_suite(suite, Choice(), store=store, runtime=machine, tracker=Followed(), observer=Silent())
+    again = run_suite(suite, Choice(), Execution(store=store, runtime=machine, tracker=Followed()))
     assert again.executed == 0

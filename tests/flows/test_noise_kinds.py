@@ -7,8 +7,7 @@ import pytest
 
 from noisyir import experiments
 from noisyir.app.label_audit import run_audit
-from noisyir.app.runs import run_experiment
-from noisyir.engine.observe import Silent
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
@@ -32,8 +31,8 @@ def test_a_run_and_an_audit_read_the_collection_as_the_noise_leaves_it(collectio
     exp = experiments.load("demo", [*SETTINGS, *given])
     store = Store(tmp_path / "store", home=tmp_path)
     tracker = open_tracker(experiment=exp, home=tmp_path, enabled=False)
-    execution = {"store": store, "runtime": Runtime(threads=1), "tracker": tracker, "observer": Silent()}
-    outcome = run_experiment(exp, Choice(), pipeline=train_retriever, **execution)
+    execution = Execution(store=store, runtime=Runtime(threads=1), tracker=tracker)
+    outcome = run_experiment(exp, Choice(), execution, pipeline=train_retriever)
 
     def table(step, name):
         return read_parts(store.fs, store.parts(outcome.results[step].meta.ref(name)))
@@ -49,7 +48,7 @@ def test_a_run_and_an_audit_read_the_collection_as_the_noise_leaves_it(collectio
     detection = outcome.kept["detection"]
     assert read_parts(store.fs, store.parts(detection)).num_rows > 0
 
-    audited = run_audit(exp.model_copy(update={"audit": exp.audit or experiments.load("demo").audit}), **execution)
+    audited = run_audit(exp.model_copy(update={"audit": exp.audit or experiments.load("demo").audit}), execution)
     assert set(audited.table["doc_id"].to_pylist()) <= set(corpus.to_pylist())
     audited.apply(tmp_path / "clean")
     files = [path for path in (tmp_path / "clean").rglob("*.jsonl")]

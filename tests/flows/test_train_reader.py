@@ -3,11 +3,9 @@
 import pytest
 
 from noisyir import experiments
-from noisyir.engine.observe import Silent
+from noisyir.app.runs import Execution
 from noisyir.engine.plan import Choice
-from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError
-from noisyir.tracking.tracker import Tracker
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad
 
@@ -24,9 +22,7 @@ def exp(tmp_path):
 def test_a_readers_stages_run_as_tasks(exp, store):
     from flows.train_reader import run_experiment
 
-    outcome = run_experiment(
-        exp, Choice(to="spans@bm25"), store=store, runtime=Runtime(), tracker=Tracker(), observer=Silent()
-    )
+    outcome = run_experiment(exp, Choice(to="spans@bm25"), Execution(store=store))
     assert list(outcome.results) == ["ingest", "bm25_index", "bm25", "spans@bm25"]
 
 
@@ -34,4 +30,4 @@ def test_a_flow_refuses_what_another_one_trains(exp, store):
     from flows.train_retriever import run_experiment
 
     with pytest.raises(ConfigError, match="tiny trains a reader: run the flow train_reader, not train_retriever"):
-        run_experiment(exp, Choice(), store=store, runtime=Runtime(), tracker=Tracker(), observer=Silent())
+        run_experiment(exp, Choice(), Execution(store=store))

@@ -12,10 +12,9 @@ import pytest
 
 from noisyir import experiments
 from noisyir.app import runs
-from noisyir.app.runs import Outcome
+from noisyir.app.runs import Execution, Outcome
 from noisyir.data.corruptions.other_documents import Group
 from noisyir.engine.builds import Meta
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
@@ -81,10 +80,7 @@ def flow_run(exp: Experiment, store: Store, choice: Choice | None = None) -> tup
     outcome = run_experiment(
         exp,
         choice or Choice(),
-        store=store,
-        runtime=Runtime(device="cpu"),
-        tracker=tracker,
-        observer=Silent(),
+        Execution(store=store, runtime=Runtime(device="cpu"), tracker=tracker),
     )
     return outcome, tracker
 
@@ -135,7 +131,7 @@ def test_a_second_run_executes_nothing_under_either_engine(first, exp: Experimen
     again, tracker = flow_run(exp, artifacts)
     assert (again.executed, again.kept) == (0, first[0].kept)
     assert {event for event, _ in tracker.events} == {"cached"}
-    local = runs.run_experiment(exp, Choice(), store=artifacts, runtime=Runtime(), tracker=Tracker(), observer=Silent())
+    local = runs.run_experiment(exp, Choice(), Execution(store=artifacts))
     assert local.executed == 0
 
 
@@ -162,7 +158,9 @@ def test_a_users_error_arrives_as_it_is_and_is_not_retried(first, exp: Experimen
     message = r"(?s)^noise.kind=group needs pairs with a source.*\nin step corrupt\ntraceback in [^\n]*\.log$"
     with pytest.raises(DataError, match=message):
         run_experiment(
-            unsourced, Choice(to="corrupt"), store=empty, runtime=Runtime(), tracker=tracker, observer=Silent()
+            unsourced,
+            Choice(to="corrupt"),
+            Execution(store=empty, tracker=tracker),
         )
     assert read_flow_run(tracker.flow_run).state_name == "Failed"
     assert [(run.name, run.state_name, run.run_count) for run in task_runs(tracker.flow_run, 2)] == [

@@ -44,7 +44,7 @@ def run(
     from noisyir import experiments
     from noisyir.app.console import observer_for
     from noisyir.app.dry_run import print_forecast
-    from noisyir.app.runs import run_suite
+    from noisyir.app.runs import Execution, run_suite
     from noisyir.engine.parallel import at_once
     from noisyir.engine.plan import Choice, forecast
     from noisyir.pipelines.readers import bench_of
@@ -61,7 +61,7 @@ def run(
     call = run_suite if engine == "local" else prefect_engine("bench_noise").run_suite
     tracker = open_tracker(experiment=chosen.experiment, home=opened.home, enabled=False)
     with observer_for(sys.stderr) as observer:
-        outcome = call(chosen, choice, store=opened, runtime=runtime, tracker=tracker, observer=observer)
+        outcome = call(chosen, choice, Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer))
     _print(outcome, opened, out)
     return 0
 

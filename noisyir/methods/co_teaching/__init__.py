@@ -19,8 +19,9 @@ from noisyir.stages.training.inputs import (
     pairs_are_there,
     read_examples,
     start_model,
-    train_and_write,
+    training_context,
     training_pairs,
+    write_model,
 )
 from noisyir.training.launch import in_processes
 from noisyir.training.settings import TrainCoTeachingParams
@@ -45,14 +46,16 @@ class CoTeaching(Method):
 def train_co_teaching(job: Job[TrainCoTeachingParams]) -> None:
     """Train two models by each other's small losses; write the first of them, and its curves."""
     from noisyir.methods.co_teaching.learner import CoTeachingRun
+    from noisyir.training.bi_encoder import train
 
     if job.params.epochs == 1:
         raise ConfigError("co-teaching drops no pair in its first epoch: set train.epochs to 2 or more")
     noise_rate = _noise_rate(job.table("estimate"))
     job.note("noise_rate", noise_rate)
     encoder = start_model(job)
-    train, held = read_examples(job, encoder, training_pairs(job))
-    train_and_write(job, encoder, train, held, CoTeachingRun(encoder, train, job.params, job.rng, noise_rate))
+    examples, held = read_examples(job, encoder, training_pairs(job))
+    both = CoTeachingRun(encoder, examples, job.params, job.rng, noise_rate)
+    write_model(job, encoder, train(encoder, examples, held, job.params, both, training_context(job)))
 
 
 def _noise_rate(estimate: pa.Table) -> float:

@@ -26,8 +26,9 @@ from noisyir.stages.training.inputs import (
     product,
     read_examples,
     start_model,
-    train_and_write,
+    training_context,
     training_pairs,
+    write_model,
 )
 from noisyir.training.launch import in_processes
 
@@ -81,6 +82,7 @@ log = logging.getLogger("noisyir")
 def train_npc(job: Job[TrainNpcParams]) -> None:
     """Train, and write the model, its curves, and the scores and flags of each detection."""
     from noisyir.methods.npc.objective import NoisyPairCorrection
+    from noisyir.training.bi_encoder import train
 
     settings = job.params.npc
     if (settings.detect == "given") != job.has("flags"):
@@ -98,10 +100,11 @@ def train_npc(job: Job[TrainNpcParams]) -> None:
     is_clean, p_clean = (
         pairs[name].to_numpy(zero_copy_only=False) if job.has("flags") else None for name in ("is_clean", "p_clean")
     )
-    train, held = read_examples(job, encoder, pairs)
+    examples, held = read_examples(job, encoder, pairs)
     weights = product(pairs, ["weight"] if job.has("weights") else [])
-    correction = NoisyPairCorrection(encoder, train, job.params, job.rng, is_clean, p_clean, weights)
-    train_and_write(job, encoder, train, held, correction)
+    correction = NoisyPairCorrection(encoder, examples, job.params, job.rng, is_clean, p_clean, weights)
+    curves = train(encoder, examples, held, job.params, correction, training_context(job))
+    write_model(job, encoder, curves)
     job.note("corrected", correction.average is not None)
     if correction.average is None:
         log.warning(PLAIN)

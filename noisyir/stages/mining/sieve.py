@@ -16,7 +16,7 @@ from noisyir.engine.stage import Job, Stage, told
 from noisyir.errors import DataError
 from noisyir.mining.judges import SieveJudge, sieve_out_rate, stays
 from noisyir.schemas.training import CANDIDATES, CURVES, VERDICTS
-from noisyir.stages.training.inputs import TRAINING_READS, join_examples, start_model, train_bi_encoder, write_curves
+from noisyir.stages.training.inputs import TRAINING_READS, join_examples, start_model, training_context, write_curves
 from noisyir.training.launch import in_processes
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def sieve(job: Job[SieveJudge]) -> None:
     from noisyir.mining.sieve_pools import DprWithSieveCurve, cosines
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.training import examples
+    from noisyir.training.bi_encoder import train
 
     found, pairs = _by_ids(job)
     if not len(found):
@@ -48,14 +49,15 @@ def sieve(job: Job[SieveJudge]) -> None:
     model = start_model(job)
     encoder = BiEncoder(model.query_tower, model.passage_tower, replace(model.shape, similarity="cosine")).eval()
     pairs, queries = examples.training_queries(pairs, job.table("queries"))
-    train, held, documents = join_examples(job, encoder, pairs, queries, found.select(["query_id", "doc_id"]))
+    known, held, documents = join_examples(job, encoder, pairs, queries, found.select(["query_id", "doc_id"]))
     judged, pools = _pools(job, found, pairs, queries, documents)
 
     def judge() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        cosine, bound = cosines(encoder, train, pools)
+        cosine, bound = cosines(encoder, known, pools)
         return cosine, bound, stays(cosine, bound)
 
-    curves = train_bi_encoder(job, encoder, train, held, DprWithSieveCurve(lambda: sieve_out_rate(judge()[2])))
+    objective = DprWithSieveCurve(lambda: sieve_out_rate(judge()[2]))
+    curves = train(encoder, known, held, job.params, objective, training_context(job))
     cosine, bound, keep = judge()
     _, step, epoch, _ = max(curves, key=lambda point: point[1])
     job.metric("sieve_out_rate", sieve_out_rate(keep), step)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from noisyir.models.reader import Reader
     from noisyir.training.batches import TrainingPairs
     from noisyir.training.examples import TokenisedDocuments
-    from noisyir.training.learner import Objective
     from noisyir.training.lists import Lists, TrainingTexts
     from noisyir.training.run import Point, TrainingContext
     from noisyir.training.validation import Held
@@ -204,25 +203,8 @@ def held_out(
     return held
 
 
-def train_bi_encoder(
-    job: Job[Any], encoder: "BiEncoder", pairs: "TrainingPairs", held: "Held | None", objective: "Objective"
-) -> "list[Point]":
-    """Train the model by the objective; returns the learning curves."""
-    import time
-
-    from noisyir.training.bi_encoder import train
-
-    began = time.monotonic()
-    curves = train(encoder, pairs, held, job.params, objective, training_context(job))
-    job.note("training_seconds", round(time.monotonic() - began, 1))
-    return curves
-
-
-def train_and_write(
-    job: Job[Any], encoder: "BiEncoder", pairs: "TrainingPairs", held: "Held | None", objective: "Objective"
-) -> None:
-    """Train, and write the model and its curves."""
-    curves = train_bi_encoder(job, encoder, pairs, held, objective)
+def write_model(job: Job[Any], encoder: "BiEncoder", curves: "list[Point]") -> None:
+    """Write the trained model and its learning curves."""
     encoder.save(job.new_folder("model"))
     write_curves(job, curves)
 

@@ -8,8 +8,9 @@ from noisyir.stages.training.inputs import (
     product,
     read_examples,
     start_model,
-    train_and_write,
+    training_context,
     training_pairs,
+    write_model,
 )
 from noisyir.training.launch import in_processes
 from noisyir.training.settings import TrainDprParams
@@ -18,6 +19,7 @@ from noisyir.training.settings import TrainDprParams
 @in_processes
 def train_dpr(job: Job[TrainDprParams]) -> None:
     """Train the model on the pairs; write it, and how its loss and its dev MRR@10 went."""
+    from noisyir.training.bi_encoder import train
     from noisyir.training.learner import Contrastive
 
     encoder, pairs = start_model(job), training_pairs(job)
@@ -26,8 +28,9 @@ def train_dpr(job: Job[TrainDprParams]) -> None:
         pairs = pairs.filter(pairs["is_clean"])
     elif job.has("flags"):
         counts.append("p_clean")
-    train, held = read_examples(job, encoder, pairs)
-    train_and_write(job, encoder, train, held, Contrastive(product(pairs, counts)))
+    examples, held = read_examples(job, encoder, pairs)
+    curves = train(encoder, examples, held, job.params, Contrastive(product(pairs, counts)), training_context(job))
+    write_model(job, encoder, curves)
 
 
 TRAIN_DPR = Stage(

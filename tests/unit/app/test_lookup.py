@@ -3,17 +3,14 @@
 import pytest
 
 from noisyir.app.lookup import find_build, find_model
-from noisyir.app.runs import run_experiment
-from noisyir.engine.observe import Silent
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice, Plan
-from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.schemas.training import MODEL
 from noisyir.settings import Params
-from noisyir.tracking.tracker import Tracker
 
 
 class Words(Params):
@@ -39,10 +36,7 @@ def two_trainers(exp: Experiment) -> Plan:
 @pytest.fixture
 def ran(store: Store) -> Store:
     """A store in which the experiment `two` ran: it trained two models and kept the second."""
-    run_experiment(
-        Experiment(name="two"), Choice(), store=store, runtime=Runtime(), tracker=Tracker(), observer=Silent(),
-        pipeline=two_trainers,
-    )  # fmt: skip
+    run_experiment(Experiment(name="two"), Choice(), Execution(store=store), pipeline=two_trainers)
     return store
 
 

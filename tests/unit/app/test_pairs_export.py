@@ -9,14 +9,13 @@ import pytest
 from noisyir.app.data_import import import_data
 from noisyir.app.label_audit import run_audit
 from noisyir.app.pairs_export import export_pairs
+from noisyir.app.runs import Execution
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
-from noisyir.engine.observe import Silent
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, StoreError
 from noisyir.experiments import from_settings
-from noisyir.tracking.tracker import Tracker
 
 KINDS = sorted(kind for kind, variant in Format.variants().items() if variant.written is not None)
 WEIGHTED = {kind for kind in KINDS if Format.of_kind(kind).holds_weights}
@@ -46,7 +45,7 @@ def world(tmp_path_factory):
 def audited(settings, store, asked):
     exp = from_settings(settings, [asked, "detectors={b: bm25_margin}"])
     runtime = Runtime(device="cpu", threads=1)
-    return run_audit(exp, store=store, runtime=runtime, tracker=Tracker(), observer=Silent())
+    return run_audit(exp, Execution(store=store, runtime=runtime))
 
 
 def said(folder):

@@ -14,10 +14,9 @@ from noisyir.app.answering import answer
 from noisyir.app.lookup import find_model, newest_index, search_inputs
 from noisyir.app.refresh import refresh_corpus
 from noisyir.app.retention import unneeded
-from noisyir.app.runs import run_experiment
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.data.settings import JoinCorpusParams
 from noisyir.engine.builds import sealed, unsealed
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.provenance import lineage
 from noisyir.engine.runtime import Runtime
@@ -72,7 +71,10 @@ class World:
         tracker = Tracker()
         tracker.finish = lambda store, results: facts or {}
         run_experiment(
-            exp, Choice(), store=self.store, runtime=RUNTIME, tracker=tracker, observer=Silent(), pipeline=indexed
+            exp,
+            Choice(),
+            Execution(store=self.store, runtime=RUNTIME, tracker=tracker),
+            pipeline=indexed,
         )
 
     def refresh(self, rows: list[dict[str, str]], *, remove: str = "", model: str = "tiny", **settings):
@@ -83,7 +85,7 @@ class World:
             path=str(write_jsonl(new, rows)) if rows else None, remove=str(gone) if remove else None
         )
         params = RefreshCorpusParams(model=model, data=data, **settings)
-        return refresh_corpus(params, store=self.store, runtime=RUNTIME, tracker=Tracker(), observer=Silent())
+        return refresh_corpus(params, Execution(store=self.store, runtime=RUNTIME))
 
     def newest(self, model: str = "tiny"):
         return newest_index(self.store, find_model(self.store, model))
@@ -272,15 +274,14 @@ def test_what_cannot_be_read_or_makes_no_sense_is_refused(world: World, tmp_path
         with pytest.raises(DataError, match=said):
             refresh_corpus(
                 RefreshCorpusParams(model="tiny", data={"path": str(path)}),
-                store=world.store, runtime=RUNTIME, tracker=Tracker(), observer=Silent(),
-            )  # fmt: skip
+                Execution(store=world.store, runtime=RUNTIME),
+            )
     broken = tmp_path / "broken.jsonl"
     broken.write_text('{"_id": "x", "text": "w1"}\n{"_id": ')
     with pytest.raises(DataError, match=r"broken.jsonl line 2: invalid JSON"):
         refresh_corpus(
-            RefreshCorpusParams(model="tiny", data={"path": str(broken)}),
-            store=world.store, runtime=RUNTIME, tracker=Tracker(), observer=Silent(),
-        )  # fmt: skip
+            RefreshCorpusParams(model="tiny", data={"path": str(broken)}), Execution(store=world.store, runtime=RUNTIME)
+        )
     assert {meta.stage for meta in world.store.all_builds()} == {"ingest", "init_model", "encode", "index"}
 
 
@@ -292,10 +293,7 @@ def test_of_two_refreshes_at_once_both_add_their_documents(world: World):
         params = RefreshCorpusParams(model="tiny", data={"path": str(path)})
         refresh_corpus(
             params,
-            store=Store(world.store.root, home=world.folder),
-            runtime=RUNTIME,
-            tracker=Tracker(),
-            observer=Silent(),
+            Execution(store=Store(world.store.root, home=world.folder), runtime=RUNTIME),
         )
 
     with ThreadPoolExecutor(2) as threads:
@@ -323,7 +321,7 @@ def test_empty_documents_can_be_left_out(world: World):
     world.index(documents(*range(5)))
     data = {"path": str(write_jsonl(world.folder / "some.jsonl", [*documents(5), {"_id": "x", "text": ""}]))}
     params = RefreshCorpusParams(model="tiny", data={**data, "on_empty": "exclude"})
-    done = refresh_corpus(params, store=world.store, runtime=RUNTIME, tracker=Tracker(), observer=Silent())
+    done = refresh_corpus(params, Execution(store=world.store, runtime=RUNTIME))
     assert done.counts["documents"]["added"] == 1
     assert done.outcome.results["join_corpus"].meta.notes["excluded"] == {"document: no text": 1}
 
@@ -335,7 +333,7 @@ def test_a_table_of_documents_and_a_folder_are_read_too(world: World):
     (folder / "corpus.tsv").write_text("id\ttitle\ttext\nd5\tw5\tw7 w8\n")
     for path in (folder / "corpus.tsv", folder):
         params = RefreshCorpusParams(model="tiny", data={"path": str(path)})
-        done = refresh_corpus(params, store=world.store, runtime=RUNTIME, tracker=Tracker(), observer=Silent())
+        done = refresh_corpus(params, Execution(store=world.store, runtime=RUNTIME))
         assert done.counts["documents"]["added"] == 1
     assert world.corpus()[-1] == {"_id": "d5", "title": "w5", "text": "w7 w8"}
     origins = done.outcome.results["join_corpus"].meta.ref("row_origins")

@@ -14,12 +14,10 @@ from threading import Thread
 
 import pytest
 
-from noisyir.app.runs import UnregisteredError, run_experiment
+from noisyir.app.runs import Execution, UnregisteredError, run_experiment
 from noisyir.app.status import hours_ago, run_states, stage_rates
 from noisyir.commands.status import run as status_command
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
-from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.errors import DataError
@@ -57,9 +55,11 @@ def run(
     for name, value in (tags or {}).items():
         tracker.tag(name, value)
     run_experiment(
-        experiments.load("demo", []), Choice(),
-        store=store, runtime=Runtime(), tracker=tracker, observer=Silent(), pipeline=lambda _: plan_that(fails),
-    )  # fmt: skip
+        experiments.load("demo", []),
+        Choice(),
+        Execution(store=store, tracker=tracker),
+        pipeline=lambda _: plan_that(fails),
+    )
 
 
 def test_runs_and_how_often_their_stages_were_reused(store: Store):

@@ -8,9 +8,10 @@ from contextvars import ContextVar
 
 import pytest
 
+from noisyir.app.runs import Execution
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.observe import Silent
-from noisyir.engine.parallel import at_once, execute_side_by_side
+from noisyir.engine.parallel import at_once
 from noisyir.engine.plan import Choice, Plan, execute
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
@@ -87,10 +88,14 @@ def plan_of(*, seconds: float = 0.2, **faults: str) -> Plan:
     return plan
 
 
+def side_by_side(plan, store, runtime, observer, choice=None):
+    with Execution(store, runtime, observer=observer).steps() as run_step:
+        return execute(plan, choice or Choice(), store, run_step, runtime.steps_at_once)
+
+
 def in_processes(plan, store, choice=None, jobs=2):
     observer = Watched()
-    runtime = at_once(Runtime(threads=4), jobs)
-    results = execute_side_by_side(plan, choice or Choice(), store, runtime, observer)
+    results = side_by_side(plan, store, at_once(Runtime(threads=4), jobs), observer, choice)
     return results, observer.finished_steps
 
 
@@ -154,7 +159,7 @@ def test_observers_hear_from_other_processes_what_they_hear_from_this_one(store,
     other = Store(tmp_path / "other", home=tmp_path)
     for observer, jobs, where in ((here, 1, store), (there, 2, other)):
         with pytest.raises(DataError):
-            execute_side_by_side(plan_of(c="fault"), Choice(), where, Runtime(steps_at_once=jobs), observer)
+            side_by_side(plan_of(c="fault"), where, Runtime(steps_at_once=jobs), observer)
     assert sorted(here.events) == sorted(there.events)
     of_b = [event for event, name in there.events if name == "say@b"]
     assert of_b == ["started", "1 of 2 words", "loss 0.5 at 3", "finished"] and ("failed", "say@c") in there.events

@@ -5,13 +5,12 @@ from threading import Timer
 
 import pytest
 
-from noisyir.app.runs import run_experiment
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine import parallel
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError
-from noisyir.tracking.tracker import Tracker
 from tests.chaos.nodes import TwoNodes, small_pieces
 from tests.chaos.world import SMALL, World
 from tests.unit.engine.test_parallel import Watched
@@ -38,7 +37,7 @@ def test_the_demos_pipeline_on_two_nodes_is_that_of_this_process(tmp_path, bucke
     def run(store, machine):
         exp = world.experiment("retriever", *SMALL, "encode.shard_rows=8")
         with small_pieces():
-            return run_experiment(exp, Choice(), store=store, runtime=machine, tracker=Tracker(), observer=Said())
+            return run_experiment(exp, Choice(), Execution(store=store, runtime=machine, observer=Said()))
 
     here = run(world.store("here"), Runtime(device="cpu", threads=1))
     with closing(TwoNodes(tmp_path)) as nodes:
@@ -63,7 +62,7 @@ def test_a_cluster_that_has_no_worker_is_waited_for(tmp_path, bucket, monkeypatc
             store = Store(bucket, home=tmp_path / "driver")
             exp = world.experiment("retriever", *SMALL)
             choice = Choice(to="encode@zero_shot")
-            return run_experiment(exp, choice, store=store, runtime=machine, tracker=Tracker(), observer=Watched())
+            return run_experiment(exp, choice, Execution(store=store, runtime=machine, observer=Watched()))
 
         with pytest.raises(NoisyirError, match="Ray's cluster has had no worker for"):
             run()

@@ -21,7 +21,7 @@ class Memory:
     """A step that needs more memory than there is when it takes more than `room` at once."""
 
     def __init__(self, room):
-        self.room, self.tried, self.undone = room, [], 0
+        self.room, self.tried = room, []
 
     def step(self, size):
         self.tried.append(size)
@@ -29,22 +29,30 @@ class Memory:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return "done"
 
-    def undo(self):
-        self.undone += 1
+
+def taken(memory, at_once):
+    """A step as learners take it: again with fewer, where there is too little memory and it may be."""
+    while True:
+        try:
+            return memory.step(at_once.size)
+        except torch.OutOfMemoryError:
+            if not at_once.can_shrink:
+                raise
+        at_once.shrink()
 
 
 def test_auto_takes_half_as_many_until_they_fit_and_stays_there():
     memory, at_once = Memory(room=10), AtOnce("auto", most=64)
-    assert at_once.attempt(memory.step, memory.undo) == "done"
-    assert memory.tried == [None, 32, 16, 8] and memory.undone == 3
-    at_once.attempt(memory.step, memory.undo)
+    assert taken(memory, at_once) == "done"
+    assert memory.tried == [None, 32, 16, 8]
+    taken(memory, at_once)
     assert memory.tried[4:] == [8] and at_once.size == 8
 
 
 def test_where_one_is_too_much_torchs_error_remains():
     memory, at_once = Memory(room=0), AtOnce("auto", most=3)
     with pytest.raises(torch.OutOfMemoryError):
-        at_once.attempt(memory.step, memory.undo)
+        taken(memory, at_once)
     assert memory.tried == [None, 1]
 
 
@@ -52,8 +60,8 @@ def test_where_one_is_too_much_torchs_error_remains():
 def test_a_number_that_was_asked_for_is_kept(wanted):
     memory, at_once = Memory(room=10), AtOnce(wanted, most=64)
     with pytest.raises(torch.OutOfMemoryError):
-        at_once.attempt(memory.step, memory.undo)
-    assert memory.tried == [wanted] and memory.undone == 0
+        taken(memory, at_once)
+    assert memory.tried == [wanted]
 
 
 def test_without_a_gpu_nothing_is_measured():

@@ -3,14 +3,12 @@
 import pytest
 
 from noisyir import experiments
-from noisyir.app.runs import run_experiment
-from noisyir.engine.observe import Silent
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, DataError, MissingPackageError
 from noisyir.pipelines.retrievers import train_retriever
-from noisyir.tracking.tracker import Tracker
 from tests.tiny import SETTINGS, write_beir
 from tests.tiny_models import tiny_bert
 
@@ -177,9 +175,10 @@ def test_the_packaged_encoder_stands_for_its_digest(experiment):
 
 def test_two_rounds_run_from_beginning_to_end(experiment, store):
     outcome = run_experiment(
-        experiment("ranker.warm_up.epochs=1", "ranker.warm_up.batch_size=16", "ranker.warm_up.n=5"), Choice(),
-        store=store, runtime=Runtime(device="cpu", threads=1), tracker=Tracker(), observer=Silent(),
-    )  # fmt: skip
+        experiment("ranker.warm_up.epochs=1", "ranker.warm_up.batch_size=16", "ranker.warm_up.n=5"),
+        Choice(),
+        Execution(store=store, runtime=Runtime(device="cpu", threads=1)),
+    )
     metas = {name: result.meta for name, result in outcome.results.items()}
     curves = {
         name: read_parts(store.fs, store.parts(metas[name].ref("curves")), ["name", "step", "value"]).to_pylist()

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from noisyir import experiments
-from noisyir.app.runs import run_experiment
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
@@ -158,7 +158,7 @@ def test_an_audit_wants_vectors_of_no_held_out_queries_for_pairs_may_come_withou
     given = {"name": "x", "data": {"kind": "pairs", "path": str(path)}, "noise": {"kind": "neighbour", "rate": 0.2}}
     how = {"runtime": Runtime(device="cpu", threads=1), "tracker": Tracker(), "observer": Silent()}
     exp = experiments.from_settings(given, ["detectors={b: bm25_margin}"])
-    outcome = run_experiment(exp, Choice(to="corrupt"), store=store, pipeline=audit_pairs, **how)
+    outcome = run_experiment(exp, Choice(to="corrupt"), Execution(store=store, **how), pipeline=audit_pairs)
     truth = read_parts(store.fs, store.parts(outcome.results["corrupt"].meta.ref("noise_truth")))
     assert sum(truth["is_noisy"].to_pylist()) == 6
 

@@ -4,13 +4,11 @@ import pyarrow.compute as pc
 import pytest
 
 from noisyir import experiments
-from noisyir.app.runs import run_experiment
-from noisyir.engine.observe import Silent
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.pipelines.retrievers import audit_pairs, noise_bench, train_retriever
-from noisyir.tracking.tracker import Tracker
 from tests.tiny import SETTINGS, write_beir
 
 MINED = ("mine.per_query=3", "mine.rank_to=20")
@@ -33,9 +31,8 @@ def mine(experiment, store):
 
     def run(*settings):
         outcome = run_experiment(
-            experiment(*settings), Choice(to="mine"), store=store, runtime=Runtime(device="cpu", threads=1),
-            tracker=Tracker(), observer=Silent(),
-        )  # fmt: skip
+            experiment(*settings), Choice(to="mine"), Execution(store=store, runtime=Runtime(device="cpu", threads=1))
+        )
         metas = [result.meta for result in outcome.results.values()]
         refs = [meta.ref(name) for meta in metas for name in meta.artifacts if meta.artifacts[name].rows is not None]
         tables = {ref.artifact: read_parts(store.fs, store.parts(ref)) for ref in refs}

@@ -3,15 +3,13 @@
 import pytest
 
 from noisyir import experiments
-from noisyir.app.runs import run_experiment
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.cli import main
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.engine.tables import read_parts
 from noisyir.pipelines.retrievers import train_retriever
-from noisyir.tracking.tracker import Tracker
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
 
@@ -40,9 +38,10 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="module")
 def outcome(settings, home):
     return run_experiment(
-        experiments.load("nq_ar2_sieve", settings), Choice(), store=Store(home / "store", home=home),
-        runtime=Runtime(device="cpu", threads=1), tracker=Tracker(), observer=Silent(),
-    )  # fmt: skip
+        experiments.load("nq_ar2_sieve", settings),
+        Choice(),
+        Execution(store=Store(home / "store", home=home), runtime=Runtime(device="cpu", threads=1)),
+    )
 
 
 @pytest.fixture

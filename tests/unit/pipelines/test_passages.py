@@ -8,7 +8,7 @@ import pytest
 from noisyir import experiments
 from noisyir.app.label_audit import run_audit
 from noisyir.app.lookup import find_model, search_inputs
-from noisyir.app.runs import run_experiment
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
@@ -45,12 +45,12 @@ def experiment(collection):
 
 @pytest.fixture
 def execution(store):
-    return {"store": store, "runtime": Runtime(device="cpu", threads=1), "tracker": Tracker(), "observer": Silent()}
+    return Execution(store=store, runtime=Runtime(device="cpu", threads=1), tracker=Tracker(), observer=Silent())
 
 
 def test_passages_are_learned_and_documents_are_measured(experiment, execution, store):
     exp = experiment("chunk.words=13", "search.top_k=10", "bm25.top_k=10")
-    outcome = run_experiment(exp, Choice(), **execution)
+    outcome = run_experiment(exp, Choice(), execution)
 
     def read(ref):
         return read_parts(store.fs, store.parts(ref))
@@ -89,7 +89,7 @@ def test_an_audit_of_passages_is_applied_to_the_documents(tmp_path, execution):
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     words = ["detectors={b: bm25_margin}", "chunk.words=5", "audit={}"]
     exp = experiments.from_settings({"name": "long", "data": {"kind": "pairs", "path": str(path)}}, words)
-    found = run_audit(exp, **execution)
+    found = run_audit(exp, execution)
     assert all("#" in doc_id for doc_id in found.table["doc_id"].to_pylist())
     assert all(text.startswith("Now thing") for text in found.table["document"].to_pylist())
     applied = found.apply(tmp_path / "out")

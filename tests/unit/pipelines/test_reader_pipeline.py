@@ -9,11 +9,10 @@ import pytest
 
 from noisyir import cli, experiments
 from noisyir.app.lookup import find_confidences
-from noisyir.app.runs import run_experiment
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.auditing.account import account_of
 from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.build_stage import run_stage
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
@@ -22,7 +21,6 @@ from noisyir.methods.plain import Dpr
 from noisyir.pipelines.reader_methods import ReaderMethod
 from noisyir.pipelines.readers import bench_of, pipeline_of
 from noisyir.readers.positives import most_believed
-from noisyir.tracking.tracker import Tracker
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad
@@ -41,9 +39,7 @@ def experiment(world, *more):
 
 
 def run(exp, store):
-    return run_experiment(
-        exp, Choice(), store=store, runtime=Runtime(device="cpu"), tracker=Tracker(), observer=Silent()
-    )
+    return run_experiment(exp, Choice(), Execution(store=store, runtime=Runtime(device="cpu")))
 
 
 def test_methods_share_data_labels_and_start_and_the_supervised_reads_given_passages(world):

@@ -5,14 +5,12 @@ import json
 import pytest
 
 from noisyir import experiments
-from noisyir.app.runs import run_experiment
-from noisyir.engine.observe import Silent
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError
 from noisyir.pipelines.retrievers import train_retriever
-from noisyir.tracking.tracker import Tracker
 from tests.tiny import SETTINGS
 from tests.tiny_models import tiny_bert
 
@@ -155,9 +153,8 @@ def run(experiment, store):
 
     def go(to, *settings):
         outcome = run_experiment(
-            experiment(*settings), Choice(to=to), store=store, runtime=Runtime(device="cpu", threads=1),
-            tracker=Tracker(), observer=Silent(),
-        )  # fmt: skip
+            experiment(*settings), Choice(to=to), Execution(store=store, runtime=Runtime(device="cpu", threads=1))
+        )
         metas = {name: result.meta for name, result in outcome.results.items()}
         tables = {
             (name, artifact): read_parts(store.fs, store.parts(meta.ref(artifact))).to_pylist()
@@ -215,7 +212,4 @@ def test_data_without_unlabelled_queries_cannot_be_augmented_by_them(collection,
     (judged / "queries.jsonl").write_text("".join(line for line in lines if json.loads(line)["_id"] not in unlabelled))
     exp = experiment(*AUGMENT, f"data.path={judged}", "ranker.warm_up.epochs=1", "train.epochs=1")
     with pytest.raises(ConfigError, match="all 24 training queries have a pair, and candidates are wanted of those"):
-        run_experiment(
-            exp, Choice(to="pseudo_label"), store=store, runtime=Runtime(device="cpu", threads=1),
-            tracker=Tracker(), observer=Silent(),
-        )  # fmt: skip
+        run_experiment(exp, Choice(to="pseudo_label"), Execution(store=store, runtime=Runtime(device="cpu", threads=1)))

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from noisyir import experiments
-from noisyir.app.runs import Outcome, run_experiment
-from noisyir.engine.observe import Silent
+from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
@@ -64,8 +63,9 @@ def run_tiny(home: Path, collection: Path, *overrides: str, refresh: tuple[str, 
     return run_experiment(
         exp,
         Choice(refresh=refresh),
-        store=Store(home / "store", home=home),
-        runtime=Runtime(device="cpu"),
-        tracker=open_tracker(experiment=exp, home=home),
-        observer=Silent(),
+        Execution(
+            store=Store(home / "store", home=home),
+            runtime=Runtime(device="cpu"),
+            tracker=open_tracker(experiment=exp, home=home),
+        ),
     )

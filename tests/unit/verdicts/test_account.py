@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from noisyir.app.runs import run_experiment
+from noisyir.app.runs import Execution, run_experiment
 from noisyir.auditing.account import MAX_CHARS, account_of
 from noisyir.auditing.settings import AuditParams
 from noisyir.commands import why
@@ -16,7 +16,6 @@ from noisyir.data.corruptions.other_documents import AnyDocument
 from noisyir.data.formats.beir import Beir
 from noisyir.detection.detectors.basic import Bm25Margin
 from noisyir.detection.settings import DetectParams, RepairParams
-from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
@@ -46,7 +45,6 @@ from noisyir.stages.retrieval.encode import ENCODE
 from noisyir.stages.retrieval.index import INDEX
 from noisyir.stages.retrieval.search import SEARCH
 from noisyir.stages.training.init_model import INIT_MODEL
-from noisyir.tracking.tracker import Tracker
 from tests.tiny import write_beir
 
 OPINIONS = Artifact("opinions", 1, {"query_id": pa.string(), "doc_id": pa.string(), "mood": pa.string()}, ("query_id",))
@@ -126,7 +124,10 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str,
         model=InitModelParams(backbone="static"),
     )
     outcome = run_experiment(
-        exp, Choice(), store=store, runtime=Runtime(threads=1), tracker=Tracker(), observer=Silent(), pipeline=plan_of
+        exp,
+        Choice(),
+        Execution(store=store, runtime=Runtime(threads=1)),
+        pipeline=plan_of,
     )
     refs = [result.meta.ref(name) for result in outcome.results.values() for name in result.meta.artifacts]
     tables = {ref.artifact: read_parts(store.fs, store.parts(ref)) for ref in refs if store.contents(ref).rows}
@@ -297,10 +298,7 @@ def test_long_texts_are_cut(store: Store):
         plan.add(stage, Params())
         return plan
 
-    run_experiment(
-        Experiment(name="long"), Choice(), store=store, runtime=Runtime(), tracker=Tracker(), observer=Silent(),
-        pipeline=pipeline,
-    )  # fmt: skip
+    run_experiment(Experiment(name="long"), Choice(), Execution(store=store), pipeline=pipeline)
     account = account_of(store, "q")
     (mood,) = [row["mood"] for one in account.decided if one.artifact == "opinions" for row in one.rows]
     assert len(account.query) == len(mood) == MAX_CHARS and mood.endswith("…")
