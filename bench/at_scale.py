@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from noisyir.engine.build_stage import run_stage
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
@@ -87,7 +87,7 @@ def _run(plan: Plan, folder: Path, rows_a_part: int = index.ROWS_A_PART) -> dict
         process.start()
         process.join()
         assert process.exitcode == 0
-        (metas[step.name],) = _store(folder).builds(step.stage.name, step.key)
+        (metas[step.name],) = _store(folder).builds.of_key(step.stage.name, step.key)
         meta, (own, mapped) = metas[step.name], ours.recv()
         rows = max((contents.rows or 0 for contents in meta.artifacts.values()), default=0)
         numbers = f"{rows:>12,}{meta.seconds:>9.0f}{meta.size / 1e6:>13,.0f}{own / 1e6:>12,.0f}{mapped / 1e6:>9,.0f}"

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from noisyir.app.lookup import find_build
 from noisyir.engine.runtime import default_home
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.eval.significance import crossed_t_test, verdict
 
 PLAIN = "beta_0"
@@ -27,7 +26,7 @@ def main() -> None:
     parser.add_argument("build", nargs="?", default="noise_table", help="key of the bench's table; default: the newest")
     asked = parser.parse_args()
     store = Store(default_home() / "store", home=default_home())
-    values = read_parts(store.fs, store.parts(find_build(store, asked.build).ref("bench_values")))
+    values = store.builds.table(find_build(store, asked.build).ref("bench_values"))
     values = values.sort_by([("query_id", "ascending"), ("seed", "ascending")])
     seeds = len(values["seed"].unique())
     of_arms = {

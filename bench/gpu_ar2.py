@@ -39,7 +39,6 @@ try:
     from noisyir.engine.runtime import Runtime
     from noisyir.engine.stage import Step
     from noisyir.engine.store import Store
-    from noisyir.engine.tables import read_parts
     from noisyir.eval.significance import crossed_t_test, holm
     from noisyir.pipelines.method import Method
     from noisyir.pipelines.retrievers import noise_bench
@@ -207,9 +206,11 @@ def finished(plan: Plan, store: Store) -> Finished | None:
     """What an arm whose every step is in the store came to."""
     if any(found.state != "cached" for found in forecast(plan, Choice(), store)):
         return None
-    metas = [store.find(step.stage.name, step.key, recorded(resolve(step, plan, store, {}))) for step in plan.steps]
+    metas = [
+        store.builds.find(step.stage.name, step.key, recorded(resolve(step, plan, store, {}))) for step in plan.steps
+    ]
     by_stage = {meta.stage: meta for meta in metas if meta is not None}  # of several the last
-    table = read_parts(store.fs, store.parts(by_stage["score"].ref("metrics")))
+    table = store.builds.table(by_stage["score"].ref("metrics"))
     table = table.filter(pc.is_valid(table["query_id"]))
     values = dict(zip(table["query_id"].to_pylist(), table["value"].to_pylist(), strict=True))
     trained = by_stage.get("train_ar2") or by_stage["train_dpr"]

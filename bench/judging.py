@@ -26,7 +26,6 @@ from noisyir.detection.judged import JudgedPairs, auroc
 from noisyir.detection.judging import LearntOrder, judge_all
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import open_tracker
 
@@ -137,7 +136,7 @@ def _pairs(given: argparse.Namespace) -> Pairs:
     )
     meta = next(result.meta for result in outcome.results.values() if result.meta.stage == "score_pairs")
     scores, features = (
-        read_parts(store.fs, store.parts(meta.ref(name))).sort_by([("query_id", "ascending"), ("doc_id", "ascending")])
+        store.builds.table(meta.ref(name)).sort_by([("query_id", "ascending"), ("doc_id", "ascending")])
         for name in ("pair_scores", "pair_features")
     )
     assert scores["doc_id"].equals(features["doc_id"])

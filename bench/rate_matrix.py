@@ -37,7 +37,6 @@ from noisyir.detection.rate import RateByNull, rate_range
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError
 from noisyir.eval.detection import detection_quality
 from noisyir.pipelines.retrievers import audit_pairs
@@ -156,7 +155,7 @@ def judged(home: Path, data: dict[str, Any], kind: str, rate: float, detectors: 
     )
 
     def table(step: str, artifact: str) -> pa.Table:
-        return read_parts(store.fs, store.parts(outcome.results[step].meta.ref(artifact)))
+        return store.builds.table(outcome.results[step].meta.ref(artifact))
 
     estimate, truth = last_estimate(table("detect", "noise_estimate")), table("corrupt", "noise_truth")
     flags = table("detect", "noise_flags").join(truth, ["query_id", "doc_id"]).sort_by("score")

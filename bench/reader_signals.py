@@ -27,7 +27,7 @@ from noisyir.engine.build_stage import recorded
 from noisyir.engine.plan import Plan, resolve
 from noisyir.engine.stage import Step
 from noisyir.engine.store import Store, open_store
-from noisyir.engine.tables import read_parts, semi_join
+from noisyir.engine.tables import semi_join
 from noisyir.errors import NoisyirError, StoreError
 from noisyir.eval.detection import within_questions
 from noisyir.eval.significance import crossed_t_test
@@ -64,12 +64,12 @@ def main() -> None:
 def _signals(step: Step, plan: Plan, store: Store, relevant: pa.Table) -> tuple[Signals, np.ndarray, np.ndarray]:
     """The signals, which instances are right, and their questions; of questions whose right passages are known."""
     inputs: dict[str, Any] = dict(resolve(step, plan, store, {}))
-    made = store.find("train_reader", step.key, recorded(inputs))
+    made = store.builds.find("train_reader", step.key, recorded(inputs))
     if made is None:
         raise StoreError("the reader was not trained")
-    reader = load_reader(store.folder(made.ref("reader")), "cpu")
+    reader = load_reader(store.builds.folder(made.ref("reader")), "cpu")
     attend_plainly(reader.transformers, reader.device, "bf16")
-    tables = {name: read_parts(store.fs, store.parts(inputs[name])) for name in ("queries", "spans", "corpus")}
+    tables = {name: store.builds.table(inputs[name]) for name in ("queries", "spans", "corpus")}
     none = CONFUSING.schema.empty_table().select(["query_id", "doc_id", "confusing"])
     passages = texts_of(tables["corpus"].to_batches(), tables["spans"]["doc_id"])
     trained = tables["queries"].filter(pc.equal(tables["queries"]["split"], "train"))
@@ -125,10 +125,10 @@ def _standard(values: np.ndarray, question: np.ndarray) -> np.ndarray:
 def _relevant(plan: Plan, store: Store) -> pa.Table:
     """The passages that are right.  StoreError when the bench has not run."""
     (given,) = plan.named("gold_run")
-    made = store.find(given.stage.name, given.key, recorded(resolve(given, plan, store, {})))
+    made = store.builds.find(given.stage.name, given.key, recorded(resolve(given, plan, store, {})))
     if made is None:
         raise StoreError("gold_run is not in the store: run the bench first")
-    return read_parts(store.fs, store.parts(made.ref("gold_run")))
+    return store.builds.table(made.ref("gold_run"))
 
 
 if __name__ == "__main__":

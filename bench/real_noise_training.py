@@ -36,7 +36,7 @@ from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Step
 from noisyir.engine.store import Store
-from noisyir.engine.tables import pair_ids, read_parts
+from noisyir.engine.tables import pair_ids
 from noisyir.eval.bench import Cell, CellBlock, by_cell, read_blocks
 from noisyir.eval.significance import Difference, crossed_t_test, holm
 from noisyir.pipelines.retrievers import noise_bench
@@ -175,7 +175,7 @@ class Bench:
         return [step for step in self.plan.steps if step.stage.name == stage and seed in (None, step.seed, _of(step))]
 
     def _read(self, step: str, artifact: str) -> pa.Table:
-        return read_parts(self.store.fs, self.store.parts(self.outcome.results[step].meta.ref(artifact)))
+        return self.store.builds.table(self.outcome.results[step].meta.ref(artifact))
 
     def _folder_with(self, corrupt: Step, kept: np.ndarray, name: str) -> Path:
         """A BEIR folder with some of a seed's noisy training pairs, and its collection and test as they are."""

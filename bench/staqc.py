@@ -19,7 +19,6 @@ from noisyir import experiments
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.eval.detection import detection_quality
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import open_tracker
@@ -72,7 +71,7 @@ def _scores(home: Path, file: Path, backbone: str, detectors: dict[str, Any]) ->
         Execution(store=store, tracker=tracker),
         pipeline=audit_pairs,
     )
-    flags = read_parts(store.fs, store.parts(outcome.results["detect"].meta.ref("noise_flags")))
+    flags = store.builds.table(outcome.results["detect"].meta.ref("noise_flags"))
     return dict(zip(flags["doc_id"].to_pylist(), flags["score"].to_pylist(), strict=True))
 
 

@@ -86,19 +86,18 @@ def record_bench(name: str, build: str) -> Path:
     from noisyir.app.lookup import find_build
     from noisyir.engine.runtime import default_home
     from noisyir.engine.store import Store
-    from noisyir.engine.tables import read_parts
     from noisyir.report.bench import starred, word
     from noisyir.report.cells import difference_cells, rate_as_set
 
     store = Store(default_home() / "store", home=default_home())
     meta = find_build(store, build)
     rows = [["noise", "rate", "method", "measure", "mean", "against", "difference", "95 % interval", "p (Holm)", ""]]
-    for row in read_parts(store.fs, store.parts(meta.ref("bench_summary"))).to_pylist():
+    for row in store.builds.table(meta.ref("bench_summary")).to_pylist():
         mean = f"{row['mean']:.3f}" + (f" ± {row['seed_std']:.3f}" if row["seed_std"] is not None else "")
         tested = [row["against"], *difference_cells(row), starred(word(row, meta.params.get("alpha", 0.05)))]
         about = [row["mechanism"], rate_as_set(row["rate"]), row["method"], row["measure"], mean]
         rows.append([*about, *(tested if row["against"] else [""] * 5)])
-    values = read_parts(store.fs, store.parts(meta.ref("bench_values")))
+    values = store.builds.table(meta.ref("bench_values"))
     seeds = values.group_by(["mechanism", "rate", "method", "measure", "split", "seed"]).aggregate([("value", "mean")])
     return record(name, rows, left=4, commit=meta.git_commit, by_seed=seeds.to_pylist(), artifact=meta.key)
 

@@ -5,7 +5,6 @@ from prefect.events import emit_event
 
 from noisyir.app.runs import Outcome
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.report.cells import markdown_table
 from noisyir.report.summary import summary_rows
 
@@ -37,7 +36,7 @@ def show(outcome: Outcome, store: Store) -> None:
         description=f"{outcome.experiment}: {outcome.executed} stages built, {outcome.cached} cached",
     )
     if comparison := outcome.kept.get("comparison"):
-        table = summary_rows(read_parts(store.fs, store.parts(comparison)))
+        table = summary_rows(store.builds.table(comparison))
         create_markdown_artifact(key="evaluation", markdown=f"{markdown_table(table, left=1)}\n{_facts(outcome)}")
     if page := outcome.facts.get("mlflow_page"):
         create_link_artifact(key="mlflow", link=page, link_text="the run in MLflow, with its report")

@@ -31,11 +31,11 @@ def fetch(
 
     """
     artifacts = writable_store(store)
-    found = artifacts.fetched(name or name_or_url)
+    found = artifacts.fetched.find(name or name_or_url)
     if found is None or again:
         log, source = get_run_logger(), source_of(name_or_url, revision, kind)
         log.info("%s: %d bytes in %d files", name_or_url, sum(source.sizes.values()), len(source.sizes))
-        with artifacts.in_use():
+        with artifacts.locks.in_use():
             found = bring(
                 artifacts, source, name_or_url, name,
                 lambda file, done, total: log.info("%s is in: %d of %d bytes", file, done, total),

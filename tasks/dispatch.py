@@ -87,7 +87,7 @@ class Dispatch:
         """Run the step where its pool says."""
         if step.stage.pool not in self.pools.elsewhere:
             return self.here(step, inputs, refresh)
-        found = self.store.find(step.stage.name, step.key, recorded(inputs))
+        found = self.store.builds.find(step.stage.name, step.key, recorded(inputs))
         if sent := self._sent.pop(step.key, None):  # with an earlier step
             fresh = found is not None and datetime.fromisoformat(found.created) >= sent.at
             if found and (fresh or sent.state.is_completed()):
@@ -114,7 +114,7 @@ class Dispatch:
         for attempt in range(1, ATTEMPTS + 1):
             child = self._start(together)
             if run := current_run.get():
-                self.store.record_now(run, {"step": f"{step.name} on the pool {step.stage.pool}"})
+                self.store.runs.set_progress(run, {"step": f"{step.name} on the pool {step.stage.pool}"})
             name = called([one.step.name for one in together])
             get_run_logger().info("%s sent to the pool %s: %s", name, step.stage.pool, flow_run_page(child.id))
             self._at_work.add(child.id)
@@ -123,7 +123,7 @@ class Dispatch:
             if not state.is_crashed():
                 break
             get_run_logger().warning("%s crashed, attempt %d of %d: %s", name, attempt, ATTEMPTS, state.message)
-        found = self.store.find(step.stage.name, step.key, recorded(inputs))
+        found = self.store.builds.find(step.stage.name, step.key, recorded(inputs))
         fresh = found is not None and datetime.fromisoformat(found.created) >= began
         if not state.is_completed() and (len(together) == 1 or not fresh):
             raise NoisyirError(_failure(step, child, state))
@@ -142,7 +142,7 @@ class Dispatch:
         """Remember what steps made that went together, for those that go next."""
         for one in together:
             inputs = resolved(one.inputs, self._made)
-            if meta := self.store.find(one.step.stage.name, one.step.key, recorded(inputs)):
+            if meta := self.store.builds.find(one.step.stage.name, one.step.key, recorded(inputs)):
                 self._made[one.step.name] = Result(meta, cached=True)
 
     def _together(self, first: Ahead) -> list[Ahead]:

@@ -6,7 +6,7 @@ import time
 from prefect.artifacts import create_table_artifact
 from prefect.logging import get_run_logger
 
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.observe import Silent
 from noisyir.engine.stage import Step
 

@@ -11,13 +11,12 @@ import pyarrow as pa
 import pytest
 
 from noisyir.engine.build_stage import run_stage
-from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.plan import Plan
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.schemas.artifact import Artifact
 from noisyir.settings import Params
 from tests.s3_server import s3_server
@@ -122,5 +121,5 @@ def _references(step: Step, metas: dict[str, Meta]) -> dict[str, Any]:
 
 def _read(store: Store, ref: Ref, artifact: Artifact) -> pa.Table | Path:
     if not artifact.columns:
-        return store.folder(ref)
-    return read_parts(store.fs, store.parts(ref), list(artifact.columns))
+        return store.builds.folder(ref)
+    return store.builds.table(ref, list(artifact.columns))

@@ -13,7 +13,6 @@ from noisyir.engine.plan import Plan, resolve
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
 from noisyir.retrieval.settings import EncodeParams, IndexParams, SearchParams
@@ -105,7 +104,7 @@ def build(plan: Plan, store: Store, fresh: set[str]) -> tuple[dict[str, Result],
 
 def read(store: Store, result: Result, artifact: Any) -> pa.Table:
     """A table that a step has written."""
-    return read_parts(store.fs, store.parts(result.meta.ref(artifact.name)), list(artifact.columns))
+    return store.builds.table(result.meta.ref(artifact.name), list(artifact.columns))
 
 
 def rows_of(artifact: Any, values: Sequence[tuple[Any, ...]]) -> pa.Table:

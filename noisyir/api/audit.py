@@ -171,7 +171,9 @@ class Audit:
         target = Path(path)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(self._found.store.folder(self._found.outcome.kept["audit_files"]) / "audit.html", target)
+            shutil.copyfile(
+                self._found.store.builds.folder(self._found.outcome.kept["audit_files"]) / "audit.html", target
+            )
         except OSError as error:
             raise StoreError(f"cannot write the page {target}: {error}") from error
         return target

@@ -13,7 +13,6 @@ from noisyir.api.train import Trained
 from noisyir.app.label_audit import experiment_to_audit
 from noisyir.app.runs import Outcome
 from noisyir.auditing.texts import texts_of
-from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.pipelines.retrievers import mine_pairs
 
 
@@ -67,18 +66,16 @@ def _plain(sampler: str | Mapping[str, Any]) -> str | dict[str, Any]:
 def _with_texts(run: Running, outcome: Outcome) -> pa.Table:
     """The drawn negatives with the texts of query, positive and negative, and what mining knew of them."""
     store = run.store
-    kept = {
-        name: read_parts(store.fs, store.parts(outcome.kept[name])) for name in ("negatives", "candidates", "queries")
-    }
+    kept = {name: store.builds.table(outcome.kept[name]) for name in ("negatives", "candidates", "queries")}
     place = pc.index_in(kept["negatives"]["query_id"], value_set=kept["queries"]["query_id"].combine_chunks())
     rows = kept["negatives"].append_column("place", place).join(kept["candidates"], ["query_id", "doc_id"])
     rows = rows.sort_by([("place", "ascending"), ("draw", "ascending")])
-    pairs = read_parts(store.fs, store.parts(outcome.kept["pairs"]), ("query_id", "doc_id", "split"))
+    pairs = store.builds.table(outcome.kept["pairs"], ("query_id", "doc_id", "split"))
     pairs = pairs.filter(pc.equal(pairs["split"], "train"))
     first = dict(zip(reversed(pairs["query_id"].to_pylist()), reversed(pairs["doc_id"].to_pylist()), strict=True))
     positives = [name or first[query] for query, name in zip(*_lists(rows, "query_id", "positive"), strict=True)]
     negatives = rows["doc_id"].to_pylist()
-    corpus = stream_parts(store.fs, store.parts(outcome.kept["corpus"]), ("doc_id", "title", "text"), 65536)
+    corpus = store.builds.batches(outcome.kept["corpus"], ("doc_id", "title", "text"))
     texts = texts_of(corpus, {*positives, *negatives})
     asked = dict(zip(*_lists(kept["queries"], "query_id", "text"), strict=True))
     columns = {

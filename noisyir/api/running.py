@@ -11,7 +11,7 @@ from typing import Any
 
 from noisyir.app.console import observer_for
 from noisyir.app.runs import Execution, Outcome, run_experiment
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime

@@ -18,8 +18,7 @@ from noisyir.app.lookup import Finished, search_inputs
 from noisyir.app.model_card import model_card
 from noisyir.app.own_data import doubts_of, experiment_for
 from noisyir.app.runs import Outcome
-from noisyir.engine.builds import Ref
-from noisyir.engine.tables import read_parts
+from noisyir.engine.meta import Ref
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.method import Method
@@ -107,7 +106,7 @@ class Trained:
     @property
     def path(self) -> Path:
         """The model's folder in the store, which other tools may read and nobody may change; `save` copies it."""
-        return self._run.store.folder(self._ref)
+        return self._run.store.builds.folder(self._ref)
 
     @cached_property
     def measures(self) -> pa.Table:
@@ -116,7 +115,7 @@ class Trained:
         A row a system, measure and comparison: mean, low, high; baseline, difference, difference_low, p_holm and more.
         """
         store = self._run.store
-        return read_parts(store.fs, store.parts(self._outcome.kept["comparison"]))
+        return store.builds.table(self._outcome.kept["comparison"])
 
     @property
     def chosen(self) -> dict[str, str]:
@@ -131,7 +130,7 @@ class Trained:
     @property
     def report(self) -> Path:
         """The page that tells what was trained and measured."""
-        return self._run.store.folder(self._outcome.kept["report"]) / "report.html"
+        return self._run.store.builds.folder(self._outcome.kept["report"]) / "report.html"
 
     def search(self, query: str, k: int = 5) -> list[dict[str, Any]]:
         """The k best documents: rank, score, doc_id, title and text."""

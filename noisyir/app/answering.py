@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
 
 
@@ -12,26 +12,24 @@ def answer(store: Store, model: Ref, index: Ref, corpus: Ref, *, query: str, k: 
     import pyarrow.compute as pc
 
     from noisyir.engine.runtime import Runtime
-    from noisyir.engine.tables import read_parts, stream_parts
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.retrieval.encode import embed_all
     from noisyir.retrieval.search import ids_by_row, open_vectors, search
     from noisyir.retrieval.settings import SearchParams
 
-    encoder = load_bi_encoder(store.folder(model), "cpu")
+    encoder = load_bi_encoder(store.builds.folder(model), "cpu")
     vectors = embed_all(encoder, encoder.tokenize([query], "query"), "query", batch_tokens=1)
-    parts = store.parts(corpus)
-    doc_ids = ids_by_row(read_parts(store.fs, parts, ("doc_id", "doc_row")))
+    doc_ids = ids_by_row(store.builds.table(corpus, ("doc_id", "doc_row")))
     settings = SearchParams()
     opened = open_vectors(
-        store.folder(index), probes=settings.probes, breadth=settings.breadth,
+        store.builds.folder(index), probes=settings.probes, breadth=settings.breadth,
         device="cpu", threads=Runtime().cpu_threads,
     )  # fmt: skip
     found = search(opened, vectors, doc_ids, k)
     wanted = found.doc_ids.to_pylist()
     texts = {
         row["doc_id"]: row
-        for batch in stream_parts(store.fs, parts, ("doc_id", "title", "text"), 65536)
+        for batch in store.builds.batches(corpus, ("doc_id", "title", "text"))
         for row in batch.filter(pc.is_in(batch["doc_id"], pa.array(wanted, pa.string()))).to_pylist()
     }
     return [

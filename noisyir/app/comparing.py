@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 
 from noisyir import experiments
 from noisyir.app.lookup import Finished, finished_comparison, finished_runs
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, DataError, StoreError, did_you_mean
 from noisyir.eval.compare import without_promotion
 from noisyir.eval.significance import crossed_t_test, holm
@@ -38,7 +37,7 @@ class Contestant:
         return {seed: dict(self._values(ref)) for seed, ref in self.scored.items()}
 
     def _values(self, ref: Ref) -> Iterator[tuple[tuple[str, str], dict[str, float]]]:
-        table = without_promotion(read_parts(self.store.fs, self.store.parts(ref)))
+        table = without_promotion(self.store.builds.table(ref))
         table = table.filter(pc.is_valid(table["query_id"]))
         for group in table.group_by(["split", "measure"], use_threads=False).aggregate([]).to_pylist():
             mine = pc.and_(pc.equal(table["split"], group["split"]), pc.equal(table["measure"], group["measure"]))
@@ -51,7 +50,7 @@ class Contestant:
 
         None where the scoring is of a version that did not say.
         """
-        table = read_parts(self.store.fs, self.store.parts(next(iter(self.scored.values()))))
+        table = self.store.builds.table(next(iter(self.scored.values())))
         if "group" not in table.column_names:
             return None
         mine = pc.and_(pc.equal(table["split"], split), pc.equal(table["measure"], measure))
@@ -62,7 +61,7 @@ class Contestant:
     def given(self, name: str) -> Ref:
         """An input of the scoring under the first seed: run, qrels, queries, corpus."""
         first = next(iter(self.scored.values()))
-        return dict(self.store.meta(first).input_refs())[name]
+        return dict(self.store.builds.meta(first).input_refs())[name]
 
 
 def duel(store: Store, one: str, other: str, *, count: int = 5) -> Duel:
@@ -73,7 +72,7 @@ def duel(store: Store, one: str, other: str, *, count: int = 5) -> Duel:
     first, second = contestant(store, one), contestant(store, other)
     if first.scored == second.scored:
         raise ConfigError(f"{one} and {other} are the same system: name another one, such as {one.split(':')[0]}:bm25")
-    metas = [store.meta(next(iter(side.scored.values()))) for side in (first, second)]
+    metas = [store.builds.meta(next(iter(side.scored.values()))) for side in (first, second)]
     if len({eval_digest(meta) for meta in metas}) > 1:
         raise DataError(
             f"{first.name} and {second.name} were not scored by the same queries, judgements and measures: give their "
@@ -158,9 +157,9 @@ def _shifts(
 ) -> tuple[list[Shift], list[Shift]]:
     """The queries that gain most and lose most on the first measure, under the first pair of seeds, and why."""
     sides = {one.name: (one, seeds[0][0]), other.name: (other, seeds[0][1])}
-    runs = {name: read_parts(store.fs, store.parts(_run_of(side, seed))) for name, (side, seed) in sides.items()}
+    runs = {name: store.builds.table(_run_of(side, seed)) for name, (side, seed) in sides.items()}
     values = {name: side.values[seed][first.split, first.measure] for name, (side, seed) in sides.items()}
-    qrels = read_parts(store.fs, store.parts(one.given("qrels")))
+    qrels = store.builds.table(one.given("qrels"))
     changes = largest_changes(values, runs, qrels, system=other.name, baseline=one.name, count=count)
     heads = {name: _heads(run, [change.query_id for change in changes.all()]) for name, run in runs.items()}
     shown = [change.doc_id for change in changes.all() if change.doc_id] + [
@@ -192,14 +191,14 @@ def _shifts(
 
 def _texts(store: Store, side: Contestant, doc_ids: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     """The texts of all queries, and of these documents, by their ids."""
-    queries = read_parts(store.fs, store.parts(side.given("queries")))
+    queries = store.builds.table(side.given("queries"))
     asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
-    corpus = stream_parts(store.fs, store.parts(side.given("corpus")), ("doc_id", "title", "text"), 65536)
+    corpus = store.builds.batches(side.given("corpus"), ("doc_id", "title", "text"))
     return asked, passages_of(corpus, pa.array(doc_ids, pa.string()))
 
 
 def _run_of(side: Contestant, seed: int) -> Ref:
-    return dict(side.store.meta(side.scored[seed]).input_refs())["run"]
+    return dict(side.store.builds.meta(side.scored[seed]).input_refs())["run"]
 
 
 def _heads(run: pa.Table, query_ids: Sequence[str]) -> dict[str, str]:

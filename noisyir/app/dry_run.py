@@ -10,7 +10,7 @@ from rich.table import Table
 
 from noisyir.app.console import NEVER_FOLDS, stdout_console
 from noisyir.app.fetching import MissingInput
-from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.plan import Forecast
 from noisyir.engine.provenance import ABSENT
 from noisyir.engine.stage import Output, Step
@@ -46,7 +46,7 @@ class StepEstimate:
 
 def estimates(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, StepEstimate]:
     """An estimate for each step that would run and was built before, by the step's name."""
-    metas = {meta.folder: meta for meta in store.all_builds()}
+    metas = {meta.folder: meta for meta in store.builds.all()}
     newest, found = _newest_builds(store, metas, experiment), dict[str, StepEstimate]()
     cached = {entry.step.name: entry.meta for entry in states if entry.meta}
     for entry in states:
@@ -145,7 +145,7 @@ def duration(seconds: float) -> str:
 
 def changes(states: Sequence[Forecast], store: Store, experiment: str) -> dict[str, list[str]]:
     """For each step that would run, by name, what differs from its newest build; no build is a reason, too."""
-    metas = {meta.folder: meta for meta in store.all_builds()}
+    metas = {meta.folder: meta for meta in store.builds.all()}
     builds, waiting = (
         _newest_builds(store, metas, experiment),
         {e.step.name: e.step for e in states if e.state == "would run"},
@@ -156,7 +156,9 @@ def changes(states: Sequence[Forecast], store: Store, experiment: str) -> dict[s
 def _newest_builds(store: Store, metas: Mapping[str, Meta], experiment: str) -> dict[str, Meta]:
     """The newest build of each step, by its name: of this experiment's runs, else of any."""
     found: dict[str, Meta] = {}
-    for run in sorted(store.runs(), key=lambda run: run["experiment"] != experiment):  # newest first, ours before all
+    for run in sorted(
+        store.runs.all(), key=lambda run: run["experiment"] != experiment
+    ):  # newest first, ours before all
         for name, step in run["steps"].items():
             if meta := metas.get(f"{step['stage']}/{step['key']}/{step['build']}"):
                 found.setdefault(name, meta)

@@ -130,12 +130,12 @@ def fetch(
         if ".." in PurePosixPath(file).parts or file.startswith("/"):
             raise DataError(f"{place} is not fetched: {file} would lie outside of its folder")
         with TemporaryDirectory(dir=scratch) as folder:
-            files[file] = store.add_file(source.bring(file, Path(folder)))
+            files[file] = store.fetched.add_file(source.bring(file, Path(folder)))
         done += files[file][0]
         tell(file, done, total)
     now = datetime.now(UTC).isoformat()
     found = FetchedSet(name or place, place, source.revision, now, source.single, files)
-    store.name_set(found)
+    store.fetched.name(found)
     return found
 
 

@@ -26,7 +26,7 @@ def follow(begun: Launched) -> None:
         call = Call.model_validate_json(message)
         step, inputs = call.step.open(stage_named)
         store = Store(call.store, home=default_home())
-        work = store.work(step.stage.name, step.key, recorded(inputs))
+        work = store.work.folder(step.stage.name, step.key, recorded(inputs))
         with TemporaryDirectory(prefix="noisyir-") as staging:
             job = PortableJob(step, inputs, store.url, store.home, call.runtime, Path(staging), work)
             try:

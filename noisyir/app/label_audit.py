@@ -30,7 +30,6 @@ from noisyir.detection.flags import last_estimate
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import audit_pairs
@@ -59,7 +58,7 @@ class Audited:
     @cached_property
     def table(self) -> pa.Table:
         """One row a pair, the most suspect first."""
-        return read_parts(self.store.fs, self.store.parts(self.outcome.kept["audit"]))
+        return self.store.builds.table(self.outcome.kept["audit"])
 
     @property
     def wrong(self) -> int:
@@ -81,7 +80,7 @@ class Audited:
     def held_out(self) -> int:
         """Queries to measure a model on."""
         ref = self.outcome.results["ingest"].meta.ref("queries")
-        splits = read_parts(self.store.fs, self.store.parts(ref), ("split",))["split"]
+        splits = self.store.builds.table(ref, ("split",))["split"]
         return pc.sum(pc.is_in(splits, value_set=pa.array(HELD_OUT))).as_py() or 0
 
     @cached_property
@@ -95,13 +94,13 @@ class Audited:
     def estimate(self) -> dict[str, float]:
         """What detect estimated, without a judgement."""
         ref = self.outcome.results["detect"].meta.ref("noise_estimate")
-        return last_estimate(read_parts(self.store.fs, self.store.parts(ref)))
+        return last_estimate(self.store.builds.table(ref))
 
     @property
     def keeping(self) -> Keeping:
         """How many pairs may be kept without a judgement."""
         bounds = self.outcome.results["detect"].meta.ref("kept_by_null")
-        return kept_by_nulls(read_parts(self.store.fs, self.store.parts(bounds)), self.estimate, self.table.num_rows)
+        return kept_by_nulls(self.store.builds.table(bounds), self.estimate, self.table.num_rows)
 
     @property
     def noise_in_words(self) -> str:
@@ -136,7 +135,7 @@ class Audited:
 
     def write(self, folder: Path) -> list[str]:
         """Put the audit's files and its table into a folder, those of an earlier one giving way; their names."""
-        made = self.store.folder(self.outcome.kept["audit_files"])
+        made = self.store.builds.folder(self.outcome.kept["audit_files"])
         names = {path.name for path in made.iterdir()}
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -157,7 +156,7 @@ class Audited:
         """The table with whole documents in the place of their passages, where they were cut: as the file has them."""
         if (cut := self.outcome.results.get(CHUNK.name)) is None:
             return self.table
-        passages = read_parts(self.store.fs, self.store.parts(cut.meta.ref("cut_passages")))
+        passages = self.store.builds.table(cut.meta.ref("cut_passages"))
         table = self.table
         for name in ("doc_id", "replacement", "machine_replacement"):
             row = pc.index_in(table[name], value_set=passages["doc_id"].combine_chunks())
@@ -173,8 +172,8 @@ class Audited:
             return FileOfPairs(opened)
         noisy = results["corrupt"].meta
         corpus = (noisy if "corpus" in noisy.artifacts else results["ingest"].meta).ref("corpus")
-        pairs = read_parts(store.fs, store.parts(noisy.ref("noisy_pairs")))
-        documents = stream_parts(store.fs, store.parts(corpus), ("doc_id", "title", "text"), 65536)
+        pairs = store.builds.table(noisy.ref("noisy_pairs"))
+        documents = store.builds.batches(corpus, ("doc_id", "title", "text"))
         return TableOfPairs(pairs, self.table, documents, exp.name)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisyir import experiments
-from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 
@@ -17,7 +17,7 @@ def find_build(store: Store, name: str) -> Meta:
 
     StoreError, with what to type instead, when nothing or more than one key matches.
     """
-    builds = store.all_builds()
+    builds = store.builds.all()
     if of_stage := [meta for meta in builds if meta.stage == name]:
         return of_stage[-1]
     if (kept := _kept_by_run(store, name, "model")) is not None:
@@ -34,7 +34,7 @@ def runs_of(store: Store, name: str) -> str:
 
     A run that ended may have lost what it made: to a damaged disk, or to someone who deleted its folder.
     """
-    runs, wanted = list(store.runs()), experiments.name_of(name)
+    runs, wanted = list(store.runs.all()), experiments.name_of(name)
     if mine := [run for run in runs if run["experiment"] == wanted]:
         if mine[0]["status"] == "done" and mine[0].get("kept"):
             return f" (what its last run made is damaged or gone: noisyir run {name} makes it again)"
@@ -76,7 +76,7 @@ def _registered_model(store: Store, uri: str) -> Ref:
     found = find_version(connect(store.home), uri)
     tags = found.tags
     what = f"{uri} is {found.name} v{found.version}"
-    for meta in store.all_builds():
+    for meta in store.builds.all():
         for artifact, contents in meta.artifacts.items():
             if contents.digest == tags["artifact_digest"]:
                 if artifact != "model":
@@ -117,7 +117,7 @@ def indexes(builds: Sequence[Meta]) -> Iterator[Indexed]:
 
 def newest_index(store: Store, model: Ref) -> Indexed:
     """The newest index over vectors that `model` made, refreshed or not.  StoreError when it was not indexed."""
-    found = (indexed for indexed in indexes(store.all_builds()) if indexed.model.digest == model.digest)
+    found = (indexed for indexed in indexes(store.builds.all()) if indexed.model.digest == model.digest)
     if (newest := next(found, None)) is not None:
         return newest
     raise StoreError(f"the model {model.key[:12]} has no index in {store.url}: run its experiment --to index first")
@@ -131,7 +131,7 @@ def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
 
 def experiment_that_kept(store: Store, model: Ref) -> str | None:
     """The experiment whose newest run kept this model; None where no record tells."""
-    for run in store.runs():
+    for run in store.runs.all():
         step = run["steps"].get(run.get("kept", {}).get("model"))
         if step and (step["key"], step["build"]) == (model.key, model.build):
             return str(run["experiment"])
@@ -154,7 +154,7 @@ def finished_run(store: Store, name: str, result: str) -> Finished | None:
 def finished_runs(store: Store, name: str, result: str) -> Iterator[Finished]:
     """The finished runs with this result of the experiment that `name` means, newest first."""
     experiment = experiments.name_of(name)
-    for run in store.runs():
+    for run in store.runs.all():
         if run["experiment"] == experiment and run["status"] == "done":
             kept = run.get("kept", {"model": "warm_up"})  # the one trainer when records did not say what was kept
             made = {artifact: built(store, run["steps"].get(step)) for artifact, step in kept.items()}
@@ -176,10 +176,10 @@ def built(store: Store, step: dict[str, Any] | None) -> Meta | None:
     """The build that a run's record names; None where it has none, or the store no longer has it."""
     if not step or not step["build"]:
         return None
-    return next((meta for meta in store.builds(step["stage"], step["key"]) if meta.build == step["build"]), None)
+    return next((meta for meta in store.builds.of_key(step["stage"], step["key"]) if meta.build == step["build"]), None)
 
 
 def _kept_by_run(store: Store, name: str, result: str) -> Meta | None:
     """The build that the experiment's newest finished run with this result kept; None where there is none."""
     run = finished_run(store, name, result)
-    return store.meta(run.results[result]) if run else None
+    return store.builds.meta(run.results[result]) if run else None

@@ -9,7 +9,7 @@ import yaml
 
 from noisyir import __version__
 from noisyir.app.lookup import Finished
-from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
 from noisyir.models.weights import MINILM

@@ -9,10 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from noisyir.app.exports.sentence_transformers import write_model
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.errors import MissingPackageError
 from noisyir.models.bi_encoder import BiEncoder, load_bi_encoder
 from noisyir.models.portable import Padded, padded
@@ -83,8 +82,8 @@ def _sample(store: Store, model: Ref) -> dict[Side, list[str]]:
     read = next((meta for meta in lineage(store, [model]) if meta.stage == INGEST.name), None)
     if read is None:
         return {side: list(_OWN) for side in SIDES}
-    queries = read_parts(store.fs, store.parts(read.ref("queries")), ("text",)).slice(0, _SAMPLE)
-    documents = next(iter(stream_parts(store.fs, store.parts(read.ref("corpus")), ("title", "text"), _SAMPLE)))
+    queries = store.builds.table(read.ref("queries"), ("text",)).slice(0, _SAMPLE)
+    documents = next(iter(store.builds.batches(read.ref("corpus"), ("title", "text"), _SAMPLE)))
     passages = map(passage_text, documents["title"].to_pylist(), documents["text"].to_pylist())
     return {"query": queries["text"].to_pylist(), "passage": list(passages)}
 

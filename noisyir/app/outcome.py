@@ -10,7 +10,6 @@ from noisyir.app.console import results_table, stdout_console
 from noisyir.app.own_data import doubts_of, ingest_facts
 from noisyir.app.runs import Outcome
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.pipelines.experiment import Experiment
 from noisyir.report.cells import NONE
 from noisyir.report.detection import detection_rows, flag_warnings
@@ -30,7 +29,7 @@ def print_outcome(outcome: Outcome, store: Store, exp: Experiment) -> None:
         console.print(f"{'held out':<11} {held_out}", markup=False)
     for page, artifact in {"report": "report", "audit": "audit_files"}.items():
         if artifact in outcome.kept:
-            console.print(f"{page:<11} {store.folder(outcome.kept[artifact]) / f'{page}.html'}")
+            console.print(f"{page:<11} {store.builds.folder(outcome.kept[artifact]) / f'{page}.html'}")
     for name, value in outcome.facts.items():
         console.print(f"{name:<11} {value}")
     if "model" in outcome.kept:
@@ -62,4 +61,4 @@ def _print_tables(console: Console, outcome: Outcome, store: Store, published: S
 
 
 def _kept(store: Store, outcome: Outcome, name: str) -> pa.Table:
-    return read_parts(store.fs, store.parts(outcome.kept[name]))
+    return store.builds.table(outcome.kept[name])

@@ -8,7 +8,6 @@ from noisyir.app.label_audit import named_after, settings_of_data
 from noisyir.app.runs import Outcome
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.left_out import filled_in
 from noisyir.report.detection import doubts
@@ -30,7 +29,7 @@ def doubts_of(outcome: Outcome, store: Store, system: str) -> list[str]:
     """What should make one doubt the model that a run kept, a sentence each; system: what the run calls it."""
     if "comparison" not in outcome.kept:
         return []
-    rows = read_parts(store.fs, store.parts(outcome.kept["comparison"])).to_pylist()
+    rows = store.builds.table(outcome.kept["comparison"]).to_pylist()
     model = outcome.kept.get("model")
     behind = lineage(store, [model]) if model else []
     starts = [meta.ref(MODEL.name).digest for meta in behind if meta.stage == INIT_MODEL.name]

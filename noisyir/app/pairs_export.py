@@ -20,7 +20,6 @@ from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats import Format
 from noisyir.engine.build_stage import Result
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError, did_you_mean
 from noisyir.pipelines.experiment import Experiment, recorded_experiment
 from noisyir.settings import PROMOTION
@@ -107,7 +106,7 @@ def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
 
     def read(table: str, *stages: str) -> pa.Table:
         meta = next(metas[stage] for stage in stages if stage in metas and table in metas[stage].artifacts)
-        return read_parts(store.fs, store.parts(meta.ref(table)))
+        return store.builds.table(meta.ref(table))
 
     documents = read("corpus", "corrupt", "hide", "chunk", "ingest").select(SCHEMAS["documents"].names)
     queries, answers = read("queries", "ingest"), read("answers", "ingest")
@@ -178,7 +177,7 @@ def _write(variant: type[Format], collection: Collection, target: Path) -> None:
 def _finished_outcome(store: Store, name: str, result: str) -> tuple[Experiment, Outcome]:
     """The settings and the builds of the newest finished run with this result.  StoreError where there is none."""
     experiment = experiments.name_of(name)
-    for run in store.runs():
+    for run in store.runs.all():
         if run["experiment"] != experiment or run["status"] != "done" or result not in run.get("kept", {}):
             continue
         builds = {step: meta for step, made in run["steps"].items() if (meta := built(store, made))}

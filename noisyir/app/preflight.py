@@ -8,12 +8,11 @@ import pyarrow.compute as pc
 
 from noisyir.app.dry_run import estimates
 from noisyir.engine.build_stage import Result
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.plan import Choice, Forecast, Plan, forecast
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Pool, SplitCounts, Step
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.errors import StoreError
 from noisyir.stages.data.ingest import INGEST
 from noisyir.tracking.tracker import Tracker
@@ -77,9 +76,7 @@ class Preflight:
 
 def split_counts(store: Store, ingest: Meta) -> SplitCounts:
     """How many queries each split of the read data has, and how many training pairs there are."""
-    queries, pairs = (
-        read_parts(store.fs, store.parts(ingest.ref(name)), ["split"])["split"] for name in ("queries", "pairs")
-    )
+    queries, pairs = (store.builds.table(ingest.ref(name), ["split"])["split"] for name in ("queries", "pairs"))
     found = {row["values"]: row["counts"] for row in pc.value_counts(queries).to_pylist()}
     return SplitCounts(found, pc.sum(pc.equal(pairs, "train")).as_py() or 0)
 

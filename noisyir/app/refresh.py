@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from noisyir.app.lookup import Indexed, experiment_that_kept, find_model, newest_index
 from noisyir.app.runs import Execution, Outcome, run
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
@@ -64,7 +64,7 @@ def refresh_corpus(settings: RefreshCorpusParams, execution: Execution) -> Refre
     store = execution.store
     model = find_model(store, settings.model)
     name = f"refresh-{experiment_that_kept(store, model) or model.key[:12]}"
-    with store.lock("refresh", model.key):
+    with store.locks.held("refresh", model.key):
         plan = plan_of(settings, store, newest_index(store, model))
         outcome = run(plan, Choice(), execution, name=name, settings=settings)
     return Refreshed(outcome)
@@ -99,13 +99,13 @@ def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Pla
 
 def _before(store: Store, newest: Indexed, raw: Mapping[str, str]) -> Indexed:
     """What to refresh: the newest, or what was there before these very documents came in, so that nothing is new."""
-    joined = store.meta(newest.corpus)
+    joined = store.builds.meta(newest.corpus)
     if newest.index.stage != EXTEND_INDEX.name or joined.stage != JOIN_CORPUS.name:
         return newest
     if {name: value for name, value in joined.inputs.items() if isinstance(value, str)} != raw:
         return newest
     index, vectors = (dict(meta.input_refs())["earlier"] for meta in (newest.index, newest.vectors))
-    return Indexed(store.meta(index), store.meta(vectors))
+    return Indexed(store.builds.meta(index), store.builds.meta(vectors))
 
 
 def _settings_of(meta: Meta, params: type[P], *stages: Stage) -> P:

@@ -5,10 +5,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from noisyir.app.lookup import indexes
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
-from noisyir.engine.scratch import RUN_LOCK
 from noisyir.engine.store import Store
+from noisyir.engine.store_locks import RUN_LOCK
 from noisyir.errors import StoreError
 from noisyir.tracking import registered_digests
 
@@ -29,7 +29,7 @@ def unneeded(store: Store, *, keep_runs: int, host: str) -> dict[str, tuple[Meta
             f"nothing is deleted, for what {path} says is needed cannot be known: {fault}. "
             "Set it aside: noisyir verify --repair"
         )
-    builds, runs = store.all_builds(), store.runs()
+    builds, runs = store.builds.all(), store.runs.all()
     kept: dict[str, Meta] = {}
     for number, run in enumerate(runs):
         if number < keep_runs or "registered" in run["facts"] or _may_live_elsewhere(store, run, host):
@@ -50,9 +50,9 @@ def unneeded(store: Store, *, keep_runs: int, host: str) -> dict[str, tuple[Meta
 
 def deletable(store: Store, *, keep_runs: int, host: str) -> Iterator[tuple[Meta, str]]:
     """The same one by one, each asked about again just before where a run has begun meanwhile, on another machine."""
-    runs, doomed = store.run_ids(), unneeded(store, keep_runs=keep_runs, host=host)
+    runs, doomed = store.runs.ids(), unneeded(store, keep_runs=keep_runs, host=host)
     for folder, found in list(doomed.items()):
-        if (now := store.run_ids()) != runs:
+        if (now := store.runs.ids()) != runs:
             runs, doomed = now, unneeded(store, keep_runs=keep_runs, host=host)
         if folder in doomed:
             yield found
@@ -60,15 +60,15 @@ def deletable(store: Store, *, keep_runs: int, host: str) -> Iterator[tuple[Meta
 
 def keys_to_go_on_with(store: Store, *, keep_runs: int) -> set[str]:
     """Keys of the last runs: what was killed among them goes on from its checkpoints."""
-    return {step["key"] for run in store.runs()[:keep_runs] for step in run["steps"].values()}
+    return {step["key"] for run in store.runs.all()[:keep_runs] for step in run["steps"].values()}
 
 
 def _may_live_elsewhere(store: Store, run: Mapping[str, Any], host: str) -> bool:
     """Whether a run without an end goes on on another machine; for a week it may, where nobody here can ask it."""
     if run.get("status") != "running" or run.get("host") == host:
         return False
-    if store.locks_everywhere and "id" in run:
-        return store.is_locked(RUN_LOCK, run["id"])
+    if store.locks.everywhere and "id" in run:
+        return store.locks.is_held(RUN_LOCK, run["id"])
     began = datetime.fromisoformat(run["began"]) if "began" in run else datetime.min.replace(tzinfo=UTC)
     return datetime.now(UTC) - began < _GIVEN_UP
 
@@ -88,11 +88,11 @@ def damaged(store: Store, builds: Sequence[Meta]) -> dict[str, str]:
 
     A build that checked its inputs when it opened them is as good as ever, unless these were such ones themselves.
     """
-    doomed = dict(store.damaged_metas())
+    doomed = dict(store.builds.damaged())
     for meta in builds:
-        if faults := store.verify(meta):
+        if faults := store.builds.verify(meta):
             doomed[meta.folder] = "; ".join(f"{name} {fault}" for name, fault in faults.items())
-    tainted, left = set[str](), store.all_builds()
+    tainted, left = set[str](), store.builds.all()
     while True:  # names may sort otherwise than builds were made, where clocks went back before 0.3
         found = {meta.folder: taint for meta in left if (taint := _taint(meta, tainted, doomed))}
         if not found:

@@ -12,16 +12,16 @@ from typing import Any
 
 from noisyir.app.preflight import Preflight
 from noisyir.engine.build_stage import Result
-from noisyir.engine.builds import Ref
 from noisyir.engine.locks import current_run
+from noisyir.engine.meta import Ref
 from noisyir.engine.observe import ObserverGroup, Silent
 from noisyir.engine.outside_errors import keep_traceback, one_line, traceback_of
 from noisyir.engine.parallel import stage_runner
 from noisyir.engine.plan import Choice, Plan, RunStep, execute, failed_step
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.scratch import RUN_LOCK
 from noisyir.engine.stage import Observer, Pool, Step
 from noisyir.engine.store import Store
+from noisyir.engine.store_locks import RUN_LOCK
 from noisyir.errors import NoisyirError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.readers import bench_of, pipeline_of
@@ -101,7 +101,7 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
     record = _Record(store, name, settings, plan, choice, tracker.tags)
     current_run.set(record.id)
     # who finds the run's lock free knows that a run that has no end was killed
-    with store.in_use(), store.lock(RUN_LOCK, record.id):
+    with store.locks.in_use(), store.locks.held(RUN_LOCK, record.id):
         record.write("running", {}, {})
         try:
             preflight.before(tracker)
@@ -119,7 +119,7 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
             tracker.abort(error)
             raise
         finally:
-            store.record_now(record.id, None)
+            store.runs.set_progress(record.id, None)
         record.write("unregistered" if tracker.lost else "done", results, facts)
         if tracker.lost:
             raise UnregisteredError(
@@ -144,13 +144,13 @@ class _Record:
     @cached_property
     def id(self) -> str:
         """The record's name, and the run's in every log line."""
-        return self.store.run_id(self.name, self.began)
+        return self.store.runs.new_id(self.name, self.began)
 
     def write(
         self, status: str, results: Mapping[str, Result], facts: Mapping[str, str], failed_in: str | None = None
     ) -> None:
         selected = self.choice.selected(self.plan)
-        self.store.record_run(
+        self.store.runs.record(
             self.id,
             {
                 "id": self.id,
@@ -191,7 +191,7 @@ class _Record:
     def earlier_facts(self) -> dict[str, str]:
         """What an earlier run of the very same steps registered: nothing is registered twice."""
         keys = {step.key for step in self.plan.steps}
-        for run in self.store.runs():
+        for run in self.store.runs.all():
             if run["status"] == "done" and run["facts"] and {s["key"] for s in run["steps"].values()} == keys:
                 return dict(run["facts"])
         return {}
@@ -226,7 +226,7 @@ class ProgressFile(Silent):
 
     def _write(self, step: Step, **far: int | str | None) -> None:
         if run := current_run.get():
-            self._store.record_now(run, {"step": step.name, "since": self._since, **far})
+            self._store.runs.set_progress(run, {"step": step.name, "since": self._since, **far})
             self._next = time.monotonic() + _EVERY_SECONDS
 
 

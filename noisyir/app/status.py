@@ -12,8 +12,8 @@ from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 from noisyir.app.runs import in_words
-from noisyir.engine.scratch import RUN_LOCK
 from noisyir.engine.store import Store
+from noisyir.engine.store_locks import RUN_LOCK
 
 _OF_FAILURE = ("error", "traceback", "log")
 State = Literal["done", "failed", "running", "killed", "unknown", "cancelled", "unregistered"]
@@ -85,7 +85,7 @@ def hours_ago(hours: float) -> datetime:
 
 
 def _since(store: Store, since: datetime) -> Iterable[dict[str, Any]]:
-    return [run for run in store.runs() if datetime.fromisoformat(run["began"]) >= since]
+    return [run for run in store.runs.all() if datetime.fromisoformat(run["began"]) >= since]
 
 
 def _state(store: Store, host: str, run: Mapping[str, Any]) -> RunState:
@@ -106,15 +106,15 @@ def _state(store: Store, host: str, run: Mapping[str, Any]) -> RunState:
         page=run.get("tags", {}).get("flow_run_url"),
         facts={name: value for name, value in run["facts"].items() if name not in _OF_FAILURE},
         log=run["facts"].get("log"),
-        now=in_words(store.now_of(id_)) if state in ("running", "unknown") else "",
+        now=in_words(store.runs.progress(id_)) if state in ("running", "unknown") else "",
     )
 
 
 def _living(store: Store, host: str, run: Mapping[str, Any], id_: str) -> State:
     """A run holds its lock while it lives; one of a folder is seen on the machine that holds it only."""
-    if run.get("host") != host and not store.locks_everywhere:
+    if run.get("host") != host and not store.locks.everywhere:
         return state_in_prefect(run.get("tags", {}).get("flow_run"))
-    return "running" if store.is_locked(RUN_LOCK, id_) else "killed"
+    return "running" if store.locks.is_held(RUN_LOCK, id_) else "killed"
 
 
 _SECONDS = 1.0

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.auditing.sentences import SENTENCES, Row, RowQuery, describe, documents_named, documents_of
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.engine.tables import stream_parts
 from noisyir.errors import DataError, StoreError, did_you_mean
 from noisyir.report.cells import shorten
 
@@ -96,7 +95,7 @@ class _Table:
             yield from batch[column].to_pylist()
 
     def _batches(self, columns: Sequence[str] | None, rows: int = _ROWS) -> Iterator[pa.RecordBatch]:
-        return stream_parts(self.store.fs, self.store.parts(self.meta.ref(self.artifact)), columns, rows)
+        return self.store.builds.batches(self.meta.ref(self.artifact), columns, rows)
 
 
 def account_of(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> RowAccount:
@@ -131,7 +130,7 @@ def newest_run(store: Store, experiment: str | None) -> Mapping[str, Any]:
 
     StoreError when there is none.
     """
-    done = [run for run in store.runs() if run["status"] == "done" and "join_corpus" not in run["steps"]]
+    done = [run for run in store.runs.all() if run["status"] == "done" and "join_corpus" not in run["steps"]]
     if not done:
         raise StoreError(f"no run in {store.url} has come to its end yet: noisyir run demo")
     for run in done:
@@ -154,7 +153,7 @@ def _tables(store: Store, run: Mapping[str, Any]) -> Iterator[_Table]:
     used = [
         meta
         for step in run["steps"].values()
-        for meta in store.builds(step["stage"], step["key"])
+        for meta in store.builds.of_key(step["stage"], step["key"])
         if meta.build == step["build"]
     ]
     metas = lineage(store, [meta.ref(name) for meta in used for name in meta.artifacts])

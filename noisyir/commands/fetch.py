@@ -42,9 +42,9 @@ def run(
 
     opened = open_store(store)
     if place is None:
-        listed = opened.all_fetched()
+        listed = opened.fetched.all()
         return print_json([asdict(one) for one in listed]) if as_json else _list(opened, listed)
-    there = opened.fetched(name or place)
+    there = opened.fetched.find(name or place)
     if forget:
         return _forget(opened, there, name or place)
     if there is None or again or dry_run:
@@ -55,7 +55,7 @@ def run(
         if dry_run:
             return 0
         opened.check_writable()
-        with opened.in_use():
+        with opened.locks.in_use():
             there = fetch(opened, source, place, name, _tell)
     elif revision not in (None, there.revision):
         raise ConfigError(f"the store has {there.name} at {there.revision}: --again brings {revision}")
@@ -84,7 +84,7 @@ def _list(store: Store, listed: list[FetchedSet]) -> int:
 def _forget(store: Store, there: FetchedSet | None, name: str) -> int:
     if there is None:
         raise ConfigError(f"the store has nothing of the name {name}: noisyir fetch lists what it has")
-    with store.alone():
-        store.forget_set(name)
+    with store.locks.alone():
+        store.fetched.forget(name)
     print(f"{name} is gone from {store.url}")
     return 0

@@ -28,17 +28,17 @@ def run(
     if not dry_run:
         opened.check_writable()
     verb, builds, size = "would delete" if dry_run else "deleting", 0, 0
-    with opened.in_use() if dry_run else opened.alone():
+    with opened.locks.in_use() if dry_run else opened.locks.alone():
         for meta, why in deletable(opened, keep_runs=keep_runs, host=socket.gethostname()):
             print(f"{verb} {meta.stage} {meta.key[:12]} {human_bytes(meta.size)}: {why}")
             builds, size = builds + 1, size + meta.size
             if not dry_run:
-                opened.remove(meta)
-        orphans = opened.orphans(_GRACE)
+                opened.builds.remove(meta)
+        orphans = opened.builds.orphans(_GRACE)
         for folder in orphans:
             print(f"{verb} {folder}: its build never ended")
             if not dry_run:
-                opened.remove_folder(folder)
-        left = [] if dry_run else opened.remove_leftovers(keys_to_go_on_with(opened, keep_runs=keep_runs))
+                opened.builds.remove_folder(folder)
+        left = [] if dry_run else opened.work.remove_leftovers(keys_to_go_on_with(opened, keep_runs=keep_runs))
     print(f"{builds} builds, {human_bytes(size)}; {len(left) + len(orphans)} unfinished builds' leftovers")
     return 0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from noisyir.commands import Json, StoreUrl, argument, flag, open_store, print_json
 
 if TYPE_CHECKING:
-    from noisyir.engine.builds import Meta
+    from noisyir.engine.meta import Meta
     from noisyir.engine.store import Store
 
 
@@ -24,7 +24,7 @@ def run(
     opened = open_store(store)
     if runs:
         return _print_runs(opened, as_json=as_json)
-    builds = [meta for meta in opened.all_builds() if stage in (None, meta.stage)]
+    builds = [meta for meta in opened.builds.all() if stage in (None, meta.stage)]
     if as_json:
         return print_json({"builds": [_as_json(meta) for meta in builds]})
     from noisyir.app.console import plain_table, stdout_console
@@ -55,7 +55,7 @@ def _as_json(meta: Meta) -> dict[str, object]:
 
 
 def _print_runs(store: Store, *, as_json: bool) -> int:
-    runs = store.runs()
+    runs = store.runs.all()
     if as_json:
         return print_json({"runs": runs})
     from noisyir.app.console import plain_table, stdout_console

@@ -116,8 +116,6 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
 
 def describe(outcome: Outcome, store: Store) -> dict[str, Any]:
     """The run as one JSON object."""
-    from noisyir.engine.tables import read_parts
-
     comparison = outcome.kept.get("comparison")
     return {
         "experiment": outcome.experiment,
@@ -135,7 +133,9 @@ def describe(outcome: Outcome, store: Store) -> dict[str, Any]:
             }
             for name, r in outcome.results.items()
         ],
-        "comparison": read_parts(store.fs, store.parts(comparison)).to_pylist() if comparison else [],
-        "report": str(store.folder(outcome.kept["report"]) / "report.html") if "report" in outcome.kept else None,
+        "comparison": store.builds.table(comparison).to_pylist() if comparison else [],
+        "report": str(store.builds.folder(outcome.kept["report"]) / "report.html")
+        if "report" in outcome.kept
+        else None,
         **outcome.facts,
     }

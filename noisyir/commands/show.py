@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from noisyir.engine.builds import Meta
+    from noisyir.engine.meta import Meta
     from noisyir.engine.store import Store
 
 CELL = 60  # characters of a value that a terminal's table shows
@@ -78,12 +78,11 @@ def _section(out: Console, heading: str, values: dict[str, str]) -> None:
 
 
 def _head(store: Store, meta: Meta, artifact: str, rows: int) -> list[dict[str, object]]:
-    from noisyir.engine.tables import stream_parts
 
     contents = meta.artifacts[artifact]
     if contents.rows is None or rows < 1:
         return []
-    for batch in stream_parts(store.fs, store.parts(meta.ref(artifact)), None, rows):
+    for batch in store.builds.batches(meta.ref(artifact), None, rows):
         return list(batch.to_pylist())
     return []
 

@@ -10,7 +10,7 @@ from noisyir.commands import Json, StoreUrl, argument, experiment_names, open_st
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from noisyir.engine.builds import Meta
+    from noisyir.engine.meta import Meta
     from noisyir.engine.store import Store
 
 
@@ -47,7 +47,7 @@ def _grow(tree: Tree, store: Store, meta: Meta, seen: set[str]) -> None:
         if isinstance(value, str):
             tree.add(f"[dim]{name}[/] {value}  [dim](raw input)[/]")
     for name, ref in meta.input_refs():
-        source = store.meta(ref)
+        source = store.builds.meta(ref)
         branch = tree.add(f"[dim]{name}[/] {_label(source)}  digest {ref.digest[:12]}")
         if source.build in seen:
             if source.inputs:

@@ -28,8 +28,8 @@ def run(
 
     opened = open_store(store)
     opened.check_readable()
-    with opened.alone() if repair else opened.in_use():
-        builds = [find_build(opened, build)] if build else opened.all_builds()
+    with opened.locks.alone() if repair else opened.locks.in_use():
+        builds = [find_build(opened, build)] if build else opened.builds.all()
         found, records = damaged(opened, builds), {} if build else opened.damaged_records()
         if repair:
             _repair(opened, found, records)
@@ -40,16 +40,18 @@ def run(
     lines = [f"{folder}: {fault}" for folder, fault in {**found, **records}.items()]
     if not repair:
         raise StoreError("\n".join(["damaged:", *lines, "remove them, to be built anew: noisyir verify --repair"]))
-    used = {run["experiment"] for run in opened.runs() if any(_is_of(step, found) for step in run["steps"].values())}
+    used = {
+        run["experiment"] for run in opened.runs.all() if any(_is_of(step, found) for step in run["steps"].values())
+    }
     print("\n".join(["removed:", *lines, *(f"build it anew: noisyir run {name}" for name in sorted(used))]))
     return 0
 
 
 def _repair(store: Store, builds: Iterable[str], records: Iterable[str]) -> None:
     for folder in builds:
-        store.remove_folder(folder, keep_name=True)
+        store.builds.remove_folder(folder, keep_name=True)
     for record in records:
-        store.set_aside(record)
+        store.runs.set_aside(record)
 
 
 def _is_of(step: dict[str, str | None], folders: dict[str, str]) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.leases import LeaseLostError
+from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.observe import Silent
 from noisyir.engine.outside_errors import in_our_words, is_from_outside
 from noisyir.engine.provenance import git_commit, package_versions
@@ -46,11 +46,11 @@ def run_stage(
     spread: how an engine takes over what a stage spreads.
     """
     observer = observer or Silent()
-    store.be_source()
+    store.fetched.be_source()
     if not refresh and (result := reuse(step, inputs, store, observer)):
         return result
     at_gpu = step.stage.pool == "gpu" and not (step.stage.spreads and spread)
-    with store.in_use(), store.lock(step.stage.name, step.key) as waited:
+    with store.locks.in_use(), store.locks.held(step.stage.name, step.key) as waited:
         if (not refresh or waited) and (result := reuse(step, inputs, store, observer)):
             return result
         observer.started(step)
@@ -70,7 +70,7 @@ def run_stage(
 
 def reuse(step: Step, inputs: Inputs, store: Store, observer: Observer) -> Result | None:
     """The build of the step's key from inputs with the same digests, where there is one."""
-    if found := store.find(step.stage.name, step.key, recorded(inputs)):
+    if found := store.builds.find(step.stage.name, step.key, recorded(inputs)):
         observer.finished(step, found, cached=True)
         return Result(found, cached=True)
     return None
@@ -82,13 +82,13 @@ def _build(
     _check_raw(step, inputs)
     began = time.monotonic()
     stage, from_inputs = step.stage, recorded(inputs)
-    staging = store.staging(stage.name, step.key)
-    work = store.work(stage.name, step.key, from_inputs)
+    staging = store.work.staging(stage.name, step.key)
+    work = store.work.folder(stage.name, step.key, from_inputs)
     job = Job(step, step.params, inputs, store, runtime, observer, staging, work, spread)
     try:
         stage.run(job)
         _share(staging)
-        meta = store.publish(
+        meta = store.builds.publish(
             staging,
             stage=stage.name,
             version=stage.version,
@@ -115,7 +115,7 @@ def _build(
         raise type(ours)(f"stage {step.name}: {ours}") from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    store.remove_work(work)
+    store.work.remove(work)
     return meta
 
 

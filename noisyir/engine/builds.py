@@ -1,162 +1,331 @@
-"""A build's account of itself, and the small reference by which stages hand artifacts to each other."""
+"""Builds: each appears whole or not at all, is never overwritten, and says what it was made from.
+
+<root>/<stage>/<key>/<build>/<artifact>/...      a build; its name is its time and its digest's first 12 digits
+<root>/<stage>/<key>/<build>/_meta.json          written last: without it the build does not exist
+"""
 
 import hashlib
-import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+import logging
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-META = "_meta.json"  # a build's account of itself; a folder without it is no build
+import pyarrow as pa
 
-SHARD = ".parquet"  # how a shard's file ends, and nothing else in a work folder
+from noisyir.engine.copies import CopiedPart, Copies
+from noisyir.engine.integrity import Integrity
+from noisyir.engine.leases import BARRED, LeaseLostError
+from noisyir.engine.meta import META, Contents, Meta, Ref, canonical_json, contents_of, input_digests, sha256_file
+from noisyir.engine.records import stamp
+from noisyir.engine.root import Root, flush_to_disk
+from noisyir.engine.store_locks import StoreLocks
+from noisyir.engine.tables import read_parts, stream_parts
+from noisyir.errors import StoreError
 
-_SEAL = "sha256"
+log = logging.getLogger("noisyir")
 
+Files = Mapping[str, tuple[int, str]]  # (bytes, sha256) by name
 
-@dataclass(frozen=True)
-class Ref:
-    """One artifact of one build: small, and all that stages hand to each other."""
-
-    artifact: str
-    stage: str
-    key: str
-    build: str
-    digest: str
-
-    @property
-    def path(self) -> str:
-        """Where the artifact lies, relative to the store's root."""
-        return f"{self.stage}/{self.key}/{self.build}/{self.artifact}"
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)  # what a meta of another shape raises
+_GONE = "_gone"  # in place of the meta of a build that was removed and may come again under its name
 
 
-@dataclass(frozen=True)
-class Contents:
-    """What one artifact of a build consists of; `files` maps a relative path to (bytes, sha256)."""
+class Builds:
+    """Builds by stage and key."""
 
-    version: int
-    digest: str
-    rows: int | None
-    files: Mapping[str, tuple[int, str]]
+    def __init__(self, root: Root, locks: StoreLocks) -> None:
+        self._root, self._locks = root, locks
+        self._latest = ""  # name of the newest build that this process has seen: of what it makes, names sort behind it
+        self._copies = Copies(root.scratch / "copies")
+        self._in_use: dict[str, tuple[ExitStack, Path]] = {}
+        self._integrity = Integrity(root.fs, root.path, root.scratch / ".checked", is_local=root.is_local)
+
+    # Finding ------------------------------------------------------------------------------------------------
+
+    def of_key(self, stage: str, key: str) -> list[Meta]:
+        """Finished builds of a key, newest first; those whose meta is damaged are passed over, and told of."""
+        return list(self._metas(f"{stage}/{key}/*/{META}"))
+
+    def find(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Meta | None:
+        """The newest build of `key` whose recorded inputs have the digests of `inputs`, and whose files are whole."""
+        return next((meta for meta in self._made_from(stage, key, inputs) if self._integrity.is_whole(meta)), None)
+
+    def all(self) -> list[Meta]:
+        """Every finished build, oldest first; those whose meta is damaged are passed over, and told of."""
+        return sorted(self._metas(f"*/*/*/{META}"), key=lambda meta: meta.build)
+
+    def meta(self, ref: Ref) -> Meta:
+        """The build that `ref` belongs to, or where it is gone one of the same key that has the same bytes.
+
+        StoreError where there is none.
+        """
+        path = f"{self._root.path}/{ref.stage}/{ref.key}/{ref.build}/{META}"
+        if self._root.fs.exists(path) and (meta := self._read_meta(path)):
+            return meta
+        for twin in self.of_key(ref.stage, ref.key):
+            if (found := twin.artifacts.get(ref.artifact)) and found.digest == ref.digest:
+                return twin
+        raise StoreError(
+            f"{ref.artifact} {ref.stage}/{ref.key[:12]} is not in {self._root.url}: run again with --to {ref.stage}"
+        )
+
+    def verify(self, meta: Meta) -> dict[str, str]:
+        """By file of the build, what is wrong with it; empty when every digest is right.  All files are read."""
+        return self._integrity.reread(meta)
+
+    def damaged(self) -> dict[str, str]:
+        """By folder of a build, relative to the root, why its meta cannot be read: for the store it does not exist."""
+        found = {}
+        for path in self._root.glob(f"*/*/*/{META}"):
+            try:
+                self._parse_meta(path)
+            except _UNREADABLE as error:
+                if self._is_barred(path):
+                    continue
+                found[self._root.below(path).removesuffix(f"/{META}")] = str(error)
+        return found
+
+    def _made_from(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Iterator[Meta]:
+        wanted = input_digests(inputs)
+        return (meta for meta in self._metas(f"{stage}/{key}/*/{META}") if input_digests(meta.inputs) == wanted)
+
+    def _metas(self, pattern: str) -> Iterator[Meta]:
+        """Those that can be read, newest first in each key."""
+        found = (self._read_meta(path) for path in sorted(self._root.glob(pattern), reverse=True))
+        return (meta for meta in found if meta is not None)
+
+    def _read_meta(self, path: str) -> Meta | None:
+        """The meta; None, with a warning, for one that is damaged or has just been deleted."""
+        try:
+            meta = self._parse_meta(path)
+        except FileNotFoundError:
+            return None
+        except _UNREADABLE as error:
+            if self._is_barred(path):
+                return None
+            log.warning("damaged %s is passed over: %s. Remove it: noisyir verify --repair", path, error)
+            return None
+        self._latest = max(self._latest, meta.build)
+        return meta
+
+    def _parse_meta(self, path: str) -> Meta:
+        return Meta.from_json(self._root.fs.cat_file(path).decode())
+
+    # Reading ------------------------------------------------------------------------------------------------
+
+    def contents(self, ref: Ref) -> Contents:
+        """Files, rows and digest of the artifact."""
+        return self.meta(ref).artifacts[ref.artifact]
+
+    def parts(self, ref: Ref) -> list[str]:
+        """Paths of a table's Parquet parts in row order, for `noisyir.engine.tables`.
+
+        Their digests are checked: of a folder now, of an object store when a part is opened, and thereby copied.
+        """
+        if self._root.is_local:
+            return list(self._checked(ref).values())
+        meta, files = self.meta(ref), self.contents(ref).files
+        folder = f"{self._root.path}/{meta.folder}/{ref.artifact}"
+        return [CopiedPart(f"{folder}/{name}", partial(self._copy, ref, {name: files[name]})) for name in sorted(files)]
+
+    def table(self, ref: Ref, columns: Sequence[str] | None = None) -> pa.Table:
+        """All rows of these columns (None: of every column), in order.  StoreError where a file is damaged."""
+        return read_parts(self._root.fs, self.parts(ref), columns)
+
+    def batches(
+        self, ref: Ref, columns: Sequence[str] | None = None, rows: int = 65536, skip: int = 0
+    ) -> Iterator[pa.RecordBatch]:
+        """Batches of at most `rows` rows, in order, but for the first `skip`; memory does not grow with the table."""
+        return stream_parts(self._root.fs, self.parts(ref), columns, rows, skip)
+
+    def folder(self, ref: Ref, inside: str = "") -> Path:
+        """A local folder with the artifact's files, checked: the store's own, or a copy.
+
+        inside: a folder or a file in it, which alone is read and copied.
+        """
+        files = {name: file for name, file in self.contents(ref).files.items() if name.startswith(inside)}
+        if self._root.is_local:
+            self._checked(ref, inside)
+            return Path(self._root.path) / self.meta(ref).ref(ref.artifact).path / inside
+        if (name := _digest(files)) not in self._in_use:
+            in_use = ExitStack()  # which goes with this object, and with it the hold on the copy
+            self._in_use[name] = in_use, in_use.enter_context(self._copy(ref, files))
+        return self._in_use[name][1] / inside
+
+    def _copy(self, ref: Ref, files: Files) -> AbstractContextManager[Path]:
+        return self._copies.using(_digest(files), files, partial(self._fetch, ref))
+
+    def _fetch(self, ref: Ref, name: str, to: Path) -> None:
+        meta = self.meta(ref)
+        fault = "is missing"
+        with suppress(FileNotFoundError):
+            self._root.fs.get_file(f"{self._root.path}/{meta.folder}/{ref.artifact}/{name}", str(to))
+            if sha256_file(to.open("rb")) == meta.artifacts[ref.artifact].files[name][1]:
+                return
+            fault = "has other bytes than were written"
+        raise self._damaged(meta, ref, f"{name} {fault}")
+
+    def _checked(self, ref: Ref, inside: str = "") -> dict[str, str]:
+        """Paths of the artifact's files by name, in order, each read for its digest once in the life of a process.
+
+        StoreError for a damaged one, which the next run then passes over and builds anew.
+        """
+        meta = self.meta(ref)
+        for name, fault in self._integrity.faults(meta, ref.artifact, inside=inside).items():
+            raise self._damaged(meta, ref, f"{name} {fault}")
+        return self._integrity.paths(meta, ref.artifact, inside)
+
+    def _damaged(self, meta: Meta, ref: Ref, fault: str) -> StoreError:
+        self._integrity.forget(meta.folder)
+        return StoreError(
+            f"damaged artifact {ref.artifact} ({ref.stage}/{ref.key[:12]}): {fault}. "
+            "Run what made it again (noisyir run EXPERIMENT): the damaged build is passed over and built anew"
+        )
+
+    # Writing ------------------------------------------------------------------------------------------------
+
+    def publish(self, staging: Path, **fields: Any) -> Meta:
+        """Make a finished build visible, whole; equal bytes to the newest build of the same inputs are dropped.
+
+        `fields` are those of `Meta` but for build, created and the digests, which are taken here;
+        `artifacts` maps a name to (schema version, rows or None).
+        """
+        outputs = fields.pop("artifacts")
+        artifacts = {name: contents_of(staging / name, version, rows) for name, (version, rows) in outputs.items()}
+        digests = {name: contents.digest for name, contents in artifacts.items()}
+        digest = hashlib.sha256(canonical_json(digests).encode()).hexdigest()
+        same = next(self._made_from(fields["stage"], fields["key"], fields["inputs"]), None)
+        if same is not None and {name: contents.digest for name, contents in same.artifacts.items()} == digests:
+            self._heal(same, staging)
+            shutil.rmtree(staging)
+            return same
+        now, former = datetime.now(UTC), self._former_name(fields["stage"], fields["key"], digest)
+        # behind all builds that this process has seen: those of this key, and those that this one was made from
+        build = former or f"{stamp(now, after=self._latest)}-{digest[:12]}"
+        self._latest = max(self._latest, build)
+        if former:
+            self.remove_folder(f"{fields['stage']}/{fields['key']}/{former}")
+        meta = Meta(build=build, created=now.isoformat(), artifacts=artifacts, **fields)
+        (staging / META).write_text(meta.to_json())
+        self._move_in(staging, meta)
+        self._integrity.wrote(meta)
+        return meta
+
+    def _heal(self, meta: Meta, staging: Path) -> None:
+        """Put files of the same digests in place of the build's damaged ones, so that all that names it stays right."""
+        for name, fault in self.verify(meta).items():
+            path = self._integrity.paths(meta)[name]
+            log.warning("%s/%s %s: healed", meta.folder, name, fault)
+            if self._root.is_local:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                flush_to_disk(staging / name)
+                (staging / name).replace(path)
+            else:
+                self._root.fs.put_file(str(staging / name), path)
+        self._integrity.wrote(meta)
+
+    def _move_in(self, staging: Path, meta: Meta) -> None:
+        final = f"{meta.stage}/{meta.key}/{meta.build}"
+        if self._root.is_local:
+            target = Path(self._root.path) / final
+            target.parent.mkdir(parents=True, exist_ok=True)
+            flush_to_disk(staging / META)
+            staging.rename(target)
+            flush_to_disk(target.parent)
+            return
+        for path in sorted(staging.rglob("*")):
+            if path.is_file() and path != staging / META:
+                self._root.fs.put_file(str(path), f"{self._root.path}/{final}/{path.relative_to(staging).as_posix()}")
+        try:
+            self._finish(meta)
+        except LeaseLostError:
+            self._root.fs.rm(f"{self._root.path}/{final}", recursive=True)
+            raise
+        shutil.rmtree(staging)
+
+    def _finish(self, meta: Meta) -> None:
+        """Write the meta, and never over what another holder of the key's lease has made of it meanwhile."""
+        path, text = f"{self._root.path}/{meta.folder}/{META}", meta.to_json().encode()
+        if lease := self._locks.lease(f"{meta.stage}-{meta.key}"):
+            lease.announce(path)
+        try:
+            self._root.fs.pipe_file(path, text, mode="create")
+        except FileExistsError:
+            if self._root.fs.cat_file(path) != text:  # an answer was lost, and the second attempt met the first
+                raise LeaseLostError(f"{meta.stage} {meta.key[:12]} was built by another machine meanwhile") from None
+
+    # Removing -----------------------------------------------------------------------------------------------
+
+    def remove(self, meta: Meta) -> None:
+        """Delete a build, its meta first so that it is never seen half deleted."""
+        self.remove_folder(meta.folder)
+
+    def remove_folder(self, folder: str, *, keep_name: bool = False) -> None:
+        """Delete the folder of a build, relative to the root.
+
+        keep_name: leave the name to a build that will have the same bytes, for runs and other builds know it by that.
+        """
+        base = f"{self._root.path}/{folder}"
+        self._locks.check_alone()
+        self._integrity.forget(folder)
+        try:
+            with suppress(FileNotFoundError):
+                self._root.fs.rm_file(f"{base}/{META}")
+            self._root.fs.rm(base, recursive=True)
+            if keep_name:
+                self._root.fs.makedirs(base, exist_ok=True)
+                self._root.fs.pipe_file(f"{base}/{_GONE}", b"")
+        except FileNotFoundError:  # another process was faster
+            return
+        except OSError as error:
+            raise StoreError(f"cannot delete {base}: {error}") from error
+
+    def _former_name(self, stage: str, key: str, digest: str) -> str | None:
+        """The name of a build with this digest that was damaged, if it would be the key's newest; None without one."""
+        there = {meta.build for meta in self.of_key(stage, key)}
+        found = [path.split("/")[-2] for mark in (META, _GONE) for path in self._root.glob(f"{stage}/{key}/*/{mark}")]
+        fitting = [name for name in found if name.endswith(f"-{digest[:12]}") and name not in there]
+        newest = max(fitting, default="")
+        return newest if newest > max(there, default="") else None
+
+    def orphans(self, older_than: timedelta) -> list[str]:
+        """Folders of builds, relative to the root, whose meta never came, or went first, so long ago.
+
+        By the clock that dates the files, which is the store's and not always this machine's.
+        """
+        whole = {path.rpartition("/")[0] for path in self._root.glob(f"*/*/*/{META}") if not self._is_barred(path)}
+        kept = {path.rpartition("/")[0] for path in self._root.glob(f"*/*/*/{_GONE}")}
+        found = [path for path in self._root.glob("*/*/*") if path not in whole | kept and self._root.fs.isdir(path)]
+        oldest = self._now() - older_than if found else datetime.now(UTC)
+        return [self._root.below(path) for path in found if self._last_written(path) < oldest]
+
+    def _is_barred(self, path: str) -> bool:
+        """Whether in place of a meta there is the word that its writer came too late."""
+        return (
+            not self._root.is_local
+            and self._root.fs.size(path) == len(BARRED)
+            and self._root.fs.cat_file(path) == BARRED
+        )
+
+    def _now(self) -> datetime:
+        probe = f"{self._root.path}/.now-{os.getpid()}"
+        try:
+            self._root.fs.pipe_file(probe, b"")
+            now: datetime = self._root.fs.modified(probe)
+            self._root.fs.rm_file(probe)
+        except Exception:  # fsspec's backends raise what they like where nothing may be written
+            return datetime.now(UTC)
+        return now
+
+    def _last_written(self, folder: str) -> datetime:
+        files = self._root.fs.find(folder)
+        return max((self._root.fs.modified(path) for path in files), default=datetime.min.replace(tzinfo=UTC))
 
 
-@dataclass(frozen=True)
-class Meta:
-    """A build's own account of itself, stored beside its data as `_meta.json`.
-
-    params: all settings, defaults included; in_key: those that are in the key, because they differ from the defaults.
-    checked: whether the inputs' digests were checked when they were opened, which builds of before 0.3 do not say.
-    """
-
-    stage: str
-    version: int
-    key: str
-    build: str
-    params: Mapping[str, Any]
-    seed: int | None
-    inputs: Mapping[str, Any]
-    artifacts: Mapping[str, Contents]
-    seconds: float
-    created: str
-    notes: Mapping[str, Any]
-    git_commit: str | None
-    packages: Mapping[str, str]
-    in_key: Mapping[str, Any] = field(default_factory=dict)
-    checked: bool = False
-
-    def ref(self, artifact: str) -> Ref:
-        """The reference to one of the build's artifacts."""
-        return Ref(artifact, self.stage, self.key, self.build, self.artifacts[artifact].digest)
-
-    def input_refs(self) -> Iterator[tuple[str, Ref]]:
-        """(input name or name.label, reference) of every artifact that the build was made from."""
-        for name, value in self.inputs.items():
-            yield from _refs_in(name, value)
-
-    @property
-    def folder(self) -> str:
-        """Where the build lies, relative to the store's root."""
-        return f"{self.stage}/{self.key}/{self.build}"
-
-    @property
-    def size(self) -> int:
-        """Bytes of data in the build."""
-        return sum(size for contents in self.artifacts.values() for size, _ in contents.files.values())
-
-    def to_json(self) -> str:
-        """The text of `_meta.json`."""
-        return sealed({"format": 1, **asdict(self)})
-
-    @classmethod
-    def from_json(cls, text: str) -> "Meta":
-        """Inverse of `to_json`; ValueError or KeyError when the text is not a meta, or not as it was written."""
-        fields = unsealed(text)
-        if fields.pop("format") != 1:
-            raise ValueError("unknown format")
-        fields["artifacts"] = {
-            name: Contents(
-                found["version"], found["digest"], found["rows"], {k: (v[0], v[1]) for k, v in found["files"].items()}
-            )
-            for name, found in fields["artifacts"].items()
-        }
-        return cls(**fields)
-
-
-def _refs_in(name: str, value: Any) -> Iterator[tuple[str, Ref]]:
-    if isinstance(value, dict) and "artifact" in value:
-        yield name, Ref(**value)
-    elif isinstance(value, dict):
-        for label, inner in value.items():
-            yield from _refs_in(f"{name}.{label}", inner)
-
-
-def canonical_json(value: Any) -> str:
-    """The one JSON text of a value: sorted keys, no spaces, NaN refused."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def sealed(fields: Mapping[str, Any]) -> str:
-    """A JSON text that carries its own digest."""
-    as_read = json.loads(json.dumps(fields, allow_nan=False))  # in which every key is a text
-    return json.dumps({**as_read, _SEAL: _seal(as_read)}, indent=2, sort_keys=True)
-
-
-def unsealed(text: str | bytes) -> Any:
-    """What `sealed` was given.  ValueError where the text is another now; those of before 0.3 cannot tell."""
-    fields = json.loads(text)
-    if isinstance(fields, dict) and (seal := fields.pop(_SEAL, None)) is not None and seal != _seal(fields):
-        raise ValueError("it has other bytes than were written")
-    return fields
-
-
-def _seal(fields: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
-
-
-def input_digests(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The content digests behind a build's recorded inputs: what must be equal for the build to be a hit."""
-    return {name: _digest_of(value) for name, value in inputs.items()}
-
-
-def _digest_of(value: Any) -> Any:
-    if isinstance(value, Ref):
-        return value.digest
-    if isinstance(value, Mapping):
-        return value["digest"] if "artifact" in value else input_digests(value)
-    return value
-
-
-def sha256_file(handle: Any) -> str:
-    """Hex digest of an open binary file, which is closed."""
-    with handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
-
-
-def contents_of(folder: Path, version: int, rows: int | None) -> Contents:
-    """The account of an artifact's finished folder: every file's size and digest, and one digest over them."""
-    files = {
-        path.relative_to(folder).as_posix(): (path.stat().st_size, sha256_file(path.open("rb")))
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-    return Contents(version, hashlib.sha256(canonical_json(files).encode()).hexdigest(), rows, files)
+def _digest(files: Files) -> str:
+    return hashlib.sha256(canonical_json(files).encode()).hexdigest()

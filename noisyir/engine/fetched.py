@@ -15,11 +15,12 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
-from noisyir.engine.builds import canonical_json, sealed, sha256_file, unsealed
 from noisyir.engine.locks import held
+from noisyir.engine.meta import canonical_json, sealed, sha256_file, unsealed
+from noisyir.engine.root import Root
 from noisyir.errors import StoreError
 from noisyir.settings import Params, with_places
 
@@ -48,17 +49,11 @@ class FetchedSet:
         return sum(size for size, _ in self.files.values())
 
 
-class Fetched:
+class FetchedSets:
     """The part of a store that holds what was fetched."""
 
-    fs: Any
-    root: str
-    url: str
-    is_local: bool
-
-    @property
-    def _scratch(self) -> Path:
-        raise NotImplementedError
+    def __init__(self, root: Root) -> None:
+        self._root = root
 
     def be_source(self) -> None:
         """Have settings that this code meets from now on find what was fetched into this store."""
@@ -73,51 +68,51 @@ class Fetched:
         finally:
             _source.reset(token)
 
-    def fetched(self, name: str) -> FetchedSet | None:
+    def find(self, name: str) -> FetchedSet | None:
         """What the store has under this name."""
         try:
             return self._set_at(self._name_file(name))
         except FileNotFoundError:
             return None
 
-    def all_fetched(self) -> list[FetchedSet]:
+    def all(self) -> list[FetchedSet]:
         """All that was fetched, by name."""
-        folder = f"{self.root}/.fetched/names"
-        paths = self.fs.ls(folder, detail=False) if self.fs.isdir(folder) else []
+        folder = f"{self._root.path}/.fetched/names"
+        paths = self._root.fs.ls(folder, detail=False) if self._root.fs.isdir(folder) else []
         return sorted((self._set_at(path) for path in paths if path.endswith(".json")), key=lambda one: one.name)
 
     def add_file(self, path: Path) -> tuple[int, str]:
         """Bring the bytes of a file in, unless they are there; (bytes, sha256)."""
         found = path.stat().st_size, sha256_file(path.open("rb"))
         target = self._file(found[1])
-        if not (self.fs.exists(target) and self.fs.size(target) == found[0]):
-            self.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
-            if self.is_local:
+        if not (self._root.fs.exists(target) and self._root.fs.size(target) == found[0]):
+            self._root.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+            if self._root.is_local:
                 arriving = Path(f"{target}.{os.getpid()}")
                 shutil.copyfile(path, arriving)
                 arriving.replace(target)
             else:
-                self.fs.put_file(str(path), target)
+                self._root.fs.put_file(str(path), target)
         return found
 
-    def name_set(self, found: FetchedSet) -> None:
+    def name(self, found: FetchedSet) -> None:
         """Have the name mean these files from now on."""
         path, text = self._name_file(found.name), sealed(asdict(found)).encode()
-        self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
-        self.fs.pipe_file(path, text)
+        self._root.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+        self._root.fs.pipe_file(path, text)
 
-    def forget_set(self, name: str) -> None:
+    def forget(self, name: str) -> None:
         """Have the name mean nothing any more, and remove files that no other name has."""
-        self.fs.rm_file(self._name_file(name))
-        needed = {digest for one in self.all_fetched() for _, digest in one.files.values()}
-        for path in self.fs.find(f"{self.root}/.fetched/files"):
+        self._root.fs.rm_file(self._name_file(name))
+        needed = {digest for one in self.all() for _, digest in one.files.values()}
+        for path in self._root.fs.find(f"{self._root.path}/.fetched/files"):
             if path.rpartition("/")[2] not in needed:
-                self.fs.rm_file(path)
+                self._root.fs.rm_file(path)
 
     def copy_of(self, found: FetchedSet) -> Path:
         """A local copy, made once under its digest; of a single file that file.  StoreError where bytes are wrong."""
-        folder = self._scratch / ".copies" / found.digest
-        with held(self._scratch / ".locks" / f"fetched-{found.digest}"):
+        folder = self._root.scratch / ".copies" / found.digest
+        with held(self._root.scratch / ".locks" / f"fetched-{found.digest}"):
             if not folder.exists():
                 arriving = folder.with_name(f"{found.digest}.arriving")
                 for name, (_, digest) in found.files.items():
@@ -132,32 +127,32 @@ class Fetched:
         arriving = target.with_name(f"{target.name}.arriving")
         arriving.unlink(missing_ok=True)
         try:
-            if self.is_local:
+            if self._root.is_local:
                 arriving.hardlink_to(self._file(digest))
             else:
-                self.fs.get_file(self._file(digest), str(arriving))
+                self._root.fs.get_file(self._file(digest), str(arriving))
         except FileNotFoundError as error:
-            raise StoreError(f"{self._file(digest)} is gone from {self.url}: fetch it with --again") from error
+            raise StoreError(f"{self._file(digest)} is gone from {self._root.url}: fetch it with --again") from error
         if sha256_file(arriving.open("rb")) != digest:
             raise StoreError(f"{self._file(digest)} has other bytes than were fetched: fetch it with --again")
         arriving.replace(target)
 
     def _set_at(self, path: str) -> FetchedSet:
         try:
-            fields = unsealed(self.fs.cat_file(path))
+            fields = unsealed(self._root.fs.cat_file(path))
             files = {name: (size, digest) for name, (size, digest) in fields.pop("files").items()}
             return FetchedSet(**fields, files=files)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StoreError(f"{path} cannot be read: {error}. Remove it, and fetch what it names again") from error
 
     def _file(self, digest: str) -> str:
-        return f"{self.root}/.fetched/files/{digest}"
+        return f"{self._root.path}/.fetched/files/{digest}"
 
     def _name_file(self, name: str) -> str:
-        return f"{self.root}/.fetched/names/{quote(name, safe='')}.json"
+        return f"{self._root.path}/.fetched/names/{quote(name, safe='')}.json"
 
 
-_source: ContextVar[Fetched | None] = ContextVar("source", default=None)
+_source: ContextVar[FetchedSets | None] = ContextVar("source", default=None)
 
 
 def located(params: P) -> P:
@@ -167,11 +162,11 @@ def located(params: P) -> P:
 
 def here(place: str) -> str:
     """The place itself, or where it is not on this machine and was fetched, the copy's."""
-    store = _source.get()
+    fetched = _source.get()
     try:
-        if store is None or Path(place).expanduser().exists():
+        if fetched is None or Path(place).expanduser().exists():
             return place
     except (OSError, ValueError):  # too long, or no path at all: who reads it says so
         return place
-    found = store.fetched(place)
-    return str(store.copy_of(found)) if found else place
+    found = fetched.find(place)
+    return str(fetched.copy_of(found)) if found else place

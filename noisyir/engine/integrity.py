@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from noisyir.engine.builds import Meta, sha256_file
+from noisyir.engine.meta import Meta, sha256_file
 
 log = logging.getLogger("noisyir")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any
 
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Observer, Step
 
 

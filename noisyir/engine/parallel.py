@@ -277,7 +277,7 @@ class PortableJob:
     ) -> Job[Any]:
         """The job, with the settings of the machine that it has come to, and its home where it has another."""
         store = Store(self.url, home=home or self.home)
-        work = store.work_named(self.work.name)
+        work = store.work.named(self.work.name)
         return kind(
             self.step, self.step.params, self.inputs, store, runtime, observer, self.staging, work, builds=False
         )

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from noisyir.engine.build_stage import Result, recorded
-from noisyir.engine.builds import Meta, Ref, canonical_json
+from noisyir.engine.meta import Meta, Ref, canonical_json
 from noisyir.engine.stage import Inputs, Output, Outputs, PlannedInputs, Stage, Step
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, StoreError, did_you_mean
@@ -268,7 +268,7 @@ def forecast(plan: Plan, choice: Choice, store: Store) -> list[Forecast]:
             state = "not chosen"
         elif step.name not in refreshed and all(output.step in done for output in step.outputs_needed()):
             inputs = recorded(resolve(step, plan, store, done))
-            if meta := store.find(step.stage.name, step.key, inputs):
+            if meta := store.builds.find(step.stage.name, step.key, inputs):
                 done[step.name] = Result(meta, cached=True)
                 state = "cached"
         states.append(Forecast(step, state, done[step.name].meta if state == "cached" else None))
@@ -289,7 +289,7 @@ def resolve(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> In
 
 def _cached(step: Step, plan: Plan, store: Store, done: dict[str, Result]) -> Meta:
     inputs = resolve(step, plan, store, done)
-    if meta := store.find(step.stage.name, step.key, recorded(inputs)):
+    if meta := store.builds.find(step.stage.name, step.key, recorded(inputs)):
         return meta
     raise StoreError(f"upstream artifact {step.name} ({step.key[:12]}) is not cached: run with --to {step.name} first")
 

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import ParamSpec
 
-from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.errors import DataError, MissingPackageError, StoreError
 
@@ -77,7 +77,7 @@ def lineage(store: Store, refs: Iterable[Ref], gone: Callable[[Ref], None] | Non
         if (ref.key, ref.build) in ordered:
             return
         try:
-            meta = store.meta(ref)
+            meta = store.builds.meta(ref)
         except StoreError:
             if gone is None:
                 raise

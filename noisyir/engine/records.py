@@ -7,120 +7,61 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
-from noisyir.engine.builds import sealed, unsealed
+from noisyir.engine.meta import sealed, unsealed
 from noisyir.engine.outside_errors import is_from_outside
+from noisyir.engine.root import Root, flush_to_disk
 from noisyir.errors import StoreError
 
-_RUNS, _PROMOTIONS = ".runs", ".promotions"
 _STAMP, _STAMP_LENGTH = "%Y%m%dT%H%M%S%f", 21
 
 log = logging.getLogger("noisyir")
 
 
 class Records:
-    """Small JSON files under the root of a store, each whole or not there."""
+    """Small JSON files in one folder of a store, each whole or not there."""
 
-    fs: Any
-    root: str
-    is_local: bool
+    folder: ClassVar[str]
 
-    def record_run(self, name: str, record: Mapping[str, Any]) -> None:
-        """Keep what one pipeline run used and made; `gc` and `ls --runs` read it."""
-        self._write_record(f"{self.root}/{_RUNS}", name, record, replace=True)
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._base = f"{root.path}/{self.folder}"
 
-    def record_now(self, run: str, now: Mapping[str, Any] | None) -> None:
-        """Say what a run is at; None: nothing any more.  It is only looked at: what cannot be written is left."""
-        path = f"{self.root}/{_RUNS}/{run}.now"
-        try:
-            if now is None:
-                self.fs.rm_file(path)
-            else:
-                self.fs.pipe_file(path, json.dumps(now).encode())
-        except Exception as error:
-            if not is_from_outside(error):
-                raise
-
-    def now_of(self, run: str) -> dict[str, Any]:
-        """What a run said last that it is at; empty where it said nothing."""
-        try:
-            found = json.loads(self.fs.cat_file(f"{self.root}/{_RUNS}/{run}.now"))
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
-
-    def run_id(self, name: str, now: datetime) -> str:
-        """A name for the record of a run that begins now, which sorts behind those of all earlier runs."""
-        return f"{stamp(now, after=next(iter(self.run_ids()), ''))}-{name}"
-
-    def run_ids(self) -> list[str]:
-        """The names of the run records, newest first."""
-        return [path.rpartition("/")[2].removesuffix(".json") for path in self._records(_RUNS)]
-
-    def runs(self) -> list[dict[str, Any]]:
-        """Run records, newest first, without those that cannot be read, which are told of."""
-        records = []
-        for path in self._records(_RUNS):
-            try:
-                records.append(_run_of(unsealed(self.fs.cat_file(path))))
-            except (ValueError, OSError, RecursionError) as error:
-                log.warning("the run record %s cannot be read and is left out: %s", path, error)
-        return records
-
-    def record_promotion(self, name: str, record: Mapping[str, Any]) -> None:
-        """Add a decision on a registered model to the log, of which nothing is ever changed: one file each."""
-        try:
-            self._write_record(f"{self.root}/{_PROMOTIONS}", name, record, replace=False)
-        except FileExistsError as error:
-            raise StoreError(
-                f"{self.root}/.promotions/{name}.json is there already, and no decision is ever overwritten"
-            ) from error
-
-    def promotions(self) -> list[dict[str, Any]]:
-        """The log of decisions on registered models, newest first.  StoreError for a damaged line."""
-        decisions = []
-        for path in self._records(_PROMOTIONS):
-            try:
-                decisions.append(unsealed(self.fs.cat_file(path)))
-            except ValueError as error:
-                raise StoreError(
-                    f"damaged line of the promotions' log, {path}: {error}. Set it aside: noisyir verify --repair"
-                ) from error
-        return decisions
-
-    def damaged_records(self) -> dict[str, str]:
+    def damaged(self) -> dict[str, str]:
         """By path relative to the root, why a record cannot be read."""
         found = {}
-        for path in [*self._records(_RUNS), *self._records(_PROMOTIONS)]:
+        for path in self._paths():
             try:
-                record = unsealed(self.fs.cat_file(path))
-                if f"/{_RUNS}/" in path:
-                    _run_of(record)
+                self._read(path)
             except FileNotFoundError:
                 continue
             except (ValueError, OSError, RecursionError) as error:
-                found[path[len(self.root) + 1 :]] = str(error)
+                found[self._root.below(path)] = str(error)
         return found
 
     def set_aside(self, record: str) -> None:
         """Rename a damaged record, so that it is one no more; a person may still read what is left of it."""
-        self.fs.mv(f"{self.root}/{record}", f"{self.root}/{record}.damaged")
+        path = f"{self._root.path}/{record}"
+        self._root.fs.mv(path, f"{path}.damaged")
 
-    def _records(self, folder: str) -> list[str]:
+    def _read(self, path: str) -> dict[str, Any]:
+        return dict(unsealed(self._root.fs.cat_file(path)))
+
+    def _paths(self) -> list[str]:
         """Paths of records, newest first."""
-        base = f"{self.root}/{folder}"
-        found = self.fs.ls(base, detail=False) if self.fs.isdir(base) else []
+        fs = self._root.fs
+        found = fs.ls(self._base, detail=False) if fs.isdir(self._base) else []
         return sorted((path for path in found if path.endswith(".json")), reverse=True)
 
-    def _write_record(self, folder: str, name: str, record: Mapping[str, Any], *, replace: bool) -> None:
+    def _write(self, name: str, record: Mapping[str, Any], *, replace: bool) -> None:
         """Whole or not at all, for others read it at any time.  FileExistsError unless it may be replaced."""
-        data, path = sealed(record).encode(), f"{folder}/{name}.json"
-        if not self.is_local:  # object stores have no folders, and a silent one would be asked for one at length
-            self.fs.pipe_file(path, data, mode="overwrite" if replace else "create")
+        data, path, fs = sealed(record).encode(), f"{self._base}/{name}.json", self._root.fs
+        if not self._root.is_local:  # object stores have no folders, and a silent one would be asked for one at length
+            fs.pipe_file(path, data, mode="overwrite" if replace else "create")
             return
-        self.fs.makedirs(folder, exist_ok=True)
+        fs.makedirs(self._base, exist_ok=True)
         arriving = Path(f"{path}.{uuid4().hex}")
         try:
             arriving.write_bytes(data)
@@ -128,6 +69,84 @@ class Records:
             (os.replace if replace else os.link)(arriving, path)
         finally:
             arriving.unlink(missing_ok=True)
+
+
+class RunRecords(Records):
+    """What each pipeline run used and made; `gc` and `ls --runs` read it."""
+
+    folder = ".runs"
+
+    def record(self, name: str, record: Mapping[str, Any]) -> None:
+        """Keep what one run used and made, in place of what was known of it before."""
+        self._write(name, record, replace=True)
+
+    def set_progress(self, run: str, now: Mapping[str, Any] | None) -> None:
+        """Say what a run is at; None: nothing any more.  It is only looked at: what cannot be written is left."""
+        path = f"{self._base}/{run}.now"
+        try:
+            if now is None:
+                self._root.fs.rm_file(path)
+            else:
+                self._root.fs.pipe_file(path, json.dumps(now).encode())
+        except Exception as error:
+            if not is_from_outside(error):
+                raise
+
+    def progress(self, run: str) -> dict[str, Any]:
+        """What a run said last that it is at; empty where it said nothing."""
+        try:
+            found = json.loads(self._root.fs.cat_file(f"{self._base}/{run}.now"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def new_id(self, name: str, now: datetime) -> str:
+        """A name for the record of a run that begins now, which sorts behind those of all earlier runs."""
+        return f"{stamp(now, after=next(iter(self.ids()), ''))}-{name}"
+
+    def ids(self) -> list[str]:
+        """The names of the records, newest first."""
+        return [path.rpartition("/")[2].removesuffix(".json") for path in self._paths()]
+
+    def all(self) -> list[dict[str, Any]]:
+        """The records, newest first, without those that cannot be read, which are told of."""
+        records = []
+        for path in self._paths():
+            try:
+                records.append(self._read(path))
+            except (ValueError, OSError, RecursionError) as error:
+                log.warning("the run record %s cannot be read and is left out: %s", path, error)
+        return records
+
+    def _read(self, path: str) -> dict[str, Any]:
+        return _run_of(unsealed(self._root.fs.cat_file(path)))
+
+
+class PromotionLog(Records):
+    """Decisions on registered models, of which nothing is ever changed: one file each."""
+
+    folder = ".promotions"
+
+    def record(self, name: str, record: Mapping[str, Any]) -> None:
+        """Add a decision.  StoreError where there is one of this name."""
+        try:
+            self._write(name, record, replace=False)
+        except FileExistsError as error:
+            raise StoreError(
+                f"{self._base}/{name}.json is there already, and no decision is ever overwritten"
+            ) from error
+
+    def all(self) -> list[dict[str, Any]]:
+        """The decisions, newest first.  StoreError for a damaged line."""
+        decisions = []
+        for path in self._paths():
+            try:
+                decisions.append(self._read(path))
+            except ValueError as error:
+                raise StoreError(
+                    f"damaged line of the promotions' log, {path}: {error}. Set it aside: noisyir verify --repair"
+                ) from error
+        return decisions
 
 
 _OF_RUN: Mapping[str, type | tuple[type, ...]] = {
@@ -157,12 +176,3 @@ def stamp(now: datetime, after: str) -> str:
         latest = datetime.strptime(after[:_STAMP_LENGTH], _STAMP).replace(tzinfo=UTC)
         now = max(now, latest + timedelta(microseconds=1))
     return f"{now:{_STAMP}}"
-
-
-def flush_to_disk(path: Path) -> None:
-    """Return when a file or folder is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -15,7 +15,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from noisyir.engine.builds import SHARD, sha256_file
+from noisyir.engine.meta import SHARD, sha256_file
 from noisyir.engine.tables import write_part
 from noisyir.errors import StoreError
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from noisyir.engine.builds import Meta, Ref
 from noisyir.engine.fetched import located
+from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.shards import Made, Shards
 from noisyir.engine.store import Store
-from noisyir.engine.tables import TableWriter, batches_in, read_parts, stream_parts
+from noisyir.engine.tables import TableWriter, batches_in
 from noisyir.schemas.artifact import Artifact, Read
 from noisyir.settings import Params
 
@@ -165,7 +165,7 @@ class Job(Generic[P]):
 
     def __post_init__(self) -> None:
         """Find what was fetched into the store, where settings name it and it is not on this machine."""
-        with self.store.as_source():
+        with self.store.fetched.as_source():
             self.params = located(self.params)
 
     # Inputs -------------------------------------------------------------------------------------------------
@@ -186,22 +186,22 @@ class Job(Generic[P]):
     def batches(self, name: str, rows: int = 65536, skip: int = 0) -> Iterator[pa.RecordBatch]:
         """The declared columns of an input as a stream, but for `skip` batches: memory does not grow with the table."""
         columns = self.step.stage.reads[name].columns
-        return stream_parts(self.store.fs, self.store.parts(self._ref(name)), columns, rows, skip)
+        return self.store.builds.batches(self._ref(name), columns, rows, skip)
 
     def batches_in(self, name: str, rows: int) -> int:
         """How many batches that stream has, without reading it."""
-        return batches_in(self.store.fs, self.store.parts(self._ref(name)), rows)
+        return batches_in(self.store.fs, self.store.builds.parts(self._ref(name)), rows)
 
     def rows(self, name: str) -> int:
         """How many rows an input table has, without reading it."""
-        return self.store.contents(self._ref(name)).rows or 0
+        return self.store.builds.contents(self._ref(name)).rows or 0
 
     def folder(self, name: str, inside: str = "") -> Path:
         """A local folder with the files of an input such as an index or a model; read only.
 
         inside: a folder or a file in it, which alone is copied where a store is elsewhere.
         """
-        return self.store.folder(self._ref(name), inside)
+        return self.store.builds.folder(self._ref(name), inside)
 
     def refs(self, name: str) -> dict[str, Ref]:
         """The references behind a labelled input."""
@@ -215,7 +215,7 @@ class Job(Generic[P]):
         return value
 
     def _read(self, ref: Ref, columns: tuple[str, ...]) -> pa.Table:
-        return read_parts(self.store.fs, self.store.parts(ref), columns)
+        return self.store.builds.table(ref, columns)
 
     # In several processes -----------------------------------------------------------------------------------
 
@@ -277,7 +277,7 @@ class Job(Generic[P]):
         """
         if time.monotonic() >= self._keep_again:
             began = time.monotonic()
-            self.store.keep_work(self.work, file)
+            self.store.work.keep(self.work, file)
             self._keep_again = time.monotonic() + 9 * (time.monotonic() - began)
 
     # While working ------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from markupsafe import Markup
 
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.eval.bench_quality import Quality
 from noisyir.eval.settings import NoiseTableParams
 from noisyir.eval.significance import SEEDS_OF_A_CLAIM, Verdict, verdict

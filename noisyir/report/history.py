@@ -7,7 +7,7 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
-from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.meta import Meta, Ref
 
 _BOX, _COLUMN, _HIGH, _APART, _LANE, _MARGIN = 98, 118, 26, 42, 64, 8  # of the graph
 

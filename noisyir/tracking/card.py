@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noisyir import __version__
-from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
@@ -51,7 +51,7 @@ def write_card(
     model = results[kind.kept]
     system = system_of(store, evaluation, model)
     rows = evaluation.own(system)
-    digest = eval_digest(store.meta(evaluation.scored[system])) if system else None
+    digest = eval_digest(store.builds.meta(evaluation.scored[system])) if system else None
     beside = champion if champion and digest and champion.tags.get("eval_digest") == digest else None
     sections = {
         "Doubts": doubts(evaluation.rows, system) if system else [],

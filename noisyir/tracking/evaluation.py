@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.engine.builds import Meta, Ref, canonical_json, input_digests
+from noisyir.engine.meta import Meta, Ref, canonical_json, input_digests
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.pipelines.experiment import Experiment
 from noisyir.settings import Params
 
@@ -38,8 +37,8 @@ def read_evaluation(store: Store, comparison: Ref | None) -> Evaluation:
     """What the comparison says; nothing where the run has none."""
     if comparison is None:
         return Evaluation([], {})
-    scored = {name.removeprefix("metrics."): ref for name, ref in store.meta(comparison).input_refs()}
-    return Evaluation(read_parts(store.fs, store.parts(comparison)).to_pylist(), scored)
+    scored = {name.removeprefix("metrics."): ref for name, ref in store.builds.meta(comparison).input_refs()}
+    return Evaluation(store.builds.table(comparison).to_pylist(), scored)
 
 
 def system_of(store: Store, evaluation: Evaluation, model: Ref) -> str | None:
@@ -56,7 +55,7 @@ def _steps_between(store: Store, scored: Ref, model: Ref) -> int | None:
     """How many builds lie between a scoring and the model that it was made from; None where it was not."""
     layer, seen, count = [scored], set[tuple[str, str]](), 0
     while layer:
-        metas = [store.meta(ref) for ref in layer if (ref.key, ref.build) not in seen]
+        metas = [store.builds.meta(ref) for ref in layer if (ref.key, ref.build) not in seen]
         seen |= {(meta.key, meta.build) for meta in metas}
         layer = [source for meta in metas for _, source in meta.input_refs()]
         if model in layer:
@@ -75,7 +74,7 @@ def per_query(store: Store, evaluation: Evaluation) -> pa.Table:
     """The values of every system: system, measure, split, query_id, group, value; without the rows of means."""
     tables = []
     for system, scored in evaluation.scored.items():
-        table = read_parts(store.fs, store.parts(scored), _COLUMNS)
+        table = store.builds.table(scored, _COLUMNS)
         table = table.filter(pc.is_valid(table["query_id"]))
         tables.append(table.add_column(0, "system", pa.repeat(system, table.num_rows)))
     return pa.concat_tables(tables)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noisyir.engine.builds import Meta, Ref
+from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.stage import Stage, Step
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError
@@ -124,7 +124,7 @@ class MlflowTracker(StageRuns):
         from noisyir.tracking.evaluation import PER_QUERY, per_query
 
         if report := results.get("report"):
-            self._client.log_artifacts(self.parent, str(store.folder(report)), "report")
+            self._client.log_artifacts(self.parent, str(store.builds.folder(report)), "report")
         if evaluation.scored:
             folder, _, name = PER_QUERY.rpartition("/")
             with tempfile.TemporaryDirectory() as temporary:
@@ -139,6 +139,6 @@ class MlflowTracker(StageRuns):
         with exclusive(self.home):
             for kind, card in cards.items():
                 model = results[kind.kept]
-                number = register(self._backend, kind, model, store.folder(model), card, origin)
+                number = register(self._backend, kind, model, store.builds.folder(model), card, origin)
                 made.append(f"{kind.name} v{number}")
         return {"registered": ", ".join(made)} if made else {}

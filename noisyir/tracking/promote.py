@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.engine.builds import canonical_json
+from noisyir.engine.meta import canonical_json
 from noisyir.engine.outside_errors import is_from_outside, one_line, without_password
 from noisyir.engine.store import Store
 from noisyir.errors import NoisyirError, StoreError
@@ -124,7 +124,7 @@ def _make_top(stack: list[str], champion: str | None) -> None:
 def decisions(store: Store, name: str | None = None) -> list[dict[str, Any]]:
     """The log, newest first: of one registered model, or of all."""
     wanted = kind_of(name).name if name else None
-    return [line for line in store.promotions() if wanted in (None, line["model"])]
+    return [line for line in store.promotions.all() if wanted in (None, line["model"])]
 
 
 @contextmanager
@@ -198,7 +198,7 @@ def _judged(
 def _carry_out(backend: Backend, store: Store, decision: Decision) -> None:
     """Log, then set the alias, then tell it by tags: who dies in between has left a line that says what was meant."""
     when = datetime.fromisoformat(decision.when)
-    store.record_promotion(f"{when:%Y%m%dT%H%M%S%f}-{decision.model}", asdict(decision))
+    store.promotions.record(f"{when:%Y%m%dT%H%M%S%f}-{decision.model}", asdict(decision))
     if decision.champion_after not in (None, decision.champion_before):
         backend.client.set_registered_model_alias(decision.model, CHAMPION, decision.champion_after)
     tags = {"promotion": decision.verdict, "promotion_summary": decision.summary, "promotion_decided_at": decision.when}

@@ -9,7 +9,7 @@ from importlib.metadata import version as version_installed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.outside_errors import one_line, without_password
 from noisyir.errors import StoreError
 from noisyir.tracking.backend import Backend, connect

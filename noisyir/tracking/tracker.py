@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.observe import Silent
 from noisyir.engine.store import Store
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 from pydantic import ValidationError
 
 from noisyir.engine.build_stage import Result
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.nodes import Launched, launched
 from noisyir.engine.observe import Relay, Silent
 from noisyir.engine.parallel import PortableJob

@@ -263,3 +263,11 @@ def test_the_wheel_ships_the_library_alone(tmp_path: Path):
     assert "noisyir/auditing/asking/prompt_v1.txt" in names
     assert any(name.startswith("noisyir/report/templates/") for name in names)
     assert not any("tests" in name or name.endswith(".pyc") for name in names)
+
+
+def test_the_store_is_its_parts():
+    """Each part has its own methods, and the store no more than its parts and where it lies."""
+    from noisyir.engine.store import Store
+
+    store = Store("memory://parts", home=ROOT)
+    assert len([name for name in dir(store) if not name.startswith("_")]) <= 20

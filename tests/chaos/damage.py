@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noisyir.cli import main
-from noisyir.engine.builds import META
+from noisyir.engine.meta import META
 from noisyir.engine.plan import Choice
 from noisyir.engine.stage import Observer, Step
 from noisyir.engine.store import Store

@@ -6,7 +6,7 @@ from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
@@ -60,9 +60,9 @@ def _fault(store: Store, process: BaseProcess, said: Path, gc: Path) -> str | No
         return f"the run ended with {process.exitcode}: {said.read_text()[-600:]}"
     if "Traceback" in said.read_text() or "Traceback" in gc.read_text():
         return "a traceback"
-    with store.in_use():
-        newest = store.runs()[0]
-        there = {(meta.key, meta.build): meta for meta in store.all_builds()}
+    with store.locks.in_use():
+        newest = store.runs.all()[0]
+        there = {(meta.key, meta.build): meta for meta in store.builds.all()}
         wanted = {name: there.get((step["key"], step["build"])) for name, step in newest["steps"].items()}
         if gone := [name for name, meta in wanted.items() if meta is None]:
             return f"deleted: {', '.join(gone)}"
@@ -74,5 +74,5 @@ def _damage(store: Store, metas: list[Meta]) -> str | None:
         behind = lineage(store, [meta.ref(name) for meta in metas for name in meta.artifacts])
     except StoreError as error:
         return str(error)
-    faults = [f"{meta.folder}: {fault}" for meta in behind for fault in store.verify(meta).values()]
+    faults = [f"{meta.folder}: {fault}" for meta in behind for fault in store.builds.verify(meta).values()]
     return "; ".join(faults) or None

@@ -63,6 +63,6 @@ def left_over(store: Store) -> str | None:
     Work may stay behind: whoever is killed between publishing and tidying up leaves it to `gc`.
     """
     found = list(Path(store.root).glob(".staging/*"))
-    damaged = [f"{meta.folder}: {fault}" for meta in store.all_builds() for fault in store.verify(meta).values()]
-    wrong = [*map(str, found), *damaged, *store.damaged_metas(), *store.damaged_records()]
+    damaged = [f"{meta.folder}: {fault}" for meta in store.builds.all() for fault in store.builds.verify(meta).values()]
+    wrong = [*map(str, found), *damaged, *store.builds.damaged(), *store.damaged_records()]
     return f"left over or damaged: {', '.join(wrong[:3])}" if wrong else None

@@ -261,7 +261,7 @@ def _fault(store: Store, wanted: Digests, stages: set[str]) -> str | None:
         return f"left over: {left[:3]}"
     if wrong := [name for name in wanted if name.partition("/")[0] in stages and found.get(name) != wanted[name]]:
         return f"{len(wrong)} artifacts differ: {wrong[:3]}"
-    twice = len(store.all_builds()) - len({(meta.stage, meta.key) for meta in store.all_builds()})
+    twice = len(store.builds.all()) - len({(meta.stage, meta.key) for meta in store.builds.all()})
     return f"{twice} stages were built twice" if twice else None
 
 
@@ -269,6 +269,6 @@ def digests(store: Store) -> Digests:
     """Of every artifact, by stage/key/name."""
     return {
         f"{meta.stage}/{meta.key}/{name}": contents.digest
-        for meta in store.all_builds()
+        for meta in store.builds.all()
         for name, contents in meta.artifacts.items()
     }

@@ -110,9 +110,9 @@ def _fault(world: World, store: Store, faulty: _Faulty, wanted: Digests, *, must
     code, said = typed(*words)
     if code:
         return f"without faults ended with {code}: {said[-500:]}"
-    for orphan in store.orphans(timedelta(seconds=-1)):
-        store.remove_folder(orphan)
-    if left := store.orphans(timedelta(seconds=-1)):
+    for orphan in store.builds.orphans(timedelta(seconds=-1)):
+        store.builds.remove_folder(orphan)
+    if left := store.builds.orphans(timedelta(seconds=-1)):
         return f"orphans that stay: {left}"
     if run(world.task("reader"), store, _TO).executed:
         return "something needed went with the orphans"
@@ -120,10 +120,10 @@ def _fault(world: World, store: Store, faulty: _Faulty, wanted: Digests, *, must
 
 
 def _digests(store: Store) -> Digests:
-    assert not any(store.verify(meta) for meta in store.all_builds())
+    assert not any(store.builds.verify(meta) for meta in store.builds.all())
     return {
         f"{meta.stage}/{meta.key}/{artifact}/{name}": digest
-        for meta in store.all_builds()
+        for meta in store.builds.all()
         for artifact, contents in meta.artifacts.items()
         for name, (_, digest) in contents.files.items()
     }

@@ -203,10 +203,10 @@ def test_apply_drop_leaves_the_flagged_out_but_for_the_surest(noisyir, owner, fi
 
 def test_apply_is_refused_until_a_random_sample_is_judged(noisyir, owner, file, tmp_path, home):
     """And what the refusal says to type works."""
-    builds = len(Store(home / "store", home=home).all_builds())
+    builds = len(Store(home / "store", home=home).builds.all())
     code, out, err = noisyir("audit", file, "--apply", "--out", "made")
     assert (code, out) == (1, "") and "nobody judged a random sample" in err
-    assert not (tmp_path / "made").exists() and len(Store(home / "store", home=home).all_builds()) == builds
+    assert not (tmp_path / "made").exists() and len(Store(home / "store", home=home).builds.all()) == builds
     page = tmp_path / "page.csv"
     pair = {name: owner.named[0][name] for name in ("query_id", "doc_id")}
     write_csv(page, [pair | {"verdict": "clean"}])
@@ -336,22 +336,22 @@ def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, 
         code, _, err = noisyir("audit", file, "--judgements", judged, "--out", "made")
         assert code == 1 and err.startswith("noisyir: ") and message in err
     other = write_jsonl(tmp_path / "other.jsonl", owner.inline[:50])
-    builds = len(Store(home / "store", home=home).all_builds())
+    builds = len(Store(home / "store", home=home).builds.all())
     for name, message in [("none.csv", "is not a file: set audit.judgements to a"), ("judged.csv", "lacks the column")]:
         code, _, err = noisyir("audit", other, "--judgements", tmp_path / name)
         assert code == 1 and message in err
-    assert len(Store(home / "store", home=home).all_builds()) == builds, "refused before any stage ran"
+    assert len(Store(home / "store", home=home).builds.all()) == builds, "refused before any stage ran"
 
 
 def test_a_given_model_judges_without_being_trained(noisyir, owner, home, file, tmp_path):
     store = Store(home / "store", home=home)
     noisyir("audit", file, "--out", "own")
-    (init,) = [meta for meta in store.all_builds() if meta.stage == "init_model"]
-    folder = store.folder(init.ref("model"))
+    (init,) = [meta for meta in store.builds.all() if meta.stage == "init_model"]
+    folder = store.builds.folder(init.ref("model"))
     code, _, err = noisyir("audit", file, "--model", folder, "--out", "given")
     assert code == 0, err
     check_verdicts(owner, table(tmp_path / "given"))
-    newest = [meta for meta in store.all_builds() if meta.stage == "score_pairs"][-2:]
+    newest = [meta for meta in store.builds.all() if meta.stage == "score_pairs"][-2:]
     assert [meta.params.get("folds", 0) for meta in newest] == [0, 0]
     code, _, err = noisyir("audit", file, "--model", tmp_path)
     assert code == 1 and "is not a model" in err

@@ -12,7 +12,6 @@ import pytest
 
 from noisyir.cli import main
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from tests.tiny import write_beir
 
 SUITE = """
@@ -96,8 +95,8 @@ def killed(home: Path, suite: Path) -> set[str]:
         os.kill(process.pid, signal.SIGKILL)
     assert workers and soon(lambda: all(map(has_ended, workers))), "a killed bench left processes behind"
     store = Store(home / "store", home=home)
-    assert not any(store.verify(meta) for meta in store.all_builds())
-    return {meta.build for meta in store.all_builds()}
+    assert not any(store.builds.verify(meta) for meta in store.builds.all())
+    return {meta.build for meta in store.builds.all()}
 
 
 def test_a_killed_bench_continues_and_a_finished_one_runs_nothing(killed, bench, home, tmp_path):
@@ -110,15 +109,15 @@ def test_a_killed_bench_continues_and_a_finished_one_runs_nothing(killed, bench,
     assert trained == {f"train_dpr@uniform:0.4:{seed}:{method}" for seed in (0, 1) for method in ("dpr", "oracle")}
 
     store = Store(home / "store", home=home)
-    assert killed <= {meta.build for meta in store.all_builds()}  # what was done before the kill was not done again
+    assert killed <= {meta.build for meta in store.builds.all()}  # what was done before the kill was not done again
     page = (tmp_path / "made" / "bench.md").read_text()
     assert page in out and (tmp_path / "made" / "bench.html").read_text().startswith("<!doctype html>")
-    (table,) = [meta for meta in store.all_builds() if meta.stage == "noise_table"]
-    values = read_parts(store.fs, store.parts(table.ref("bench_values"))).to_pylist()
+    (table,) = [meta for meta in store.builds.all() if meta.stage == "noise_table"]
+    values = store.builds.table(table.ref("bench_values")).to_pylist()
     assert len(values) == 2 * 2 * 12 and {(row["method"], row["seed"]) for row in values} == {
         (method, seed) for method in ("dpr", "oracle") for seed in (0, 1)
     }
-    summary = read_parts(store.fs, store.parts(table.ref("bench_summary"))).to_pylist()
+    summary = store.builds.table(table.ref("bench_summary")).to_pylist()
     for row in summary:
         mean = sum(v["value"] for v in values if v["method"] == row["method"]) / 24
         assert row["mean"] == pytest.approx(mean) and f"{mean:.3f}" in page

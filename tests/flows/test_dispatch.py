@@ -150,4 +150,4 @@ def test_a_person_runs_one_stage_again(home: Path, tmp_path: Path, monkeypatch):
     store = Store(tmp_path / "store", home=tmp_path)
     single_stage("demo", "ingest", overrides=settings(home), store=store.url)
     single_stage("demo", "corrupt", overrides=settings(home), store=store.url, refresh=True)
-    assert [list(one["steps"]) for one in store.runs()] == [["corrupt"], ["ingest"]]
+    assert [list(one["steps"]) for one in store.runs.all()] == [["corrupt"], ["ingest"]]

@@ -11,7 +11,6 @@ from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.pipelines.retrievers import train_retriever
 from noisyir.tracking import open_tracker
 from tests.tiny import SETTINGS, write_beir
@@ -35,7 +34,7 @@ def test_a_run_and_an_audit_read_the_collection_as_the_noise_leaves_it(collectio
     outcome = run_experiment(exp, Choice(), execution, pipeline=train_retriever)
 
     def table(step, name):
-        return read_parts(store.fs, store.parts(outcome.results[step].meta.ref(name)))
+        return store.builds.table(outcome.results[step].meta.ref(name))
 
     truth = table("corrupt", "noise_truth")
     wrong = truth.filter(truth["is_noisy"])
@@ -46,7 +45,7 @@ def test_a_run_and_an_audit_read_the_collection_as_the_noise_leaves_it(collectio
     vectors = outcome.results["encode@dpr"].meta.artifacts["doc_vectors"]
     assert vectors.rows == len(corpus)
     detection = outcome.kept["detection"]
-    assert read_parts(store.fs, store.parts(detection)).num_rows > 0
+    assert store.builds.table(detection).num_rows > 0
 
     audited = run_audit(exp.model_copy(update={"audit": exp.audit or experiments.load("demo").audit}), execution)
     assert set(audited.table["doc_id"].to_pylist()) <= set(corpus.to_pylist())

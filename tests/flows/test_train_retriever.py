@@ -14,7 +14,7 @@ from noisyir import experiments
 from noisyir.app import runs
 from noisyir.app.runs import Execution, Outcome
 from noisyir.data.corruptions.other_documents import Group
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage, Step
@@ -138,7 +138,7 @@ def test_a_second_run_executes_nothing_under_either_engine(first, exp: Experimen
 @pytest.mark.parametrize("lost", ["search@npc", "train_dpr@dpr", "train_npc@npc"])
 def test_a_deleted_artifact_is_rebuilt_and_nothing_else(first, exp: Experiment, artifacts: Store, lost: str):
     meta = first[0].results[lost].meta
-    artifacts.remove(artifacts.builds(meta.stage, meta.key)[0])
+    artifacts.builds.remove(artifacts.builds.of_key(meta.stage, meta.key)[0])
     outcome, _ = flow_run(exp, artifacts)
     assert [name for name, result in outcome.results.items() if not result.cached] == [lost]  # to the same bytes
 

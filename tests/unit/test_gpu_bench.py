@@ -58,7 +58,7 @@ def test_when_the_time_is_over_nothing_runs(bench, tmp_path):
     plans = bench.plans_of({"pydocs": toy}, [bench.Arm("dpr", "uniform")], range(2))
     store = Store(tmp_path / "store", home=tmp_path)
     assert bench.run(plans, store, bench.Clock(minutes=0)) == ({}, False)
-    assert store.all_builds() == []
+    assert store.builds.all() == []
 
 
 def test_the_table_compares_over_the_seeds_that_both_have(bench):

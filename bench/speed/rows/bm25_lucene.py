@@ -45,7 +45,7 @@ class Bm25Lucene(Row):
         os.environ.setdefault("OPENAI_API_KEY", "unused")  # pyserini builds a client when it is imported
         from pyserini.search.lucene import LuceneSearcher
 
-        searcher = LuceneSearcher(str(store.folder(done["bm25_index"].meta.ref("lexical_index")) / "pyserini"))
+        searcher = LuceneSearcher(str(store.builds.folder(done["bm25_index"].meta.ref("lexical_index")) / "pyserini"))
         searcher.set_bm25(0.9, 0.4)
         for _ in range(2):
             with Stopwatch() as watch:

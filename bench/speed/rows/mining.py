@@ -79,7 +79,7 @@ def _theirs(work: Work, *, faiss: bool) -> Taken:
     passage = given["corpus"]["text"].take(pc.index_in(given["pairs"]["doc_id"], value_set=given["corpus"]["doc_id"]))
     pairs = Dataset.from_dict({"query": given["queries"]["text"].to_pylist(), "passage": passage.to_pylist()})
     corpus = given["corpus"]["text"].to_pylist()
-    model = SentenceTransformer(str(store.folder(done["collection"].meta.ref("model"))), device="cpu")
+    model = SentenceTransformer(str(store.builds.folder(done["collection"].meta.ref("model"))), device="cpu")
     with Stopwatch() as watch:
         mined = mine_hard_negatives(
             pairs, model, corpus=corpus, range_max=100, relative_margin=0.05, num_negatives=10, output_format="triplet",

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from noisyir.app.lookup import finished_comparison
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.report.summary import difference_rows, summary_rows
 
 SUFFIX = ".tex"
@@ -17,7 +16,7 @@ _MINUS, _DASH = "\N{MINUS SIGN}", "\N{EN DASH}"
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     """Two tabulars with the rules of booktabs."""
-    comparison = read_parts(store.fs, store.parts(finished_comparison(store, name).results["comparison"]))
+    comparison = store.builds.table(finished_comparison(store, name).results["comparison"])
     tables = [tabular(summary_rows(comparison), left=1), tabular(difference_rows(comparison), left=4)]
     target.write_text("% needs \\usepackage{booktabs}\n" + "\n\n".join(tables) + "\n", encoding="utf-8")
     return f"{target}: {len(summary_rows(comparison)) - 1} systems; \\input it, with \\usepackage{{booktabs}}"

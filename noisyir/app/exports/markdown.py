@@ -4,7 +4,6 @@ from pathlib import Path
 
 from noisyir.app.lookup import finished_comparison
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.report.cells import markdown_table
 from noisyir.report.summary import difference_rows, summary_rows
 
@@ -13,7 +12,7 @@ SUFFIX = ".md"
 
 def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     """Two tables."""
-    comparison = read_parts(store.fs, store.parts(finished_comparison(store, name).results["comparison"]))
+    comparison = store.builds.table(finished_comparison(store, name).results["comparison"])
     tables = [markdown_table(summary_rows(comparison), left=1), markdown_table(difference_rows(comparison), left=4)]
     target.write_text("\n".join(tables), encoding="utf-8")
     return f"{target}: {len(summary_rows(comparison)) - 1} systems"

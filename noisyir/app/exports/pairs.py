@@ -6,7 +6,6 @@ from noisyir.app.lookup import find_confidences
 from noisyir.auditing.files import write_pairs
 from noisyir.auditing.texts import read_texts
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts, stream_parts
 from noisyir.readers.positives import most_believed
 
 SUFFIX = "-pairs.jsonl"
@@ -17,10 +16,10 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     meta = find_confidences(store, name)
     given = dict(meta.input_refs())
     believed = ("query_id", "doc_id", "update", "value")
-    pairs = most_believed(read_parts(store.fs, store.parts(meta.ref("confidences")), believed))
-    queries = read_parts(store.fs, store.parts(given["queries"]), ("query_id", "text"))
+    pairs = most_believed(store.builds.table(meta.ref("confidences"), believed))
+    queries = store.builds.table(given["queries"], ("query_id", "text"))
     pairs = pairs.join(queries.rename_columns(["query_id", "query"]), "query_id")
-    corpus = stream_parts(store.fs, store.parts(given["corpus"]), ("doc_id", "title", "text"), 65536)
+    corpus = store.builds.batches(given["corpus"], ("doc_id", "title", "text"))
     texts = read_texts(corpus, pairs["doc_id"].unique(), ())
     write_pairs(pairs.sort_by("query_id"), texts.documents, target)
     return f"{target}: {pairs.num_rows:,} pairs\nnoisyir audit {target}"

@@ -21,5 +21,5 @@ def write_model(store: Store, name: str, target: Path, licence: str | None) -> N
     model = find_model(store, name)
     runs = [finished_run(store, name, result) for result in ("comparison", "model")]  # rather one that measured it
     run = next((run for run in runs if run and run.results.get("model") == model), None)
-    shutil.copytree(store.folder(model), target)
+    shutil.copytree(store.builds.folder(model), target)
     (target / "README.md").write_text(model_card(store, model, run, target, licence), encoding="utf-8")

@@ -15,7 +15,7 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     run = finished_comparison(store, name)
     target.mkdir(parents=True)
     for system, scored in read_evaluation(store, run.results["comparison"]).scored.items():
-        for file in sorted(store.folder(store.meta(scored).ref("trec")).iterdir()):
+        for file in sorted(store.builds.folder(store.builds.meta(scored).ref("trec")).iterdir()):
             shutil.copyfile(file, target / (file.name if file.suffix == ".qrels" else f"{system}.{file.name}"))
     runs = sorted(file.name for file in target.glob("*.run"))
     return (

@@ -26,7 +26,7 @@ from noisyir.auditing.judgements import BY_MODEL, Pair, read_judgements
 from noisyir.auditing.keeping import Keeping
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
-from noisyir.engine.tables import pair_ids, read_parts, stream_parts
+from noisyir.engine.tables import pair_ids
 from noisyir.errors import ConfigError, StoreError
 
 
@@ -166,7 +166,7 @@ def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair 
     store = audited.store
     behind = lineage(store, [audited.outcome.kept["audit"]])
     found = [meta.ref(_FEATURES) for meta in behind if _FEATURES in meta.artifacts]
-    tables = [read_parts(store.fs, store.parts(ref), ["query_id", "doc_id", "features"]) for ref in found]
+    tables = [store.builds.table(ref, ["query_id", "doc_id", "features"]) for ref in found]
     columns = []
     for table in filter(len, tables):
         values = np.stack(table["features"].to_numpy())
@@ -180,7 +180,6 @@ def _places(listed: Sequence[Pair], wanted: Sequence[Pair]) -> list[int]:
 
 
 _LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]
-_CHUNK = 65536
 
 
 def write_kept(audited: Audited, most: int, folder: Path) -> Path:
@@ -189,9 +188,9 @@ def write_kept(audited: Audited, most: int, folder: Path) -> Path:
     StoreError where the folder cannot be written to.
     """
     kept = audited.table.sort_by(_LOWEST_SCORE_FIRST).slice(0, most).select(["query_id", "doc_id", "query", "source"])
-    parts = audited.store.parts(dict(audited.outcome.results["audit"].meta.input_refs())["corpus"])
+    read = dict(audited.outcome.results["audit"].meta.input_refs())["corpus"]
     wanted = kept["doc_id"].combine_chunks().unique()
-    corpus = stream_parts(audited.store.fs, parts, ("doc_id", "title", "text"), _CHUNK)
+    corpus = audited.store.builds.batches(read, ("doc_id", "title", "text"))
     found = [batch.filter(pc.is_in(batch["doc_id"], value_set=wanted)) for batch in corpus]
     path = folder / KEPT
     try:

@@ -12,16 +12,15 @@ from jaxtyping import Float
 
 from noisyir.auditing.judgements import Pair
 from noisyir.auditing.texts import common_words, texts_of
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
-from noisyir.engine.tables import pair_ids, read_parts, stream_parts
+from noisyir.engine.tables import pair_ids
 
 Array = np.ndarray
 ReadTexts = Callable[[Iterable[str]], Mapping[str, str]]
 
 OTHERS = 3  # other documents that are shown with a pair
 TEXT_CHARS = 4000  # of a text, as it is shown
-_CHUNK = 65536
 _TEXTS_FOR_COMMON = 2000
 
 
@@ -110,12 +109,11 @@ def pairs_to_judge(audit: pa.Table, given: Iterable[tuple[str, Ref]], store: Sto
     audit = audit.sort_by([("query_id", "ascending"), ("doc_id", "ascending")]).combine_chunks()
     others = audit.rename_columns([*audit.column_names[:-1], "competitors"])
     if found := inputs.get("competitors"):
-        others = read_parts(store.fs, store.parts(found), ["query_id", "doc_id", "competitors"])
+        others = store.builds.table(found, ["query_id", "doc_id", "competitors"])
     by_pair = dict(zip(pair_ids(others), (ids[: OTHERS + 1] for ids in others["competitors"].to_pylist()), strict=True))
 
     def read_texts(wanted: Iterable[str]) -> Mapping[str, str]:
-        parts = store.parts(inputs["corpus"])
-        return texts_of(stream_parts(store.fs, parts, ("doc_id", "title", "text"), _CHUNK), wanted)
+        return texts_of(store.builds.batches(inputs["corpus"], ("doc_id", "title", "text")), wanted)
 
     return PairsToJudge(audit, by_pair, read_texts)
 

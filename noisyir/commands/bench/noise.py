@@ -71,7 +71,7 @@ def _print(outcome: Outcome, store: Store, out: str | None) -> None:
     from noisyir.app.console import stdout_console
 
     page = outcome.kept["bench_page"]
-    folder, console = store.folder(page), stdout_console()
+    folder, console = store.builds.folder(page), stdout_console()
     console.print((folder / "bench.md").read_text(encoding="utf-8"), markup=False)
     if out:
         folder = _copied(folder, Path(out))

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.detection.settings import TrainNpcParams
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Outputs, Stage
 from noisyir.engine.store import Store
-from noisyir.engine.tables import listed, read_parts
+from noisyir.engine.tables import listed
 from noisyir.errors import ConfigError
 from noisyir.pipelines.method import Method
 from noisyir.schemas.noise import NOISE_FLAGS, NULL_SCORES, PAIR_SCORES
@@ -129,7 +129,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
     if not meta.notes.get("corrected", True):
         yield PLAIN
         return
-    flags = read_parts(store.fs, store.parts(meta.ref("noise_flags")), ("epoch", "is_clean"))
+    flags = store.builds.table(meta.ref("noise_flags"), ("epoch", "is_clean"))
     if not flags.num_rows:
         return
     last = pc.max(flags["epoch"]).as_py()

@@ -14,7 +14,7 @@ from noisyir.data.row_files import REWRITTEN, RowFile
 from noisyir.data.settings import JoinCorpusParams, RecordParams
 from noisyir.data.text_files import one_of, utf8_lines
 from noisyir.data.validate import PART_DOCUMENTS, Validator
-from noisyir.engine.builds import sha256_file
+from noisyir.engine.meta import sha256_file
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import regrouped
 from noisyir.errors import ConfigError, DataError

@@ -19,7 +19,7 @@ from noisyir.auditing.texts import PairTexts, read_texts
 from noisyir.detection.flags import last_estimate, with_flags
 from noisyir.detection.judgement import draw_sample
 from noisyir.detection.settings import DetectParams
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import ConfigError, DataError

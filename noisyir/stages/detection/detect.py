@@ -16,7 +16,7 @@ from noisyir.detection.guarantee import Guarantee, guaranteed_by_nulls
 from noisyir.detection.null import NULLS
 from noisyir.detection.relabel import gets_replacement
 from noisyir.detection.settings import DetectParams, RepairParams
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 from noisyir.detection.combine import Scores
 from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
 from noisyir.detection.null import NULLS, Null
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
-from noisyir.engine.tables import listed, read_parts
+from noisyir.engine.tables import listed
 from noisyir.errors import DataError
 from noisyir.eval.detection import detection_quality
 from noisyir.eval.settings import ScoreDetectionParams
@@ -228,7 +228,7 @@ def _rows(system: str, epoch: int, values: dict[str, float]) -> pa.Table:
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
     """Where flags disagree grossly with the estimated rate; the rest is told by those who flagged."""
-    yield from flag_warnings(read_parts(store.fs, store.parts(meta.ref("detection"))))
+    yield from flag_warnings(store.builds.table(meta.ref("detection")))
 
 
 SCORE_DETECTION = Stage(

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Int
 
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.store import Store
 from noisyir.engine.tables import semi_join

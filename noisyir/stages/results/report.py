@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import csv
 
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
 from noisyir.report.cells import markdown_table

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError
 from noisyir.eval.compare import choose
 from noisyir.report.summary import told_trials
@@ -38,7 +37,7 @@ def choose_model(job: Job[ChooseModelParams]) -> None:
     (chosen,) = (row["method"] for row in rows if row["chosen"])
     job.write("trials", pa.Table.from_pylist(rows, schema=TRIALS.schema))
     job.note("chosen", chosen)
-    shutil.copytree(job.store.folder(job.refs("models")[chosen]), job.new_folder("model"), dirs_exist_ok=True)
+    shutil.copytree(job.store.builds.folder(job.refs("models")[chosen]), job.new_folder("model"), dirs_exist_ok=True)
     job.write("curves", job.tables("curves")[chosen])
 
 
@@ -61,7 +60,7 @@ def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
     for number, relevance in asked.items():
         held = None
         for label in (label for label in models if label.partition(":")[2] == number):
-            encoder = load_bi_encoder(job.store.folder(models[label]), job.runtime.device)
+            encoder = load_bi_encoder(job.store.builds.folder(models[label]), job.runtime.device)
             if documents is None:
                 documents = searched_documents(job, encoder, pa.concat_tables(asked.values())["doc_id"])
             held = held or held_out(job, encoder, relevance, documents)
@@ -73,7 +72,7 @@ def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
     """What was tried, by how much each way differs from plain training, and what was chosen."""
-    yield from told_trials(read_parts(store.fs, store.parts(meta.ref("trials"))))
+    yield from told_trials(store.builds.table(meta.ref("trials")))
 
 
 CHOOSE_MODEL = Stage(

@@ -39,9 +39,9 @@ def test_it_is_the_command_lines_audit_to_the_bit(found, pairs, tmp_path, capsys
 
 
 def test_a_call_twice_makes_nothing_again(found, pairs):
-    before = len(open_store(None).all_builds())
+    before = len(open_store(None).builds.all())
     again = noisyir.audit(pd.DataFrame(pairs), settings=CHEAP)
-    assert len(open_store(None).all_builds()) == before
+    assert len(open_store(None).builds.all()) == before
     assert again.table.equals(found.table)
 
 

@@ -45,9 +45,9 @@ def test_what_comes_out_is_a_model_with_measures_a_report_and_a_search(trained, 
 
 
 def test_a_call_twice_makes_nothing_again(trained, split):
-    before = len(open_store(None).all_builds())
+    before = len(open_store(None).builds.all())
     again = noisyir.train(pa.Table.from_pylist(split), methods=["dpr"], settings=QUICK)
-    assert len(open_store(None).all_builds()) == before
+    assert len(open_store(None).builds.all()) == before
     assert again.path == trained.path
 
 

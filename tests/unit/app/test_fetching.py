@@ -39,7 +39,7 @@ def test_a_folder_is_found_by_its_name_where_it_is_not(store: Store, folder: Pat
     found = fetch(store, source_of(str(folder)), str(folder), "data/mine")
     assert found.size == 3 and {*found.files} == {"a.txt", "part/b.txt"} and not found.single
     monkeypatch.chdir(tmp_path)
-    with store.as_source():
+    with store.fetched.as_source():
         copy = Path(here("data/mine"))
         assert (copy / "part" / "b.txt").read_text() == "bb" and here("data/mine") == str(copy)
         assert here("data/other") == "data/other"
@@ -55,11 +55,14 @@ def test_a_file_from_s3_is_brought_once_and_checked(bucket: str, tmp_path: Path)
     one, two = (Store(bucket, home=tmp_path / name) for name in ("one", "two"))
     found = fetch(one, source_of(place), place)
     assert found.single and found.files["pairs.jsonl"][0] == 3
-    with two.as_source():
+    with two.fetched.as_source():
         assert Path(here(place)).read_bytes() == b"{}\n" and Path(here(place)).name == "pairs.jsonl"
     three = Store(bucket, home=tmp_path / "three")
-    three.fs.pipe_file(three._file(found.files["pairs.jsonl"][1]), b"[]\n")
-    with three.as_source(), pytest.raises(StoreError, match="has other bytes than were fetched: fetch it with --again"):
+    three.fs.pipe_file(three.fetched._file(found.files["pairs.jsonl"][1]), b"[]\n")
+    with (
+        three.fetched.as_source(),
+        pytest.raises(StoreError, match="has other bytes than were fetched: fetch it with --again"),
+    ):
         here(place)
     fetch(one, source_of(place), place)
     assert len(one.fs.find(f"{one.root}/.fetched/files")) == 1
@@ -69,9 +72,9 @@ def test_what_two_sets_share_stays_until_both_are_forgotten(store: Store, folder
     for name in ("one", "two"):
         fetch(store, source_of(str(folder)), str(folder), name)
     files = Path(store.root) / ".fetched" / "files"
-    store.forget_set("one")
-    assert [one.name for one in store.all_fetched()] == ["two"] and len([*files.iterdir()]) == 2
-    store.forget_set("two")
+    store.fetched.forget("one")
+    assert [one.name for one in store.fetched.all()] == ["two"] and len([*files.iterdir()]) == 2
+    store.fetched.forget("two")
     assert not [*files.iterdir()]
 
 

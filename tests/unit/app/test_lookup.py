@@ -41,7 +41,7 @@ def ran(store: Store) -> Store:
 
 
 def weights(store: Store, name: str) -> str:
-    return (store.folder(find_model(store, name)) / "weights").read_text()
+    return (store.builds.folder(find_model(store, name)) / "weights").read_text()
 
 
 def test_an_experiment_is_the_model_that_its_run_kept(ran: Store):
@@ -50,24 +50,24 @@ def test_an_experiment_is_the_model_that_its_run_kept(ran: Store):
 
 
 def test_a_run_of_which_the_model_was_not_chosen_gives_way_to_an_older_one(ran: Store):
-    part = {**ran.runs()[0], "steps": {}}
-    ran.record_run("99991231T235959999999-two", part)
+    part = {**ran.runs.all()[0], "steps": {}}
+    ran.runs.record("99991231T235959999999-two", part)
     assert weights(ran, "two") == "second"
 
 
 def test_a_record_that_does_not_say_what_was_kept_is_of_the_one_trainer_there_was(ran: Store):
-    old = {name: value for name, value in ran.runs()[0].items() if name != "kept"}
-    ran.record_run("99991231T235959999999-two", old)
+    old = {name: value for name, value in ran.runs.all()[0].items() if name != "kept"}
+    ran.runs.record("99991231T235959999999-two", old)
     assert weights(ran, "two") == "first"
-    ran.record_run("99991231T235959999999-two", {**old, "steps": {}})
+    ran.runs.record("99991231T235959999999-two", {**old, "steps": {}})
     assert weights(ran, "two") == "second"
 
 
 def test_of_a_model_that_is_gone_it_is_told_what_makes_it_again(ran: Store):
     store = ran
-    for meta in store.all_builds():
+    for meta in store.builds.all():
         if meta.stage == find_build(store, "two").stage:
-            store.remove(meta)
+            store.builds.remove(meta)
     with pytest.raises(StoreError, match=r"what its last run made is damaged or gone: noisyir run two makes it again"):
         find_build(store, "two")
 

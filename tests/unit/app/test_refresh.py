@@ -16,12 +16,11 @@ from noisyir.app.refresh import refresh_corpus
 from noisyir.app.retention import unneeded
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.data.settings import JoinCorpusParams
-from noisyir.engine.builds import sealed, unsealed
+from noisyir.engine.meta import sealed, unsealed
 from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.provenance import lineage
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, DataError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import data_of
@@ -92,17 +91,17 @@ class World:
 
     def vectors(self, model: str = "tiny") -> np.ndarray:
         ref = self.newest(model).vectors.ref("doc_vectors")
-        table = read_parts(self.store.fs, self.store.parts(ref))
+        table = self.store.builds.table(ref)
         assert table["doc_row"].to_pylist() == list(range(len(table)))
         return np.array(table["vector"].to_pylist())
 
     def corpus(self, model: str = "tiny") -> list[dict[str, str]]:
-        rows = read_parts(self.store.fs, self.store.parts(self.newest(model).corpus)).to_pylist()
+        rows = self.store.builds.table(self.newest(model).corpus).to_pylist()
         assert [row.pop("doc_row") for row in rows] == list(range(len(rows)))
         return [{"_id": row["doc_id"], "title": row["title"], "text": row["text"]} for row in rows]
 
     def index_files(self, model: str = "tiny") -> dict[str, bytes]:
-        folder = self.store.folder(self.newest(model).index.ref("index"))
+        folder = self.store.builds.folder(self.newest(model).index.ref("index"))
         return {path.name: path.read_bytes() for path in folder.iterdir()}
 
     def search(self, query: str, model: str = "tiny"):
@@ -225,7 +224,7 @@ def test_what_an_index_learnt_stays_until_it_is_built_anew(world: World):
     world.index(documents(*range(60)), "index.factory=IVF4,Flat")
 
     def centroids() -> np.ndarray:
-        path = world.store.folder(world.newest().index.ref("index")) / "index.faiss"
+        path = world.store.builds.folder(world.newest().index.ref("index")) / "index.faiss"
         index = faiss.read_index(str(path))
         assert index.ntotal == len(world.corpus())
         return index.quantizer.reconstruct_n(0, 4)
@@ -247,7 +246,7 @@ def test_gc_keeps_what_a_refreshed_index_was_made_of_and_the_newest_index_of_a_r
     assert unneeded(world.store, keep_runs=1, host="here") == {}
     doomed = [meta for meta, _ in unneeded(world.store, keep_runs=0, host="here").values()]
     for meta in doomed:
-        world.store.remove(meta)
+        world.store.builds.remove(meta)
     assert {meta.stage for meta in doomed} >= {"ingest", "encode", "index", "encode_new"}
     check_equal(world, documents(*range(21)))  # of the registered model nothing is gone
     assert world.refresh(documents(21)).counts["index"]["kept"] == 21
@@ -282,7 +281,7 @@ def test_what_cannot_be_read_or_makes_no_sense_is_refused(world: World, tmp_path
         refresh_corpus(
             RefreshCorpusParams(model="tiny", data={"path": str(broken)}), Execution(store=world.store, runtime=RUNTIME)
         )
-    assert {meta.stage for meta in world.store.all_builds()} == {"ingest", "init_model", "encode", "index"}
+    assert {meta.stage for meta in world.store.builds.all()} == {"ingest", "init_model", "encode", "index"}
 
 
 def test_of_two_refreshes_at_once_both_add_their_documents(world: World):
@@ -303,8 +302,8 @@ def test_of_two_refreshes_at_once_both_add_their_documents(world: World):
 
 def test_a_model_without_an_index_is_an_error_that_says_what_to_run(world: World):
     world.index(documents(*range(5)))
-    (index,) = [meta for meta in world.store.all_builds() if meta.stage == "index"]
-    world.store.remove(index)
+    (index,) = [meta for meta in world.store.builds.all() if meta.stage == "index"]
+    world.store.builds.remove(index)
     with pytest.raises(StoreError, match=r"has no index in .*: run its experiment --to index first"):
         world.refresh(documents(9))
 
@@ -337,5 +336,5 @@ def test_a_table_of_documents_and_a_folder_are_read_too(world: World):
         assert done.counts["documents"]["added"] == 1
     assert world.corpus()[-1] == {"_id": "d5", "title": "w5", "text": "w7 w8"}
     origins = done.outcome.results["join_corpus"].meta.ref("row_origins")
-    table = read_parts(world.store.fs, world.store.parts(origins))
+    table = world.store.builds.table(origins)
     assert table["earlier_row"].to_pylist() == [0, 1, 2, 3, 4, None] and pc.sum(table["doc_row"]).as_py() == 15

@@ -19,7 +19,7 @@ def record(store: Store, name: str, plan, results, **facts: str) -> None:
         }
         for step in plan.steps
     }
-    store.record_run(name, run_record(steps=steps, facts=facts))
+    store.runs.record(name, run_record(steps=steps, facts=facts))
 
 
 def doomed(store: Store, keep_runs: int) -> list[tuple[str, int]]:
@@ -48,7 +48,7 @@ def test_inputs_of_a_kept_build_are_kept_although_no_run_names_them(store: Store
     only_last = {
         "upper": {"stage": "upper", "key": plan.steps[1].key, "build": results["upper"].meta.build, "cached": False}
     }
-    store.record_run("run", run_record(steps=only_last))
+    store.runs.record("run", run_record(steps=only_last))
     assert doomed(store, 1) == []
 
 
@@ -66,12 +66,12 @@ def test_what_a_run_of_another_machine_may_still_need_stays_for_a_week(store: St
         step.name: {"stage": step.stage.name, "key": step.key, "build": None, "cached": None} for step in plan.steps
     }
     began = datetime.now(UTC) - timedelta(days=1)
-    store.record_run("r1", run_record(steps=steps, status="running", host="there", began=began.isoformat()))
+    store.runs.record("r1", run_record(steps=steps, status="running", host="there", began=began.isoformat()))
     assert doomed(store, 0) == []
-    store.record_run("r1", run_record(steps=steps, status="running", host="here", began=began.isoformat()))
+    store.runs.record("r1", run_record(steps=steps, status="running", host="here", began=began.isoformat()))
     assert doomed(store, 0) == [("make", 3)]  # who asks holds the store alone: no run of this machine lives
     began -= timedelta(days=7)
-    store.record_run("r1", run_record(steps=steps, status="running", host="there", began=began.isoformat()))
+    store.runs.record("r1", run_record(steps=steps, status="running", host="there", began=began.isoformat()))
     assert doomed(store, 0) == [("make", 3)]
 
 
@@ -96,6 +96,6 @@ def test_a_run_that_begins_elsewhere_meanwhile_keeps_what_it_needs(store: Store)
 def test_checkpoints_of_the_last_runs_stay(store: Store):
     plan = two_steps()
     record(store, "killed", plan, {})
-    work = store.work("upper", plan.steps[1].key, {})
+    work = store.work.folder("upper", plan.steps[1].key, {})
     assert main(["gc", "--keep-runs", "1", "--store", store.root]) == 0 and work.exists()
     assert main(["gc", "--keep-runs", "0", "--store", store.root]) == 0 and not work.exists()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from noisyir import experiments
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Plan
 from noisyir.engine.provenance import without_inputs
 from noisyir.engine.stage import Inputs, Output, Step

@@ -105,7 +105,7 @@ def test_a_run_says_what_it_is_at_and_prefect_is_asked_about_other_hosts(store: 
         monkeypatch.setattr(sys.modules[__name__], "plan_that", lambda fails: plan_of(work))
         run(store, tags={"flow_run": "f1"})
     assert [(state.state, state.now) for state in seen] == [("running", "pages, 120 of 400 steps")] * 2
-    store.record_run("r9", run_record(status="running", host="gone", tags={"flow_run": "f1"}))
+    store.runs.record("r9", run_record(status="running", host="gone", tags={"flow_run": "f1"}))
     with flow_run_in("CRASHED") as address:
         monkeypatch.setenv("PREFECT_API_URL", address)
         assert {state.state for state in run_states(store, HOST, hours_ago(10**5))} == {"done", "killed"}

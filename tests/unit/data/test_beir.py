@@ -154,7 +154,7 @@ def test_texts_left_out_take_their_judgements_along_and_are_counted(ingest, tmp_
         {"reason": "no judgement of a kept document", "kind": "query", "id": "q3"},
         {"reason": "no judgement of a kept document", "kind": "query", "id": "q4"},
     ]
-    [meta] = store.all_builds()
+    [meta] = store.builds.all()
     assert meta.notes["excluded"]["query: no judgement of a kept document"] == 2
 
 
@@ -213,7 +213,7 @@ def test_a_share_of_the_dev_queries_becomes_the_promotion_gates_and_teaches_noth
 
 def test_data_without_training_pairs_is_noted(ingest, tmp_path, store):
     ingest(write(tmp_path / "raw", qrels_train_tsv=None))
-    [meta] = store.all_builds()
+    [meta] = store.builds.all()
     assert "no training pairs" in meta.notes["training"]
 
 

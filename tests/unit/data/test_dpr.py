@@ -122,7 +122,7 @@ def test_answers_alone_can_be_searched_and_scored(ingest, tmp_path, store):
     only = {name: None for name in GOOD if not name.startswith(("psgs", "nq-test"))}
     tables = ingest(write(tmp_path, only))
     assert tables["queries"]["query_id"].to_pylist() == ["test-1", "test-2"] and tables["qrels"].num_rows == 0
-    [meta] = store.all_builds()
+    [meta] = store.builds.all()
     assert "scoring" not in meta.notes and meta.notes["training"].startswith("no training pairs")
     assert meta.notes["source"]["files"] == ["psgs_w100.tsv", "nq-test.qa.csv"]
 

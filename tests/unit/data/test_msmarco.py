@@ -99,7 +99,7 @@ def test_windows_line_ends_blank_lines_and_a_byte_order_mark_are_read(ingest, tm
 def test_splits_without_qrels_are_not_read_and_the_notes_say_so(ingest, tmp_path, store):
     tables = ingest(write(tmp_path / "raw", {"qrels.dev.tsv": None, "queries.eval.tsv": "99\tnot read\n"}))
     assert tables["queries"]["split"].to_pylist() == ["train", "test"]
-    [meta] = store.all_builds()
+    [meta] = store.builds.all()
     not_read = ["queries.dev.tsv", "queries.eval.tsv"]
     assert meta.notes["source"] == {"name": "raw", "splits": ["train", "test"], "not_read": not_read}
 

@@ -78,7 +78,7 @@ def test_every_format_gives_the_same_tables(ingest, store, name):
         ("who sat?", "A dog ran.", "train", "dogs"),
     ]
     assert (tables["corpus"].num_rows, tables["queries"].num_rows, tables["qrels"].num_rows) == (3, 3, 0)
-    [meta] = store.all_builds()
+    [meta] = store.builds.all()
     assert meta.notes["source"] == {
         "name": name.split(".")[0],
         "columns": {"document": "answer", "query": "question", "source": "topic"},
@@ -189,7 +189,7 @@ def test_only_training_pairs_have_weights(tmp_path):
 
 def test_identical_pairs_collapse_to_one(ingest, store):
     assert ingest([ROWS[0]] * 50)["pairs"].num_rows == 1
-    [meta] = store.all_builds()
+    [meta] = store.builds.all()
     assert meta.notes["source"]["repeated_pairs"] == 49
 
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from noisyir.cli import main
-from noisyir.engine import integrity
-from noisyir.engine import store as store_module
-from noisyir.engine.builds import META, Meta
+from noisyir.engine import builds, integrity
+from noisyir.engine.meta import META, Meta
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 from tests.run_records import run_record
@@ -23,7 +22,7 @@ from tests.unit.engine.test_store import cached, run, two_steps
 def files_of(store: Store) -> dict[str, bytes]:
     """Every artifact's bytes by stage, key, artifact and file."""
     found = {}
-    for meta in store.all_builds():
+    for meta in store.builds.all():
         for artifact, contents in meta.artifacts.items():
             for name in contents.files:
                 path = Path(store.root) / meta.ref(artifact).path / name
@@ -60,7 +59,7 @@ def test_a_damaged_build_is_passed_over_and_built_anew_in_place(store: Store, mo
     again = run(two_steps(), store)
     assert cached(again)[hit.relative_to(store.root).parts[0]] is False
     assert files_of(store) == whole
-    assert [meta.build for meta in store.all_builds()] == sorted(result.meta.build for result in first.values())
+    assert [meta.build for meta in store.builds.all()] == sorted(result.meta.build for result in first.values())
     assert all(cached(run(two_steps(), store)).values())
 
 
@@ -74,7 +73,7 @@ def test_bits_that_rot_under_an_unchanged_time_are_found_when_the_file_is_opened
     os.utime(part, ns=(times.st_atime_ns, times.st_mtime_ns))
     another_process(monkeypatch)
     with pytest.raises(StoreError, match=r"damaged artifact queries.*Run what made it again"):
-        store.parts(made.ref("queries"))
+        store.builds.parts(made.ref("queries"))
     assert cached(run(two_steps(), store)) == {"make": False, "upper": True}  # which is what was advised
     assert files_of(store) == whole
 
@@ -85,7 +84,7 @@ def test_a_file_is_read_for_its_digest_once_in_a_process(store: Store, monkeypat
     read = []
     monkeypatch.setattr(integrity, "sha256_file", lambda handle: read.append(handle.name) or integrity_digest(handle))
     for _ in range(3):
-        store.parts(made.ref("queries"))
+        store.builds.parts(made.ref("queries"))
     assert len(read) == 1
     assert run(two_steps(), store)["upper"].cached and len(read) == 1  # by what other processes have left
 
@@ -103,7 +102,7 @@ def test_what_was_made_from_unchecked_damage_goes_with_it(store: Store, monkeypa
     said = capsys.readouterr().err
     assert "make/" in said and "was made from make/" in said and "noisyir verify --repair" in said
     assert main(["verify", "--repair", "--store", store.root]) == 0
-    assert store.all_builds() == []
+    assert store.builds.all() == []
     run(two_steps(), store)
     assert main(["verify", "--store", store.root]) == 0
     assert files_of(store) == whole
@@ -119,17 +118,19 @@ def test_what_checked_its_inputs_stays_when_they_are_removed_and_is_found_again(
     damage(artifact_files(store)[0], np.random.default_rng(2))
     another_process(monkeypatch)
     assert main(["verify", "--repair", "--store", store.root]) == 0
-    assert [meta.stage for meta in store.all_builds()] == ["upper"]
+    assert [meta.stage for meta in store.builds.all()] == ["upper"]
     assert cached(run(two_steps(), store)) == {"make": False, "upper": True}
     (_, behind), *_ = results["upper"].meta.input_refs()
-    assert store.meta(behind).artifacts["queries"].digest == behind.digest  # its old build is gone, its twin stands in
+    assert (
+        store.builds.meta(behind).artifacts["queries"].digest == behind.digest
+    )  # its old build is gone, its twin stands in
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"format": 2}', '{"format": 1, "artifacts": []}'])
 def test_a_damaged_meta_breaks_nothing_and_is_removed_by_repair(store: Store, capsys, text: str):
     meta = run(two_steps(), store)["make"].meta
     (Path(store.root) / meta.folder / META).write_text(text)
-    assert [found.stage for found in store.all_builds()] == ["upper"]
+    assert [found.stage for found in store.builds.all()] == ["upper"]
     for verb in (["ls"], ["gc", "--dry-run"]):
         assert main([*verb, "--store", store.root]) == 0
     assert main(["verify", "--store", store.root]) == 1
@@ -144,8 +145,8 @@ def test_a_root_of_any_name_is_cached(tmp_path: Path, name: str):
     store = Store(tmp_path / name, home=tmp_path / "home")
     run(two_steps(), store)
     assert all(cached(run(two_steps(), Store(tmp_path / name, home=tmp_path / "home"))).values())
-    store.record_run("r", run_record())
-    assert store.runs() == [run_record()]
+    store.runs.record("r", run_record())
+    assert store.runs.all() == [run_record()]
 
 
 def test_names_go_on_when_the_clock_goes_back(store: Store, monkeypatch):
@@ -154,18 +155,18 @@ def test_names_go_on_when_the_clock_goes_back(store: Store, monkeypatch):
     now = datetime(2026, 5, 1, tzinfo=UTC)
     later = stamp(now, "")
     assert stamp(datetime(2026, 4, 29, tzinfo=UTC), later) > later
-    store.record_run(f"{later}-demo", run_record())
-    assert store.run_id("demo", datetime(2026, 4, 29, tzinfo=UTC)) > f"{later}-demo"
+    store.runs.record(f"{later}-demo", run_record())
+    assert store.runs.new_id("demo", datetime(2026, 4, 29, tzinfo=UTC)) > f"{later}-demo"
 
 
 def test_gc_waits_for_whoever_uses_the_store_and_gives_up_in_one_line(store: Store, capsys):
     run(two_steps(), store)
-    with store.in_use():
+    with store.locks.in_use():
         assert main(["gc", "--store", store.root]) == 1
         assert "gave up" in capsys.readouterr().err
-    assert len(store.all_builds()) == 2
+    assert len(store.builds.all()) == 2
     assert main(["gc", "--store", store.root]) == 0
-    assert store.all_builds() == []
+    assert store.builds.all() == []
 
 
 def test_a_byte_of_a_builds_account_is_no_more_trusted_than_one_of_its_data(store: Store, monkeypatch):
@@ -173,11 +174,11 @@ def test_a_byte_of_a_builds_account_is_no_more_trusted_than_one_of_its_data(stor
     meta = run(two_steps(), store)["make"].meta
     whole, path = files_of(store), Path(store.root) / meta.folder / META
     path.write_text(path.read_text().replace(f'"created": "{meta.created[:3]}', '"created": "1999'))
-    assert store.builds("make", meta.key) == [] and list(store.damaged_metas()) == [meta.folder]
+    assert store.builds.of_key("make", meta.key) == [] and list(store.builds.damaged()) == [meta.folder]
     another_process(monkeypatch)
     assert cached(run(two_steps(), store)) == {"make": False, "upper": True}
-    assert files_of(store) == whole and store.damaged_metas() == {}
-    assert [found.build for found in store.builds("make", meta.key)] == [meta.build]  # by which runs know it
+    assert files_of(store) == whole and store.builds.damaged() == {}
+    assert [found.build for found in store.builds.of_key("make", meta.key)] == [meta.build]  # by which runs know it
 
 
 def test_what_repair_removed_comes_again_under_its_name(store: Store, monkeypatch):
@@ -185,17 +186,17 @@ def test_what_repair_removed_comes_again_under_its_name(store: Store, monkeypatc
     damage(artifact_files(store)[0], np.random.default_rng(3))
     another_process(monkeypatch)
     assert main(["verify", "--repair", "--store", store.root]) == 0
-    assert store.builds("make", made.key) == []
-    assert store.orphans(timedelta(seconds=-1)) == []  # its name waits, and gc lets it
+    assert store.builds.of_key("make", made.key) == []
+    assert store.builds.orphans(timedelta(seconds=-1)) == []  # its name waits, and gc lets it
     assert run(two_steps(), store)["make"].meta.build == made.build
 
 
 def test_a_newer_build_is_not_displaced_by_a_name_that_waits(store: Store, monkeypatch):
     made = run(two_steps(), store)["make"].meta
-    store.remove_folder(made.folder, keep_name=True)
+    store.builds.remove_folder(made.folder, keep_name=True)
     again = run(two_steps(), store)["make"].meta
     newer = replace(again, build=f"{again.build[:20]}9-000000000000", inputs={"raw": "other"})
-    store.remove_folder(again.folder, keep_name=True)
+    store.builds.remove_folder(again.folder, keep_name=True)
     folder = Path(store.root) / newer.folder
     folder.mkdir()
     (folder / META).write_text(newer.to_json())
@@ -205,16 +206,16 @@ def test_a_newer_build_is_not_displaced_by_a_name_that_waits(store: Store, monke
 
 def test_a_damaged_record_is_told_of_set_aside_and_keeps_gc_from_deleting(store: Store, capsys):
     run(two_steps(), store)
-    store.record_run("r1", run_record())
+    store.runs.record("r1", run_record())
     path = Path(store.root) / ".runs" / "r1.json"
     path.write_text(path.read_text().replace("done", "gone", 1))
     assert main(["gc", "--store", store.root]) == 1
     said = capsys.readouterr().err
-    assert ".runs/r1.json" in said and "noisyir verify --repair" in said and len(store.all_builds()) == 2
+    assert ".runs/r1.json" in said and "noisyir verify --repair" in said and len(store.builds.all()) == 2
     assert main(["verify", "--store", store.root]) == 1
     assert main(["verify", "--repair", "--store", store.root]) == 0
-    assert store.runs() == [] and Path(f"{path}.damaged").exists()
-    assert main(["gc", "--store", store.root]) == 0 and store.all_builds() == []
+    assert store.runs.all() == [] and Path(f"{path}.damaged").exists()
+    assert main(["gc", "--store", store.root]) == 0 and store.builds.all() == []
 
 
 def test_names_of_builds_sort_behind_those_of_their_inputs_when_the_clock_goes_back(store: Store, monkeypatch):
@@ -225,9 +226,9 @@ def test_names_of_builds_sort_behind_those_of_their_inputs_when_the_clock_goes_b
         def now(cls, tz=None):
             return datetime(2026, 5, 20 - next(cls.turns), tzinfo=UTC)  # a day earlier each time
 
-    monkeypatch.setattr(store_module, "datetime", Earlier)
+    monkeypatch.setattr(builds, "datetime", Earlier)
     made = run(two_steps(), store)
-    assert [meta.stage for meta in store.all_builds()] == ["make", "upper"]
+    assert [meta.stage for meta in store.builds.all()] == ["make", "upper"]
     assert made["upper"].meta.created < made["make"].meta.created
 
 

@@ -10,9 +10,9 @@ from threading import Barrier, Event, Thread
 
 import pytest
 
-from noisyir.engine.builds import META
 from noisyir.engine.leases import BARRED, SECONDS, Lease, LeaseLostError
 from noisyir.engine.locks import WAIT
+from noisyir.engine.meta import META
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
@@ -24,7 +24,7 @@ import sys, time
 from pathlib import Path
 from noisyir.engine.store import Store
 store = Store(sys.argv[1], home=Path(sys.argv[2]))
-with store.in_use(), store.lock(sys.argv[3], sys.argv[4]):
+with store.locks.in_use(), store.locks.held(sys.argv[3], sys.argv[4]):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -71,33 +71,33 @@ def test_homes_that_want_the_same_stages_at_once_build_each_once(bucket: str, tm
     for thread in threads:
         thread.join()
     assert sorted(built) == ["make", "upper"]
-    assert [meta.stage for meta in Store(bucket, home=tmp_path).all_builds()] == ["make", "upper"]
+    assert [meta.stage for meta in Store(bucket, home=tmp_path).builds.all()] == ["make", "upper"]
 
 
 def test_a_lease_outlasts_its_term_while_its_holder_lives(holder, bucket: str, tmp_path: Path, monkeypatch):
     monkeypatch.setenv(SECONDS, "15")
     process = holder("make", "k1")
     there = Store(bucket, home=tmp_path / "two")
-    assert there.is_locked("make", "k1") and not there.is_locked("make", "k2")
+    assert there.locks.is_held("make", "k1") and not there.locks.is_held("make", "k2")
     monkeypatch.setenv(WAIT, "17")
     said = rf"make-k1 is locked by process {process.pid} of {socket.gethostname()} since .*waited 17 s for it"
-    with pytest.raises(StoreError, match=said), there.lock("make", "k1"):
+    with pytest.raises(StoreError, match=said), there.locks.held("make", "k1"):
         pass
 
 
 def test_what_a_dead_process_held_is_free_at_home_at_once(holder, bucket: str, tmp_path: Path):
     end(holder("make", "k1"))
     one, two = homes(bucket, tmp_path)
-    assert two.is_locked("make", "k1") and not one.is_locked("make", "k1")
-    with one.lock("make", "k1") as waited:
+    assert two.locks.is_held("make", "k1") and not one.locks.is_held("make", "k1")
+    with one.locks.held("make", "k1") as waited:
         assert not waited
 
 
 def test_what_a_dead_process_held_is_taken_over_elsewhere_after_its_term(soon, holder, bucket: str, tmp_path: Path):
     end(holder("make", "k1"))
     _, two = homes(bucket, tmp_path)
-    with two.lock("make", "k1"):
-        assert two.is_locked("make", "k1")
+    with two.locks.held("make", "k1"):
+        assert two.locks.is_held("make", "k1")
 
 
 def end(process: subprocess.Popen) -> None:
@@ -130,12 +130,12 @@ def test_a_store_that_fell_silent_is_asked_to_let_go_no_longer_than_for_a_first_
 def test_a_slow_holder_cannot_publish_once_another_has_taken_over(soon, bucket: str, tmp_path: Path):
     one, two = homes(bucket, tmp_path)
     step = two_steps().steps[0]
-    with one.lock("make", step.key):
-        one._held[f"make-{step.key}"]._over.set()  # it is stopped: no heartbeat goes out any more
+    with one.locks.held("make", step.key):
+        one.locks._held[f"make-{step.key}"]._over.set()  # it is stopped: no heartbeat goes out any more
         made = run(two_steps(), two)["make"].meta
         with pytest.raises(LeaseLostError, match="did not answer for 3 s: its result is not used"):
             publish(one, step.key)
-    assert two.builds("make", step.key) == [made] and two.orphans(timedelta(seconds=-1)) == []
+    assert two.builds.of_key("make", step.key) == [made] and two.builds.orphans(timedelta(seconds=-1)) == []
 
 
 def test_a_holder_that_is_stopped_between_its_last_look_and_its_last_write_is_barred(soon, bucket: str, tmp_path: Path):
@@ -151,45 +151,54 @@ def test_a_holder_that_is_stopped_between_its_last_look_and_its_last_write_is_ba
 
         def pipe_file(self, path: str, text: bytes, **how: str) -> None:
             if path.endswith(META):
-                one._held[f"make-{step.key}"]._over.set()
+                one.locks._held[f"make-{step.key}"]._over.set()
                 made.append(run(two_steps(), two)["make"].meta)
             write(path, text, **how)
 
-    one.fs = Slow()
-    with one.lock("make", step.key), pytest.raises(LeaseLostError, match="was built by another machine meanwhile"):
+    one._root.fs = Slow()
+    with (
+        one.locks.held("make", step.key),
+        pytest.raises(LeaseLostError, match="was built by another machine meanwhile"),
+    ):
         publish(one, step.key)
-    assert two.builds("make", step.key) == made and two.orphans(timedelta(seconds=-1)) == []
+    assert two.builds.of_key("make", step.key) == made and two.builds.orphans(timedelta(seconds=-1)) == []
 
 
 def publish(store: Store, key: str) -> None:
-    staging = store.staging("make", key)
+    staging = store.work.staging("make", key)
     (staging / "queries").mkdir()
     (staging / "queries" / "part").write_text("late")
     fields = {"version": 1, "params": {}, "seed": 1, "inputs": {"source": "aa"}, "seconds": 1.0, "notes": {}}
-    store.publish(staging, stage="make", key=key, artifacts={"queries": (1, 1)}, git_commit=None, packages={}, **fields)
+    store.builds.publish(
+        staging, stage="make", key=key, artifacts={"queries": (1, 1)}, git_commit=None, packages={}, **fields
+    )
 
 
 def test_a_barred_build_is_no_build_and_gc_removes_what_is_left_of_it(bucket: str, tmp_path: Path, caplog):
     store = Store(bucket, home=tmp_path / "one")
     store.fs.pipe_file(f"{store.root}/make/k1/b1/{META}", BARRED)
-    assert store.builds("make", "k1") == [] and store.damaged_metas() == {} and not caplog.records
-    assert store.orphans(timedelta(seconds=-1)) == ["make/k1/b1"]
+    assert store.builds.of_key("make", "k1") == [] and store.builds.damaged() == {} and not caplog.records
+    assert store.builds.orphans(timedelta(seconds=-1)) == ["make/k1/b1"]
     run(two_steps(), store, Choice())
-    assert store.orphans(timedelta(seconds=-1)) == ["make/k1/b1"]
+    assert store.builds.orphans(timedelta(seconds=-1)) == ["make/k1/b1"]
 
 
 def test_nothing_is_deleted_while_another_home_uses_the_store(holder, bucket: str, tmp_path: Path, monkeypatch):
     one, two = homes(bucket, tmp_path)
     process = holder("make", "k1")
-    with pytest.raises(StoreError, match=rf"store is locked by process {process.pid} of .*gave up"), two.alone():
+    with pytest.raises(StoreError, match=rf"store is locked by process {process.pid} of .*gave up"), two.locks.alone():
         pass
     end(process)
-    with one.alone():  # at home it is seen to be dead
+    with one.locks.alone():  # at home it is seen to be dead
         pass
-    with two.in_use(), pytest.raises(StoreError, match="store is locked by process"), one.alone():
+    with two.locks.in_use(), pytest.raises(StoreError, match="store is locked by process"), one.locks.alone():
         pass
     monkeypatch.setenv(WAIT, "1")
-    with one.alone(), pytest.raises(StoreError, match=r"store is locked by process .*waited 1 s"), two.in_use():
+    with (
+        one.locks.alone(),
+        pytest.raises(StoreError, match=r"store is locked by process .*waited 1 s"),
+        two.locks.in_use(),
+    ):
         pass
 
 
@@ -197,17 +206,17 @@ def test_who_was_alone_and_lost_it_deletes_nothing_more(soon, bucket: str, tmp_p
     one, two = homes(bucket, tmp_path)
     made = run(two_steps(), one)["make"].meta
     monkeypatch.setenv(WAIT, "60")
-    with one.alone():
-        one._held["store"]._over.set()  # it is stopped
-        with two.alone():
+    with one.locks.alone():
+        one.locks._held["store"]._over.set()  # it is stopped
+        with two.locks.alone():
             pass
         with pytest.raises(LeaseLostError):
-            one.remove(made)
-    assert two.meta(made.ref("queries")) == made
+            one.builds.remove(made)
+    assert two.builds.meta(made.ref("queries")) == made
 
 
 def test_a_store_of_another_protocol_says_that_its_locks_are_of_one_home(tmp_path: Path, caplog):
     store = Store("memory://leases", home=tmp_path)
-    with store.lock("make", "k") as waited:
+    with store.locks.held("make", "k") as waited:
         assert not waited
     assert "memory://leases: conditional writes are known of S3 alone" in caplog.text

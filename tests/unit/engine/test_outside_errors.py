@@ -90,7 +90,7 @@ def test_a_failed_run_keeps_its_traceback_and_the_command_goes_on_afterwards(tmp
     assert main(command) == 1
     [said] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("noisyir: ")]
     store = Store(tmp_path / "home" / "store", home=tmp_path / "home")
-    [record] = store.runs()
+    [record] = store.runs.all()
     log = Path(record["facts"]["log"])
     assert f"(traceback in {log})" in said and "queries.jsonl line" in said
     assert record["status"] == "failed" and record["failed_in"] == "ingest"

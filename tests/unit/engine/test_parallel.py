@@ -37,7 +37,7 @@ def say(job: Job[Says]) -> None:
     job.metric("loss", 0.5, 3)
     time.sleep(job.params.seconds)
     folder = job.new_folder("note")
-    before = [(job.store.folder(ref) / "text").read_text() for ref in job.refs("before").values()]
+    before = [(job.store.builds.folder(ref) / "text").read_text() for ref in job.refs("before").values()]
     (folder / "text").write_text("".join([*before, job.params.text]))
     job.note("threads", job.runtime.cpu_threads)
     if job.params.fault == "killed":
@@ -106,7 +106,7 @@ def one_by_one(plan, store):
 
 
 def text_of(store, meta):
-    return (store.folder(meta.ref("note")) / "text").read_text()
+    return (store.builds.folder(meta.ref("note")) / "text").read_text()
 
 
 def test_the_builds_are_those_of_one_process(store, tmp_path):
@@ -138,7 +138,7 @@ def test_the_first_error_comes_through_and_what_was_at_work_is_kept(store):
         in_processes(plan_of(b="b does not like it"), store)
     assert str(caught.value) == "b does not like it"
     assert "in say\n" in caught.value.__notes__[0]  # where in the other process
-    built = {text_of(store, meta) for meta in store.all_builds()}
+    built = {text_of(store, meta) for meta in store.builds.all()}
     assert built == {"a", "ac"}  # c was at work, d was not begun, nothing is left of b
     assert not list((store.home / "store" / ".staging").iterdir())
     results, finished = in_processes(plan_of(), store)
@@ -149,7 +149,7 @@ def test_a_killed_process_is_said_in_words_and_the_run_continues(store):
     said = r"the process of say@b was killed by SIGKILL, most likely for want of memory.*continues where it stopped"
     with pytest.raises(NoisyirError, match=said):
         in_processes(plan_of(b="killed"), store)
-    assert {text_of(store, meta) for meta in store.all_builds()} == {"a", "ac"}  # c has a process of its own
+    assert {text_of(store, meta) for meta in store.builds.all()} == {"a", "ac"}  # c has a process of its own
     results, finished = in_processes(plan_of(), store)
     assert text_of(store, results["say@d"].meta) == "abacd" and dict(finished)["say@a"]
 

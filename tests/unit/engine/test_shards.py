@@ -93,7 +93,7 @@ def test_a_damaged_shard_is_made_anew(stores, monkeypatch, damage, caplog):
 
 
 def test_a_shard_that_rots_before_it_is_read_is_an_error(store):
-    shards = Shards(store, store.work_named("square-k"), keeps=True)
+    shards = Shards(store, store.work.named("square-k"), keeps=True)
     made = shards.save("squares-0", pa.table({"number": [1]}))
     path = shards.fetch(made.file)
     path.write_bytes(path.read_bytes()[:-1] + b"?")
@@ -107,9 +107,9 @@ def test_shards_that_nobody_goes_on_with_are_leftovers(stores, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(one, monkeypatch, dies_at=2)
     (key,) = {path.rpartition("/")[0].rpartition("/")[2].split("-")[1] for path in work(one)}
-    two.remove_leftovers(needed=[key])
+    two.work.remove_leftovers(needed=[key])
     assert len(work(one)) == 2
-    with two.lock("square", key):
-        assert two.is_locked("square", key)
-    assert two.remove_leftovers()
+    with two.locks.held("square", key):
+        assert two.locks.is_held("square", key)
+    assert two.work.remove_leftovers()
     assert work(one) == []

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir.engine.build_stage import run_stage
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Choice, Plan, execute, forecast
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
@@ -83,7 +83,7 @@ def test_raw_input_that_changes_after_planning_is_not_built_under_the_old_key(st
     now[0] = "bb"
     with pytest.raises(DataError, match="make: the raw input source is not what this run was planned with"):
         run(plan, store)
-    assert store.all_builds() == []
+    assert store.builds.all() == []
     now[0] = "aa"
     assert cached(run(plan, store)) == {"make": False}
 
@@ -92,7 +92,7 @@ def test_refreshing_to_equal_bytes_leaves_what_follows_cached(store: Store):
     run(two_steps(), store)
     again = run(two_steps(), store, Choice(refresh=("make",)))
     assert cached(again) == {"make": False, "upper": True}
-    assert len(store.builds("make", again["make"].meta.key)) == 1  # equal bytes are not kept twice
+    assert len(store.builds.of_key("make", again["make"].meta.key)) == 1  # equal bytes are not kept twice
 
 
 def test_only_reads_what_the_step_of_that_name_made_where_its_stage_is_called_so_too(store: Store):
@@ -116,7 +116,7 @@ def test_refreshing_to_other_bytes_rebuilds_what_follows_and_keeps_the_old_build
     object.__setattr__(plan.steps[0], "stage", replace(plan.steps[0].stage, run=other))
     assert cached(run(plan, store, Choice(refresh=("make",)))) == {"make": False, "upper": False}
     old = first["upper"].meta.ref("model")
-    assert (store.folder(old) / "weights.txt").read_text() == "TEXT Q0\nTEXT Q1\nTEXT Q2"
+    assert (store.builds.folder(old) / "weights.txt").read_text() == "TEXT Q0\nTEXT Q1\nTEXT Q2"
 
 
 def test_only_needs_its_upstream_in_the_store(store: Store):
@@ -128,7 +128,7 @@ def test_only_needs_its_upstream_in_the_store(store: Store):
 
 def test_a_forecast_runs_nothing(store: Store):
     states = [entry.state for entry in forecast(two_steps(), Choice(), store)]
-    assert states == ["would run", "would run"] and store.all_builds() == []
+    assert states == ["would run", "would run"] and store.builds.all() == []
     run(two_steps(), store, Choice(to="make"))
     assert [entry.state for entry in forecast(two_steps(), Choice(), store)] == ["cached", "would run"]
     assert [entry.state for entry in forecast(two_steps(), Choice(to="make"), store)] == ["cached", "not chosen"]
@@ -143,7 +143,7 @@ def test_a_failed_stage_leaves_no_build(store: Store):
     plan.add(Stage("half", 1, Params, reads={}, writes={"model": MODEL}, run=half), Params())
     with pytest.raises(RuntimeError, match="it broke"):
         run(plan, store)
-    assert store.all_builds() == [] and not list(Path(store.root).glob(".staging/*"))
+    assert store.builds.all() == [] and not list(Path(store.root).glob(".staging/*"))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_table_that_breaks_its_contract_is_refused(store: Store, table, messag
     plan.add(stage, Params())
     with pytest.raises(SchemaError, match=message):
         run(plan, store)
-    assert store.all_builds() == []
+    assert store.builds.all() == []
 
 
 def test_nan_scores_are_refused(store: Store):
@@ -177,17 +177,17 @@ def test_nan_scores_are_refused(store: Store):
 def test_damage_is_found_and_named(store: Store):
     results = run(two_steps(), store)
     meta = results["make"].meta
-    assert store.verify(meta) == {}
+    assert store.builds.verify(meta) == {}
     part = Path(store.root) / meta.ref("queries").path / "part-00000.parquet"
     data = bytearray(part.read_bytes())
     data[10] ^= 1
     part.write_bytes(data)
-    assert store.verify(meta) == {"queries/part-00000.parquet": "has other bytes than were written"}
+    assert store.builds.verify(meta) == {"queries/part-00000.parquet": "has other bytes than were written"}
     with pytest.raises(StoreError, match=r"damaged artifact queries \(make/.*has other bytes"):
-        store.parts(meta.ref("queries"))
+        store.builds.parts(meta.ref("queries"))
     part.write_bytes(data[:-5])
     with pytest.raises(StoreError, match=r"damaged artifact queries \(make/.*bytes instead of"):
-        store.parts(meta.ref("queries"))
+        store.builds.parts(meta.ref("queries"))
 
 
 def test_an_unwritable_store_is_one_line(tmp_path: Path):
@@ -198,10 +198,10 @@ def test_an_unwritable_store_is_one_line(tmp_path: Path):
 
 def test_removed_builds_are_gone(store: Store):
     meta = run(two_steps(), store)["upper"].meta
-    store.remove(meta)
-    assert [m.stage for m in store.all_builds()] == ["make"]
+    store.builds.remove(meta)
+    assert [m.stage for m in store.builds.all()] == ["make"]
     with pytest.raises(StoreError, match="--to upper"):
-        store.meta(meta.ref("model"))
+        store.builds.meta(meta.ref("model"))
 
 
 def slow_stage(job: Job[Params]) -> None:
@@ -238,7 +238,7 @@ def test_two_runs_at_once_build_once(tmp_path: Path, monkeypatch):
         process.join()
         assert process.exitcode == 0
     assert (tmp_path / "count").read_text() == "built\n"
-    assert len(Store(tmp_path / "store", home=tmp_path).all_builds()) == 1
+    assert len(Store(tmp_path / "store", home=tmp_path).builds.all()) == 1
 
 
 def test_a_killed_build_shows_nothing_and_its_work_is_taken_up(tmp_path: Path, monkeypatch):
@@ -248,28 +248,28 @@ def test_a_killed_build_shows_nothing_and_its_work_is_taken_up(tmp_path: Path, m
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     store = Store(tmp_path / "store", home=tmp_path)
-    assert store.all_builds() == []
+    assert store.builds.all() == []
     began = time.monotonic()
     run(slow_plan(), store)  # would sleep for a minute if the shard had been lost
     assert time.monotonic() - began < 30
-    assert len(store.all_builds()) == 1 and not list((tmp_path / "store").glob(".work/*"))
+    assert len(store.builds.all()) == 1 and not list((tmp_path / "store").glob(".work/*"))
 
 
 def test_leftovers_of_dead_builds_are_removed_but_not_of_living_ones(store: Store):
-    dead = store.work("gone", "k1", {})
-    with store.lock("busy", "k2"):
-        living = store.work("busy", "k2", {})
-        assert store.remove_leftovers() == [dead]
+    dead = store.work.folder("gone", "k1", {})
+    with store.locks.held("busy", "k2"):
+        living = store.work.folder("busy", "k2", {})
+        assert store.work.remove_leftovers() == [dead]
         assert living.exists() and not dead.exists()
 
 
 def test_locks_of_runs_that_have_ended_are_removed_and_whoever_waits_for_one_gets_it_anew(store: Store):
-    with store.lock("run", "dead"):
+    with store.locks.held("run", "dead"):
         pass
-    with store.lock("run", "living"):
-        store.remove_leftovers()
+    with store.locks.held("run", "living"):
+        store.work.remove_leftovers()
         assert [path.name for path in (Path(store.root) / ".locks").iterdir()] == ["run-living"]
-        assert store.is_locked("run", "living") and not store.is_locked("run", "dead")
+        assert store.locks.is_held("run", "living") and not store.locks.is_held("run", "dead")
         waiting = Thread(target=lambda: taken.append(_is_locked_inside(store)))
         taken: list[bool] = []
         waiting.start()
@@ -280,8 +280,8 @@ def test_locks_of_runs_that_have_ended_are_removed_and_whoever_waits_for_one_get
 
 
 def _is_locked_inside(store: Store) -> bool:
-    with store.lock("run", "living"):
-        return store.is_locked("run", "living")
+    with store.locks.held("run", "living"):
+        return store.locks.is_held("run", "living")
 
 
 def test_refs_outlive_a_round_trip_through_json(store: Store):
@@ -292,27 +292,27 @@ def test_refs_outlive_a_round_trip_through_json(store: Store):
 
 def test_a_run_record_is_never_seen_half_written_and_a_torn_one_is_left_out(store: Store, caplog):
     start, end = run_record(status="running"), run_record()
-    store.record_run("1", start)
-    store.record_run("1", end)
-    store.record_run("2", start)
+    store.runs.record("1", start)
+    store.runs.record("1", end)
+    store.runs.record("2", start)
     folder = Path(store.root) / ".runs"
     assert sorted(path.name for path in folder.iterdir()) == ["1.json", "2.json"]
     with pytest.raises(TypeError):
-        store.record_run("2", {"at": object()})
+        store.runs.record("2", {"at": object()})
     (folder / "3.json.ab12").write_text('{"at"')  # of a process that died while it wrote
-    assert store.runs() == [start, end] and not caplog.records
+    assert store.runs.all() == [start, end] and not caplog.records
     (folder / "2.json").write_text('{"at"')
-    assert store.runs() == [end]
+    assert store.runs.all() == [end]
     (warning,) = [record for record in caplog.records if record.name == "noisyir"]
     assert "2.json cannot be read" in warning.message
 
 
 def test_a_decision_is_written_whole_and_once(store: Store):
-    store.record_promotion("1", {"verdict": "promoted"})
+    store.promotions.record("1", {"verdict": "promoted"})
     with pytest.raises(StoreError, match=r"1\.json is there already"):
-        store.record_promotion("1", {"verdict": "refused"})
+        store.promotions.record("1", {"verdict": "refused"})
     assert [path.name for path in (Path(store.root) / ".promotions").iterdir()] == ["1.json"]
-    assert store.promotions() == [{"verdict": "promoted"}]
+    assert store.promotions.all() == [{"verdict": "promoted"}]
 
 
 def test_a_build_of_a_checkout_tells_its_commit():
@@ -338,4 +338,4 @@ def test_files_get_the_rights_that_the_umask_means(store: Store):
         [result] = run(plan, store).values()
     finally:
         os.umask(before)
-    assert (store.folder(result.meta.ref("model")) / "weights").stat().st_mode & 0o777 == 0o664
+    assert (store.builds.folder(result.meta.ref("model")) / "weights").stat().st_mode & 0o777 == 0o664

@@ -12,7 +12,6 @@ import pytest
 from noisyir.engine.copies import SECONDS
 from noisyir.engine.outside_errors import in_our_words
 from noisyir.engine.store import Store
-from noisyir.engine.tables import stream_parts
 from tests.s3_server import s3_server
 
 from .test_store import cached, run, two_steps
@@ -31,16 +30,16 @@ def test_builds_on_s3_are_found_read_copied_verified_and_removed(bucket: str, tm
     elsewhere = Store(bucket, home=tmp_path / "two")  # another machine: nothing local is shared
     assert cached(run(two_steps(), elsewhere)) == {"make": True, "upper": True}
     queries = results["make"].meta.ref("queries")
-    batches = list(stream_parts(elsewhere.fs, elsewhere.parts(queries), ["text"], rows=2))
+    batches = list(elsewhere.builds.batches(queries, ["text"], rows=2))
     assert [batch.num_rows for batch in batches] == [2, 1]
     model = results["upper"].meta.ref("model")
-    assert (elsewhere.folder(model) / "weights.txt").read_text().startswith("TEXT Q0")
-    assert [elsewhere.verify(meta) for meta in elsewhere.all_builds()] == [{}, {}]
+    assert (elsewhere.builds.folder(model) / "weights.txt").read_text().startswith("TEXT Q0")
+    assert [elsewhere.builds.verify(meta) for meta in elsewhere.builds.all()] == [{}, {}]
 
-    elsewhere.record_run("r1", RECORD)
-    assert elsewhere.runs() == [RECORD]
-    elsewhere.remove(results["upper"].meta)
-    assert [meta.stage for meta in elsewhere.all_builds()] == ["make"]
+    elsewhere.runs.record("r1", RECORD)
+    assert elsewhere.runs.all() == [RECORD]
+    elsewhere.builds.remove(results["upper"].meta)
+    assert [meta.stage for meta in elsewhere.builds.all()] == ["make"]
 
 
 def test_a_store_that_was_asked_before_sees_what_another_process_publishes(bucket: str, tmp_path: Path):
@@ -48,29 +47,29 @@ def test_a_store_that_was_asked_before_sees_what_another_process_publishes(bucke
 
     parent = Store(bucket, home=tmp_path / "parent")
     key = two_steps().steps[0].key
-    assert parent.builds("make", key) == [] and parent.runs() == []
+    assert parent.builds.of_key("make", key) == [] and parent.runs.all() == []
     s3fs.S3FileSystem.clear_instance_cache()  # a worker's own instance, which tells the parent's nothing
     worker = Store(bucket, home=tmp_path / "worker")
     assert worker.fs is not parent.fs
     made = run(two_steps(), worker)["make"].meta
-    worker.record_run("r1", RECORD)
-    assert parent.builds("make", key) == [made] and parent.runs() == [RECORD]
-    worker.remove(made)
-    assert parent.builds("make", key) == worker.builds("make", key) == []
+    worker.runs.record("r1", RECORD)
+    assert parent.builds.of_key("make", key) == [made] and parent.runs.all() == [RECORD]
+    worker.builds.remove(made)
+    assert parent.builds.of_key("make", key) == worker.builds.of_key("make", key) == []
 
 
 def test_another_machine_goes_on_with_the_work_that_was_left_last(bucket: str, tmp_path: Path):
     one, two = Store(bucket, home=tmp_path / "one"), Store(bucket, home=tmp_path / "two")
 
     def leave(store: Store, text: str) -> Path:
-        work = store.work("train", "k1", {})
+        work = store.work.folder("train", "k1", {})
         (work / "fold0").mkdir(exist_ok=True)
         (work / "fold0" / "checkpoint").write_text(text)
-        store.keep_work(work, work / "fold0" / "checkpoint")
+        store.work.keep(work, work / "fold0" / "checkpoint")
         return work
 
     def found(store: Store) -> str:
-        return (store.work("train", "k1", {}) / "fold0" / "checkpoint").read_text()
+        return (store.work.folder("train", "k1", {}) / "fold0" / "checkpoint").read_text()
 
     work = leave(one, "step 1")
     assert found(two) == "step 1"
@@ -78,11 +77,11 @@ def test_another_machine_goes_on_with_the_work_that_was_left_last(bucket: str, t
     assert found(one) == "step 2, not yet in the store"
     leave(two, "step 3")
     assert found(one) == "step 3"
-    assert one.remove_leftovers({"k1"}) == [] and found(two) == "step 3"
-    assert len(one.remove_leftovers()) == 2  # here and in the store
+    assert one.work.remove_leftovers({"k1"}) == [] and found(two) == "step 3"
+    assert len(one.work.remove_leftovers()) == 2  # here and in the store
     assert not one.fs.exists(f"{one.root}/.work/{work.name}")
     leave(two, "step 4")
-    two.remove_work(work)
+    two.work.remove(work)
     assert not one.fs.exists(f"{one.root}/.work/{work.name}")
 
 
@@ -127,9 +126,9 @@ def test_a_listing_that_fails_is_no_empty_folder(tmp_path: Path, asked: str, fol
     with s3_server(before=refuses_one_listing):
         store = Store("s3://bucket/listed", home=tmp_path)
         copy_context().run(run, two_steps(), store)  # a store that goes with this block is nobody's source of weights
-        store.record_run("r1", RECORD)
-        orphans = partial(store.orphans, timedelta(seconds=-1))
-        ask = {"orphans": orphans, "all_builds": store.all_builds, "runs": store.runs}[asked]
+        store.runs.record("r1", RECORD)
+        orphans = partial(store.builds.orphans, timedelta(seconds=-1))
+        ask = {"orphans": orphans, "all_builds": store.builds.all, "runs": store.runs.all}[asked]
         as_it_is = ask()
         refused.append(f"listed/{folder}/")
         with pytest.raises(OSError, match="injected"):

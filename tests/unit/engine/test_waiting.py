@@ -50,7 +50,7 @@ def test_a_run_gives_up_waiting_for_a_build_and_says_for_whom(hold, tmp_path: Pa
     settings = [*SETTINGS, f"data.path={write_beir(tmp_path / 'data')}"]
     step = pipeline_of(experiments.load("demo", settings)).steps[0]
     store = Store(tmp_path / "store", home=tmp_path)
-    holder = hold(store._lock_file(step.stage.name, step.key))
+    holder = hold(store.locks.file(step.stage.name, step.key))
     command = [sys.executable, "-m", "noisyir.cli", "run", "demo", *settings, "--no-track", "--store", store.url]
     found = subprocess.run([*command, "--wait", "1s"], capture_output=True, text=True, cwd=tmp_path)
     assert found.returncode == 1 and "Traceback" not in found.stderr

@@ -6,7 +6,6 @@ from noisyir import experiments
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, DataError, MissingPackageError
 from noisyir.pipelines.retrievers import train_retriever
 from tests.tiny import SETTINGS, write_beir
@@ -181,7 +180,7 @@ def test_two_rounds_run_from_beginning_to_end(experiment, store):
     )
     metas = {name: result.meta for name, result in outcome.results.items()}
     curves = {
-        name: read_parts(store.fs, store.parts(metas[name].ref("curves")), ["name", "step", "value"]).to_pylist()
+        name: store.builds.table(metas[name].ref("curves"), ["name", "step", "value"]).to_pylist()
         for name in ("warm_up_ranker@ar2", "train_ar2@0", "train_ar2@1")
     }
     steps = {name: [row["step"] for row in rows if row["name"].endswith("r_loss")] for name, rows in curves.items()}
@@ -196,8 +195,10 @@ def test_two_rounds_run_from_beginning_to_end(experiment, store):
         notes = metas[name].notes["lists"]
         assert notes["queries"] == 60 and notes["queries_without_positive"] == 0
     negatives = [metas[f"mine@ar2@{number}"].ref("negatives") for number in (0, 1)]
-    assert store.parts(negatives[0]) != store.parts(negatives[1])
+    assert store.builds.parts(negatives[0]) != store.builds.parts(negatives[1])
     kept = outcome.kept["model"]
-    assert kept == metas["train_ar2@1"].ref("model") and (store.folder(kept) / "modules.json").exists()
-    models = [(store.folder(metas[f"train_ar2@{n}"].ref("model")) / "model.safetensors").read_bytes() for n in (0, 1)]
+    assert kept == metas["train_ar2@1"].ref("model") and (store.builds.folder(kept) / "modules.json").exists()
+    models = [
+        (store.builds.folder(metas[f"train_ar2@{n}"].ref("model")) / "model.safetensors").read_bytes() for n in (0, 1)
+    ]
     assert models[0] != models[1]

@@ -10,7 +10,6 @@ from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError
 from noisyir.pipelines.method import Method
 from noisyir.pipelines.retrievers import audit_pairs, train_retriever
@@ -159,7 +158,7 @@ def test_an_audit_wants_vectors_of_no_held_out_queries_for_pairs_may_come_withou
     how = {"runtime": Runtime(device="cpu", threads=1), "tracker": Tracker(), "observer": Silent()}
     exp = experiments.from_settings(given, ["detectors={b: bm25_margin}"])
     outcome = run_experiment(exp, Choice(to="corrupt"), Execution(store=store, **how), pipeline=audit_pairs)
-    truth = read_parts(store.fs, store.parts(outcome.results["corrupt"].meta.ref("noise_truth")))
+    truth = store.builds.table(outcome.results["corrupt"].meta.ref("noise_truth"))
     assert sum(truth["is_noisy"].to_pylist()) == 6
 
 

@@ -7,7 +7,6 @@ from noisyir import experiments
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.tables import read_parts
 from noisyir.pipelines.retrievers import audit_pairs, noise_bench, train_retriever
 from tests.tiny import SETTINGS, write_beir
 
@@ -35,7 +34,7 @@ def mine(experiment, store):
         )
         metas = [result.meta for result in outcome.results.values()]
         refs = [meta.ref(name) for meta in metas for name in meta.artifacts if meta.artifacts[name].rows is not None]
-        tables = {ref.artifact: read_parts(store.fs, store.parts(ref)) for ref in refs}
+        tables = {ref.artifact: store.builds.table(ref) for ref in refs}
         return tables, {meta.stage: meta.notes for meta in metas}
 
     return run

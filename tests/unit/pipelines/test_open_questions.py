@@ -8,7 +8,6 @@ from noisyir.cli import main
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.pipelines.retrievers import train_retriever
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
@@ -50,7 +49,7 @@ def store(home):
 
 
 def test_every_system_is_scored_by_answers_alone(outcome, store):
-    rows = read_parts(store.fs, store.parts(outcome.kept["comparison"])).to_pylist()
+    rows = store.builds.table(outcome.kept["comparison"]).to_pylist()
     assert {row["system"] for row in rows} == {
         "bm25", "zero_shot", "ar2", "ar2_reranked", "ar2_continued", "ar2_continued_reranked"
     }  # fmt: skip
@@ -61,7 +60,7 @@ def test_every_system_is_scored_by_answers_alone(outcome, store):
 
 
 def test_the_report_shows_published_numbers_and_queries_without_a_known_document(outcome, store):
-    page = (store.folder(outcome.kept["report"]) / "report.html").read_text()
+    page = (store.builds.folder(outcome.kept["report"]) / "report.html").read_text()
     assert "<h3>Published</h3>" in page and "passage sieve, Table 1, batch 64" in page and "0.792" in page
     assert "scored by its answers alone" in page
 

@@ -12,7 +12,6 @@ from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.tables import read_parts
 from noisyir.pipelines.retrievers import train_retriever
 from noisyir.tracking.tracker import Tracker
 from tests.tiny import SETTINGS, write_beir
@@ -53,7 +52,7 @@ def test_passages_are_learned_and_documents_are_measured(experiment, execution, 
     outcome = run_experiment(exp, Choice(), execution)
 
     def read(ref):
-        return read_parts(store.fs, store.parts(ref))
+        return store.builds.table(ref)
 
     made = {name: result.meta for name, result in outcome.results.items()}
     cut, mined = made["chunk"], next(meta for name, meta in made.items() if meta.stage == "mine")

@@ -15,7 +15,6 @@ from noisyir.data.formats.pairs import Pairs
 from noisyir.engine.build_stage import run_stage
 from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, StoreError
 from noisyir.methods.plain import Dpr
 from noisyir.pipelines.reader_methods import ReaderMethod
@@ -67,10 +66,10 @@ def test_readers_are_trained_read_scored_and_shown_and_a_second_run_is_cached(wo
     exp = experiment(world, "reader.methods=[ds_all,cds_sw,cds_pa]", "reader.ensemble=[cds_sw,cds_pa]")
     first = run(exp, store)
     assert first.executed == len(first.results) and run(exp, store).executed == 0
-    rows = read_parts(store.fs, store.parts(first.kept["comparison"])).to_pylist()
+    rows = store.builds.table(first.kept["comparison"]).to_pylist()
     assert {row["measure"] for row in rows} == {"EM bm25", "F1 bm25", "EM given", "F1 given"}
     assert {row["queries"] for row in rows} == {6}
-    page = (store.folder(first.kept["report"]) / "report.html").read_text()
+    page = (store.builds.folder(first.kept["report"]) / "report.html").read_text()
     assert "Distant labels" in page and "AUROC by question" in page and re.search(r"<mark>w\d+</mark>", page)
     said = [one.says for one in account_of(store, "train0", "train-train-0").decided if one.artifact == "confidences"]
     assert said and "confidence" in said[-1][0]
@@ -84,7 +83,7 @@ def test_the_pairs_that_a_reader_believes_in_are_exported_as_pairs_to_audit(worl
     meta = find_confidences(store, "tiny")
     assert meta.params["confidence"] == "soft"  # the last method, which is kept
     sums = Counter()
-    for row in read_parts(store.fs, store.parts(meta.ref("confidences"))).to_pylist():
+    for row in store.builds.table(meta.ref("confidences")).to_pylist():
         if row["update"] == 4:
             sums[row["query_id"], row["doc_id"]] += row["value"]
     file = Pairs(path=str(target)).open()
@@ -120,9 +119,9 @@ def test_the_papers_experiment_runs_on_the_layout_of_dpr_s_release(world, store,
         "reader.train.precision=fp32", "reader.spans.top_k=4", "reader.read.stride=8",
     ])  # fmt: skip
     done = run(exp, store)
-    rows = read_parts(store.fs, store.parts(done.kept["comparison"])).to_pylist()
+    rows = store.builds.table(done.kept["comparison"]).to_pylist()
     assert {(row["split"], row["queries"]) for row in rows} == {("dev", 12)}
-    page = (store.folder(done.kept["report"]) / "report.html").read_text()
+    page = (store.builds.folder(done.kept["report"]) / "report.html").read_text()
     assert "0.164" in page and "CDS, Table 1" in page, "published numbers stand beside the measured ones"
 
 
@@ -149,9 +148,9 @@ def test_a_bench_reads_the_same_questions_with_every_seed_and_tells_of_confidenc
     assert (count["bm25"], count["train_reader"], count["spans"], count["init_reader"]) == (1, 4, 4, 2)
     done = execute(plan, Choice(), store, lambda step, inputs, refresh: run_stage(
         step, inputs, store=store, runtime=Runtime(device="cpu"), refresh=refresh))  # fmt: skip
-    page = (store.folder(done["noise_table"].meta.ref("bench_page")) / "bench.html").read_text()
+    page = (store.builds.folder(done["noise_table"].meta.ref("bench_page")) / "bench.html").read_text()
     assert "Labels: bm25" in page and "Confidences" in page and " noise" not in page[page.index("<body>") :]
-    text = (store.folder(done["noise_table"].meta.ref("bench_page")) / "bench.md").read_text()
+    text = (store.builds.folder(done["noise_table"].meta.ref("bench_page")) / "bench.md").read_text()
     assert "## bm25: EM given (dev, 4 queries)" in text and "## Confidences" in text
 
 

@@ -8,7 +8,6 @@ from noisyir import experiments
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.engine.plan import Choice
 from noisyir.engine.runtime import Runtime
-from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError
 from noisyir.pipelines.retrievers import train_retriever
 from tests.tiny import SETTINGS
@@ -157,7 +156,7 @@ def run(experiment, store):
         )
         metas = {name: result.meta for name, result in outcome.results.items()}
         tables = {
-            (name, artifact): read_parts(store.fs, store.parts(meta.ref(artifact))).to_pylist()
+            (name, artifact): store.builds.table(meta.ref(artifact)).to_pylist()
             for name, meta in metas.items()
             for artifact in meta.artifacts
             if meta.artifacts[artifact].rows is not None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.eval.bench import Cell
 from noisyir.eval.bench_quality import Quality
 from noisyir.eval.settings import NoiseTableParams

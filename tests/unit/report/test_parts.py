@@ -6,7 +6,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from noisyir.engine.builds import Contents, Meta
+from noisyir.engine.meta import Contents, Meta
 from noisyir.report.cells import markdown_table, p_value, signed
 from noisyir.report.charts import Estimate, interval_chart, line_chart, nice_ticks, thin
 from noisyir.report.dataset import example_pairs, exclusion_rows, read_corpus, split_rows

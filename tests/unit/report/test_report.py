@@ -150,7 +150,7 @@ def test_false_negatives_have_a_section_where_they_were_scored(store: Store):
     plain = next(step for step in plan.steps if step.name == "report")
     plan.add(REPORT, ReportParams(), "mined", **plain.inputs, mining=scored, sieve_curves={SCRIPT: sieve})
     done = run_plan(plan, store)
-    page, before = ((store.folder(done[name].meta.ref("report")) / "report.html").read_text()
+    page, before = ((store.builds.folder(done[name].meta.ref("report")) / "report.html").read_text()
                     for name in ("report@mined", "report"))  # fmt: skip
     assert 'id="negatives"' not in before and 'href="#negatives"' in page and "script" not in outline(page).tags
     section = page[page.index('id="negatives"') : page.index('id="data"')]

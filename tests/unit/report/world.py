@@ -133,5 +133,5 @@ def report_folder(store: Store, params: ReportParams | None = None, *, curves: b
     """The folder of the report on this world, copied out of the store's reach."""
     result = run_plan(plan_report(params or ReportParams(title="small"), curves=curves), store)["report"]
     folder = Path(store.root).parent / "report"
-    shutil.copytree(store.folder(result.meta.ref("report")), folder)
+    shutil.copytree(store.builds.folder(result.meta.ref("report")), folder)
     return folder

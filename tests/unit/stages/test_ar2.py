@@ -133,7 +133,7 @@ def test_seed_and_settings_enter_both_models(play):
 
 
 def noted(store):
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "train_ar2"]
+    (meta,) = [meta for meta in store.builds.all() if meta.stage == "train_ar2"]
     return meta.notes["lists"]
 
 

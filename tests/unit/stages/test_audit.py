@@ -155,7 +155,7 @@ def test_a_sample_filled_in_by_hand_is_taken_back(run, tmp_path, store):
     assert [(row["query_id"], row["verdict"], row["reason"]) for row in listed] == [
         (row["query_id"], row["verdict"], row["reason"]) for row in rows
     ]
-    (notes,) = [meta.notes for meta in store.all_builds() if meta.stage == "audit" and meta.notes]
+    (notes,) = [meta.notes for meta in store.builds.all() if meta.stage == "audit" and meta.notes]
     found = notes["judgements"]
     wrong = sum(row["verdict"] == "wrong" for row in rows)
     assert (found["judged"], found["unclear"], found["flagged_before"], found["flagged"]) == (
@@ -186,7 +186,7 @@ def test_verdicts_chosen_on_the_page_are_kept_for_their_pairs_alone(run, tmp_pat
             assert row["machine_verdict"] == before[row["query_id"]]["verdict"]
         else:
             assert row == before[row["query_id"]]
-    (notes,) = [meta.notes["judgements"] for meta in store.all_builds() if "judgements" in meta.notes]
+    (notes,) = [meta.notes["judgements"] for meta in store.builds.all() if "judgements" in meta.notes]
     assert notes["interval"] is None and "count for their own pairs alone" in notes["summary"]
     page = (out["audit_files"] / "audit.html").read_text()
     assert "by 30 judgements" not in page and "30 verdicts are people's" in page

@@ -66,7 +66,7 @@ def test_only_so_many_are_shown_and_all_are_counted(run, store):
     out = run(suspect_tables(), negatives=1)
     assert out["audit_negatives"]["doc_id"].to_pylist() == [COPY]
     assert out["audit_judges"]["against"].to_pylist() == [2, 2, 3]
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "audit_negatives"]
+    (meta,) = [meta for meta in store.builds.all() if meta.stage == "audit_negatives"]
     assert meta.notes["suspects"] == {"judged": 19, "against": 3, "used": 1}
 
 

@@ -73,7 +73,7 @@ def candidates(run_stage_on, store):
 
     def run(tables, **params):
         found = run_stage_on(CANDIDATES, CandidatesParams(**params), tables)["candidates"]
-        (meta,) = [meta for meta in store.all_builds() if meta.stage == "candidates"]
+        (meta,) = [meta for meta in store.builds.all() if meta.stage == "candidates"]
         return found, meta.notes["candidates"]
 
     return run

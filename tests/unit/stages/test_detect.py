@@ -67,7 +67,7 @@ def test_pairs_are_judged_and_the_build_says_how_many(run_stage_on, store):
     assert set(flags["replacement"].to_pylist()) == {"d7"}
     assert estimate["rate_low"] < estimate["rate"] == estimate["random.rate"] < estimate["rate_high"]
     assert estimate["clean_mean"] == pytest.approx(1, abs=0.2) and estimate["noisy_mean"] == pytest.approx(6, abs=0.3)
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "detect"]
+    (meta,) = [meta for meta in store.builds.all() if meta.stage == "detect"]
     assert meta.notes["detection"]["1"] == {"pairs": 300, **estimate}
 
 
@@ -165,7 +165,7 @@ def test_detection_is_scored_by_system_and_epoch_beside_the_estimated_rate(run_s
         assert values["flagged"] == pytest.approx(values["true_rate"], abs=0.02)
         assert values["rate_low"] <= values["rate"] <= values["rate_high"]
         assert values["rate"] == estimate_of(found, epoch)["rate"]
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "score_detection"]
+    (meta,) = [meta for meta in store.builds.all() if meta.stage == "score_detection"]
     assert meta.notes["nll"] == {"pairs": 600, "without_truth": 0}
 
 
@@ -174,7 +174,7 @@ def test_pairs_that_the_truth_does_not_know_are_left_out_and_counted(run_stage_o
     given = {"truth": truth_table().slice(100), "flags": {"nll": found["noise_flags"]}, "estimate": {}}
     values = values_of(run_stage_on(SCORE_DETECTION, ScoreDetectionParams(), given)["detection"], "nll", 1)
     assert values["true_rate"] == pytest.approx(is_wrong()[100:].mean()) and "rate" not in values
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "score_detection"]
+    (meta,) = [meta for meta in store.builds.all() if meta.stage == "score_detection"]
     assert meta.notes["nll"] == {"pairs": 300, "without_truth": 100}
 
 

@@ -34,7 +34,7 @@ def test_the_stage_encodes_by_the_backend_that_is_asked_for(run_stage_on, store,
     for one, other in zip(torchs, theirs, strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5)
         assert (one != other).any(), "another program has computed them"
-    assert len({meta.key for meta in store.all_builds() if meta.stage == "encode"}) == 2
+    assert len({meta.key for meta in store.builds.all() if meta.stage == "encode"}) == 2
 
 
 def test_torch_is_the_default_and_in_no_key():

@@ -53,7 +53,7 @@ def test_every_training_pair_gets_its_weight(run_stage_on, file, store):
     pairs = noisy(4).set_column(1, "doc_id", pa.array(["d0", "d1", "d2", "d0"]))  # noise gave q3 another document
     found = run_stage_on(GIVEN, Pairs(path=str(file([0.25, None, 0, 0.5]))), {"pairs": pairs})["given_weights"]
     assert found["weight"].to_pylist() == [0.25, 1.0, 0.0, 1.0], "nobody weighed what noise put in"
-    (notes,) = [meta.notes for meta in store.all_builds() if meta.stage == "given_weights"]
+    (notes,) = [meta.notes for meta in store.builds.all() if meta.stage == "given_weights"]
     assert notes["weights"] == {"pairs": 4, "mean": 0.5625, "below_half": 2}
 
 

@@ -45,7 +45,7 @@ def note_of(store):
     """The note of the only build of `hide`."""
 
     def note():
-        [meta] = [meta for meta in store.all_builds() if meta.stage == "hide"]
+        [meta] = [meta for meta in store.builds.all() if meta.stage == "hide"]
         return meta.notes["hidden"]
 
     return note

@@ -43,7 +43,7 @@ def build(tmp_path, monkeypatch):
         first, second = plan.steps
         given = run_stage(first, {}, store=store, runtime=CPU).meta.ref("doc_vectors")
         meta = run_stage(second, {"doc_vectors": given}, store=store, runtime=CPU, spread=spread).meta
-        return (store.folder(meta.ref("index")) / "index.faiss").read_bytes()
+        return (store.builds.folder(meta.ref("index")) / "index.faiss").read_bytes()
 
     return build
 

@@ -54,7 +54,7 @@ def note_of(store):
     """The note of the only build of `mine`."""
 
     def note():
-        (meta,) = [meta for meta in store.all_builds() if meta.stage == "mine"]
+        (meta,) = [meta for meta in store.builds.all() if meta.stage == "mine"]
         return meta.notes["negatives"]
 
     return note

@@ -38,7 +38,7 @@ def label(run_stage_on, store):
             "queries": QUERIES_TABLE.take(np.random.default_rng(len(rows)).permutation(QUERIES_TABLE.num_rows)),
         }
         found = run_stage_on(PSEUDO_LABEL, PseudoLabelParams(**params), given)["pseudo_pairs"]
-        (meta,) = [meta for meta in store.all_builds() if meta.stage == "pseudo_label"]
+        (meta,) = [meta for meta in store.builds.all() if meta.stage == "pseudo_label"]
         made = [(row["query_id"], row["doc_id"]) for row in found.to_pylist() if row["score"] is not None]
         return made, found, meta.notes["pseudo_pairs"]
 

@@ -31,7 +31,7 @@ def judge(run_stage_on, ranker, store):
         given = world() | {"ranker": ranker} | ({"judged": judged} if judged else {})
         runtime = Runtime(device="cpu", threads=1)
         found = run_stage_on(RANKER_JUDGE, RankerJudge(max_relevance=bound), given, runtime=runtime)["verdicts"]
-        (meta,) = [meta for meta in store.all_builds() if meta.stage == "ranker_judge"]
+        (meta,) = [meta for meta in store.builds.all() if meta.stage == "ranker_judge"]
         return found, meta.notes["pairs_read"]
 
     return run

@@ -92,7 +92,7 @@ def test_the_last_epochs_flags_of_the_training_pairs_count(repair, store):
     assert out["repaired_pairs"].to_pylist() == [
         {"query_id": "q1", "doc_id": "d2", "split": "train", "action": "relabel"}
     ]
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "repair"]
+    (meta,) = [meta for meta in store.builds.all() if meta.stage == "repair"]
     assert meta.notes["repair"] == {"relabelled": 1, "flagged": 0}
 
 

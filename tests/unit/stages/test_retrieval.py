@@ -12,7 +12,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from noisyir.engine.build_stage import run_stage
-from noisyir.engine.builds import Ref
+from noisyir.engine.meta import Ref
 from noisyir.engine.observe import Silent
 from noisyir.engine.parallel import PortableJob
 from noisyir.engine.runtime import Runtime
@@ -63,7 +63,7 @@ def model(tmp_path_factory):
 @pytest.mark.parametrize("engine", ["pyserini", "bm25s"])
 def test_bm25_ranks_the_queries_of_the_chosen_splits(run_stage_on, store, engine):
     index = run_stage_on(BM25_INDEX, Bm25IndexParams(engine=engine), {"corpus": CORPUS})["lexical_index"]
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "bm25_index"]
+    (meta,) = [meta for meta in store.builds.all() if meta.stage == "bm25_index"]
     assert meta.notes["documents"] == {"indexed": 90, "without_terms": 0}
     given = {"lexical_index": index, "queries": QUERIES}
     run = run_stage_on(BM25, Bm25Params(top_k=5, splits=("dev",)), given)["bm25_run"].to_pylist()
@@ -119,10 +119,10 @@ def test_vectors_do_not_depend_on_the_size_of_batches(run_stage_on, model):
 
 def test_shards_taken_over_in_pieces_are_those_of_one_call(run_stage_on, model, store, tmp_path):
     whole = encode(run_stage_on, model, shard_rows=7)
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "encode"]
+    (meta,) = [meta for meta in store.builds.all() if meta.stage == "encode"]
     other, calls = Store(tmp_path / "other", home=tmp_path), []
     shutil.copytree(tmp_path / "store", tmp_path / "other")
-    other.remove(meta)
+    other.builds.remove(meta)
 
     def spread(job, function, items):
         for first in reversed(range(0, len(items), 3)):  # in any order, by whoever opens the job

@@ -51,7 +51,7 @@ def test_the_first_answer_counts_no_answer_is_wrong_and_no_reference_is_left_out
             ("F1 bm25", None): (1 + f1_of_york) / 3,
         }
     )  # fmt: skip
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "score_reading"]
+    (meta,) = [meta for meta in store.builds.all() if meta.stage == "score_reading"]
     assert meta.notes["left_out"] == {"bm25": 2}  # q3, whose answer is no word, and q4, which has none
 
 

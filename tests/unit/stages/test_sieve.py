@@ -77,7 +77,7 @@ def sieve(run_stage_on, tmp_path, store):
     def run(settings=None, *, seed=0, given=None, **how):
         params = SieveJudge(**{"pool_size": None, "batch_size": 4} | (settings or {}))
         made = run_stage_on(SIEVE, params, given or world(tmp_path, **how), seed=seed)
-        metas = [meta for meta in store.all_builds() if meta.stage == "sieve"]
+        metas = [meta for meta in store.builds.all() if meta.stage == "sieve"]
         notes = {meta.key: meta.notes for meta in metas}
         return made["verdicts"], made["curves"].to_pylist(), list(notes.values())[-1].get("sieve")
 

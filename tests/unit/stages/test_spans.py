@@ -59,7 +59,7 @@ def test_passages_without_the_answer_are_negatives_and_titles_are_not_searched(l
 
 def test_questions_without_labels_are_counted_by_reason(label, store):
     label()
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "spans"]
+    (meta,) = [meta for meta in store.builds.all() if meta.stage == "spans"]
     assert meta.notes["questions"] == {
         "questions": 7,
         "without_answers": 1,
@@ -134,7 +134,7 @@ def test_confusing_passages_are_the_most_like_it_without_any_answer(confuse, lab
     for row in rows:
         assert row["confusing"] != row["doc_id"]
         assert not has_answer(QUESTIONS[row["query_id"]][2], TEXT[row["confusing"]])
-    (meta,) = [meta for meta in store.all_builds() if meta.stage == "confusing"]
+    (meta,) = [meta for meta in store.builds.all() if meta.stage == "confusing"]
     assert meta.notes["passages"]["with_none"] == 2  # p4, p5
 
 

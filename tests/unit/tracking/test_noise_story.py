@@ -3,7 +3,7 @@
 import pytest
 
 from noisyir.engine.build_stage import run_stage
-from noisyir.engine.builds import Meta
+from noisyir.engine.meta import Meta
 from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Stage

@@ -196,10 +196,10 @@ def test_the_log_is_only_ever_added_to(add: Add, store: Store):
     (path,) = (Path(store.root) / ".promotions").iterdir()
     text = path.read_bytes()
     with pytest.raises(StoreError, match="no decision is ever overwritten"):
-        store.record_promotion(path.stem, {"model": NAME})
+        store.promotions.record(path.stem, {"model": NAME})
     add(0.1)
     promote(NAME, None, PARAMS, store=store)
-    assert path.read_bytes() == text and len(store.promotions()) == 2
+    assert path.read_bytes() == text and len(store.promotions.all()) == 2
 
 
 def test_without_a_log_nothing_is_promoted(add: Add, backend, store):

@@ -101,7 +101,7 @@ def test_a_fresh_process_without_noisyir_gets_our_vectors(tracked):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    encoder = load_bi_encoder(Store(home / "store", home=home).folder(outcome.kept["model"]), "cpu")
+    encoder = load_bi_encoder(Store(home / "store", home=home).builds.folder(outcome.kept["model"]), "cpu")
     for side, vectors in zip(("query", "passage"), json.loads(done.stdout), strict=True):
         ours = encoder.embed(encoder.tokenize(TEXTS, side), side).detach().numpy()
         np.testing.assert_allclose(np.array(vectors), ours, atol=1e-5)

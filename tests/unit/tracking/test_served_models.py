@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.engine.builds import Ref, contents_of
+from noisyir.engine.meta import Ref, contents_of
 from noisyir.models.ranker import initial_ranker, load_ranker
 from noisyir.models.reader import initial_reader
 from noisyir.models.settings import InitRankerParams, InitReaderParams

@@ -21,7 +21,6 @@ from noisyir.engine.provenance import git_commit
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Stage, Step
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.errors import ConfigError, DataError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import train_retriever
@@ -94,9 +93,7 @@ def test_inputs_are_datasets_known_by_digest(tracked, runs):
 def test_the_training_curve_is_there_in_full(tracked, runs):
     home, outcome = tracked
     store = Store(home / "store", home=home)
-    curves = read_parts(
-        store.fs, store.parts(outcome.results["train_npc@npc"].meta.ref("curves")), ["name", "step", "value"]
-    )
+    curves = store.builds.table(outcome.results["train_npc@npc"].meta.ref("curves"), ["name", "step", "value"])
     client = connect(home).client
     wanted: dict[str, list[tuple[int, float]]] = {}
     for row in curves.to_pylist():
@@ -111,7 +108,7 @@ def test_the_training_curve_is_there_in_full(tracked, runs):
 def test_measures_note_and_report_are_in_the_parent_run(tracked, runs):
     home, outcome = tracked
     store, parent = Store(home / "store", home=home), runs["demo"]
-    rows = read_parts(store.fs, store.parts(outcome.kept["comparison"]), ["system", "measure", "mean"]).to_pylist()
+    rows = store.builds.table(outcome.kept["comparison"], ["system", "measure", "mean"]).to_pylist()
     assert {row["system"] for row in rows} == {"bm25", "zero_shot", "dpr", "npc"}
     for row in rows:
         assert parent.data.metrics[f"{row['system']}.{row['measure'].replace('@', '_')}"] == row["mean"]

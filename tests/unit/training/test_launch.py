@@ -8,7 +8,6 @@ from noisyir.engine.observe import Silent
 from noisyir.engine.plan import Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError, NoisyirError
 from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.stages.training.train_dpr import TRAIN_DPR
@@ -40,7 +39,7 @@ def trained(store, bert, runtime, observer=None):
     plan = Plan(3)
     plan.add(FRAGILE, FragileParams(bert=str(bert)))
     meta = run_stage(plan.steps[0], {}, store=store, runtime=runtime, observer=observer).meta
-    curves = read_parts(store.fs, store.parts(meta.ref("curves"))).to_pylist()
+    curves = store.builds.table(meta.ref("curves")).to_pylist()
     return meta, [(row["name"], row["step"]) for row in curves], np.array([row["value"] for row in curves])
 
 
@@ -55,13 +54,13 @@ def test_warm_up_in_two_processes_gives_the_model_of_one(run_stage_on, store, be
     given = {**TABLES, "model": tmp_path / "start", "negatives": NEGATIVES}
     alone = run_stage_on(TRAIN_DPR, params, given, seed=1, runtime=ONE)
     expected = alone["curves"].to_pylist(), vectors(alone["model"])
-    store.remove(store.all_builds()[-1])  # the same key: the number of processes is no part of it
+    store.builds.remove(store.builds.all()[-1])  # the same key: the number of processes is no part of it
     shared = run_stage_on(TRAIN_DPR, params, given, seed=1, runtime=TWO)
     np.testing.assert_allclose(vectors(shared["model"]), expected[1], atol=1e-4)
     for found, wanted in zip(shared["curves"].to_pylist(), expected[0], strict=True):
         assert found == {**wanted, "value": pytest.approx(wanted["value"], abs=1e-4)}
     assert vectors(tmp_path / "start") != pytest.approx(expected[1], abs=0.01)
-    notes = store.all_builds()[-1].notes
+    notes = store.builds.all()[-1].notes
     assert notes["processes"] == 2 and notes["training_pairs"] == 15
     assert not list((store.home / "store" / ".staging").iterdir())
 
@@ -72,7 +71,7 @@ def test_a_killed_process_ends_the_run_and_another_number_goes_on(store, bert, m
     with pytest.raises(NoisyirError, match=r"rank 1 was killed by SIGKILL.*continues where it stopped"):
         trained(store, bert, TWO, before)
     assert before.steps == list(range(1, 1 + len(before.steps))) and len(before.steps) <= 8
-    assert not store.all_builds()
+    assert not store.builds.all()
 
     monkeypatch.delenv("NOISYIR_TEST_FAIL")
     after = Watched()
@@ -80,7 +79,7 @@ def test_a_killed_process_ends_the_run_and_another_number_goes_on(store, bert, m
     assert after.steps[0] >= 7 and after.steps[-1] == STEPS
     assert after.done[-1] == (STEPS, STEPS)
     assert meta.notes["resumed_with_processes"] == {"before": 2, "now": 1}
-    store.remove(meta)
+    store.builds.remove(meta)
     _, wanted_points, wanted = trained(store, bert, ONE)
     assert points == wanted_points
     np.testing.assert_allclose(values, wanted, atol=1e-4)
@@ -107,7 +106,7 @@ def test_another_machine_goes_on_from_the_checkpoint_in_the_store(bucket, bert, 
     after = Watched()
     meta, points, values = trained(two, bert, ONE, after)
     assert 1 < after.steps[0] <= 15 and after.steps[-1] == STEPS
-    two.remove(meta)
+    two.builds.remove(meta)
     _, wanted_points, wanted = trained(two, bert, ONE)
     assert points == wanted_points and (values == wanted).all()
 
@@ -115,7 +114,7 @@ def test_another_machine_goes_on_from_the_checkpoint_in_the_store(bucket, bert, 
 @pytest.mark.slow
 def test_two_that_go_on_from_two_end_in_the_same_bits(store, bert, monkeypatch):
     whole, _, values = trained(store, bert, TWO)
-    store.remove(whole)
+    store.builds.remove(whole)
     monkeypatch.setenv("NOISYIR_TEST_FAIL", "0 11 kill")
     with pytest.raises(NoisyirError, match="rank 0 was killed by SIGKILL"):
         trained(store, bert, TWO)

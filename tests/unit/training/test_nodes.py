@@ -71,9 +71,9 @@ def processes_of(home: Path) -> list[psutil.Process]:
 def vectors(home: Path, url: str = "") -> dict[str, np.ndarray]:
     """What every trained model makes of a text, by the key of its build."""
     store, found = Store(url or str(home / "store"), home=home), {}
-    for meta in store.all_builds():
+    for meta in store.builds.all():
         if "model" in meta.artifacts and meta.stage.startswith("train"):
-            encoder = load_bi_encoder(store.folder(meta.ref("model")), "cpu")
+            encoder = load_bi_encoder(store.builds.folder(meta.ref("model")), "cpu")
             texts = encoder.tokenize(["w1 w2 w3", "w7 w40"], "query")
             found[f"{meta.stage}-{meta.key}"] = encoder.embed(texts, "query").detach().numpy()
     return found
@@ -90,7 +90,7 @@ def test_two_machines_train_the_models_of_one_process(experiment, of_one_process
     assert [agent.wait(600) for agent in started] == [0, 0]
     assert len(of_one_process) >= 3
     assert same(vectors(tmp_path), of_one_process)
-    notes = [meta.notes for meta in Store(str(tmp_path / "store"), home=tmp_path).all_builds()]
+    notes = [meta.notes for meta in Store(str(tmp_path / "store"), home=tmp_path).builds.all()]
     assert {note.get("processes") for note in notes} == {None, 2}
 
 
@@ -122,7 +122,7 @@ def test_a_lost_agent_ends_the_run_soon_and_one_machine_goes_on_from_the_store(
 
     third, alone = tmp_path / "three", tmp_path / "alone"
     subprocess.run([sys.executable, "-m", "noisyir.cli", *often], env=_home(third), check=True)
-    (trained,) = [meta for meta in Store(bucket, home=third).all_builds() if meta.stage == "train_dpr"]
+    (trained,) = [meta for meta in Store(bucket, home=third).builds.all() if meta.stage == "train_dpr"]
     assert trained.notes["resumed_with_processes"] == {"before": 2, "now": 1}
     subprocess.run([sys.executable, "-m", "noisyir.cli", *longer], env=_home(alone), check=True)
     assert same(vectors(third, bucket), vectors(alone))

@@ -20,7 +20,6 @@ from noisyir.engine.plan import Choice, Plan
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
-from noisyir.engine.tables import read_parts
 from noisyir.errors import DataError, StoreError
 from noisyir.eval.settings import ScoreParams
 from noisyir.mining.settings import CandidatesParams, MineParams
@@ -130,7 +129,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str,
         pipeline=plan_of,
     )
     refs = [result.meta.ref(name) for result in outcome.results.values() for name in result.meta.artifacts]
-    tables = {ref.artifact: read_parts(store.fs, store.parts(ref)) for ref in refs if store.contents(ref).rows}
+    tables = {ref.artifact: store.builds.table(ref) for ref in refs if store.builds.contents(ref).rows}
     return store, tables
 
 
@@ -318,8 +317,8 @@ def test_unknown_names_get_a_near_match(finished, store: Store):
 
 def test_only_finished_runs_are_asked(finished, tmp_path: Path):
     full, _ = finished
-    newest = {**full.runs()[0], "experiment": "half", "status": "failed"}
-    full.record_run("99991231T235959999999-half", newest)
+    newest = {**full.runs.all()[0], "experiment": "half", "status": "failed"}
+    full.runs.record("99991231T235959999999-half", newest)
     try:
         assert account_of(full, "train0").experiment == "tiny"
     finally:

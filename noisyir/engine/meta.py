@@ -1,0 +1,162 @@
+"""A build's account of itself, and the small reference by which stages hand artifacts to each other."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+META = "_meta.json"  # a build's account of itself; a folder without it is no build
+
+SHARD = ".parquet"  # how a shard's file ends, and nothing else in a work folder
+
+_SEAL = "sha256"
+
+
+@dataclass(frozen=True)
+class Ref:
+    """One artifact of one build: small, and all that stages hand to each other."""
+
+    artifact: str
+    stage: str
+    key: str
+    build: str
+    digest: str
+
+    @property
+    def path(self) -> str:
+        """Where the artifact lies, relative to the store's root."""
+        return f"{self.stage}/{self.key}/{self.build}/{self.artifact}"
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What one artifact of a build consists of; `files` maps a relative path to (bytes, sha256)."""
+
+    version: int
+    digest: str
+    rows: int | None
+    files: Mapping[str, tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class Meta:
+    """A build's own account of itself, stored beside its data as `_meta.json`.
+
+    params: all settings, defaults included; in_key: those that are in the key, because they differ from the defaults.
+    checked: whether the inputs' digests were checked when they were opened, which builds of before 0.3 do not say.
+    """
+
+    stage: str
+    version: int
+    key: str
+    build: str
+    params: Mapping[str, Any]
+    seed: int | None
+    inputs: Mapping[str, Any]
+    artifacts: Mapping[str, Contents]
+    seconds: float
+    created: str
+    notes: Mapping[str, Any]
+    git_commit: str | None
+    packages: Mapping[str, str]
+    in_key: Mapping[str, Any] = field(default_factory=dict)
+    checked: bool = False
+
+    def ref(self, artifact: str) -> Ref:
+        """The reference to one of the build's artifacts."""
+        return Ref(artifact, self.stage, self.key, self.build, self.artifacts[artifact].digest)
+
+    def input_refs(self) -> Iterator[tuple[str, Ref]]:
+        """(input name or name.label, reference) of every artifact that the build was made from."""
+        for name, value in self.inputs.items():
+            yield from _refs_in(name, value)
+
+    @property
+    def folder(self) -> str:
+        """Where the build lies, relative to the store's root."""
+        return f"{self.stage}/{self.key}/{self.build}"
+
+    @property
+    def size(self) -> int:
+        """Bytes of data in the build."""
+        return sum(size for contents in self.artifacts.values() for size, _ in contents.files.values())
+
+    def to_json(self) -> str:
+        """The text of `_meta.json`."""
+        return sealed({"format": 1, **asdict(self)})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Meta":
+        """Inverse of `to_json`; ValueError or KeyError when the text is not a meta, or not as it was written."""
+        fields = unsealed(text)
+        if fields.pop("format") != 1:
+            raise ValueError("unknown format")
+        fields["artifacts"] = {
+            name: Contents(
+                found["version"], found["digest"], found["rows"], {k: (v[0], v[1]) for k, v in found["files"].items()}
+            )
+            for name, found in fields["artifacts"].items()
+        }
+        return cls(**fields)
+
+
+def _refs_in(name: str, value: Any) -> Iterator[tuple[str, Ref]]:
+    if isinstance(value, dict) and "artifact" in value:
+        yield name, Ref(**value)
+    elif isinstance(value, dict):
+        for label, inner in value.items():
+            yield from _refs_in(f"{name}.{label}", inner)
+
+
+def canonical_json(value: Any) -> str:
+    """The one JSON text of a value: sorted keys, no spaces, NaN refused."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def sealed(fields: Mapping[str, Any]) -> str:
+    """A JSON text that carries its own digest."""
+    as_read = json.loads(json.dumps(fields, allow_nan=False))  # in which every key is a text
+    return json.dumps({**as_read, _SEAL: _seal(as_read)}, indent=2, sort_keys=True)
+
+
+def unsealed(text: str | bytes) -> Any:
+    """What `sealed` was given.  ValueError where the text is another now; those of before 0.3 cannot tell."""
+    fields = json.loads(text)
+    if isinstance(fields, dict) and (seal := fields.pop(_SEAL, None)) is not None and seal != _seal(fields):
+        raise ValueError("it has other bytes than were written")
+    return fields
+
+
+def _seal(fields: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical_json(fields).encode()).hexdigest()
+
+
+def input_digests(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The content digests behind a build's recorded inputs: what must be equal for the build to be a hit."""
+    return {name: _digest_of(value) for name, value in inputs.items()}
+
+
+def _digest_of(value: Any) -> Any:
+    if isinstance(value, Ref):
+        return value.digest
+    if isinstance(value, Mapping):
+        return value["digest"] if "artifact" in value else input_digests(value)
+    return value
+
+
+def sha256_file(handle: Any) -> str:
+    """Hex digest of an open binary file, which is closed."""
+    with handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def contents_of(folder: Path, version: int, rows: int | None) -> Contents:
+    """The account of an artifact's finished folder: every file's size and digest, and one digest over them."""
+    files = {
+        path.relative_to(folder).as_posix(): (path.stat().st_size, sha256_file(path.open("rb")))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    return Contents(version, hashlib.sha256(canonical_json(files).encode()).hexdigest(), rows, files)

@@ -1,0 +1,109 @@
+"""What lies on this machine beside a store: builds in progress, and their checkpoints."""
+
+import hashlib
+import logging
+import shutil
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from noisyir.engine.locks import held_if_free
+from noisyir.engine.meta import SHARD, canonical_json, input_digests
+from noisyir.engine.root import Root
+from noisyir.engine.store_locks import StoreLocks
+
+log = logging.getLogger("noisyir")
+
+
+class WorkFolders:
+    """Folders that the processes of one machine share."""
+
+    def __init__(self, root: Root, locks: StoreLocks) -> None:
+        self._root, self._locks = root, locks
+
+    def staging(self, stage: str, key: str) -> Path:
+        """An empty folder for a build in progress; call it under the key's lock."""
+        path = self._root.scratch / ".staging" / f"{stage}-{key}"
+        shutil.rmtree(path, ignore_errors=True)
+        path.mkdir(parents=True)
+        return path
+
+    def folder(self, stage: str, key: str, inputs: Mapping[str, Any]) -> Path:
+        """A folder that outlives a killed build of the same key and inputs: shards and checkpoints."""
+        tag = hashlib.sha256(canonical_json(input_digests(inputs)).encode()).hexdigest()[:12]
+        path = self.named(f"{stage}-{key}-{tag}")
+        if not self._root.is_local:
+            self._bring(path)
+        return path
+
+    def named(self, name: str) -> Path:
+        """The folder of this name that `folder` gives, on this machine."""
+        path = self._root.scratch / ".work" / name
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def keep(self, work: Path, file: Path) -> None:
+        """Have another machine that goes on with this build find a file of its folder, where the store is remote."""
+        if not self._root.is_local:
+            there = f"{self._root.path}/.work/{work.name}/{file.relative_to(work).as_posix()}"
+            self._root.fs.put_file(str(file), there)
+            _mark(file).write_text(_state(self._root.fs.info(there)))
+
+    def remove(self, work: Path) -> None:
+        """Delete the folder of a build that has ended well, here and in the store."""
+        shutil.rmtree(work, ignore_errors=True)
+        if not self._root.is_local:
+            with suppress(FileNotFoundError):
+                self._root.fs.rm(f"{self._root.path}/.work/{work.name}", recursive=True)
+
+    def _bring(self, work: Path) -> None:
+        """Take what another machine has left in the store since, if any has; but no shards, which are asked for."""
+        base = f"{self._root.path}/.work/{work.name}"
+        found = self._root.fs.find(base, detail=True)
+        for path, about in ((path, found[path]) for path in found if not path.endswith(SHARD)):
+            file = work / path[len(base) + 1 :]
+            if not (_mark(file).exists() and _mark(file).read_text() == _state(about)):
+                file.parent.mkdir(parents=True, exist_ok=True)
+                arriving = file.with_name(f"{file.name}.arriving")
+                self._root.fs.get_file(path, str(arriving))
+                arriving.replace(file)
+                _mark(file).write_text(_state(about))
+                log.info("%s was left in the store by another machine, and is gone on from", file.name)
+
+    def remove_leftovers(self, needed: Collection[str] = ()) -> list[Path]:
+        """Delete checkpoints and half builds of keys that nobody is building now, and locks of runs that have ended.
+
+        needed: keys whose checkpoints stay, for a killed run may go on from them.
+        """
+        removed = []
+        for folder in [*self._root.scratch.glob(".staging/*"), *self._root.scratch.glob(".work/*")]:
+            stage, key = folder.name.split("-")[:2]
+            if folder.parent.name == ".work" and key in needed:
+                continue
+            with held_if_free(self._locks.file(stage, key)) as free:
+                if free and folder.exists():  # a build may have been published since they were listed
+                    shutil.rmtree(folder, ignore_errors=True)
+                    removed.append(folder)
+        self._locks.sweep()
+        return removed + self._remove_remote(needed)
+
+    def _remove_remote(self, needed: Collection[str]) -> list[Path]:
+        """What machines left in the store of builds that no run goes on with; nobody builds while this is asked."""
+        base, removed = f"{self._root.path}/.work", []
+        for path in (
+            self._root.fs.ls(base, detail=False) if not self._root.is_local and self._root.fs.isdir(base) else []
+        ):
+            if path.rpartition("/")[2].split("-")[1] not in needed:
+                self._root.fs.rm(path, recursive=True)
+                removed.append(Path(path))
+        return removed
+
+
+def _mark(file: Path) -> Path:
+    """Beside a file that is in the store, too: in what state the store's was when the two were the same."""
+    return file.with_name(f".{file.name}.kept")
+
+
+def _state(about: Mapping[str, Any]) -> str:
+    return str(about.get("ETag") or about.get("LastModified") or about.get("mtime"))
