@@ -30,6 +30,7 @@ from noisyir.detection.flags import last_estimate
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
+from noisyir.engine.tables import aligned
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.retrievers import audit_pairs
@@ -159,8 +160,7 @@ class Audited:
         passages = self.store.builds.table(cut.meta.ref("cut_passages"))
         table = self.table
         for name in ("doc_id", "replacement", "machine_replacement"):
-            row = pc.index_in(table[name], value_set=passages["doc_id"].combine_chunks())
-            whole = passages["document"].combine_chunks().take(row)
+            whole = aligned(pa.table({"doc_id": table[name]}), passages, ["doc_id"])["document"]
             table = table.set_column(table.column_names.index(name), name, pc.coalesce(whole, table[name]))
         return table
 

@@ -13,6 +13,7 @@ import pyarrow.csv
 
 from noisyir.auditing.reasons import Evidence, reason
 from noisyir.auditing.texts import PairTexts, full_text, shared_words
+from noisyir.engine.tables import aligned
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _BYTE_ORDER_MARK = "\ufeff".encode()  # spreadsheets take UTF-8 without it for the machine's old encoding
@@ -64,7 +65,7 @@ def write_pairs(pairs: pa.Table, documents: pa.Table, path: Path) -> None:
     documents: doc_id, title and text of all that the pairs name.
     PairTexts are whole and as they stand, so that the file is read back as the pairs that it means.
     """
-    own = documents.take(pc.index_in(pairs["doc_id"], value_set=documents["doc_id"].combine_chunks()))
+    own = aligned(pairs, documents, ["doc_id"])
     columns = {
         **{name: pairs[name].to_pylist() for name in _OWN},
         "title": own["title"].to_pylist(),
@@ -105,8 +106,7 @@ def first_of_each(lists: pa.ListArray, count: int) -> pa.ListArray:
 
 def with_reasons(pairs: pa.Table, texts: PairTexts) -> pa.Table:
     """The pairs (as the audit stage joins them) with document, duplicates and reason."""
-    place = pc.index_in(pairs["doc_id"], value_set=texts.documents["doc_id"].combine_chunks())
-    own = texts.documents.take(place)
+    own = aligned(pairs, texts.documents, ["doc_id"])
     documents = list(map(full_text, own["title"].to_pylist(), own["text"].to_pylist()))
     rows = zip(pairs.select(_EVIDENCE).to_pylist(), documents, strict=True)
     reasons = [reason(_evidence(row, document, texts)) for row, document in rows]

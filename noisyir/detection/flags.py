@@ -1,10 +1,11 @@
 """What a detection said last, and what weights were given, beside their pairs; and its estimate of the noise rate."""
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.engine.tables import aligned, beside
 from noisyir.errors import DataError
+from noisyir.schemas.artifact import PAIR_KEY
 
 
 def last_epoch(table: pa.Table) -> pa.Table:
@@ -21,8 +22,7 @@ def last_estimate(table: pa.Table) -> dict[str, float]:
 def with_flags(pairs: pa.Table, flags: pa.Table) -> pa.Table:
     """The pairs, in their order, with what the last detection said of them.  DataError when it left one out."""
     last = last_epoch(flags).drop_columns(["epoch"])
-    numbered = pairs.append_column("row", pa.array(np.arange(pairs.num_rows)))
-    joined = numbered.join(last, ["query_id", "doc_id"], join_type="left outer").sort_by("row").drop_columns(["row"])
+    joined = beside(pairs, last, PAIR_KEY)
     if missing := joined["is_clean"].null_count:
         example = joined.filter(pc.is_null(joined["is_clean"])).slice(0, 1).select(["query_id", "doc_id"]).to_pylist()
         raise DataError(
@@ -34,7 +34,5 @@ def with_flags(pairs: pa.Table, flags: pa.Table) -> pa.Table:
 
 def with_weights(pairs: pa.Table, weights: pa.Table) -> pa.Table:
     """The pairs, in their order, with what each counts by GIVEN_WEIGHTS; 1 for one that is not there (repaired)."""
-    numbered = pairs.append_column("row", pa.array(np.arange(pairs.num_rows)))
-    joined = numbered.join(weights, ["query_id", "doc_id"], join_type="left outer").sort_by("row").drop_columns(["row"])
-    whole = pc.fill_null(joined["weight"], pa.scalar(1.0, pa.float32()))
-    return joined.set_column(joined.schema.get_field_index("weight"), "weight", whole)
+    given = aligned(pairs, weights, PAIR_KEY)["weight"]
+    return pairs.append_column("weight", pc.fill_null(given, pa.scalar(1.0, pa.float32())))

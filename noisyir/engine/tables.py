@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from noisyir.engine.copies import CopiedPart
 from noisyir.errors import SchemaError, StoreError
-from noisyir.schemas.artifact import Artifact
+from noisyir.schemas.artifact import PAIR_KEY, Artifact
 
 ROW_GROUP = 65536
 FLOAT = pa.float32()
@@ -120,11 +120,31 @@ def pair_ids(table: pa.Table) -> list[tuple[str, str]]:
 
 def semi_join(pairs: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_]:
     """Which rows of `pairs` have a (query_id, doc_id) that `others` have, too."""
-    pair = ["query_id", "doc_id"]
-    numbered = pairs.select(pair).append_column("row", pa.array(np.arange(len(pairs))))
-    found = np.zeros(len(pairs), bool)
-    found[numbered.join(others.select(pair), pair, join_type="left semi")["row"].to_numpy()] = True
-    return found
+    return np.asarray(pc.is_valid(rows_in(others, pairs, PAIR_KEY)).to_numpy(zero_copy_only=False))
+
+
+def rows_in(right: pa.Table, left: pa.Table, key: Sequence[str]) -> pa.Int64Array:
+    """For each row of `left` the number of the first row of `right` that has its key; null where none has."""
+    if len(key) == 1:
+        return pc.index_in(left[key[0]], value_set=right[key[0]].combine_chunks()).cast(pa.int64()).combine_chunks()
+    names = list(key)
+    numbered = right.select(names).append_column("found", pa.array(np.arange(len(right))))
+    first = numbered.group_by(names, use_threads=False).aggregate([("found", "min")])
+    asked = left.select(names).append_column("order", pa.array(np.arange(len(left))))
+    return asked.join(first, names, join_type="left outer").sort_by("order")["found_min"].combine_chunks()
+
+
+def aligned(left: pa.Table, right: pa.Table, key: Sequence[str]) -> pa.Table:
+    """For each row of `left` the row of `right` with its key, null where there is none."""
+    return right.take(rows_in(right, left, key)).combine_chunks()
+
+
+def beside(left: pa.Table, right: pa.Table, key: Sequence[str]) -> pa.Table:
+    """`left` with the other columns of `right`, null where `right` does not have a row's key."""
+    found = aligned(left, right, key)
+    for name in found.column_names:
+        left = left if name in key else left.append_column(name, found[name])
+    return left
 
 
 def read_parts(fs: object, paths: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:

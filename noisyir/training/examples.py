@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.engine.tables import aligned
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import BiEncoder
 from noisyir.models.text_tokenizer import Tokens, passage_text
@@ -75,10 +76,9 @@ def dev_relevance(qrels: pa.Table, queries: pa.Table, at_most: int, rng: np.rand
     dev = dev.filter(pc.is_in(dev["query_id"], value_set=pc.unique(relevant["query_id"])))
     if dev.num_rows > at_most:
         dev = dev.take(np.sort(rng.choice(dev.num_rows, at_most, replace=False)))
-    text = pc.index_in(relevant["query_id"], value_set=dev["query_id"].combine_chunks())
-    kept = relevant.append_column("row", text).filter(pc.is_valid(text))
-    texts = dev["text"].take(kept["row"])
-    return kept.select(["query_id", "doc_id"]).append_column("text", texts)
+    texts = aligned(relevant, dev, ["query_id"])["text"]
+    kept = relevant.select(["query_id", "doc_id"]).append_column("text", texts)
+    return kept.filter(pc.is_valid(texts))
 
 
 def document_texts(

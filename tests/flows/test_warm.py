@@ -75,6 +75,13 @@ def wait_until(true: Callable[[], object], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
+def is_over(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 def fork_of(process: "Process[str]") -> psutil.Process:
     """The process that does the work of LONG."""
     assert process.stdout is not None
@@ -103,7 +110,7 @@ def test_a_client_that_is_killed_takes_its_fork_along(client: Client):
     process, other = client(LONG), client(LONG)
     fork, lives = fork_of(process), fork_of(other)
     process.kill()
-    wait_until(lambda: not fork.is_running() or fork.status() == psutil.STATUS_ZOMBIE)
+    wait_until(lambda: is_over(fork))
     assert lives.is_running() and other.poll() is None
 
 

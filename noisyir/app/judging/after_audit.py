@@ -22,11 +22,11 @@ from noisyir.app.judging.session import JudgingSession, summary, told_guarantee
 from noisyir.app.judging.terminal import judge_in_terminal
 from noisyir.app.label_audit import KEPT, Audited
 from noisyir.auditing.files import write_pairs
-from noisyir.auditing.judgements import BY_MODEL, Pair, read_judgements
+from noisyir.auditing.judgements import BY_MODEL, read_judgements
 from noisyir.auditing.keeping import Keeping
 from noisyir.engine.locks import held_if_free
 from noisyir.engine.provenance import lineage
-from noisyir.engine.tables import pair_ids
+from noisyir.engine.tables import aligned
 from noisyir.errors import ConfigError, StoreError
 
 
@@ -169,14 +169,8 @@ def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair 
     tables = [store.builds.table(ref, ["query_id", "doc_id", "features"]) for ref in found]
     columns = []
     for table in filter(len, tables):
-        values = np.stack(table["features"].to_numpy())
-        columns.append(values[_places(pair_ids(table), pairs.ids)])
+        columns.append(np.stack(aligned(pairs.audit, table, ["query_id", "doc_id"])["features"].to_numpy()))
     return np.column_stack(columns).astype(np.float64) if columns else None
-
-
-def _places(listed: Sequence[Pair], wanted: Sequence[Pair]) -> list[int]:
-    place = {pair: number for number, pair in enumerate(listed)}
-    return [place[pair] for pair in wanted]
 
 
 _LOWEST_SCORE_FIRST = [("score", "ascending"), ("query_id", "ascending"), ("doc_id", "ascending")]

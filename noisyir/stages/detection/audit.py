@@ -22,6 +22,7 @@ from noisyir.detection.settings import DetectParams
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
+from noisyir.engine.tables import aligned
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
 from noisyir.schemas.noise import AUDIT as ROWS
@@ -86,7 +87,7 @@ def _flagged(job: Job[AuditParams]) -> pa.Table:
     pairs = pairs.append_column("by_hand", pa.repeat(False, pairs.num_rows))
     queries = job.table("queries")
     _refuse_unknown(pairs["query_id"], queries["query_id"], "queries", "the queries")
-    text = queries["text"].take(pc.index_in(pairs["query_id"], value_set=queries["query_id"].combine_chunks()))
+    text = aligned(pairs, queries, ["query_id"])["text"]
     return pairs.append_column("query", text)
 
 
@@ -118,14 +119,14 @@ def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
     table = job.table("features") if job.has("features") else None
     if table is None or not table.num_rows:
         return None
-    values = table["features"].take(_places(pairs, table))
+    values = aligned(pairs, table, _PAIR)["features"]
     return np.stack(values.to_numpy(zero_copy_only=False)).astype(np.float64)
 
 
 def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
     """The pairs with their rank and similarity, and the documents above them; null and empty where none searched."""
     competitors = job.table("competitors") if job.has("competitors") else COMPETITORS.schema.empty_table()
-    competitors = competitors.take(_places(pairs, competitors)).combine_chunks()
+    competitors = aligned(pairs, competitors, _PAIR)
     better, similarities = better_documents(competitors)
     none = pa.scalar(None, pa.string())
     columns = {
@@ -159,14 +160,6 @@ def _write_suspects(job: Job[AuditParams], suspects: Suspects, texts: PairTexts,
     if sure.num_rows:
         write_pairs(sure.select([*_PAIR, "query"]), texts.documents, folder / "extra_positives.jsonl")
     job.note("suspects", {"shown": rows.num_rows, "extra_positives": sure.num_rows})
-
-
-def _places(pairs: pa.Table, table: pa.Table) -> pa.Array:
-    """Row of each pair in `table`, null where it has none."""
-    numbered = table.select(_PAIR).append_column("place", pa.array(np.arange(table.num_rows)))
-    ordered = pairs.select(_PAIR).append_column("order", pa.array(np.arange(pairs.num_rows)))
-    joined = ordered.join(numbered, _PAIR, join_type="left outer").sort_by("order")
-    return joined["place"].combine_chunks()
 
 
 def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, where: str) -> None:

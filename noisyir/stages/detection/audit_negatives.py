@@ -12,7 +12,7 @@ from noisyir.auditing.reasons import NotKept, Suspicion, suspicion
 from noisyir.auditing.settings import SuspectsParams
 from noisyir.auditing.texts import overlap, texts_of
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import semi_join
+from noisyir.engine.tables import beside, semi_join
 from noisyir.errors import DataError
 from noisyir.schemas.data import CORPUS, GIVEN_NEGATIVES, NOISY_PAIRS, PAIRS, QUERIES
 from noisyir.schemas.noise import AUDIT_JUDGES, PAIR_SCORES
@@ -34,7 +34,7 @@ def write_suspects(job: Job[SuspectsParams]) -> None:
         raise DataError("audit_negatives has no verdicts: give it those of at least one judge, such as the sieve")
     said = what_judges_say(verdicts)
     _refuse_strangers(said.verdicts, candidates)
-    suspects = _found(said.against.slice(0, job.params.negatives), candidates)
+    suspects = beside(said.against.slice(0, job.params.negatives), candidates, _PAIR)
     columns = {name: suspects[name] for name in (*_PAIR, "rank", "score", "positive_score", "confidence")}
     columns |= _compared(job, suspects)
     columns |= _texts(job, columns)
@@ -54,12 +54,6 @@ def _refuse_strangers(verdicts: pa.Table, candidates: pa.Table) -> None:
             f"audit_negatives: {unknown.num_rows:,} verdicts are on what is not among the candidates, for example "
             f"{example}: give the candidates that were judged"
         )
-
-
-def _found(pairs: pa.Table, candidates: pa.Table) -> pa.Table:
-    """The pairs, in their order, with all that the table of candidates says of them."""
-    numbered = pairs.append_column("order", pa.array(np.arange(pairs.num_rows)))
-    return numbered.join(candidates, _PAIR, join_type="left outer").sort_by("order").combine_chunks()
 
 
 def _compared(job: Job[SuspectsParams], suspects: pa.Table) -> Columns:

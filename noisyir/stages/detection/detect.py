@@ -19,6 +19,7 @@ from noisyir.detection.settings import DetectParams, RepairParams
 from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.engine.store import Store
+from noisyir.engine.tables import aligned, semi_join
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import NOISY_PAIRS
 from noisyir.schemas.noise import KEPT_BY_NULL, NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES, REPAIRED_FLAGS, REPAIRED_PAIRS
@@ -70,18 +71,14 @@ def _by_epoch(scores: dict[str, pa.Table]) -> list[tuple[int, list[pa.Table]]]:
 def _aligned(scores: dict[str, pa.Table]) -> list[pa.Table]:
     """The tables with their rows in the order of the first; DataError where they are not of the same pairs."""
     (first, given), *others = scores.items()
-    keys = given.select(_PAIR).append_column("place", pa.array(range(given.num_rows), pa.int64()))
-    aligned = [given]
     for label, table in others:
-        own = table.select(_PAIR).append_column("row", pa.array(range(table.num_rows), pa.int64()))
-        placed = table.take(own.join(keys, _PAIR, join_type="inner").sort_by("place")["row"])
-        if not placed.num_rows == table.num_rows == given.num_rows:
+        common = int(semi_join(given, table).sum())
+        if not common == table.num_rows == given.num_rows:
             raise DataError(
                 f"detect: scores {first!r} and {label!r} are of different pairs "
-                f"({given.num_rows} and {table.num_rows}, {placed.num_rows} in common): score the same pairs"
+                f"({given.num_rows} and {table.num_rows}, {common} in common): score the same pairs"
             )
-        aligned.append(placed)
-    return aligned
+    return [given, *(aligned(given, table, _PAIR) for _, table in others)]
 
 
 def _scores(table: pa.Table) -> Scores:

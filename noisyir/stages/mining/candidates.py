@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from noisyir.data.draws import positions
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import semi_join
+from noisyir.engine.tables import aligned, semi_join
 from noisyir.errors import ConfigError, DataError
 from noisyir.mining.settings import CandidatesParams
 from noisyir.schemas import training
@@ -157,8 +157,7 @@ def _removed(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocume
 
 def _of_documents(job: Job[CandidatesParams], rows: pa.Table) -> pa.Table:
     """(query, document) of rows of passages; what is no passage stands for itself."""
-    passages = job.table("passages").combine_chunks()
-    documents = passages["document"].take(pc.index_in(rows["doc_id"], value_set=passages["doc_id"].combine_chunks()))
+    documents = aligned(rows, job.table("passages"), ["doc_id"])["document"]
     return pa.table({"query_id": rows["query_id"], "doc_id": pc.coalesce(documents, rows["doc_id"])})
 
 

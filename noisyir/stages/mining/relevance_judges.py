@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from noisyir.engine.shards import Block, blocks_of
 from noisyir.engine.stage import Job, Piecewise, Stage, told
+from noisyir.engine.tables import aligned
 from noisyir.errors import DataError
 from noisyir.mining.judges import CrossEncoderJudge, RankerJudge, RelevanceJudge
 from noisyir.models.weights import classifier_digest, locate_classifier
@@ -63,11 +64,9 @@ def ranker_shards(job: Job[RankerJudge], blocks: Sequence[Block]) -> Iterator[pa
 def _scored_already(job: Job[RankerJudge], found: pa.Table) -> np.ndarray:
     """The scores, float32, that earlier verdicts give to these candidates, the first that does; NaN: none does."""
     score = np.full(len(found), np.nan, np.float32)
-    numbered = found.select(_PAIR).append_column("row", pa.array(np.arange(len(found))))
     for said in job.tables("judged").values():
-        earlier = numbered.join(said, _PAIR, join_type="inner")
-        rows = earlier["row"].to_numpy()
-        score[rows] = np.where(np.isnan(score[rows]), earlier["score"].to_numpy(), score[rows])
+        earlier = pc.fill_null(aligned(found, said, _PAIR)["score"], np.nan).to_numpy()
+        score = np.where(np.isnan(score), earlier, score).astype(np.float32)
     return score
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.engine.tables import listed
+from noisyir.engine.tables import aligned, listed
 from noisyir.retrieval.settings import BestPassagesParams, RandomRunParams, SearchParams
 from noisyir.retrieval.texts import Hits, run_table
 from noisyir.schemas import retrieval
@@ -102,8 +102,8 @@ SEARCH = Stage(
 def best_passages(job: Job[BestPassagesParams]) -> None:
     """Write the documents in the order of their best passages (MaxP: Dai and Callan, SIGIR 2019, section 3)."""
     run, passages = job.table("run"), job.table("passages")
-    row = pc.index_in(run["doc_id"], value_set=passages["doc_id"].combine_chunks())
-    job.write("dense_run", by_document(run, passages["document"].combine_chunks().take(row), job.params.top_k))
+    documents = aligned(run, passages, ["doc_id"])["document"]
+    job.write("dense_run", by_document(run, documents, job.params.top_k))
 
 
 def by_document(run: pa.Table, documents: pa.Array | pa.ChunkedArray, top_k: int) -> pa.Table:
