@@ -18,6 +18,7 @@ from bench.speed.stages import READS, build, collection, read, rows_of
 from bench.tables import record
 from noisyir.data.formats import Format
 from noisyir.data.recognise import recognise
+from noisyir.data.records import RecordsByKind
 from noisyir.engine.plan import Plan
 from noisyir.engine.store import Store
 from noisyir.eval.compare import difference
@@ -68,13 +69,13 @@ def measured(path: Path) -> dict[str, Any]:
 
 def tables(path: Path) -> dict[str, pa.Table]:
     """A set's documents, and at most so many of its judged queries that are not for training."""
-    data = Format.parse(recognise(str(path.resolve()))).open()
-    relevant = [one for one in data.judgements() if one.relevance is None or one.relevance >= 1]
+    data = RecordsByKind(Format.parse(recognise(str(path.resolve()))).open())
+    documents = [(one.doc_id, row, one.title, one.text) for row, one in enumerate(data.documents())]
+    relevant = [one for one in data.judgements if one.relevance is None or one.relevance >= 1]
     relevant = [one for one in relevant if one.split != "train"] or relevant
     asked = np.unique([one.query_id for one in relevant])
     asked = set(np.random.default_rng(0).permutation(asked)[:MOST_QUERIES].tolist())
-    documents = [(one.doc_id, row, one.title, one.text) for row, one in enumerate(data.documents())]
-    queries = [(one.query_id, one.text, "test") for one in data.queries() if one.query_id in asked]
+    queries = [(one.query_id, one.text, "test") for one in data.queries if one.query_id in asked]
     qrels = [(one.query_id, one.doc_id, one.relevance or 1) for one in relevant if one.query_id in asked]
     known = {"corpus": documents, "queries": queries, "qrels": qrels}
     empty = {name: artifact.schema.empty_table() for name, artifact in READS.items() if name not in known}

@@ -17,6 +17,7 @@ import pyarrow as pa
 import torch
 
 from noisyir.data.formats.squad import Squad
+from noisyir.data.records import RecordsByKind
 from noisyir.models.reader import initial_reader
 from noisyir.models.settings import InitReaderParams
 from noisyir.models.weights import locate_weights
@@ -65,14 +66,14 @@ def main() -> None:
 
 def read_instances(asked: argparse.Namespace, tokenizer: object) -> Instances:
     """Labelled spans of the first questions."""
-    squad, rng = Squad(path=asked.squad).open(), np.random.default_rng(0)
+    squad, rng = RecordsByKind(Squad(path=asked.squad).open()), np.random.default_rng(0)
     documents = list(squad.documents())
     texts, articles = {one.doc_id: one.text for one in documents}, {}
     for one in documents:
         articles.setdefault(one.title, []).append(one.doc_id)
-    article = {one.query_id: articles[one.source.replace("_", " ")] for one in squad.judgements()}
+    article = {one.query_id: articles[one.source.replace("_", " ")] for one in squad.judgements}
     spans, queries, confusing = [], [], []
-    for query in squad.queries():
+    for query in squad.queries:
         if len(queries) == asked.questions:
             break
         found = {doc_id: places(texts[doc_id], query.answers) for doc_id in article[query.query_id]}

@@ -26,6 +26,7 @@ from sentence_transformers import (
 
 import noisyir
 from noisyir.data.formats.squad import Squad
+from noisyir.data.records import RecordsByKind
 from noisyir.detection.judged import auroc
 from noisyir.experiments import from_settings
 from noisyir.methods.npc.objective import Detected, NoisyPairCorrection
@@ -90,13 +91,13 @@ class Data:
     """SQuAD's texts, and what dev is measured on."""
 
     def __init__(self, folder: str, dev: int) -> None:
-        source = Squad(path=folder).open()
+        source = RecordsByKind(Squad(path=folder).open())
         documents = list(source.documents())
         self.texts = [passage_text(item.title, item.text) for item in documents]
         self.tokens: Tokens | None = None
         row = {item.doc_id: number for number, item in enumerate(documents)}
-        asked = {item.query_id: item.text for item in source.queries()}
-        judged = list(source.judgements())
+        asked = {item.query_id: item.text for item in source.queries}
+        judged = source.judgements
         self.train = [(asked[j.query_id], row[j.doc_id]) for j in judged if j.split == "train"]
         held = [(asked[j.query_id], row[j.doc_id]) for j in judged if j.split == "dev"]
         self.dev = [held[i] for i in np.random.default_rng(0).permutation(len(held))[:dev]]

@@ -44,16 +44,17 @@ def collect(source: str | None) -> Texts:
 
     from noisyir.data.formats import Format
     from noisyir.data.recognise import recognise
+    from noisyir.data.records import RecordsByKind
     from noisyir.models.text_tokenizer import passage_text
 
     settings: Mapping[str, Any] = recognise(str(Path(source).resolve())) if source else {"kind": "pydocs"}
-    data = Format.parse(settings).open()
+    data = RecordsByKind(Format.parse(settings).open())
     rng = np.random.default_rng(0)
-    documents, queries = list(data.documents()), list(data.queries())
+    documents, queries = list(data.documents()), data.queries
     order = rng.permutation(len(documents))  # the first so many are then a fair sample
     row_of = {documents[place].doc_id: row for row, place in enumerate(order)}
     asked = {query.query_id: row for row, query in enumerate(queries)}
-    relevant = [j for j in data.judgements() if j.relevance is None or j.relevance >= 1]
+    relevant = [j for j in data.judgements if j.relevance is None or j.relevance >= 1]
     known = [(j.split, asked[j.query_id], row_of[j.doc_id]) for j in relevant]
     known = [known[place] for place in rng.permutation(len(known))]
     return Texts(

@@ -20,6 +20,7 @@ from noisyir.auditing.texts import texts_of
 from noisyir.data.columns import PairColumn
 from noisyir.data.containers.separated import delimiter_of
 from noisyir.data.formats.pairs import PairsFile
+from noisyir.data.records import RecordsByKind
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import parse_object
 from noisyir.engine.tables import pair_ids
@@ -138,7 +139,7 @@ class FileOfPairs(PairsToClean):
     def _texts(self, wanted: set[str], needed: set[str]) -> TextById:
         if not needed:
             return {}
-        documents = self.file.documents()
+        documents = RecordsByKind(self.file).documents()
         found = {doc.doc_id: Text(doc.title, doc.text) for doc in documents if doc.doc_id in wanted}
         where = self.file.corpus.path if self.file.corpus else self.file.pairs.path
         _refuse_unknown(needed, found, str(where))

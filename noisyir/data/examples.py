@@ -3,11 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple, get_args
 
 from noisyir.data.columns import corpus_documents
 from noisyir.data.leniency import row
@@ -65,21 +64,13 @@ class Placed(NamedTuple):
         return f"{self.place} {self.number}"
 
 
-@dataclass
-class _Question:
-    """What is left of a data set when its documents' texts are taken away, and how many rows repeat a pair."""
-
-    queries: list[Query]
-    judgements: list[Judgement]
-    negatives: list[Negative]
-
-
 class ExampleSource(ABC):
     """A data set of examples.  Ids that it does not give are hashes of the text: equal texts are one query or document.
 
-    The files are read twice, for documents and for all else, so that the documents' texts need not stay in memory.
+    repeats_pairs: several rows may hold one pair.
     """
 
+    repeats_pairs: ClassVar[bool] = True
     name: str
     corpus: RowFile | None = None
 
@@ -140,49 +131,19 @@ class ExampleSource(ABC):
                         query_id, doc_id, relevance, given.split, given.source, place, number, weight, score
                     )
 
-    def documents(self) -> Iterator[Document]:
-        """The corpus file's documents, or the distinct ones that the rows hold, in the order of the file."""
-        given = self.given_documents()
-        if given is not None:
-            return given
-        return (record for record in self.records() if isinstance(record, Document))
-
-    def queries(self) -> Iterator[Query]:
-        """The distinct queries, in the order of the files."""
-        return iter(self._asked.queries)
-
     def judgements(self) -> Iterator[Judgement]:
-        """The distinct pairs: those of dev and test as relevant, those of train as judged by nobody."""
-        repeated: set[tuple[str, str, Split]] = set()
-        for record in self._asked.judgements:
-            if (pair := (record.query_id, record.doc_id, record.split)) not in repeated:
-                repeated.add(pair)
-                yield record
+        """Every pair, repeated ones, too: those of dev and test as relevant, those of train as judged by nobody.
 
-    def negatives(self) -> Iterator[Negative]:
-        """The distinct documents that are given as wrong, each with the score that came first."""
-        first: dict[tuple[str, str], Negative] = {}
-        for record in self._asked.negatives:
-            first.setdefault((record.query_id, record.doc_id), record)
-        return iter(first.values())
+        Only the rows are read, and none further than is asked for.
+        """
+        queries, documents = _Met("query_id"), None if self.corpus else _Met("doc_id")
+        for found in self.rows():
+            records = self._records(found, self.example(found), queries, documents)
+            yield from (record for record in records if isinstance(record, Judgement))
 
     def facts(self) -> dict[str, Any]:
-        """How many pairs repeat an earlier one."""
-        pairs = self._asked.judgements
-        return {"repeated_pairs": len(pairs) - len({(pair.query_id, pair.doc_id, pair.split) for pair in pairs})}
-
-    @cached_property
-    def _asked(self) -> _Question:
-        asked = _Question([], [], [])
-        for record in self.records():
-            match record:
-                case Query():
-                    asked.queries.append(record)
-                case Judgement():
-                    asked.judgements.append(record)
-                case Negative():
-                    asked.negatives.append(record)
-        return asked
+        """Nothing is worth keeping."""
+        return {}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from noisyir.data.collection import SCHEMAS
 from noisyir.data.id_texts import text_key
 from noisyir.data.leniency import Exclusions, Tally, lenient
-from noisyir.data.records import Document, Documents, Judgement, Negative, Query, Record, Source, records_of
+from noisyir.data.records import Document, Documents, Judgement, Negative, Query, Record, Source
 from noisyir.data.validate import MAX_CHARACTERS
 from noisyir.settings import Split
 
@@ -53,7 +53,7 @@ def take_in(source: Source, folder: Path, progress: Callable[[int], None] = lamb
     """
     with lenient() as account, _Writers(folder) as out:
         taken = _Taken(account, out)
-        for count, record in enumerate(records_of(source)):
+        for count, record in enumerate(source.records()):
             taken.take(record)
             if not count % _AT_ONCE:
                 progress(count)

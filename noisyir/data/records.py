@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from itertools import chain
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -93,42 +92,50 @@ class Source(Protocol):
     def digest(self) -> str:
         """A hash of the raw content: equal digests give equal records."""
 
-    def documents(self) -> Iterator[Document]:
-        """Every document, in the order that decides `doc_row`."""
+    def records(self) -> Iterator[Record]:
+        """All that there is, each file read once: a judgement or negative comes after its document and its query.
 
-    def queries(self) -> Iterator[Query]:
-        """Every query."""
-
-    def judgements(self) -> Iterator[Judgement]:
-        """Every judgement; a query's split is that of its judgements, where it has any."""
+        Documents stand in the order that decides `doc_row`.  A query's split is that of its judgements, if it has any.
+        """
 
     def facts(self) -> dict[str, Any]:
         """What is worth keeping about how the data was made (JSON); known once the records were read."""
 
 
-@runtime_checkable
-class GivesNegatives(Protocol):
-    """A source that knows wrong documents, too."""
+class RecordsByKind:
+    """A source's records, read once: documents pass through, all others are kept in lists by their kind.
 
-    def negatives(self) -> Iterator[Negative]:
-        """Every document that the data gives as a wrong one for a query, once."""
+    repeated: how many judgements repeat an earlier one of the same split, where a source's rows may (`repeats_pairs`):
+    the first counts, and the others are not among `judgements`.
+    """
 
+    def __init__(self, source: Source) -> None:
+        self.source, self.repeated = source, 0
+        self.queries: list[Query] = []
+        self.judgements: list[Judgement] = []
+        self.negatives: list[Negative] = []
+        self._may_repeat = bool(getattr(source, "repeats_pairs", False))
 
-@runtime_checkable
-class OnePass(Protocol):
-    """A source whose files are best read once."""
+    def facts(self) -> dict[str, Any]:
+        """The source's, and how many pairs repeat an earlier one, where some may."""
+        return {**self.source.facts(), **({"repeated_pairs": self.repeated} if self._may_repeat else {})}
 
-    def records(self) -> Iterator[Record]:
-        """All that there is: a judgement or negative comes after its document and its query."""
-
-
-def negatives_of(source: Source) -> Iterator[Negative]:
-    """The wrong documents that a source gives; none of one that knows of none."""
-    return source.negatives() if isinstance(source, GivesNegatives) else iter(())
-
-
-def records_of(source: Source) -> Iterator[Record]:
-    """All records of a source, documents and queries before what names them."""
-    if isinstance(source, OnePass):
-        return source.records()
-    return chain(source.documents(), source.queries(), source.judgements(), negatives_of(source))
+    def documents(self) -> Iterator[Document]:
+        """Every document; when the last has passed, the lists are whole."""
+        met = set[tuple[str, str, Split]]()
+        for record in self.source.records():
+            match record:
+                case Document():
+                    yield record
+                case Documents(table, where, number):
+                    rows = enumerate(zip(*(column.to_pylist() for column in table.columns), strict=True), number)
+                    yield from (Document(name, title, text, where, place) for place, (name, title, text) in rows)
+                case Query():
+                    self.queries.append(record)
+                case Negative():
+                    self.negatives.append(record)
+                case Judgement(query_id, doc_id, _, split) if self._may_repeat and (query_id, doc_id, split) in met:
+                    self.repeated += 1
+                case Judgement(query_id, doc_id, _, split):
+                    met.add((query_id, doc_id, split))
+                    self.judgements.append(record)

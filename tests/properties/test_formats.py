@@ -1,7 +1,9 @@
 """Every format that is read is written, and says the same pairs; whatever is in a file, all rows are accounted for."""
 
 import random
+import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +14,9 @@ from hypothesis import strategies as st
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats import Format
 from noisyir.data.importing import take_in
+from noisyir.data.leniency import _account, lenient
 from noisyir.data.recognise import recognise
+from noisyir.data.records import RecordsByKind
 from noisyir.errors import NoisyirError
 
 # kind, and what is written; "/" at the end is a folder.
@@ -171,3 +175,24 @@ def test_any_bytes_are_read_or_refused_in_a_line(name, content):
             read(target, Path(folder) / "tables")
         except NoisyirError as error:
             assert "\n" not in str(error)[:-1].rstrip() or str(target) in str(error)
+
+
+OPENED: list[tuple[str, object]] = []
+sys.addaudithook(lambda event, given: OPENED.append((str(given[0]), _account.get())) if event == "open" else None)
+
+
+@pytest.mark.parametrize(("kind", "name"), WRITTEN)
+@settings(max_examples=1, deadline=None)
+@given(collections())
+def test_each_file_is_read_once(kind, name, collection):
+    """By ingest, but for glances at first rows, which have an account of their own."""
+    with tempfile.TemporaryDirectory() as folder, lenient() as account:
+        target = Path(folder) / name
+        Format.of_kind(kind).write(collection, target)
+        source = Format.parse(recognise(str(target))).open()
+        OPENED.clear()
+        read = RecordsByKind(source)
+        documents = list(read.documents())
+        opened = Counter(path for path, by in OPENED if path.startswith(folder) and by is account)
+        assert documents and read.queries and read.judgements
+        assert set(opened.values()) <= {1}, opened

@@ -3,17 +3,17 @@
 No checks of records: those, whatever the format, are in `data/validate.py`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from pydantic import Field, PositiveInt, model_validator
 
 from noisyir.data.collection import Collection
 from noisyir.data.examples import ExampleSource
 from noisyir.data.limits import fetched, is_on_hub
-from noisyir.data.records import Source
+from noisyir.data.records import Judgement, Source
 from noisyir.data.settings import RecordParams
 from noisyir.engine.provenance import may_be_absent
 from noisyir.errors import DataError, NoisyirError
@@ -87,10 +87,21 @@ class Format(Variant, RecordParams):
         return self.open().digest()
 
 
+class SourceOfRows(Source, Protocol):
+    """A source of which the pairs can be read by themselves, and no further than is asked for."""
+
+    def judgements(self) -> Iterator[Judgement]:
+        """Every pair, repeated ones, too."""
+
+
 class FormatOfRows(Format):
     """A format whose held-out splits are known by reading it."""
 
     path: Location = None
+
+    def open(self, workers: int | None = None) -> SourceOfRows:
+        """As of any format."""
+        raise NotImplementedError
 
     def held_out_splits(self) -> frozenset[Split]:
         """Those that a row says; none of a file that is not there."""

@@ -14,7 +14,7 @@ from noisyir.data.containers import write_rows
 from noisyir.data.formats import Format
 from noisyir.data.id_texts import documents_in_batches
 from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
-from noisyir.data.text_files import WHOLE, FilePart, folder_with, json_lines, open_to_write, text_of, utf8_lines
+from noisyir.data.text_files import FilePart, folder_with, json_lines, open_to_write, text_of, utf8_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
 from noisyir.settings import Location, Split
@@ -61,12 +61,8 @@ class BeirFolder:
         """A hash of all files' bytes."""
         return files_digest(self.root, [self.root / "corpus.jsonl", self.root / "queries.jsonl", *self.qrels.values()])
 
-    def documents(self) -> Iterator[Document]:
-        """The lines of corpus.jsonl; a missing title is empty.  What they say of their source is kept for the pairs."""
-        return self._documents(WHOLE)
-
     def records(self) -> Iterator[Record]:
-        """All, the documents many at a time."""
+        """All, the documents many at a time; what they say of their source is kept for the pairs."""
         yield from documents_in_batches(self.root / "corpus.jsonl", self._documents)
         yield from chain(self.queries(), self.judgements())
 
@@ -93,7 +89,7 @@ class BeirFolder:
                 yield Query(name, text, _answers(row.get("answers"), where), place, number)
 
     def judgements(self) -> Iterator[Judgement]:
-        """The lines of every qrels file; read `documents` first, which know the sources.
+        """The lines of every qrels file; read the documents first, which know the sources.
 
         DataError for a wrong header, column count or relevance.
         """

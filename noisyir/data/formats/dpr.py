@@ -123,19 +123,11 @@ class DprFolder:
             with row(place, number):
                 yield Document(doc_id, title, text, place, number)
 
-    def queries(self) -> Iterator[Query]:
-        """Dev and test questions with their answers, then those of the contexts that are not among them."""
-        yield from self._held_out
-        known = {query.query_id for query in self._held_out}
-        yield from (asked.query for asked in self._asked if asked.query.query_id not in known)
-
-    def judgements(self) -> Iterator[Judgement]:
-        """Contexts of training questions are pairs that nobody judged; those of dev questions count as relevant."""
-        for asked in self._asked:
-            yield from _pairs(asked)
-
     def records(self) -> Iterator[Record]:
-        """The passages, the questions with answers, and those with contexts, each with its pairs."""
+        """The passages, the questions with answers, and those with contexts, each with its pairs.
+
+        Contexts of training questions are pairs that nobody judged; those of dev questions count as relevant.
+        """
         yield from self.documents()
         for query in self._held_out:
             with row(query.where, query.number):

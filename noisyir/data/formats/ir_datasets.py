@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal
 
 from pydantic import Field
 
 from noisyir.data.formats import Format
 from noisyir.data.leniency import row
-from noisyir.data.records import Document, Judgement, Query
+from noisyir.data.records import Document, Judgement, Query, Record
 from noisyir.errors import DataError, MissingPackageError
 from noisyir.settings import Split
 
@@ -82,6 +83,10 @@ class IrDataset:
                 f"{self.name}: ir_datasets has no {what} of it here and cannot download them: come back with a "
                 f"network, or put the files where https://ir-datasets.com says: {str(error)[:80]}"
             ) from error
+
+    def records(self) -> Iterator[Record]:
+        """Documents, then queries, then judgements."""
+        return chain(self.documents(), self.queries(), self.judgements())
 
     def facts(self) -> dict[str, Any]:
         """Which version of the package read it."""

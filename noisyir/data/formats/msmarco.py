@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -10,7 +11,7 @@ from pydantic import Field
 from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
 from noisyir.data.leniency import bad_row, not_kept, row
-from noisyir.data.records import Document, Judgement, Query, relevance_of
+from noisyir.data.records import Document, Judgement, Query, Record, relevance_of
 from noisyir.data.text_files import folder_with, one_of, open_to_write, utf8_lines
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
@@ -129,6 +130,10 @@ class MsmarcoFolder:
                         not_kept("a pair that is judged, too")
                     else:
                         yield Judgement(qid, pid, None, "train", None, f"{self.addition} line", number)
+
+    def records(self) -> Iterator[Record]:
+        """Documents, then queries, then judgements."""
+        return chain(self.documents(), self.queries(), self.judgements())
 
     def facts(self) -> dict[str, Any]:
         """Which splits the folder has, and which queries and qrels in it are not read."""

@@ -147,9 +147,9 @@ class PairsFile(ExampleSource):
                     yield *ids, pair.weight
 
     def facts(self) -> dict[str, Any]:
-        """Which column was taken for what, and how many rows repeat an earlier pair."""
+        """Which column was taken for what."""
         numbered = {"numbered_negatives": list(self.numbered)} if self.numbered else {}
-        return {"columns": self.columns, **numbered, **super().facts()}
+        return {"columns": self.columns, **numbered}
 
     def pairs_in_order(self) -> Iterator[PairRow]:
         """Every row with a pair in it, with its place; rows that name several documents give several."""

@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import Field, NonNegativeInt
 
 from noisyir.data.formats import Format
-from noisyir.data.records import Document, Judgement, Query
+from noisyir.data.records import Document, Judgement, Query, Record
 from noisyir.errors import DataError
 from noisyir.settings import Split
 
@@ -116,6 +116,10 @@ class PythonDocs:
         for number, (paragraph, doc_id) in enumerate(pairs, 1):
             split = splits.get(paragraph, "train")
             yield Judgement(query_id(paragraph), doc_id, 1, split, package_of(doc_id), "pydocs docstring", number)
+
+    def records(self) -> Iterator[Record]:
+        """Documents, then queries, then judgements."""
+        return chain(self.documents(), self.queries(), self.judgements())
 
     def facts(self) -> dict[str, Any]:
         """Packages mined and missing, files read and unreadable, and how many paragraphs several functions share."""

@@ -90,16 +90,11 @@ class SquadFolder:
             with row(*paragraph.document[3:]):
                 yield paragraph.document
 
-    def queries(self) -> Iterator[Query]:
-        """Every question with its distinct answers."""
-        return (record for record in self._asked() if isinstance(record, Query))
-
-    def judgements(self) -> Iterator[Judgement]:
-        """Each question with its own paragraph, and with any other of the same text; the source is its article."""
-        return (record for record in self._asked() if isinstance(record, Judgement))
-
     def records(self) -> Iterator[Record]:
-        """The paragraphs, then every question with its judgements."""
+        """The paragraphs, then every question with its distinct answers and its judgements.
+
+        A question is judged with its own paragraph, and with any other of the same text; the source is its article.
+        """
         return chain(self.documents(), self._asked())
 
     def _asked(self) -> Iterator[Query | Judgement]:

@@ -85,6 +85,7 @@ def so_ds_files(folder: Path) -> tuple[Path, dict[Split, Path]] | None:
 class SoDsFolder:
     """Snippets are documents; a description is a training query, where it is there."""
 
+    repeats_pairs: ClassVar[bool] = True
     name: str
     root: Path
     snippets: Path
@@ -131,19 +132,6 @@ class SoDsFolder:
             yield Query(query_id, query, (), place, number)
         for doc_id in identities(values, "relevant_ids", where):
             yield Judgement(query_id, doc_id, 1, split, None, place, number)
-
-    def documents(self) -> Iterator[Document]:
-        """The snippets."""
-        return (record for record in self.records() if isinstance(record, Document))
-
-    def queries(self) -> Iterator[Query]:
-        """The descriptions and the queries."""
-        return (record for record in self.records() if isinstance(record, Query))
-
-    def judgements(self) -> Iterator[Judgement]:
-        """A description with its snippet is judged by nobody, a query's snippets by people; each once."""
-        found = (record for record in self.records() if isinstance(record, Judgement))
-        return iter({record[:2]: record for record in found}.values())
 
     def facts(self) -> dict[str, Any]:
         """Which files were read."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -14,7 +15,7 @@ from pydantic import Field
 from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats import FormatOfRows
 from noisyir.data.leniency import row
-from noisyir.data.records import Document, Judgement, Negative, Query
+from noisyir.data.records import Document, Judgement, Negative, Query, Record
 from noisyir.engine.outside_errors import one_line
 from noisyir.engine.provenance import files_digest
 from noisyir.errors import DataError
@@ -95,6 +96,10 @@ class TablesFolder:
         for place, number, values in self._rows("negatives"):
             with row(place, number):
                 yield Negative(values["query_id"], values["doc_id"], values["score"], place, number)
+
+    def records(self) -> Iterator[Record]:
+        """Documents, then queries, then judgements, then negatives."""
+        return chain(self.documents(), self.queries(), self.judgements(), self.negatives())
 
     def facts(self) -> dict[str, Any]:
         """How many rows each table has."""

@@ -139,7 +139,7 @@ class TrecFiles:
 
     def queries(self) -> Iterator[Query]:
         """The topics."""
-        return TopicsFile(self.topics.name, self.topics, self.split).queries()
+        return TopicsFile(self.topics.name, self.topics, self.split).records()
 
     def judgements(self) -> Iterator[Judgement]:
         """The lines of the qrels, all grades.  DataError where there are none."""
@@ -155,17 +155,6 @@ class TrecFiles:
                 yield Judgement(fields[0], fields[2], grade, self.split, None, place, number)
         if self.qrels and not number:
             raise DataError(f"{self.qrels} is empty: get it anew, or give the run in its place")
-
-    def negatives(self) -> Iterator[Negative]:
-        """The hits of the run, each once with the score that came first, but those that a judgement calls relevant."""
-        if not self.run:
-            return
-        relevant = {(one.query_id, one.doc_id) for one in self.judgements() if self._is_relevant(one)}
-        met: set[tuple[str, str]] = set()
-        for record in self._hits(relevant):
-            if (pair := (record.query_id, record.doc_id)) not in met:
-                met.add(pair)
-                yield record
 
     def records(self) -> Iterator[Record]:
         """All, each file once."""
@@ -274,19 +263,11 @@ class TopicsFile:
         """A hash of the file's bytes and name."""
         return files_digest(self.path.parent, [self.path])
 
-    def documents(self) -> Iterator[Document]:
-        """There are none."""
-        return iter(())
-
-    def judgements(self) -> Iterator[Judgement]:
-        """There are none."""
-        return iter(())
-
     def facts(self) -> dict[str, Any]:
         """Nothing is worth keeping."""
         return {}
 
-    def queries(self) -> Iterator[Query]:
+    def records(self) -> Iterator[Query]:
         """The questions, each with its answers."""
         with glance():
             rows, first = self._rows(), next((line for _, line in utf8_lines(self.path) if line.strip()), "")

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from noisyir.data.formats import Format
 from noisyir.data.held_out import hold_out
 from noisyir.data.id_texts import text_key
-from noisyir.data.records import negatives_of
+from noisyir.data.records import RecordsByKind
 from noisyir.data.validate import Validator
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import semi_join
@@ -21,14 +21,15 @@ def ingest(job: Job[Format]) -> None:
     source = job.params.open(job.runtime.threads)
     checked = Validator(source.name, job.params)
     texts: dict[str, int] = {}
+    read = RecordsByKind(source)
     with job.writer("corpus") as out:
-        for part in checked.documents(source.documents()):
+        for part in checked.documents(read.documents()):
             out.append(part)
             job.progress(out.rows, None, "documents")
             texts |= _texts_by_id(part) if job.params.hold_out else {}
-    checked.queries(source.queries())
-    checked.judgements(source.judgements())
-    checked.negatives(negatives_of(source))
+    checked.queries(read.queries)
+    checked.judgements(read.judgements)
+    checked.negatives(read.negatives)
     tables = checked.tables()
     tables["pairs"] = _relevant(tables["pairs"], tables["qrels"], job.params.min_relevance)
     held_out: dict[str, Any] = {}
@@ -36,7 +37,7 @@ def ingest(job: Job[Format]) -> None:
         tables, held_out = hold_out(tables, texts, job.params.hold_out)
     for name, table in tables.items():
         job.write(name, table)
-    job.note("source", {"name": source.name, **source.facts(), **held_out})
+    job.note("source", {"name": source.name, **read.facts(), **held_out})
     job.note("excluded", checked.excluded_counts())
     if "train" not in tables["pairs"]["split"].unique().to_pylist():
         job.note("training", "no training pairs: this data can be searched and scored, not trained on")

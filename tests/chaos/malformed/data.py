@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from noisyir import experiments
-from noisyir.data.records import negatives_of
+from noisyir.data.records import RecordsByKind
 from noisyir.data.validate import Validator
 from tests.chaos.malformed.trial import Make, Read, Trial
 from tests.tiny import write_beir, write_dpr
@@ -73,11 +73,12 @@ def read_all(**data: object) -> None:
     source = exp.data.open(1)
     exp.data.digest()
     checked = Validator(source.name, exp.data)
-    for _ in checked.documents(source.documents()):
+    read = RecordsByKind(source)
+    for _ in checked.documents(read.documents()):
         pass
-    checked.queries(source.queries())
-    checked.judgements(source.judgements())
-    checked.negatives(negatives_of(source))
+    checked.queries(read.queries)
+    checked.judgements(read.judgements)
+    checked.negatives(read.negatives)
     checked.tables()
     if getattr(exp.data, "has_weights", False):
         list(source.weights())  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from noisyir.data.formats.dpr import DprData
+from noisyir.data.records import Query
 from noisyir.errors import DataError
 from noisyir.stages.data.ingest import INGEST
 
@@ -177,5 +178,5 @@ TOPICS = Path(__file__).parents[3].parent / "shared" / "data" / "open_qa" / "dpr
 def test_the_published_questions_are_all_read(tmp_path, split, count):
     text = (TOPICS / f"topics.dpr.nq.{split}.txt").read_text()
     folder = write(tmp_path, {**dict.fromkeys(GOOD), "psgs_w100.tsv": PASSAGES, f"nq-{split}.qa.csv": text})
-    found = list(DprData(path=str(folder)).open().queries())
+    found = [one for one in DprData(path=str(folder)).open().records() if isinstance(one, Query)]
     assert len(found) == count and all(query.answers for query in found)

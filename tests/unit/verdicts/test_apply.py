@@ -13,6 +13,7 @@ import pytest
 from noisyir.auditing.apply import apply_audit, changed, decide
 from noisyir.auditing.pairs_to_clean import FileOfPairs, TableOfPairs
 from noisyir.data.formats.pairs import Pairs, PairsFile
+from noisyir.data.records import Query
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import PAIRS
 from tests.unit.verdicts.world import audit_of, audit_of_file, id_of, wrong
@@ -100,7 +101,7 @@ def test_the_log_names_every_change_in_the_order_of_the_source(tmp_path: Path):
     cat, dog, eel = (id_of(file, text) for text in (CAT, DOG, EEL))
     audit = audit_of_file(file, {"who swam?": wrong(eel, p_clean=0.01), "who ran?": wrong(dog, p_clean=0.2)})
     done = cleaned(audit, FileOfPairs(file), tmp_path)
-    ids = {query.text: query.query_id for query in file.queries()}
+    ids = {query.text: query.query_id for query in file.records() if isinstance(query, Query)}
     assert read(done.log) == [
         {"query_id": ids["who ran?"], "doc_id": eel, "action": "drop", "new_doc_id": None, "weight": 0.0,
          "p_clean": 0.2, "reason": "Another document fits."},

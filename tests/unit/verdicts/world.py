@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from noisyir.auditing.texts import full_text
 from noisyir.data.formats.pairs import PairsFile
+from noisyir.data.records import RecordsByKind
 from noisyir.schemas.noise import AUDIT
 
 CLEAN = {
@@ -33,8 +34,9 @@ def audit_of(pairs: Mapping[tuple[str, str], Mapping[str, Any]]) -> pa.Table:
 
 def audit_of_file(file: PairsFile, flagged: Mapping[str, Mapping[str, Any]]) -> pa.Table:
     """An audit of a file's training pairs; flagged: what is said of pairs by their query's text."""
-    texts = {query.query_id: query.text for query in file.queries()}
-    documents = {doc.doc_id: full_text(doc.title, doc.text) for doc in file.documents()}
+    read = RecordsByKind(file)
+    documents = {doc.doc_id: full_text(doc.title, doc.text) for doc in read.documents()}
+    texts = {query.query_id: query.text for query in read.queries}
     said = {
         (pair.query_id, pair.doc_id): {
             "query": texts[pair.query_id], "document": documents[pair.doc_id], "source": pair.source,
@@ -47,4 +49,4 @@ def audit_of_file(file: PairsFile, flagged: Mapping[str, Mapping[str, Any]]) -> 
 
 def id_of(file: PairsFile, text: str) -> str:
     """The id of the document with this text."""
-    return next(doc.doc_id for doc in file.documents() if doc.text == text)
+    return next(doc.doc_id for doc in RecordsByKind(file).documents() if doc.text == text)
