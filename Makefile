@@ -60,7 +60,7 @@ images-test:  ## build the CPU image without Docker and run a flow in it (root; 
 	sh docker/test_images.sh
 
 bench: .venv/.bench  ## time noisyir beside its peers; ROWS=mining,npc_epoch chooses
-	$(BIN)/noisyir bench speed $(if $(ROWS),--rows $(ROWS))
+	$(BIN)/python -m bench.speed $(if $(ROWS),--rows $(ROWS))
 
 clean:  ## remove the environment and the caches, but no artifacts
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -21,7 +21,7 @@ from noisyir.data.recognise import recognise
 from noisyir.data.records import RecordsByKind
 from noisyir.engine.plan import Plan
 from noisyir.engine.store import Store
-from noisyir.eval.compare import difference
+from noisyir.eval.comparison import difference
 from noisyir.eval.measures import judged, per_query, ranked
 from noisyir.models.settings import InitModelParams
 from noisyir.retrieval.settings import EncodeParams, IndexParams, SearchParams

@@ -30,7 +30,7 @@ from noisyir.app.runs import Execution, run_experiment
 from noisyir.auditing.keeping import Keeping, kept_by_nulls
 from noisyir.auditing.rates import cannot_be_known
 from noisyir.data.corruptions import Corruption
-from noisyir.detection.detection import nulls_in
+from noisyir.detection.detect import nulls_in
 from noisyir.detection.flags import last_estimate
 from noisyir.detection.null import NULLS, Null
 from noisyir.detection.rate import RateByNull, rate_range

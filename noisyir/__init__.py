@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from noisyir import losses
-    from noisyir.api.audit import Audit, audit
     from noisyir.api.detector import NoiseDetector
+    from noisyir.api.label_audit import Audit, audit
     from noisyir.api.mine import mine
     from noisyir.api.train import Trained, train
     from noisyir.errors import NoisyirError
@@ -39,8 +39,8 @@ __version__ = "0.2.0"
 __all__ = ["Audit", "NoiseDetector", "NoisyirError", "Trained", "__version__", "audit", "losses", "mine", "train"]
 
 _LIVES_IN = {
-    "audit": "noisyir.api.audit",
-    "Audit": "noisyir.api.audit",
+    "audit": "noisyir.api.label_audit",
+    "Audit": "noisyir.api.label_audit",
     "train": "noisyir.api.train",
     "Trained": "noisyir.api.train",
     "mine": "noisyir.api.mine",
@@ -59,5 +59,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What the front door offers, before anything of it is loaded."""
+    """Names of the front door, before anything of it is loaded."""
     return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -55,7 +55,7 @@ def _call(arguments: list[str], debug: set[str]) -> int:
 
 
 def _in_one_line(error: Exception) -> str:
-    """What is wrong and what to do; and where the traceback is kept, if it helps: of a run, and of the unexpected."""
+    """The error with its remedy; and where the traceback is kept, if it helps: of a run, and of the unexpected."""
     from noisyir.engine.outside_errors import in_our_words, is_from_outside, keep_traceback, kept_at
     from noisyir.engine.runtime import default_home
 

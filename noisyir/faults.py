@@ -1,4 +1,4 @@
-"""What is wrong with settings, in words: where, what stands there, and what was perhaps meant."""
+"""Faults of settings, in words: where, the value there, and the likely meaning."""
 
 from collections.abc import Iterable, Sequence
 
@@ -57,13 +57,13 @@ def _shown(value: object) -> str:
 
 
 def _renamed(model: type[Params], given: Iterable[str], spoken: Sequence[str]) -> str:
-    """What the first of these settings that has another name now is called."""
+    """The present name of the first of these settings that has another one now."""
     now = next((model.renamed[name] for name in given if name in model.renamed), None)
     return f" (it is {'.'.join([*spoken, now])} now)" if now else ""
 
 
 def _of_others(model: type[Params], name: str) -> str:
-    """Which other kinds have a setting that this one has not."""
+    """Other kinds that have a setting which this one has not."""
     if not issubclass(model, Variant) or model.is_family():
         return ""
     having = [kind for kind, variant in model.variants().items() if name in variant.model_fields]

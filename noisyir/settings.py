@@ -1,4 +1,4 @@
-"""What all settings share: frozen, strict about names, and in a key only where they say something."""
+"""The base of all settings: frozen, strict about names, and in a key only where they say something."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -68,7 +68,7 @@ class Variant(Params):
 
     @classmethod
     def family(cls) -> str:
-        """What the family calls its variants: `sampler`, `detector`."""
+        """The family's word for its variants: `sampler`, `detector`."""
         return next(base.__name__.lower() for base in cls.__mro__ if "home" in base.__dict__)
 
     @classmethod

@@ -1,7 +1,7 @@
 """The speed table: what noisyir takes beside its peers, or beside itself as it was, in turns of one run.
 
-    noisyir bench speed                                      # every row, and benchmarks/speed.json
-    noisyir bench speed --rows mining --data ../shared/data/squad
+    python -m bench.speed                                      # every row, and benchmarks/speed.json
+    python -m bench.speed --rows mining --data ../shared/data/squad
 
 A row is one file in `rows/`; `row.py` says what one is, `turns.py` how its sides are timed and compared, `texts.py`
 what they read, `table.py` how the record is written.  Sides import what they need themselves, so that a peer's process

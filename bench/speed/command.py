@@ -1,4 +1,4 @@
-"""What `noisyir bench speed` does: measure rows in turns, print the table, write its record."""
+"""What `python -m bench.speed` does: measure rows in turns, print the table, write its record."""
 
 import sys
 import tempfile

@@ -85,7 +85,7 @@ def from_texts_to_negatives(mine: MineParams, given: dict[str, pa.Table] | None 
 
 def load_packages() -> None:
     """Import what the stages import at first use: loading is not timed."""
-    ours = "noisyir.models.bi_encoder", "noisyir.retrieval.search"
+    ours = "noisyir.models.bi_encoder", "noisyir.retrieval.vector_search"
     for name in ("faiss", "pandas", "safetensors.torch", "scipy.sparse", "tokenizers", "torch", *ours):
         import_module(name)  # pandas is pyarrow's first use: it looks whether what it is given is pandas'
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from noisyir.auditing.rates import NOT_KNOWN, by_each_null
 from noisyir.detection.combine import Scores, combined, robust_z, weights_of
-from noisyir.detection.detection import detect, nulls_in
+from noisyir.detection.detect import detect, nulls_in
 from noisyir.detection.mixture import Components
 from noisyir.detection.null import NULLS, Null
 from noisyir.detection.rate import rate_range
@@ -179,7 +179,7 @@ class NoiseRate:
 
 
 def assumed_rate(estimate: Mapping[str, float], confidence: float) -> NoiseRate:
-    """What made-up pairs say, without a judgement; any rate is possible where there are none of them."""
+    """The rate by made-up pairs, without a judgement; any rate is possible where there are none of them."""
     said = nulls_in(estimate)
     lines = tuple(f"{line.assumed}: {line.rate}" for line in by_each_null(estimate)) if said else ()
     return NoiseRate(None, *rate_range(said), confidence, 0, lines)

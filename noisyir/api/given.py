@@ -1,4 +1,4 @@
-"""What Python hands over, as a file that readers take: tables, lists, data sets, models, or paths as they are."""
+"""Rows from Python as a file that formats read: tables, lists, data sets, models, or paths as they are."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -109,7 +109,7 @@ def _from_items(items: list[Any], name: str, columns: tuple[str, ...]) -> pa.Tab
 
 
 def model_path(model: Any, home: Path) -> str | None:
-    """What names a model's weights: a path or name as it is; a SentenceTransformer is saved beside the rows."""
+    """The name of a model's weights: a path or name as it is; a SentenceTransformer is saved beside the rows."""
     if model is None:
         return None
     if isinstance(model, str | os.PathLike):

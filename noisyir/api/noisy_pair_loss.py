@@ -110,7 +110,7 @@ class NoisyPairLoss(nn.Module):
 
     @property
     def detections(self) -> list[Detected]:
-        """What was found of every pair before each epoch so far: scores, the chance to be clean, and the flags."""
+        """Findings on every pair before each epoch so far: scores, the chance to be clean, and the flags."""
         return self.objective.history if isinstance(self.objective, NoisyPairCorrection) else []
 
     @property

@@ -124,7 +124,7 @@ class Trained:
 
     @cached_property
     def doubts(self) -> list[str]:
-        """What should make one doubt the model, a sentence each: it equals its start, it is below BM25, ..."""
+        """Reasons to doubt the model, a sentence each: it equals its start, it is below BM25, ..."""
         return doubts_of(self._outcome, self._run.store, self._exp.kept)
 
     @property
@@ -164,7 +164,7 @@ class Trained:
         return "\n".join([*lines, *(f"WARNING  {doubt}" for doubt in self.doubts)])
 
     def __repr__(self) -> str:
-        """What was trained, in a line."""
+        """The trained model, in a line."""
         return f"<Trained {self._exp.kept} on {self._exp.name}: {self.path}>"
 
     def _repr_html_(self) -> str:

@@ -14,8 +14,8 @@ def answer(store: Store, model: Ref, index: Ref, corpus: Ref, *, query: str, k: 
     from noisyir.engine.runtime import Runtime
     from noisyir.models.bi_encoder import load_bi_encoder
     from noisyir.retrieval.encode import embed_all
-    from noisyir.retrieval.search import ids_by_row, open_vectors, search
     from noisyir.retrieval.settings import SearchParams
+    from noisyir.retrieval.vector_search import ids_by_row, open_vectors, search
 
     encoder = load_bi_encoder(store.builds.folder(model), "cpu")
     vectors = embed_all(encoder, encoder.tokenize([query], "query"), "query", batch_tokens=1)

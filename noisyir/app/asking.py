@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 from noisyir import experiments
 from noisyir.app.label_audit import Audited
 from noisyir.auditing.asking.account import AskedPair, AskedReport, account
+from noisyir.auditing.asking.answer_records import MODEL_JUDGEMENTS, ByPeople, ModelJudgement, write_judgements
 from noisyir.auditing.asking.budget import Budget
 from noisyir.auditing.asking.judges import Question, QuestionQueue
-from noisyir.auditing.asking.records import MODEL_JUDGEMENTS, ByPeople, ModelJudgement, write_judgements
 from noisyir.auditing.asking.settings import AskParams
 from noisyir.auditing.judgements import Pair, given_judgements
 from noisyir.detection.questions import Questions, choose_questions, doubt, harm
@@ -86,7 +86,7 @@ def _by_id(table: pa.Table) -> np.ndarray:
 
 
 def _people(audited: Audited) -> dict[Pair, ByPeople]:
-    """What people said of the pairs, where the audit was given their judgements."""
+    """People's word on the pairs, where the audit was given their judgements."""
     files = audited.exp.audit.judgement_files if audited.exp.audit else ()
     said = given_judgements(files).items()
     return {pair: ByPeople(one.verdict == "wrong", one.weight) for pair, one in said if one.verdict != "unclear"}
@@ -95,7 +95,7 @@ def _people(audited: Audited) -> dict[Pair, ByPeople]:
 def _choose(
     table: pa.Table, order: np.ndarray, people: dict[Pair, ByPeople], params: AskParams, seed: int
 ) -> Questions:
-    """Which places of `order` to ask about: what people judged at random is checked before what else they judged."""
+    """Places of `order` to ask about: pairs that people judged at random before others that they judged."""
     facts = table.select(["query_id", "doc_id", "p_clean"]).take(order)
     said = [people.get(pair) for pair in pair_ids(facts)]
     query, document = (_numbers(facts[name]) for name in ("query_id", "doc_id"))

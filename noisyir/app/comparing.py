@@ -13,7 +13,7 @@ from noisyir.app.lookup import Finished, finished_comparison, finished_runs
 from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError, StoreError, did_you_mean
-from noisyir.eval.compare import without_promotion
+from noisyir.eval.comparison import without_promotion
 from noisyir.eval.significance import crossed_t_test, holm
 from noisyir.pipelines.experiment import recorded_experiment
 from noisyir.report.dataset import snippet
@@ -46,7 +46,7 @@ class Contestant:
             yield (group["split"], group["measure"]), dict(zip(ids, values, strict=True))
 
     def groups(self, split: str, measure: str, query_ids: Sequence[str]) -> np.ndarray | None:
-        """Which of these queries share a document, and so are one draw of chance: a number for each group.
+        """Groups of these queries that share a document, and so are one draw of chance: a number for each group.
 
         None where the scoring is of a version that did not say.
         """

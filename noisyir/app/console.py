@@ -1,4 +1,4 @@
-"""What the command line prints: live progress on a terminal, plain lines elsewhere, and the tables at the end."""
+"""Printing of the command line: live progress on a terminal, plain lines elsewhere, and tables at the end."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ def observer_for(stream: TextIO) -> Iterator[Observer]:
 
 @contextmanager
 def questions_for(stream: TextIO) -> Iterator[Callable[[int, int, str], None]]:
-    """What shows how far a judge is with its questions: a bar on a terminal, a line for each tenth elsewhere."""
+    """Display of a judge's progress: a bar on a terminal, a line for each tenth elsewhere."""
     console = Console(file=stream, highlight=False, soft_wrap=True)
     if console.is_terminal:
         columns = (SpinnerColumn(), TextColumn("asking the judge    "), BarColumn(), MofNCompleteColumn())

@@ -189,7 +189,7 @@ def _settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def _input(
     name: str, now: str | Ref | Output | Mapping[str, Ref | Output], before: Any, waiting: set[str]
 ) -> list[str]:
-    """What is new about one input; of labelled ones, about each label."""
+    """Differences of one input; of labelled ones, of each label."""
     if isinstance(now, Mapping):
         labels = before if isinstance(before, Mapping) else {}
         gone = [f"input {name}.{label}: not given now" for label in labels if label not in now]
@@ -233,7 +233,7 @@ def print_dry_run(exp: Experiment, states: Sequence[Forecast], found: Mapping[st
 
 
 def print_changes(changes: Mapping[str, Sequence[str]]) -> None:
-    """What is new about each step that would run."""
+    """Differences from earlier builds, of each step that would run."""
     console = Console(highlight=False, soft_wrap=True)
     console.print("\nwhy, by the newest build of each step" if changes else "\nnothing would run", markup=False)
     width = max(map(len, changes), default=0)
@@ -242,7 +242,7 @@ def print_changes(changes: Mapping[str, Sequence[str]]) -> None:
 
 
 def print_absences(absences: Iterable[str]) -> None:
-    """What a plan was made without; its keys are marked ?."""
+    """Inputs that a plan was made without; its keys are marked ?."""
     console = Console(highlight=False, soft_wrap=True)
     for said in absences:
         console.print(f"{'not there':<12}{said}", markup=False)
@@ -256,7 +256,7 @@ def print_missing(found: Sequence[MissingInput]) -> None:
 
 
 def print_chosen(exp: Experiment, stream: TextIO) -> None:
-    """What the experiment left out and noisyir chose, a line a setting."""
+    """Settings that the experiment left out and noisyir chose, a line each."""
     console = Console(file=stream, highlight=False, soft_wrap=True)
     for name, said in exp.chosen.items():
         console.print(f"{'chosen':<12}{name:<20} {said}", markup=False)

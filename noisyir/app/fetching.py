@@ -111,7 +111,7 @@ class Files:
 
 
 def source_of(place: str, revision: str | None = None, kind: Kind = "model") -> FileSource:
-    """What a path, a URL or a name of the Hub means.  DataError where there is nothing of that name."""
+    """The source that a path, a URL or a name of the Hub means.  DataError where there is nothing of that name."""
     if "://" in place or Path(place).expanduser().exists():
         return Files(place if "://" in place else str(Path(place).expanduser().absolute()))
     if not _HUB_NAME.fullmatch(place):

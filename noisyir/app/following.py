@@ -36,4 +36,4 @@ def follow(begun: Launched) -> None:
 
 
 def _nothing(message: object) -> None:
-    """What the first process of all tells, no process of this machine does."""
+    """Print nothing: the first process of all tells it."""

@@ -73,7 +73,7 @@ def experiment_file(data: str, target: Path, *, corpus: str | None = None) -> st
 
 
 def _found(exp: Experiment, data: str) -> str:
-    """What the data is, in a sentence; of a file of pairs how many there are and what its columns are taken for."""
+    """The data in a sentence; of a file of pairs how many there are, and the use of its columns."""
     if not isinstance(exp.data, Pairs):
         return f"{data} is read as {exp.data.kind}"
     pairs = exp.data.count_pairs(MANY)

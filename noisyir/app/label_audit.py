@@ -68,7 +68,7 @@ class Audited:
 
     @property
     def judgements(self) -> dict[str, Any] | None:
-        """What judgements by hand said and changed; None without them."""
+        """Judgements by hand, and the changes by them; None without them."""
         notes: dict[str, Any] | None = self.outcome.results["audit"].meta.notes.get("judgements")
         return notes
 
@@ -93,7 +93,7 @@ class Audited:
 
     @cached_property
     def estimate(self) -> dict[str, float]:
-        """What detect estimated, without a judgement."""
+        """The estimate of detect, without a judgement."""
         ref = self.outcome.results["detect"].meta.ref("noise_estimate")
         return last_estimate(self.store.builds.table(ref))
 
@@ -120,7 +120,7 @@ class Audited:
         return [note["reading"] for note in notes if "reading" in note]
 
     def summary(self, error: float | None = None) -> str:
-        """What was found, for a terminal; error: say how many pairs to judge for the noise rate within it."""
+        """The findings, for a terminal; error: say how many pairs to judge for the noise rate within it."""
         confidence = self.exp.detect.confidence
         lines = [f"\n{self.table.num_rows:,} training pairs, {self.wrong:,} flagged as wrong"]
         if self.judgements:
@@ -251,7 +251,7 @@ def _named(data: str, corpus: str | None, overrides: Sequence[str]) -> Experimen
 
 
 def named_after(data: str) -> str:
-    """What an experiment on a file, a folder or a data set of the Hub is called: its name without endings."""
+    """The name of an experiment on a file, a folder or a data set of the Hub: its name without endings."""
     return Path(data).name.split(".")[0].split("@")[0]
 
 

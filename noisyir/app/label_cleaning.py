@@ -68,7 +68,7 @@ def refuse_too_much(found: Audited, *, drop: bool, force: bool, words: CleaningW
 
 
 def _fewer(found: Audited, most: int, words: CleaningWords) -> str:
-    """What to do so that at most so many pairs are flagged: a threshold that does it, where there is one."""
+    """Advice on flagging at most so many pairs: a threshold that does it, where there is one."""
     by_chance = sorted(found.table["machine_p_clean"].to_pylist())
     room = most - found.table["judged"].to_pylist().count("wrong")
     threshold = math.floor(1e4 * by_chance[room]) / 1e4 if 0 <= room < len(by_chance) else 0.0
@@ -78,7 +78,7 @@ def _fewer(found: Audited, most: int, words: CleaningWords) -> str:
 
 
 def how_to_measure(found: Audited, applied: Applied) -> str:
-    """What to run to see, on the held-out queries, what the change costs or gains; empty where there are none.
+    """A command that shows, on the held-out queries, how much the change costs or gains; empty without any.
 
     Writes the experiments to run beside the cleaned pairs.
     """

@@ -1,4 +1,4 @@
-"""What a name on the command line stands for: a stage, an experiment, a key or a registered model."""
+"""Look-up of names on the command line: a stage, an experiment, a key or a registered model."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def find_build(store: Store, name: str) -> Meta:
 
 
 def runs_of(store: Store, name: str) -> str:
-    """What there is instead of a model: a run of this experiment that did not end, or experiments that have run.
+    """Hint in place of a model: a run of this experiment that did not end, or experiments that have run.
 
     A run that ended may have lost what it made: to a damaged disk, or to someone who deleted its folder.
     """
@@ -90,7 +90,7 @@ def _registered_model(store: Store, uri: str) -> Ref:
 
 @dataclass(frozen=True)
 class Indexed:
-    """What a model is searched with: an index, the vectors in it, and the corpus that they are of."""
+    """Inputs of a search with a model: an index, the vectors in it, and the corpus that they are of."""
 
     index: Meta
     vectors: Meta

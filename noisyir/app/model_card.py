@@ -87,7 +87,7 @@ def _command(exp: Experiment) -> str:
 
 
 def _digests(behind: Sequence[Meta]) -> str:
-    """What the data was, down to its bytes."""
+    """The data, down to its bytes."""
     rows = ["## Data, by digest", "", "| what | rows | SHA-256 |", "|---|--:|---|"]
     for meta in behind:
         if meta.stage == INGEST.name:
@@ -132,7 +132,7 @@ def _start(behind: Sequence[Meta]) -> str:
 def _metadata(
     behind: Sequence[Meta], exp: Experiment | None, evaluation: Evaluation, system: str | None, licence: str | None
 ) -> dict[str, Any]:
-    """What the Hub reads: https://github.com/huggingface/hub-docs/blob/main/modelcard.md."""
+    """The card's header for the Hub: https://github.com/huggingface/hub-docs/blob/main/modelcard.md."""
     start, name = _start(behind), exp.name if exp else "noisyir-retriever"
     given = {"license": licence} if licence else {"license": "other", "license_name": "not-chosen"}
     data = exp.data.kind if exp else "unknown"

@@ -26,7 +26,7 @@ def experiment_for(path: str, *, corpus: str | None = None, overrides: Sequence[
 
 
 def doubts_of(outcome: Outcome, store: Store, system: str) -> list[str]:
-    """What should make one doubt the model that a run kept, a sentence each; system: what the run calls it."""
+    """Reasons to doubt the model that a run kept, a sentence each; system: the run's name for it."""
     if "comparison" not in outcome.kept:
         return []
     rows = store.builds.table(outcome.kept["comparison"]).to_pylist()
@@ -37,6 +37,6 @@ def doubts_of(outcome: Outcome, store: Store, system: str) -> list[str]:
 
 
 def ingest_facts(outcome: Outcome) -> dict[str, Any]:
-    """What was noted when the data was read; nothing where it was not."""
+    """Notes from when the data was read; nothing where it was not."""
     read = outcome.results.get(INGEST.name)
     return dict(read.meta.notes.get("source", {})) if read else {}

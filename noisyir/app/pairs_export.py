@@ -35,7 +35,7 @@ Rows = list[tuple[Any, ...]]
 
 
 class _Given(NamedTuple):
-    """What is to be written, and how it came about, in words."""
+    """Pairs to be written, and how they came about, in words."""
 
     collection: Collection
     said: str

@@ -98,7 +98,7 @@ def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Pla
 
 
 def _before(store: Store, newest: Indexed, raw: Mapping[str, str]) -> Indexed:
-    """What to refresh: the newest, or what was there before these very documents came in, so that nothing is new."""
+    """The build to refresh: the newest, or the one before these very documents, so that nothing is new."""
     joined = store.builds.meta(newest.corpus)
     if newest.index.stage != EXTEND_INDEX.name or joined.stage != JOIN_CORPUS.name:
         return newest

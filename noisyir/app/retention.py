@@ -1,4 +1,4 @@
-"""What may be deleted: builds that nothing needs, and those that are damaged with all that was made from damage."""
+"""Builds that may be deleted: those that nothing needs, and damaged ones with all that was made from damage."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta

@@ -38,7 +38,7 @@ class UnregisteredError(NoisyirError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run did and made.  `facts` name the registered version and the MLflow run, where there are any."""
+    """A run's results.  `facts` name the registered version and the MLflow run, where there are any."""
 
     experiment: str
     results: Mapping[str, Result]
@@ -189,7 +189,7 @@ class _Record:
             log.warning("the run's record could not be written: %s", one_line(second))
 
     def earlier_facts(self) -> dict[str, str]:
-        """What an earlier run of the very same steps registered: nothing is registered twice."""
+        """Versions that an earlier run of the very same steps registered: nothing is registered twice."""
         keys = {step.key for step in self.plan.steps}
         for run in self.store.runs.all():
             if run["status"] == "done" and run["facts"] and {s["key"] for s in run["steps"].values()} == keys:
@@ -198,7 +198,7 @@ class _Record:
 
 
 def _facts(result: Result | None) -> dict[str, Any]:
-    """What a run's record says of a step's result: nothing but None until the run is done."""
+    """A step's result as a run's record has it: nothing but None until the run is done."""
     if result is None:
         return dict.fromkeys(("build", "cached", "seconds"))
     return {"build": result.meta.build, "cached": result.cached, "seconds": result.meta.seconds}

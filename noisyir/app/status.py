@@ -1,4 +1,4 @@
-"""What ran lately, what failed and where to look, how long stages take and how often they are reused."""
+"""Status of a store: recent runs, failures and where to look, how long stages take and how often they are reused."""
 
 import base64
 import json

@@ -24,7 +24,7 @@ _STAND_ELSEWHERE = {"audit": ("query", "document"), "audit_negatives": ("query",
 
 @dataclass(frozen=True)
 class Decided:
-    """What one table of one step holds about the query: sentences where its meaning is known, and its rows."""
+    """One table of one step, as far as it is about the query: sentences where its meaning is known, and its rows."""
 
     step: str
     stage: str
@@ -99,7 +99,7 @@ class _Table:
 
 
 def account_of(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> RowAccount:
-    """What the newest finished run, perhaps of this experiment, decided about the query, or about its document.
+    """Decisions of the newest finished run, perhaps of this experiment, on the query or its document.
 
     StoreError when there is no such run; DataError, with a near match, for an unknown query or document.
     """

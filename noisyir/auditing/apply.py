@@ -51,7 +51,7 @@ class Applied:
     unaudited: int
 
     def summary(self) -> str:
-        """What was done, for a terminal."""
+        """The changes, for a terminal."""
         unaudited = f" ({self.unaudited:,} of them not audited)" if self.unaudited else ""
         others = f"dropped {self.dropped:,}" if self.dropped or not self.doubted else ""
         doubted = f"gave {self.doubted:,} less than half of their weight" if self.doubted else ""
@@ -88,7 +88,7 @@ def apply_audit(
 
 
 def decide(audit: pa.Table, *, relabel: float, drop: bool = False) -> dict[Pair, Fate]:
-    """What becomes of every audited pair.
+    """The fate of every audited pair.
 
     The machine's flags decide first, as if nobody had judged: of those flagged, the surest are those of the least
     p_clean, then those of the highest score.  Then people's verdicts decide about their own pairs, and about no other:
@@ -153,7 +153,7 @@ def _dropped(fate: Fate) -> Fate:
 
 
 def _by_row(source: PairsToClean, fates: Mapping[Pair, Fate], *, weigh: bool) -> tuple[PairChanges, Log, int, int]:
-    """What changes in the source's rows, the log, the number of pairs, and how many the audit does not have."""
+    """Changes in the source's rows, the log, the number of pairs, and how many the audit does not have."""
     unseen = dict.fromkeys(fates)
     logged: Log = []
     by_row: dict[int, list[Fate | None]] = {}

@@ -1,4 +1,4 @@
-"""What verdicts of people do to an audit: each stands for its own pair; a random sample sets the machine right."""
+"""Verdicts of people in an audit: each stands for its own pair; a random sample sets the machine right."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -31,7 +31,7 @@ _LARGEST_CHANCE = np.nextafter(np.float32(1), np.float32(0))
 
 @dataclass(frozen=True)
 class ByHand:
-    """What judgements by hand say of an audit, and what they change.
+    """Effects of judgements by hand on an audit.
 
     judged: pairs judged wrong or clean; unclear: pairs about which the judges could not tell, which count for nothing;
     agreed: share of those judged on which the machine had said the same; sampled: those judged that were drawn at
@@ -54,7 +54,7 @@ class ByHand:
     notes: tuple[str, ...]
 
     def summary(self) -> str:
-        """What changed, for a terminal."""
+        """The effects, for a terminal."""
         unclear = f", {self.unclear:,} unclear" if self.unclear else ""
         agreed = f"; the machine had said the same of {self.agreed:.0%}" if self.judged else ""
         lines = [f"judged      {self.judged:,} pairs{unclear}{agreed}"]

@@ -31,7 +31,7 @@ _SHOWN = 3  # examples in a message
 
 @dataclass(frozen=True)
 class HumanJudgement:
-    """What was said of a pair.
+    """A judgement of a pair.
 
     weight: how many pairs it stands for, as one drawn at random; None where it was chosen in another way, by its rank
     on the page for one: it then tells nothing of other pairs.
@@ -72,7 +72,7 @@ _ByPair: TypeAlias = dict[Pair, list[_Said]]
 
 
 def judgements_digest(params: AuditParams) -> str | None:
-    """What stands for the judgements in the key of the audit: a hash of their files; None without one.
+    """A hash of the files of judgements, for the key of the audit; None without one.
 
     DataError for whatever can be told of bad files without the audit.
     """
@@ -134,7 +134,7 @@ def _settled(pair: Pair, said: Sequence[_Said]) -> HumanJudgement | None:
 
 
 def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:
-    """What one judge said last.  DataError where she said two things and nothing tells which of them last."""
+    """The last word of one judge.  DataError where she said two things and nothing tells the last of them."""
     ordered = sorted(said, key=lambda row: -math.inf if row.at is None else row.at)
     last = ordered[-1]
     other = next((row for row in ordered if row.verdict != last.verdict and row.at in (None, last.at)), None)
@@ -174,7 +174,7 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
 
 
 def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
-    """What each row with a verdict says."""
+    """The judgement of each row with a verdict."""
     if missing := [name for name in _COLUMNS if name not in file.columns]:
         raise DataError(
             f"{file.path} lacks the column {', '.join(missing)}; it has {', '.join(file.columns)}: name its columns so"

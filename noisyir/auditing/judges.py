@@ -13,7 +13,7 @@ Margins = Float[np.ndarray, " verdict"]
 
 
 class JudgeVerdict(NamedTuple):
-    """What the judges say: every verdict, and the candidates that at least one does not keep, the surest first.
+    """The judges' word: every verdict, and the candidates that at least one does not keep, the surest first.
 
     verdicts: query_id, doc_id, judge, score, bound, keep.
     against: query_id, doc_id, judges (how many do not keep it), confidence.

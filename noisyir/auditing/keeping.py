@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from noisyir.auditing.judgements import Judgements
 from noisyir.auditing.rates import ASSUMED
-from noisyir.detection.detection import nulls_in
+from noisyir.detection.detect import nulls_in
 from noisyir.detection.flags import last_epoch
 from noisyir.detection.guarantee import Guarantee, judgements_needed
 from noisyir.detection.judging import guaranteed
@@ -22,7 +22,7 @@ _CONDITION = "judgements need no such condition (--judge)"
 
 @dataclass(frozen=True)
 class Keeping:
-    """What may be kept of so many pairs.
+    """The part of so many pairs that may be kept.
 
     bounds: None where nothing can be said.  nulls: those that it rests on where nobody judged; None: judgements.
     """

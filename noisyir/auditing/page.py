@@ -67,7 +67,7 @@ class VerdictProvenance:
 
 @dataclass(frozen=True)
 class AuditPage:
-    """What the page tells of: all pairs, the most suspect first; the rows shown, with reasons; texts; the estimate.
+    """Contents of the page: all pairs, the most suspect first; the rows shown, with reasons; texts; the estimate.
 
     keeping: how many pairs may be kept.  suspects: candidates for negatives, where judges were asked about them.
     """
@@ -140,7 +140,7 @@ def documents_shown(pairs: pa.Table, suspects: Suspects | None, better: int) -> 
 
 
 def page_data(params: AuditParams, audit: AuditPage) -> dict[str, Any]:
-    """What audit.js reads: columns of rows that name documents by number, and each document's text once."""
+    """Data of audit.js: columns of rows that name documents by number, and each document's text once."""
     shown, documents = audit.shown, audit.texts.documents
     named = documents_shown(shown, audit.suspects, params.better)
     documents = documents.filter(pc.is_in(documents["doc_id"], value_set=named))

@@ -30,7 +30,7 @@ Action = Literal["keep", "weigh", "relabel", "drop"]
 
 
 class Fate(NamedTuple):
-    """What becomes of an audited pair.
+    """The fate of an audited pair.
 
     weight: in training.  new_doc_id: of the document that the query gets instead.  flagged: whether it is called wrong.
     """

@@ -1,10 +1,10 @@
-"""What is said about the noise rate, and about the made-up pairs that it rests on, in words."""
+"""The noise rate, and the made-up pairs that it rests on, in words."""
 
 from collections.abc import Mapping
 from statistics import median
 from typing import Any, NamedTuple
 
-from noisyir.detection.detection import nulls_in
+from noisyir.detection.detect import nulls_in
 from noisyir.detection.null import Null
 from noisyir.detection.rate import RateByNull, rate_range
 
@@ -35,7 +35,7 @@ NOT_KNOWN = f"not known without judgements: judge {_FIRST} pairs to know it"
 
 
 def by_each_null(estimate: Mapping[str, float]) -> list[RateSentence]:
-    """What each null says of the noise rate and how far that may be believed; the range over all; what none can see."""
+    """Each null's rate and how far it may be believed; the range over all; the noise that none can see."""
     said = nulls_in(estimate)
     lines = [RateSentence(f"if wrong pairs have {ASSUMED[null]}", _statement(found)) for null, found in said.items()]
     return [

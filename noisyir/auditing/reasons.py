@@ -10,7 +10,7 @@ _CLOSE = 0.8  # cosine
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of a pair.
+    """Evidence on a pair.
 
     rank: of the pair's document for its query, None where the search did not go so deep or the collection was not
     searched.  similarity: of query and document, None in the second case.
@@ -96,7 +96,7 @@ class NotKept:
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What is known of a candidate; None where nobody computed it.
+    """Evidence on a candidate; None where nobody computed it.
 
     score, positive_score: of the query with it, and with the query's positive, by the model that mines.
     similarity: cosine of it and the positive.  overlap: the share of their words that both have.

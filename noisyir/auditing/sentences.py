@@ -1,4 +1,4 @@
-"""What rows about a query mean, in words: one function for each table that a person may ask about."""
+"""Sentences on rows about a query: one function for each table that a person may ask about."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -13,7 +13,7 @@ _FEW = 3  # documents named where there are many
 
 
 class RowQuery(NamedTuple):
-    """What was asked about: `doc_id` where it is one pair, and `documents`, all that are of interest.
+    """A question about rows: `doc_id` where it is about one pair, and `documents`, all that are of interest.
 
     params, stage: the settings of the build that the rows are of, and what made it.
     """

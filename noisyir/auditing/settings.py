@@ -6,7 +6,7 @@ from noisyir.settings import Fraction, Locations, Params
 
 
 class SuspectsParams(Params):
-    """Which candidates for hard negatives are shown as likely relevant."""
+    """Settings of the likely relevant candidates for hard negatives that are shown."""
 
     negatives: PositiveInt = Field(2000, description="candidates for negatives that are shown, the likeliest relevant")
 

@@ -23,7 +23,7 @@ _COLUMNS: list[Column] = [
 
 @dataclass(frozen=True)
 class Suspects:
-    """What the page tells of candidates: AUDIT_NEGATIVES, and AUDIT_JUDGES."""
+    """Candidates on the page: AUDIT_NEGATIVES, and AUDIT_JUDGES."""
 
     rows: pa.Table
     judges: pa.Table
@@ -40,7 +40,7 @@ class Suspects:
         return self.rows.filter(pc.and_(confident, pc.equal(pc.list_value_length(self.rows["kept_by"]), 0)))
 
     def summary(self, promote: float) -> dict[str, Any]:
-        """What the template reads: judges, those of all together last where there are several, and counts."""
+        """Values of the template: judges, those of all together last where there are several, and counts."""
         rows = sorted(self.judges.to_pylist(), key=lambda row: row["judge"] is None)
         judges = rows if len(rows) > 2 else rows[:1]
         return {
@@ -52,7 +52,7 @@ class Suspects:
         }
 
     def for_script(self, number: Mapping[str, int], text_chars: int) -> dict[str, Any]:
-        """What audit_negatives.js reads: columns of rows that name documents by number."""
+        """Data of audit_negatives.js: columns of rows that name documents by number."""
         rows = self.rows
         numbers = ("score", "positive_score", "positive_similarity", "overlap", "confidence")
         data = values_for_script(rows, ("query_id", "rank", "used", "reason", "kept_by"), numbers)

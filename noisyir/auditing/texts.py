@@ -18,7 +18,7 @@ _TOO_FEW = 50  # of so few texts, a tenth says nothing about a word
 
 @dataclass(frozen=True)
 class PairTexts:
-    """What one pass over the corpus keeps: the texts of the documents asked for, and what all texts say of words.
+    """Texts of some documents and word counts of all, from one pass over the corpus.
 
     documents: doc_id, title, text and `duplicates`, the number of other documents with the same words.
     common: words of the queries that more than a tenth of the queries or of the documents have.

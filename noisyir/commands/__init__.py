@@ -8,7 +8,6 @@ functions.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -88,8 +87,6 @@ def split_settings(overrides: list[str] | None) -> tuple[list[str], list[str]]:
 
 def prefect_engine(flow: str) -> Any:
     """The module of a flow, which is found by name: the library does not know the orchestrator."""
-    if (Path.cwd() / "flows").is_dir():
-        sys.path.insert(0, str(Path.cwd()))
     try:
         return import_module(f"flows.{flow}")
     except ModuleNotFoundError as error:

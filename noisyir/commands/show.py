@@ -60,7 +60,7 @@ def _print(store: Store, meta: Meta, rows: int) -> None:
 
 
 def _in_key(meta: Meta) -> dict[str, str]:
-    """What decides the key: nothing else about the build does."""
+    """The parts of the key: nothing else about the build decides it."""
     from noisyir.settings import flat
 
     chosen = {f"setting {name}": str(value) for name, value in flat(meta.in_key).items()}

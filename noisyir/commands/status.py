@@ -64,7 +64,7 @@ def run(
 
 
 def _models() -> tuple[list[dict[str, Any]], str | None]:
-    """What the registry's aliases name, or why that is not known; no database is made where there is none."""
+    """Versions that the registry's aliases name, or why that is not known; no database is made where there is none."""
     from noisyir.engine.runtime import default_home
 
     home = default_home()

@@ -76,7 +76,7 @@ def token_line(text: str) -> str:
 
 @cache
 def token_pattern() -> Any:
-    """What a token is, in text after NFD; its finds, joined by spaces and in lower case, are the token line."""
+    """The pattern of a token, in text after NFD; its finds, joined by spaces and in lower case, are the token line."""
     import regex
 
     flags = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE

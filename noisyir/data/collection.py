@@ -49,7 +49,7 @@ class Collection:
 
     @classmethod
     def load(cls, folder: Path) -> "Collection":
-        """What `noisyir import` wrote.  DataError where a table is missing or damaged."""
+        """The tables that `noisyir import` wrote.  DataError where one is missing or damaged."""
         try:
             tables = {name: pq.read_table(folder / f"{name}.parquet", memory_map=True) for name in SCHEMAS}
         except (OSError, pa.ArrowInvalid) as error:
@@ -63,7 +63,7 @@ class Collection:
         return [split for split in ("train", "dev", "test") if split in there]
 
     def of_split(self, split: Split) -> "Collection":
-        """What belongs to the queries of one split; all documents."""
+        """The part of one split's queries; all documents."""
         queries = self.queries.filter(pc.equal(self.queries["split"], split))
         mine = queries["query_id"].combine_chunks()
         judgements, negatives = (

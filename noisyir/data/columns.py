@@ -1,4 +1,4 @@
-"""Which column of a file of rows is what: as people map them, or by the usual names; and files of documents."""
+"""Columns of a file of rows: as people map them, or by the usual names; and files of documents."""
 
 import json
 import math
@@ -54,7 +54,7 @@ _CORPUS_NAMES: Names = {
 
 
 def names_that_mean(mapping: Mapping[PairColumn, str | None], names: Names) -> frozenset[str]:
-    """What `choose_columns` would take for something if a column were called so."""
+    """Names that `choose_columns` would take for something if a column had them."""
     return frozenset(name for column, usual in names.items() if column not in mapping for name in usual)
 
 
@@ -90,7 +90,7 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
 
 
 def found_in(file: RowFile) -> str:
-    """What messages say that a file has, in a line, whatever its columns are called."""
+    """The columns of a file, in a line of a message, however many they are."""
     return f"it has {', '.join(name if name.isprintable() else repr(name) for name in file.columns)}"
 
 
@@ -134,7 +134,7 @@ class Cells(NamedTuple):
         return value
 
     def weight(self) -> float | None:
-        """What a pair counts in training; None where its cell is empty.  DataError for what is no share of 1."""
+        """The weight of a pair in training; None where its cell is empty.  DataError for what is no share of 1."""
         value = self.values.get("weight")
         if value is None or (isinstance(value, str) and not value.strip()):
             return None
@@ -190,7 +190,7 @@ class Cells(NamedTuple):
         return numbers
 
     def label(self) -> int | None:
-        """What a person judged: a grade, or yes (1) and no (0); None where the cell is empty."""
+        """The grade that a person gave, or yes (1) and no (0); None where the cell is empty."""
         value = self.values.get("label")
         said = "" if value is None else str(value).strip().lower()
         if not said:

@@ -15,7 +15,7 @@ def choose_pairs(pairs: int, rate: float, rng: np.random.Generator) -> Int[np.nd
 
 
 def is_among(values: Int[np.ndarray, " value"], ascending: Int[np.ndarray, " member"]) -> Bool[np.ndarray, " value"]:
-    """Which of the values occur in a sorted array.  np.isin hashes, which is 50 times slower on such keys."""
+    """Whether each value occurs in a sorted array.  np.isin hashes, which is 50 times slower on such keys."""
     if not len(ascending):
         return np.zeros(len(values), bool)
     closest = ascending[np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)]

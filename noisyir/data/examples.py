@@ -52,7 +52,7 @@ class Example(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """What a row holds, before it is understood, and where it stands."""
+    """A row's values, before they are understood, and its place."""
 
     place: str
     number: int
@@ -84,7 +84,7 @@ class ExampleSource(ABC):
 
     @abstractmethod
     def example(self, found: Placed) -> Example:
-        """What a row says.  DataError when it says nothing that can be understood."""
+        """The example that a row holds.  DataError when it says nothing that can be understood."""
 
     @property
     def gives_negatives(self) -> bool:
@@ -174,7 +174,7 @@ class ShapedRows(ExampleSource):
             raise DataError(f"{self.file.path} holds no rows: give it one for each query")
 
     def example(self, found: Placed) -> Example:
-        """What the shape makes of it, of the split that the row says."""
+        """The example by the shape, of the split that the row says."""
         given = self.shape(found.value, found.where)
         return given._replace(split=split_of(found.value.get("split"), found.where))
 
@@ -195,7 +195,7 @@ def content_id(number: int, *texts: str) -> str:
 
 
 class _Met:
-    """Which ids were met, and with what text: a hash of it, for the texts themselves may not fit in memory."""
+    """Ids that were met, with a hash of their texts: the texts themselves may not fit in memory."""
 
     def __init__(self, column: str) -> None:
         self.column = column

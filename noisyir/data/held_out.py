@@ -137,7 +137,7 @@ def _with_splits(table: pa.Table, drawn: Mapping[str, Split]) -> pa.Table:
 
 
 def _facts(counts: Mapping[Split, int], params: HeldOutParams, *, by_documents: bool) -> dict[str, Any]:
-    """What a build says of the split, one fact of it a sentence."""
+    """A build's facts on the split, a sentence each."""
     held = " and ".join(f"{counts[split]:,} {split}" for split in HELD_OUT if counts.get(split))
     shared = "share a document or" if by_documents else "share"
     documents = "" if by_documents else ", which documents need not be"

@@ -1,4 +1,4 @@
-"""What an import did, in words and as JSON: rows, why some were left out, duplicates, lengths, what splits share."""
+"""The report of an import, in words and as JSON: rows, reasons for leaving some out, duplicates, lengths, splits."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -25,7 +25,7 @@ _LOST, _OF_LOST = "\N{REPLACEMENT CHARACTER}", "documents with the mark of a los
 
 @dataclass
 class ImportCounts:
-    """What the tables hold, counted while they were written.
+    """Counts of the tables' rows, taken while they were written.
 
     lengths: characters of each text.  same_text: documents and queries whose text an earlier one of another id has.
     odd: what is unusual and was kept, by what it is.
@@ -279,7 +279,7 @@ def _is_blank(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _text_hash(title: str, text: str) -> int:
-    """What stands for a document's text in memory; that of the text alone where there is no title, whose hash is 0."""
+    """A hash of a document's text; that of the text alone where there is no title, for its hash is 0."""
     return hash(text) ^ hash(title) * 3
 
 

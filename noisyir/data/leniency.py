@@ -1,4 +1,4 @@
-"""What becomes of a faulty row: the first one ends the reading, or, within `lenient`, each is left out and counted."""
+"""Faulty rows: the first one ends the reading, or, within `lenient`, each is left out and counted."""
 
 import re
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Tally:
 
 @dataclass
 class FileAccount:
-    """What became of the rows of one file: read = kept + repeated + excluded.
+    """The rows of one file, by their fate: read = kept + repeated + excluded.
 
     parts: what was left out of rows that were kept: one document of several, say.
     """
@@ -51,7 +51,7 @@ class FileAccount:
 
 
 class Exclusions:
-    """What became of every row, by the place that its number counts in ("pairs.csv line")."""
+    """The fate of every row, by the place that its number counts in ("pairs.csv line")."""
 
     def __init__(self) -> None:
         self.files: dict[str, FileAccount] = {}
@@ -168,6 +168,6 @@ def bad_row(place: str, number: int, error: DataError) -> None:
 
 
 def reason_of(error: BaseException, place: str, number: int) -> str:
-    """What is wrong, without where and with what values, so that equal faults have equal reasons."""
+    """A fault without its place and its values, so that equal faults have equal reasons."""
     said = str(error).removeprefix(f"{place} {number}").lstrip(": ,")
     return _DETAIL.sub("", said).strip() or "it cannot be read"

@@ -40,7 +40,7 @@ SETTINGS = Limit("NOISYIR_LARGEST_SETTINGS", 1 << 17)  # characters of an experi
 
 
 def said_of(error: ValueError) -> str:
-    """What a parser says, without what it advises those who write Python: that of a number of too many digits."""
+    """A parser's words without its advice to those who write Python: that of a number of too many digits."""
     return str(error).partition("; use sys.set_int_max_str_digits")[0]
 
 

@@ -1,4 +1,4 @@
-"""What format a file or folder is of, by what is in it.  Nothing is read but its first rows."""
+"""The format of a file or folder, by its contents.  Nothing is read but its first rows."""
 
 import re
 from collections.abc import Mapping

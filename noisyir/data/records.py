@@ -1,4 +1,4 @@
-"""What a raw data set consists of, whatever its format: documents, queries and judgements, each with its place."""
+"""Records of raw data, whatever its format: documents, queries and judgements, each with its place."""
 
 import re
 from collections.abc import Iterator
@@ -87,7 +87,7 @@ class Source(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages and reports call the data set."""
+        """The data set's name in messages and reports."""
 
     def digest(self) -> str:
         """A hash of the raw content: equal digests give equal records."""
@@ -99,7 +99,7 @@ class Source(Protocol):
         """
 
     def facts(self) -> dict[str, Any]:
-        """What is worth keeping about how the data was made (JSON); known once the records were read."""
+        """Facts about how the data was made (JSON); known once the records were read."""
 
 
 class RecordsByKind:

@@ -18,7 +18,7 @@ class Rewriting(Corruption):
     need: ClassVar[str]
 
     def rewriter(self, texts: list[str], rng: np.random.Generator) -> Rewriter:
-        """What gives versions of the document of a number, the first that is wrong and new being taken."""
+        """A maker of versions of the document of a number, the first that is wrong and new being taken."""
         raise NotImplementedError
 
     def spoil(self, given: PairsToCorrupt) -> Spoilt:

@@ -53,7 +53,7 @@ class RowFile:
 
     @property
     def place(self) -> str:
-        """What a row's number counts: lines of the file, from 1, or rows or items where there are no lines."""
+        """The unit of a row's number: lines of the file, from 1, or rows or items where there are no lines."""
         return f"{self.path} {container(self.suffix).unit}"
 
     def rows(self, columns: Sequence[str], meaningful: Collection[str] = ()) -> Iterator[Row]:

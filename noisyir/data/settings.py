@@ -29,7 +29,7 @@ class HeldOutParams(Params):
 
 
 class RecordParams(Params):
-    """Which records of raw data become rows, whatever its format."""
+    """Settings of the records of raw data that become rows, whatever its format."""
 
     max_documents: PositiveInt | None = Field(None, description="keep at most this many documents: for a quick look")
     document_share: Fraction = Field(

@@ -94,7 +94,7 @@ def _list(row: Mapping[str, Any], name: str, where: str, of: Any) -> list[Any]:
 
 
 def beyond(example: Example) -> dict[str, Any]:
-    """What a written row says beside its format's own fields: its split where that is not train, and its answers."""
+    """Fields of a written row beside its format's own: its split where that is not train, and its answers."""
     split = {"split": example.split} if example.split != "train" else {}
     return {**split, **({"answers": list(example.answers)} if example.answers else {})}
 

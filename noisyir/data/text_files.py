@@ -179,7 +179,7 @@ def parse_object(text: str, where: str) -> dict[str, Any]:
 
 
 def each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """What JSON decoders make an object of.  ValueError for a key that stands twice."""
+    """The object that JSON decoders make of pairs.  ValueError for a key that stands twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]

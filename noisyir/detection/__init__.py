@@ -1,1 +1,1 @@
-"""Which pairs are wrong: from scores of pairs to probabilities, verdicts and the noise rate; never from the truth."""
+"""Detection of wrong pairs: from scores to probabilities, verdicts and the noise rate; never from the truth."""

@@ -48,7 +48,7 @@ def combined(detectors: Sequence[Scores]) -> Scores:
 
 
 def weights_of(detectors: Sequence[Scores]) -> Float[Array, " detector"]:
-    """What `combined` weighs the z scores of several detectors by."""
+    """Weights by which `combined` adds the z scores of several detectors."""
     return _best_weights(*_standardised(detectors))
 
 
@@ -69,7 +69,7 @@ def _best_weights(observed: Array, nulls: Mapping[Null, Array]) -> Float[Array, 
 
 
 def by_null(pairs: Scores, confidence: float = 0.95) -> dict[Null, RateByNull]:
-    """What each null says that has a draw."""
+    """Values of each null that has a draw."""
     found = {null: rate_by_null(rank_shares(pairs.observed, draws), confidence) for null, draws in pairs.nulls.items()}
     return {null: rate for null, rate in found.items() if rate is not None}
 

@@ -1,4 +1,4 @@
-"""What a searcher would pair instead: for every pair its own score, and the best other documents of the collection."""
+"""Competitors by a searcher: for every pair its own score, and the best other documents of the collection."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -25,7 +25,7 @@ Progress = Callable[[int, int | None, str], None]
 
 @dataclass(frozen=True)
 class EnsembleInputs:
-    """What the ensemble judges: pairs by position, their texts as each encoder reads them, and draws for each pair.
+    """Inputs of the ensemble: pairs by position, their texts as each encoder reads them, and draws for each pair.
 
     random: documents of the null; for_scale: others, which a static fit is measured by; both (pair, draw), -1 for none.
     """
@@ -75,7 +75,7 @@ class EncodedTexts:
 
 @dataclass(frozen=True)
 class EnsembleResult:
-    """What the ensemble found.  read: which pairs the transformer read; None where there was none.
+    """Results of the ensemble.  read: whether the transformer read each pair; None where there was none.
 
     queries, documents: the vectors that every text has.
     """

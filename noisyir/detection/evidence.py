@@ -56,7 +56,7 @@ def judging_of(given: PairsToScore, k1: float, b: float, depth: int, neighbours:
 
 
 def scored(given: PairsToScore, judging: EnsembleInputs, judged: EnsembleResult, texts: Texts) -> DetectorOutput:
-    """What was found, by the rows of documents: scores are minus fits."""
+    """Findings by the rows of documents: scores are minus fits."""
     found, rows = judged.found, np.unique(given.documents.same)
     competitors = Competitors(
         own=found.own,
@@ -71,7 +71,7 @@ def scored(given: PairsToScore, judging: EnsembleInputs, judged: EnsembleResult,
 
 
 def reading_of(judged: EnsembleResult) -> str:
-    """What the ensemble read, in one sentence."""
+    """The texts that the ensemble read, in one sentence."""
     pairs = len(judged.found.own)
     if judged.read is None:
         return f"no transformer read the {pairs:,} pairs: they are ordered by static vectors and words"

@@ -1,4 +1,4 @@
-"""What a few judgements may learn from: every pair as a row of numbers on one scale."""
+"""Features that a few judgements may learn from: every pair as a row of numbers on one scale."""
 
 import math
 from collections import Counter

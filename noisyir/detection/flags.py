@@ -1,4 +1,4 @@
-"""What a detection said last, and what weights were given, beside their pairs; and its estimate of the noise rate."""
+"""The last flags of a detection and given weights, beside their pairs; and its estimate of the noise rate."""
 
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -132,7 +132,7 @@ class Searcher:
         return mean
 
     def block(self, pairs: Int[Array, " pair"]) -> FeatureBlock:
-        """What is known of these pairs' queries and all documents."""
+        """Encodings of these pairs' queries and of all documents."""
         texts, place = np.unique(self.positions.text[pairs], return_inverse=True)
         reach = min(self.depth + self.positions.most_known, len(self.documents))
         similarities, ranked = self.index.search(self.queries[texts], reach)

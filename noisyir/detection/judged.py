@@ -1,4 +1,4 @@
-"""What a few judgements teach about all pairs: how likely each is wrong, and whether that beats the order without them.
+"""Learning from a few judgements: how likely each pair is wrong, and whether that beats the order without them.
 
 The log odds of being wrong are a + b s + w x, s the pair's place in the label-free order and x its features.  Before
 any judgement b is 1 and every w is 0: the label-free order.  What judgements say moves them from there.
@@ -40,7 +40,7 @@ class JudgedPairs:
 
     @property
     def at_random(self) -> Bool[Array, " judged"]:
-        """Which ones were drawn at random."""
+        """Whether each was drawn at random."""
         return np.asarray(~np.isnan(self.weights))
 
 
@@ -54,7 +54,7 @@ class Auroc(NamedTuple):
 
 @dataclass(frozen=True)
 class Lesson:
-    """What the judgements teach.
+    """The lesson of the judgements.
 
     p_wrong: of every pair, by a model that has not seen what was judged of its own query, calibrated on the pairs drawn
     at random.  suspicion: the order that this gives, or the label-free scores where judgements do not improve them.
@@ -173,7 +173,7 @@ def _calibrated(odds: Float[Array, " pair"], rows: Array, truth: Array) -> Float
 
 
 def _own(values: Float[Array, "pair fold"], fold: Int[Array, " pair"]) -> Float[Array, " pair"]:
-    """What the model says of each pair that has not seen its query."""
+    """Each pair's value by the model that has not seen its query."""
     return np.asarray(values[np.arange(len(fold)), fold])
 
 
@@ -209,7 +209,7 @@ _LARGEST_STEP = 4.0  # of a weight in one round: a Newton step from far away ove
 
 
 class Prior(NamedTuple):
-    """What is believed of each weight before: its mean, and its precision, which is 1 / variance."""
+    """The prior of each weight: its mean, and its precision, which is 1 / variance."""
 
     mean: Float[Array, " column"]
     precision: Float[Array, " column"]
@@ -261,7 +261,7 @@ def auroc(suspicion: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], conf
 def auroc_gain(
     new: Float[Array, " pair"], old: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], confidence: float = 0.95
 ) -> Auroc | None:
-    """What the order `new` gains in AUROC over `old` on the same pairs; None where one kind is lacking.
+    """The gain in AUROC of the order `new` over `old` on the same pairs; None where one kind is lacking.
 
     Source: DeLong et al., 1988 (both orders' placements of the same pairs).
     """

@@ -26,7 +26,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What judgements say: `threshold` is the score above which a pair is called wrong, perhaps infinite.
+    """The rate by judgements: `threshold` is the score above which a pair is called wrong, perhaps infinite.
 
     rate, low and high are the share of wrong pairs among all and its interval; slope and intercept are of the log odds
     of being wrong, of scores as robust z.

@@ -1,4 +1,4 @@
-"""What verdicts of people tell: chances of all pairs, the rate, a guarantee, and which pairs to ask about next."""
+"""Learning from people's verdicts: chances of all pairs, the rate, a guarantee, and the pairs to ask about next."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class LearntOrder:
-    """What the judgements say.
+    """The message of the judgements.
 
     lesson: chances of all pairs, and whether judgements improve the order.  sampled: judged pairs that were drawn at
     random.  rate: the share of wrong pairs, and guarantee: bounds for the pairs kept in the label-free order, which no
@@ -46,7 +46,7 @@ def judge_all(
     sureness: float = 0.9,
     wanted: int = 50,
 ) -> LearntOrder:
-    """What the answers say of all pairs.
+    """The message of the answers for all pairs.
 
     scores: the label-free order, higher being likelier wrong.  features: features.py, None where there are none,
     and the order then stays.  query: of each pair, as any number.  confidence: of the rate's interval; sureness: of the

@@ -1,4 +1,4 @@
-"""What the words of queries say of all documents: BM25, and how much of a query's weight a document holds."""
+"""Words of queries and documents: BM25, and how much of a query's weight a document holds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

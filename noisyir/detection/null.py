@@ -1,4 +1,4 @@
-"""What a wrong pair would score: documents that a wrong one might have been, for each query its own.
+"""Nulls of wrong pairs: documents that a wrong one might have been, for each query its own.
 
 A *null* is a set of documents that a wrong document might have come from: all documents, those much like the best
 other one, those with the query's words, those of the same source.  For each pair some are drawn from it and scored

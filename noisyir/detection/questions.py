@@ -1,4 +1,4 @@
-"""Which pairs to ask a judge that costs something: some at random, some that people judged, the rest by worth."""
+"""Pairs to ask a costly judge about: some at random, some that people judged, the rest by worth."""
 
 from typing import Literal, NamedTuple
 

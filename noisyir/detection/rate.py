@@ -27,7 +27,7 @@ _POWER = 0.9  # of which no more than one right pair in a hundred or so lies in 
 
 @dataclass(frozen=True)
 class RateByNull:
-    """What one null says: `rate` is the share of wrong pairs if theirs were documents of this null, with its interval.
+    """The rate by one null: the share of wrong pairs if their documents were of this null, with its interval.
 
     counted: pairs in the upper half of their own ranking.  tail: the share of these in its upper quarter, which is 1/2
     where the null is the right one.  fit: the p-value of that, NaN where a pair has too few draws to tell.

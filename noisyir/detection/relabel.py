@@ -1,4 +1,4 @@
-"""Which flagged pairs get the document that was found instead of theirs."""
+"""Relabelling of flagged pairs with the document that was found instead of theirs."""
 
 from collections.abc import Sequence
 

@@ -31,7 +31,7 @@ class DetectParams(Params):
 
 
 class RepairParams(Params):
-    """What is done about flagged pairs before training."""
+    """Settings of the repair of flagged pairs before training."""
 
     relabel: Fraction = Field(0.5, description="share of the flagged, the surest first, that get their replacement")
 

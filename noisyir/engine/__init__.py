@@ -1,1 +1,1 @@
-"""What runs any pipeline: stages, plans, the store, and the machine; it knows no model and no label."""
+"""The engine of any pipeline: stages, plans, the store, and the machine; it knows no model and no label."""

@@ -23,7 +23,7 @@ from noisyir.errors import DataError, MissingPackageError, NoisyirError
 
 @dataclass(frozen=True)
 class Result:
-    """What `run_stage` did: the build that now stands for the step, and whether it was there already."""
+    """The result of `run_stage`: the build that now stands for the step, and whether it was there already."""
 
     meta: Meta
     cached: bool

@@ -69,7 +69,7 @@ class FetchedSets:
             _source.reset(token)
 
     def find(self, name: str) -> FetchedSet | None:
-        """What the store has under this name."""
+        """The set of this name, where the store has one."""
         try:
             return self._set_at(self._name_file(name))
         except FileNotFoundError:

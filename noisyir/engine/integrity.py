@@ -12,7 +12,7 @@ from noisyir.engine.meta import Meta, sha256_file
 log = logging.getLogger("noisyir")
 
 Signature: TypeAlias = tuple[int | str, ...]
-"""What changes whenever a file is written anew: device, inode, size and mtime; on an object store size and ETag."""
+"""A mark that changes whenever a file is written again: device, inode, size and mtime; of an object size and ETag."""
 
 _read_here: dict[str, Signature] = {}  # by path: files that this process has read for their digest
 

@@ -264,7 +264,7 @@ def _in_passing(ask: Callable[[], None]) -> None:
 
 @contextmanager
 def if_there() -> Iterator[None]:
-    """What can be left when the store is away for a while: others cannot come to it either."""
+    """Pass over an error that a store's short absence explains: others cannot come to it either."""
     try:
         yield
     except Exception as error:
@@ -273,7 +273,7 @@ def if_there() -> Iterator[None]:
 
 
 def _id_of(home: Path) -> str:
-    """What tells this home from all others, and from copies of it on other machines."""
+    """An id of this home, other than those of all homes and of copies of it on other machines."""
     path = home / ".id"
     home.mkdir(parents=True, exist_ok=True)
     with suppress(FileExistsError):

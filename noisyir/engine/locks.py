@@ -127,7 +127,7 @@ def seconds_of(text: str) -> float:
 
 
 def about_this_process() -> dict[str, Any]:
-    """What who holds something leaves for those that wait for it."""
+    """A holder's note to those that wait for it."""
     since = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return {"host": socket.gethostname(), "pid": os.getpid(), "since": since, "run": current_run.get()}
 

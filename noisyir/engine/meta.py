@@ -32,7 +32,7 @@ class Ref:
 
 @dataclass(frozen=True)
 class Contents:
-    """What one artifact of a build consists of; `files` maps a relative path to (bytes, sha256)."""
+    """Contents of one artifact of a build; `files` maps a relative path to (bytes, sha256)."""
 
     version: int
     digest: str
@@ -122,7 +122,7 @@ def sealed(fields: Mapping[str, Any]) -> str:
 
 
 def unsealed(text: str | bytes) -> Any:
-    """What `sealed` was given.  ValueError where the text is another now; those of before 0.3 cannot tell."""
+    """The value that `sealed` was given.  ValueError where the text is another now; those of before 0.3 cannot tell."""
     fields = json.loads(text)
     if isinstance(fields, dict) and (seal := fields.pop(_SEAL, None)) is not None and seal != _seal(fields):
         raise ValueError("it has other bytes than were written")

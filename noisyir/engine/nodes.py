@@ -1,4 +1,4 @@
-"""What torchrun began, on one machine or several: which process this one is, and how the first one calls the rest.
+"""Processes that torchrun began, on one machine or several: this one's place, and calls to the rest.
 
 The first process is the run.  Of each other machine the first process waits, until the run trains, and then begins its
 machine's part; all further processes of torchrun return at once, for only who begins processes can end them.
@@ -56,7 +56,7 @@ class Launched:
         return name
 
     def calls(self) -> Iterator[tuple[str, str]]:
-        """What the first machine tells, until its run is over, and the name of each meeting.
+        """The first machine's messages, until its run is over, and the name of each meeting.
 
         NoisyirError when it cannot be reached any more.
         """
@@ -118,7 +118,7 @@ def end_with_agent() -> None:
 
 
 def launched() -> Launched | None:
-    """Which process this is, where torchrun, or `accelerate launch`, began it with others; else None."""
+    """The place of this process, where torchrun, or `accelerate launch`, began it with others; else None."""
     if (size := int(os.environ.get("WORLD_SIZE", "1"))) == 1:
         return None
     rank, here = int(os.environ.get("RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", str(size)))

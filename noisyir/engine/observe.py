@@ -1,4 +1,4 @@
-"""What a run tells while it works: one protocol, kept by terminals, MLflow and Prefect alike."""
+"""Observers of a run: one protocol, kept by terminals, MLflow and Prefect alike."""
 
 from collections.abc import Callable, Sequence
 from threading import RLock

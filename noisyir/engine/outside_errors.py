@@ -1,4 +1,4 @@
-"""What other libraries and the machine raise, as one line that says what to do: the one place that knows of it."""
+"""Errors of other libraries and of the machine, as one line with a remedy: the one place that knows of them."""
 
 import errno
 import re
@@ -17,7 +17,7 @@ _NO_MEMORY = re.compile(r"can't allocate memory|cannot allocate memory|out of me
 
 @dataclass(frozen=True)
 class _Advice:
-    """What a kind of error means, and what to do about it."""
+    """The meaning of a kind of error, with a remedy."""
 
     kind: type[NoisyirError]
     means: str
@@ -90,7 +90,7 @@ def is_from_outside(error: BaseException) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """What an error says, without passwords and line ends; of a stranger's its type, too, and no more than helps."""
+    """An error's text without passwords and line ends; of a stranger's its type, too, and no more than helps."""
     said = without_password(" ".join(str(error).split()))
     if said and isinstance(error, NoisyirError):
         return said
@@ -105,7 +105,7 @@ def without_password(text: str) -> str:
 
 
 def _known(error: BaseException) -> _Advice | None:
-    """What is known of one error; None for one that could be anything."""
+    """The known meaning of one error; None for one that could be anything."""
     if _FULL.search(str(error)):
         return _DISK_FULL
     if isinstance(error, OSError) and error.errno is not None and error.errno in _BY_NUMBER:

@@ -85,7 +85,7 @@ class Cluster:
             yield from done.made
 
     def call(self, what: str, pool: Pool, function: Callable[..., Any], *arguments: Any) -> Any:
-        """What a module's function returns for these arguments on a worker; its error is raised here."""
+        """The return value of a module's function for these arguments on a worker; its error is raised here."""
         self._slots()
         return next(self._results(what, iter([self._remote(function, pool).remote(*arguments)])))
 
@@ -94,7 +94,7 @@ class Cluster:
         return None if self.fan_out.address else home
 
     def _results(self, what: str, sent: Iterator[Any]) -> Iterator[Any]:
-        """What the tasks return, as they end; `sent` sends one at a time, and only so many are out together."""
+        """The tasks' return values, as they end; `sent` sends one at a time, and only so many are out together."""
         import ray
 
         out: list[Any] = []
@@ -268,7 +268,7 @@ class PortableJob:
 
     @classmethod
     def of(cls, job: Job[Any]) -> Self:
-        """What another process needs to make this job anew."""
+        """The parts of this job that another process needs to make it again."""
         store = job.store
         return cls(bare(job.step), job.inputs, store.url, store.home, job.runtime, job.staging, job.work)
 
@@ -334,7 +334,7 @@ def _lines(who: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _value(ref: Any, what: str) -> Any:
-    """What a task returned.  Its own error; NoisyirError where its workers were lost again and again."""
+    """A task's return value.  Its own error; NoisyirError where its workers were lost again and again."""
     import ray
     from ray.exceptions import RayError, RayTaskError
 

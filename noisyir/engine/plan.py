@@ -94,7 +94,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which part of a plan to run, and what to rebuild although it is there."""
+    """A choice of part of a plan to run, and of steps to rebuild although they are there."""
 
     to: str | None = None
     only: str | None = None
@@ -125,7 +125,7 @@ class Ahead(NamedTuple):
 
 
 ahead: ContextVar[Callable[[], list[Ahead]]] = ContextVar("ahead", default=list)
-"""What `execute` does after the step that it has just called, in order: for who would take several at once."""
+"""The steps that `execute` does after the one that it has just called, in order: for who would take several at once."""
 RunStep = Callable[[Step, Inputs, bool], Result]
 
 
@@ -247,7 +247,7 @@ def _in_a_thread(call: Callable[[], Result]) -> Future[Result]:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run would do with one step: reuse the build `meta`, build it, or pass it by."""
+    """The state of one step in a dry run: reuse the build `meta`, build it, or pass it by."""
 
     step: Step
     state: Literal["cached", "would run", "not chosen"]

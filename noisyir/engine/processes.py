@@ -79,7 +79,7 @@ class Helpers:
         self._all: list[_Helper] = []
 
     def call(self, what: str, target: Callable[..., Any], arguments: Sequence[Any], hear: Tell) -> Any:
-        """What `target(tell, *arguments)` returns in another process; its error is raised here.
+        """The return value of `target(tell, *arguments)` in another process; its error is raised here.
 
         target: a module's function; what it passes to `tell` arrives at `hear`, here, before this returns.
         NoisyirError, which names `what` it did, when the process was killed.
@@ -224,7 +224,7 @@ def _news(member: _Member, hear: Tell) -> tuple[Exception | None, bool]:
 
 
 def _killed(rank: int, code: int) -> NoisyirError:
-    """What an exit without a word means, and what to do."""
+    """The meaning of an exit without a word, with a remedy."""
     return NoisyirError(
         f"the process of rank {rank} {_how_it_ended(code)}; the others were ended. The same command continues where "
         "it stopped; fewer processes (runtime.processes) need less memory"

@@ -1,4 +1,4 @@
-"""What is kept beside the builds: a record of each pipeline run, and the log of decisions on registered models."""
+"""Records beside the builds: one of each pipeline run, and the log of decisions on registered models."""
 
 import json
 import logging
@@ -72,7 +72,7 @@ class Records:
 
 
 class RunRecords(Records):
-    """What each pipeline run used and made; `gc` and `ls --runs` read it."""
+    """Records of pipeline runs, with the builds that each used and made; `gc` and `ls --runs` read them."""
 
     folder = ".runs"
 
@@ -93,7 +93,7 @@ class RunRecords(Records):
                 raise
 
     def progress(self, run: str) -> dict[str, Any]:
-        """What a run said last that it is at; empty where it said nothing."""
+        """The last word of a run on how far it is; empty where it said nothing."""
         try:
             found = json.loads(self._root.fs.cat_file(f"{self._base}/{run}.now"))
         except (OSError, ValueError):

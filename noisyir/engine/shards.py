@@ -1,4 +1,4 @@
-"""What is done of a stage that is a map over shards: each shard a file in the store, there whole or not at all.
+"""Shards of a stage that is a map over them: each a file in the store, there whole or not at all.
 
     <root>/.work/<stage>-<key>-<inputs>/<shard>-<first 16 digits of its sha256>.parquet
 

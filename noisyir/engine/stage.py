@@ -40,7 +40,7 @@ class SplitCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class Stage:
-    """What a stage is called, reads, writes and does.  Bump `version` when its results change.
+    """A stage: its name, its inputs and outputs, and its work.  Bump `version` when its results change.
 
     sometimes: what it writes beside `writes` under the settings of which `when` holds; builds without it stay good.
     stream: what its random numbers are drawn under, where that is not its name: a renamed stage draws as before.
@@ -75,7 +75,7 @@ class Stage:
         return {**self.writes, **(self.sometimes if self.sometimes and self.when(params) else {})}
 
     def digests(self, params: Params) -> dict[str, str]:
-        """What stands for the raw inputs as they are now.  NoisyirError where one is missing or of another kind."""
+        """Digests of the raw inputs as they are now.  NoisyirError where one is missing or of another kind."""
         found = {name: digest(located(params)) for name, digest in self.raw.items()}
         return {name: value for name, value in found.items() if value is not None}
 

@@ -119,7 +119,7 @@ def pair_ids(table: pa.Table) -> list[tuple[str, str]]:
 
 
 def semi_join(pairs: pa.Table, others: pa.Table) -> npt.NDArray[np.bool_]:
-    """Which rows of `pairs` have a (query_id, doc_id) that `others` have, too."""
+    """Whether each row of `pairs` has a (query_id, doc_id) that `others` have, too."""
     return np.asarray(pc.is_valid(rows_in(others, pairs, PAIR_KEY)).to_numpy(zero_copy_only=False))
 
 

@@ -1,4 +1,4 @@
-"""What lies on this machine beside a store: builds in progress, and their checkpoints."""
+"""Folders of this machine beside a store: builds in progress, and their checkpoints."""
 
 import hashlib
 import logging
@@ -89,7 +89,7 @@ class WorkFolders:
         return removed + self._remove_remote(needed)
 
     def _remove_remote(self, needed: Collection[str]) -> list[Path]:
-        """What machines left in the store of builds that no run goes on with; nobody builds while this is asked."""
+        """Remove machines' folders in the store of builds that no run goes on with; nobody builds meanwhile."""
         base, removed = f"{self._root.path}/.work", []
         for path in (
             self._root.fs.ls(base, detail=False) if not self._root.is_local and self._root.fs.isdir(base) else []

@@ -9,7 +9,7 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from noisyir.errors import ConfigError, DataError, did_you_mean
-from noisyir.eval.compare import correct, difference, level, values_per_query, without_promotion
+from noisyir.eval.comparison import correct, difference, level, values_per_query, without_promotion
 from noisyir.eval.significance import Groups
 from noisyir.schemas.results import BENCH_SUMMARY
 
@@ -67,7 +67,7 @@ class CellBlock:
 
 
 def by_cell(labelled: Mapping[str, T]) -> dict[Cell, T]:
-    """What the labels say, by mechanism as they come, then by rate; the rest stays in the order given.
+    """Conditions in order: the labels as they come first, then by mechanism and rate; the rest stays as given.
 
     DataError when two labels mean one cell, or when a method lacks a seed that another has under the same noise: that
     bench was run only in part.

@@ -17,7 +17,7 @@ USUAL_MARGIN = 0.05  # of PercPos, which is known as 95 %
 
 
 def signals(candidates: Candidates) -> dict[str, Float[np.ndarray, " candidate"]]:
-    """What each filter compares with its bound: the higher, the likelier the candidate is relevant.
+    """The value that each filter compares with its bound: the higher, the likelier the candidate is relevant.
 
     max_score: s-.  absolute_margin: s- - s+.  relative_margin: (s- - s+) / |s+|, in effect infinite where s+ = 0.
     max_positive_cosine: cos(d+, d-), 0 where a vector is zero.  triangle: minus `filters.triangle.distance`, by weight.
@@ -35,7 +35,7 @@ def signals(candidates: Candidates) -> dict[str, Float[np.ndarray, " candidate"]
 
 
 def usual_verdict(score: Scores, positive_score: Scores) -> Mask:
-    """What PercPos keeps at its usual bound: s- <= s+ - 0.05 |s+|."""
+    """Whether PercPos keeps each at its usual bound: s- <= s+ - 0.05 |s+|."""
     return below_share(score, positive_score, USUAL_MARGIN)
 
 

@@ -36,7 +36,7 @@ class VersionMetrics:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What the gate looked at, in the measure's own unit; means are over the seeds that both recipes have.
+    """Values that the gate looked at, in the measure's own unit; means are over the seeds that both recipes have.
 
     gain: challenger minus champion, between `low` and `high`; spread: the standard deviation of the gains of the
     `seeds`, None of one; p_value: two-sided; look: the how-manieth comparison by these queries this is, and
@@ -108,7 +108,7 @@ def compared(challenger: VersionMetrics, champion: VersionMetrics, params: Promo
 
 
 def spending(error_rate: float, look: int) -> float:
-    """What of the error rate the comparison of this number spends, from 1 on; all of them spend all of it.
+    """The part of the error rate that the comparison of this number spends, from 1 on; all of them spend all of it.
 
     sum over i of 6 / (pi i)^2 = 1.  Source of the idea: Lan and DeMets, Biometrika 1983; Foster and Stine, JRSS B 2008.
     """
@@ -213,7 +213,7 @@ def _failed(found: Numbers, params: PromoteParams) -> tuple[str, ...]:
 
 
 def _caveats(found: Numbers) -> tuple[str, ...]:
-    """What a promotion rests on less firmly than it should."""
+    """Points at which a promotion rests on less than it should."""
     if found.seeds > 1:
         return ()
     return ("one seed: how much the gain varies with the seed of training is unknown, and the error rate is not kept",)

@@ -168,7 +168,7 @@ def holm(p_values: Float[Array, " test"]) -> Float[Array, " test"]:
 def verdict(
     low: float, high: float, p_holm: float, *, seeds: int, alpha: float = 0.05, min_gain: float = 0.0
 ) -> Verdict:
-    """What may be said of a difference: better or worse where the corrected p is below alpha and the interval agrees.
+    """The verdict on a difference: better or worse where the corrected p is below alpha and the interval agrees.
 
     Below `SEEDS_OF_A_CLAIM` seeds it suggests no more.  better also asks for a mean of at least min_gain, worse for no
     size.  equal: the same value on every query, as when nothing was there to correct.

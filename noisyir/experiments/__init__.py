@@ -136,7 +136,7 @@ def _placed(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def name_of(name_or_path: str) -> str:
-    """What an experiment's runs are called: by its file, or the file of data that it was made for, or by its name."""
+    """The name of an experiment's runs: by its file, or the file of data that it was made for, or by its name."""
     path = Path(name_or_path)
     if name_or_path in names() or not path.is_file():
         return name_or_path

@@ -19,7 +19,7 @@ _EPS = 1e-7  # what the code adds to a probability before the logarithm
 
 
 class RetrieverLoss(NamedTuple):
-    """What the retriever descends on, and its two parts as they are, without gradient; scalars."""
+    """The retriever's loss, and its two parts as they are, without gradient; scalars."""
 
     total: Float[Tensor, ""]
     adversarial: Float[Tensor, ""]

@@ -58,7 +58,7 @@ def draw(
 
 
 def drawn_first(weights: LogWeights, query: Rows, document: Rows, count: int, rng: np.random.Generator) -> Mask:
-    """Which candidates `draw` would draw of each query by these weights, all of them above -inf."""
+    """Whether `draw` would draw each candidate of its query by these weights, all of them above -inf."""
     rows = _by_ids(query, document)
     lines = _Lines.of(query[rows])
     drawn = np.empty(len(rows), bool)

@@ -18,12 +18,12 @@ from noisyir.variants import Variant, by_kind
 
 
 class Filter(Variant):
-    """What is not drawn, however likely."""
+    """A rule for candidates that are not drawn, however likely."""
 
     home: ClassVar[str] = __name__
 
     def keeps(self, candidates: Candidates) -> Mask:
-        """Which candidates stay."""
+        """Whether each candidate stays."""
         raise NotImplementedError
 
 
@@ -58,7 +58,7 @@ class RelativeMargin(Filter):
     margin: float = Field(description="drop what scores above positive - this * |positive|; 0.05 is PercPos 95 %")
 
     def keeps(self, candidates: Candidates) -> Mask:
-        """Which candidates stay."""
+        """Whether each candidate stays."""
         return below_share(candidates.score, candidates.positive_score, self.margin)
 
 
@@ -106,7 +106,7 @@ class MaxAngle(Filter):
     )
 
     def keeps(self, candidates: Candidates) -> Mask:
-        """Which candidates stay."""
+        """Whether each candidate stays."""
         return angle(candidates) <= self.degrees
 
 
@@ -132,5 +132,5 @@ class Triangle(Filter):
     weight: NonNegativeFloat = Field(1.5, description="of the side between positive and candidate")
 
     def keeps(self, candidates: Candidates) -> Mask:
-        """Which candidates stay."""
+        """Whether each candidate stays."""
         return distance(candidates, self.weight) >= self.margin

@@ -19,7 +19,7 @@ from noisyir.variants import Variant
 
 
 class Sampler(Variant):
-    """What the chances of being drawn follow.
+    """A weighting that the chances of being drawn follow.
 
     needs_scores: whether it looks at a model's scores, and not at ranks alone.
     """

@@ -12,7 +12,7 @@ from noisyir.settings import Fraction, Params
 
 
 class RetrievedParams(Params):
-    """Which retrieved documents are candidates at all."""
+    """Settings of candidates: the retrieved documents that may be drawn at all."""
 
     rank_from: PositiveInt = Field(1, description="first rank of the run that may be drawn")
     rank_to: PositiveInt = Field(100, description="last rank of the run that may be drawn")
@@ -42,7 +42,7 @@ class CandidatesParams(RetrievedParams):
 
 
 class MineParams(RetrievedParams):
-    """Which candidates become hard negatives."""
+    """Settings of hard negatives: how they are drawn from the candidates."""
 
     renamed: ClassVar[Mapping[str, str]] = {
         kind: f"sampler={{kind: {kind}, ...}}" for kind in ("softmax", "debiased", "simans", "trisampler")
@@ -79,7 +79,7 @@ class MineParams(RetrievedParams):
 
 
 class PseudoLabelParams(Params):
-    """Which candidates become further training pairs."""
+    """Settings of pseudo labels: candidates that become further training pairs."""
 
     min_positive: Fraction = Field(0.9, description="probability of being relevant above which a candidate is paired")
     per_query: PositiveInt | None = Field(

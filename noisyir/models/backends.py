@@ -18,7 +18,7 @@ _NEEDED = {"torch": (), "openvino": ("openvino",), "openvino-qint8": ("openvino"
 
 
 def in_key(backend: Backend) -> dict[str, int]:
-    """What a key has beside the backend's name: how 8 bits are made, counted up where that changes.
+    """The part of a key beside the backend's name: how 8 bits are made, counted up where that changes.
 
     So vectors of other backends keep theirs.
     """

@@ -25,7 +25,7 @@ _TEXTS_AT_ONCE = 8192  # whose token ids are Python objects for a moment
 
 @dataclass(frozen=True)
 class TextPairs:
-    """What is read: queries as they are, documents with their titles."""
+    """The texts to read: queries as they are, documents with their titles."""
 
     queries: Sequence[str]
     documents: Sequence[str]

@@ -37,7 +37,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Layout:
-    """What a model folder says about itself, and where each side's tower lies."""
+    """A model folder's own description, and the place of each side's tower."""
 
     shape: Shape
     towers: Mapping[Side, Path]
@@ -101,7 +101,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_layout(folder: Path) -> Layout:
-    """What lies in a folder: one of ours, any other of sentence-transformers' layout, or a plain encoder.
+    """The layout of a folder: one of ours, any other of sentence-transformers' layout, or a plain encoder.
 
     DataError when it is none of them.
     """
@@ -193,7 +193,7 @@ def _one_tower(
 
 
 def broken_json(folder: Path) -> str | None:
-    """Which of the files that must hold a JSON object holds none; None where all do, or lie deeper."""
+    """The first file that must hold a JSON object and does not; None where all do, or lie deeper."""
     for name in ("noisyir.json", "config.json", "tokenizer.json", "ranker.json", "reader.json"):
         try:
             if not isinstance(_read(folder / name), dict):

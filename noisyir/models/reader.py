@@ -37,7 +37,7 @@ class Spans:
 
 
 class Reads(NamedTuple):
-    """What the reader makes of windows, in float32.
+    """The reader's output for windows, in float32.
 
     start, end: logits of the window's passage tokens, -inf after its last.
     question, passage: the mean state of the question's tokens, of the passage's; answer, context: that of each labelled

@@ -32,7 +32,7 @@ def opening(folder: Path, fails: str = "is not a model") -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """What an error says; transformers points to a table that is not shown."""
+    """An error's text; transformers points to a table that is not shown."""
     if "ignore_mismatched_sizes" in str(error):
         return "its weights have other shapes than config.json says"
     return one_line(error)

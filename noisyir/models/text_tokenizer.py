@@ -264,5 +264,5 @@ def token_batches(lengths: npt.NDArray[np.integer], budget: int) -> Iterator[npt
 
 
 def passage_text(title: str, text: str) -> str:
-    """What a model reads of a document; the only place that joins a title to its text."""
+    """The text of a document for a model; the only place that joins a title to its text."""
     return f"{title} {text}" if title else text

@@ -19,7 +19,7 @@ _MODEL_FILES = {".json", ".safetensors", ".txt"}
 
 @may_be_absent
 def weights_digest(params: InitModelParams) -> str:
-    """What stands for the content of a bi-encoder's weights in a key.  DataError, one line, as `locate_weights`."""
+    """A digest of a bi-encoder's weights, for keys.  DataError, one line, as `locate_weights`."""
     if params.weights == MINILM:
         _minilm_folder()
         return f"sha256:{_MINILM_SHA256}"
@@ -30,7 +30,7 @@ def weights_digest(params: InitModelParams) -> str:
 
 @may_be_absent
 def classifier_digest(weights: str | None, setting: str) -> str:
-    """What stands for the content of a cross-encoder's weights in the keys of stages that judge by it.
+    """A digest of a cross-encoder's weights, for the keys of stages that judge by it.
 
     ConfigError, DataError as `locate_classifier`, and where there is no .safetensors file.
     """
@@ -39,7 +39,7 @@ def classifier_digest(weights: str | None, setting: str) -> str:
 
 @may_be_absent
 def encoder_digest(weights: str | None, setting: str) -> str:
-    """What stands for the content of an encoder's weights in the key of a stage that puts a new head on it.
+    """A digest of an encoder's weights, for the key of a stage that puts a new head on it.
 
     DataError as `locate_weights`.
     """

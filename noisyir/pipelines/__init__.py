@@ -1,1 +1,1 @@
-"""What feeds what: an experiment's settings, its methods, and the plan that they make; no arithmetic."""
+"""Plans: an experiment's settings, its methods, and the steps that they make; no arithmetic."""

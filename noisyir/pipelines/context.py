@@ -1,4 +1,4 @@
-"""What a denoising method is given: a plan to add its steps to, the data, the pairs, and where training starts."""
+"""The context of a denoising method: a plan to add its steps to, the data, the pairs, and the start model."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -147,14 +147,14 @@ class Context:
         return self.plan.add(JUDGE_NEGATIVES, Params(), self.label, pairs=pairs, given_negatives=given, scores=scores)
 
     def competitors(self) -> Output | None:
-        """What the first of the experiment's detectors that searches would pair instead; None where none searches."""
+        """Replacements by the first of the experiment's detectors that searches; None where none searches."""
         for name, detector in self.exp.detectors.items():
             if detector.searches:
                 return self.scores(name, detector)["competitors"]
         return None
 
     def features(self) -> Output | None:
-        """What the first of the experiment's detectors that tells more of pairs than a score says of them."""
+        """Features by the first of the experiment's detectors that tells more of pairs than a score."""
         for name, detector in self.exp.detectors.items():
             if detector.describes:
                 return self.scores(name, detector)["pair_features"]

@@ -48,7 +48,7 @@ def filled_in(exp: Experiment) -> Experiment:
 
 
 def _held_out(exp: Experiment) -> HeldOutParams | None:
-    """What to hold out; None where the experiment says, or the data has its splits."""
+    """Shares to hold out; None where the experiment says, or the data has its splits."""
     if "hold_out" in exp.data.model_fields_set:
         return None
     there = exp.data.held_out_splits()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MiningOutputs:
-    """What one mining wrote: all candidates, what each judge said of them, and those drawn.
+    """Outputs of one mining: all candidates, each judge's verdicts on them, and those drawn.
 
     sieve_curves: how training the sieve went, where it was among the judges.
     """
@@ -43,7 +43,7 @@ class TrainedJudge:
     judged: Mapping[str, Output] = field(default_factory=dict)
 
     def verdicts(self, plan: Plan, exp: "Experiment", data: Outputs, found: Output, label: str) -> Output:
-        """What it says of these candidates."""
+        """A judge's verdicts on these candidates."""
         given = {"ranker": self.ranker, "judged": self.judged or None, **_texts(data)}
         return plan.add(RANKER_JUDGE, exp.judge("ranker"), label, candidates=found, **given)["verdicts"]
 
@@ -107,7 +107,7 @@ def retrieved(
 def _judged(
     judge: Judge, plan: Plan, data: Outputs, model: Output, pairs: Output, found: Output, label: str
 ) -> Outputs:
-    """What a judge says of the candidates; its stage is given what it reads, the model being the one that mines.
+    """Plan a judge's verdicts on the candidates; its stage gets its inputs, the model being the one that mines.
 
     ConfigError for one that reads what only a method makes.
     """

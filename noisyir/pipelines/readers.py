@@ -7,7 +7,7 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output
 from noisyir.eval.bench import Cell
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.reading import ENSEMBLED, ReadingContext
+from noisyir.pipelines.reader_steps import ENSEMBLED, ReadingContext
 from noisyir.pipelines.retrievers import (
     context_of,
     data_of,

@@ -58,7 +58,7 @@ def train_retriever(exp: Experiment) -> Plan:
 
 
 def audit_pairs(exp: Experiment) -> Plan:
-    """Which of the training pairs are wrong, by the experiment's detectors; of held-out queries it needs none."""
+    """Judge the training pairs by the experiment's detectors; held-out queries are not needed."""
     plan = Plan(exp.seed)
     exp = exp.model_copy(update={"encode": exp.encode.model_copy(update={"splits": ("train",)})})
     _audit(context_of(plan, exp, data_of(plan, exp)))
@@ -130,7 +130,7 @@ def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: s
 
 
 def _bench_mining(context: Context, mined: MiningOutputs, label: str, arm: str) -> dict[tuple[str, str], Output]:
-    """What the table is given of one mining, by input and arm."""
+    """One mining's inputs of the table, by input and arm."""
     found = {("sieve_curves", arm): mined.sieve_curves} if mined.sieve_curves else {}
     if "hidden" in context.data:
         found["mining", arm] = _score_negatives(context, mined, label)
@@ -138,7 +138,7 @@ def _bench_mining(context: Context, mined: MiningOutputs, label: str, arm: str) 
 
 
 def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
-    """What ingest wrote, in passages and with some of the relevant documents hidden where the experiment wants that."""
+    """Ingest's outputs, in passages and with some relevant documents hidden where the experiment wants that."""
     data = in_passages(plan, exp, plan.add(INGEST, exp.data))
     if exp.hide.rate == 0:
         return data

@@ -104,7 +104,7 @@ class Suite(Params):
             raise ValueError(faults(error, Experiment, f"variants.{name}")[0]) from error
 
     def arm(self, method: str, variant: str) -> str:
-        """What the table calls a method with a variant: by what there is more than one of."""
+        """A method's name with a variant, in the table: by whichever there is more than one of."""
         return method if not variant else variant if len(self.methods) <= 1 else f"{method}+{variant}"
 
     @property

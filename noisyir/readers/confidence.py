@@ -38,7 +38,7 @@ def updated(confidence: Values, evidence: Values, decay: float) -> Values:
 def evidence(
     kind: Confidence, chance: Values, matched: Bool[np.ndarray, " instance"], confidence: Values, question: Questions
 ) -> Values:
-    """What the model says of each instance, z (Eq. 10 to 14); a question's values add up to those of `confidence`.
+    """The model's belief in each instance, z (Eq. 10 to 14); a question's values add up to those of `confidence`.
 
     chance: P_start * P_end of the labelled span (Eq. 10), NaN where the model has not read the instance yet; matched:
     whether both ends are where the model's own lie.  Instances that are not read yet keep their confidence, and the

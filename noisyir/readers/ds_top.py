@@ -39,7 +39,7 @@ def overlap(question: str, text: str, start: int, end: int) -> int:
 def top_spans(
     overlaps: Sequence[int], passages: Sequence[str], lengths: Sequence[int], top: int
 ) -> npt.NDArray[np.bool_]:
-    """Which spans of one question are kept: the best of each passage, in the `top` best passages.
+    """Rows of one question's spans that are kept: the best of each passage, in the `top` best passages.
 
     Best is the largest overlap, which must not be 0, and the first where it is equal.  Passages shorter than 25
     characters or longer than 1,500 are left out.

@@ -1,4 +1,4 @@
-"""Which passage of each question a reader believes in most: its opinion on a retriever's positives."""
+"""The passage of each question that a reader believes in most: its opinion on a retriever's positives."""
 
 import pyarrow as pa
 import pyarrow.compute as pc

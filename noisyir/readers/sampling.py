@@ -1,4 +1,4 @@
-"""Which instances of a question contradict each other (Bian et al., Findings of EMNLP 2023, Eq. 2)."""
+"""Instances of a question that contradict each other (Bian et al., Findings of EMNLP 2023, Eq. 2)."""
 
 import numpy as np
 import torch

@@ -34,7 +34,7 @@ _TITLE = "Training on wrong pairs"
 
 @dataclass(frozen=True)
 class Bench:
-    """What the page tells: the summary (BENCH_SUMMARY), the detectors, seeds and number of cells, the builds behind.
+    """Contents of the page: the summary (BENCH_SUMMARY), detectors, seeds and number of cells, the builds behind.
 
     The summary is empty where nothing was trained.
     """
@@ -50,7 +50,7 @@ class Bench:
 
 
 def word(row: Row, alpha: float) -> Verdict | None:
-    """What a test allows to say; None of the row that holds none."""
+    """The words that a test allows; None of the row that holds none."""
     if row["against"] is None:
         return None
     ends = row["difference_low"], row["difference_high"], row["p_holm"]
@@ -181,7 +181,7 @@ def _chart(table: Table) -> Markup | None:
 
 
 def _column(params: NoiseTableParams, rate: float) -> str:
-    """What stands above the means at a rate of noise; labels have none."""
+    """The heading above the means at a rate of noise; labels have none."""
     return f"{rate_as_set(rate)} noise" if params.conditions == "noise" else "mean"
 
 

@@ -23,7 +23,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Corpus:
-    """What one pass over the documents keeps: their lengths, and the text of those asked for."""
+    """Lengths of all documents, and texts of some, from one pass over them."""
 
     lengths: Lengths
     texts: dict[str, str]

@@ -58,7 +58,7 @@ class Shift:
 
     @property
     def why(self) -> str:
-        """What changed, in words."""
+        """Changes, in words."""
         if self.relevant is None:
             return "scored by its answers alone"
         ranks = [f"rank {rank}" if rank else "not retrieved" for rank in (self.first_rank, self.second_rank)]
@@ -82,7 +82,7 @@ class Duel:
 
     @property
     def conclusion(self) -> str:
-        """What the first measure says, in a sentence."""
+        """The result by the first measure, in a sentence."""
         test = self.measures[0]
         said = verdict(test.low, test.high, test.p_holm, seeds=len(self.seeds))
         few = f"; fewer than {SEEDS_OF_A_CLAIM} suggest and prove nothing" if said.startswith("suggests") else ""

@@ -1,4 +1,4 @@
-"""What is behind a page: its builds by name, the graph of their data flow, their settings, and what they took."""
+"""History behind a page: its builds by name, the graph of their data flow, their settings, and their costs."""
 
 import json
 from collections.abc import Mapping, Sequence

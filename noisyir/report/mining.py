@@ -32,7 +32,7 @@ _Noise = tuple[str, float]
 
 @dataclass(frozen=True)
 class FalseNegatives:
-    """What a page shows of them; false where that is nothing."""
+    """Mining on a page; false where there is nothing to show."""
 
     rates: TextTable = NO_TABLE
     quality: TextTable = NO_TABLE
@@ -212,7 +212,7 @@ _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _ROW, _SHAPE = 340, 104, 12, 4, 36, 44, 36
 
 
 def read_losses(table: pa.Table) -> Losses:
-    """What LOSS_GROUPS holds."""
+    """The rows of LOSS_GROUPS."""
     rows = table.to_pylist()
     bins: dict[str, list[tuple[float, float, float]]] = {}
     values: dict[tuple[str, str], float] = {}

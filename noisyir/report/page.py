@@ -11,12 +11,12 @@ from markupsafe import Markup
 from noisyir.eval.significance import verdict
 from noisyir.report import charts
 from noisyir.report.cells import p_value, signed, templates
+from noisyir.report.confidences import Labels
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
 from noisyir.report.detection import detection_rows, doubts, flag_warnings
 from noisyir.report.history import Build, flow_graph
 from noisyir.report.mining import FalseNegatives
 from noisyir.report.queries import RankChanges
-from noisyir.report.reading import Labels
 from noisyir.report.settings import ReportParams
 from noisyir.report.summary import published_rows, trial_rows
 
@@ -25,7 +25,7 @@ _SHOWN_PACKAGES = 24
 
 @dataclass(frozen=True)
 class Results:
-    """What was measured: the comparison, training, the queries that changed most, and what was wrong with labels."""
+    """Measurements on the page: the comparison, training, the queries that changed most, and the wrong labels."""
 
     comparison: pa.Table
     curves: pa.Table | None
@@ -38,7 +38,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Dataset:
-    """What it was measured on; `corpus` holds the texts of all documents that the page shows."""
+    """The data that was measured on; `corpus` holds the texts of all documents that the page shows."""
 
     corpus: Corpus
     queries: pa.Table

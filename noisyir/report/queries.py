@@ -1,4 +1,4 @@
-"""Which queries a system wins and loses: the difference behind the mean, query by query."""
+"""Queries that a system wins and loses: the difference behind the mean, query by query."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -74,7 +74,7 @@ def trial_rows(trials: pa.Table) -> list[list[str]]:
 
 
 def told_trials(trials: pa.Table) -> Iterator[str]:
-    """What was tried, by how much each way differs from plain training, and what was chosen."""
+    """The ways that were tried, how much each differs from plain training, and the choice."""
     rows = trials.to_pylist()
     tried = ", ".join(f"{row['method']} {row['mean']:.3f}" for row in rows)
     yield f"Tried on {rows[0]['queries']:,} held-out queries, {rows[0]['seeds']} seeds, nDCG@10: {tried}."

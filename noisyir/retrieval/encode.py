@@ -19,7 +19,7 @@ _NAMED = 5  # documents or queries that an error names
 
 
 class Encoder(Protocol):
-    """What encoding needs of a bi-encoder."""
+    """The parts of a bi-encoder that encoding needs."""
 
     def tokenize(self, texts: list[str], side: Side) -> Tokens:
         """The token ids of texts."""

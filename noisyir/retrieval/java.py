@@ -163,7 +163,7 @@ def _packaged_java() -> Java | None:
 
 
 def _read_release(home: Path) -> Java | None:
-    """What the `release` file of a Java installation says; None where there is none."""
+    """The version in the `release` file of a Java installation; None where there is none."""
     try:
         lines = (home / "release").read_text().splitlines()
     except (OSError, UnicodeDecodeError):

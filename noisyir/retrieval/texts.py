@@ -1,4 +1,4 @@
-"""Which queries and documents a stage works on, and what of a document BM25 and models read."""
+"""Queries and documents that a stage works on, and the texts of them that BM25 and models read."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ def check_splits(there: Collection[str], splits: Sequence[str], setting: str) ->
 
 
 def contents(documents: pa.RecordBatch) -> list[str]:
-    """What is indexed of each document: title, newline, text."""
+    """The text of each document that is indexed: title, newline, text."""
     titles, texts = documents["title"].to_pylist(), documents["text"].to_pylist()
     return [f"{title}\n{text}" for title, text in zip(titles, texts, strict=True)]
 
@@ -53,7 +53,7 @@ def texts_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.Chunked
 
 
 def passages_of(documents: Iterable[pa.RecordBatch], doc_ids: pa.Array | pa.ChunkedArray) -> dict[str, str]:
-    """What models read, title and text, of the documents of these ids; of those that the corpus has."""
+    """Title and text, as models read them, of the documents of these ids; of those that the corpus has."""
     from noisyir.models.text_tokenizer import passage_text
 
     passages: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""What an artifact is, and what a stage reads of one."""
+"""Artifacts, and the columns of one that a stage reads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -37,7 +37,7 @@ class Artifact:
 
 @dataclass(frozen=True)
 class Read:
-    """What a stage reads of an artifact: these columns; perhaps not at all; perhaps of several producers."""
+    """A stage's claim on an artifact: these columns; perhaps not at all; perhaps of several producers."""
 
     artifact: Artifact
     columns: tuple[str, ...]

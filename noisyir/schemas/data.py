@@ -1,4 +1,4 @@
-"""What ingest writes, and the noise and the hiding that benches put in."""
+"""Artifacts of ingest, and of the corruptions and the hiding that benches put in."""
 
 from noisyir.schemas.artifact import BOOL, F32, I32, PAIR, PAIR_KEY, STRING, STRINGS, Artifact
 

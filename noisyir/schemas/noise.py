@@ -1,4 +1,4 @@
-"""What detectors say of training pairs, and what an audit tells their owner."""
+"""Artifacts of detectors and of audits: scores, flags, rates, and the rows that an owner sees."""
 
 from noisyir.schemas.artifact import BOOL, F32, F64, FLOATS, I32, PAIR, PAIR_KEY, STRING, STRINGS, Artifact
 from noisyir.schemas.data import PAIRS

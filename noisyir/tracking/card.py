@@ -1,4 +1,4 @@
-"""What stands behind a trained model, as a page for a person: data, noise, measures, how to use it, and its limits."""
+"""The card of a trained model, as a page for a person: data, noise, measures, how to use it, and its limits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -34,7 +34,7 @@ class Evaluation:
 
 
 def read_evaluation(store: Store, comparison: Ref | None) -> Evaluation:
-    """What the comparison says; nothing where the run has none."""
+    """The comparison's values; nothing where the run has none."""
     if comparison is None:
         return Evaluation([], {})
     scored = {name.removeprefix("metrics."): ref for name, ref in store.builds.meta(comparison).input_refs()}
@@ -65,7 +65,7 @@ def _steps_between(store: Store, scored: Ref, model: Ref) -> int | None:
 
 
 def eval_digest(scored: Meta) -> str:
-    """What two models were measured by, if equal: judgements, queries, and how they were scored."""
+    """A digest of the yardstick: equal where judgements, queries and scoring of two models are equal."""
     judged_by = {name: value for name, value in input_digests(scored.inputs).items() if name not in _MEASURED}
     return _digest({"inputs": judged_by, "params": scored.params, "version": scored.version})
 

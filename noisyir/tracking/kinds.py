@@ -1,4 +1,4 @@
-"""What is registered: a name for each kind of model that a run keeps, and how that kind is loaded and called."""
+"""Kinds of registered models: a name for each that a run keeps, and how that kind is loaded and called."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -149,7 +149,7 @@ def _rolled_back(store: Store, kind: Kind, challenger: Version) -> str | None:
 
 
 def _line(kind: Kind, about: Version, champion: Version | None, flow_run: str | None) -> dict[str, Any]:
-    """What every decision says."""
+    """The fields of every decision."""
     return {
         "model": kind.name,
         "version": about.version,
@@ -222,7 +222,7 @@ class Yardstick:
 
 
 def measures_of(backend: Backend, version: Version, split: str) -> list[str]:
-    """What the version was measured by on a split, in the order of its table; nothing where it was not."""
+    """The version's measures on a split, in the order of its table; nothing where it was not measured."""
     table = _of_system(_per_query(backend, version.tags), version.tags.get("system"))
     return list(dict.fromkeys(table.filter(pc.equal(table["split"], split))["measure"].to_pylist()))
 
@@ -242,7 +242,7 @@ def measured(backend: Backend, kind: Kind, version: Version, by: Yardstick) -> V
 
 
 def comparison_id(challenger: VersionMetrics, champion: VersionMetrics, by: Yardstick) -> str:
-    """What makes a comparison the same: recipes, their common seeds, and what they are measured by."""
+    """A digest of a comparison: recipes, their common seeds, and the yardstick."""
     recipes = challenger.recipe, champion.recipe
     content = [*recipes, challenger.eval_digest, by.measure, by.split, shared_seeds(challenger, champion)]
     return hashlib.sha256(canonical_json(content).encode()).hexdigest()[:16]

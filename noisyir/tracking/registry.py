@@ -177,5 +177,5 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
 
 
 def _requirements(kind: Kind) -> list[str]:
-    """What the model needs besides MLflow, as installed here; without local labels such as +cpu."""
+    """Packages that the model needs besides MLflow, as installed here; without local labels such as +cpu."""
     return [f"{name}=={version_installed(name).split('+')[0]}" for name in kind.requirements]

@@ -1,4 +1,4 @@
-"""Which versions stand in the registry, asked without MLflow, which takes seconds to load: of its file, or its server.
+"""Standing of versions in the registry, without MLflow, which takes seconds to load: by its file, or its server.
 
 Where neither knows the answer in the shape that is expected here, as after a change in MLflow, MLflow itself is asked.
 """
@@ -30,7 +30,7 @@ Ask = Callable[[str, str], Found | None]
 
 
 def standing(home: Path) -> list[dict[str, Any]]:
-    """What the aliases of the registered models name: name, alias, version, experiment, what it is promoted by.
+    """Versions that aliases of the registered models name: name, alias, version, experiment, source of promotion.
 
     ConfigError where the registry is damaged, or does not answer.
     """
@@ -99,7 +99,7 @@ Verdict = Literal["promoted", "refused", "already champion", "rolled back"]
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided on a registered model, and all that it rests on: a line of the log.
+    """A decision on a registered model, with all that it rests on: a line of the log.
 
     version: what it is about; champion_before, champion_after: version numbers, None where there is no champion.
     versions: artifact key, digest, evaluation digest, experiment and seed of each version that was looked at.

@@ -1,4 +1,4 @@
-"""What follows a run: the tracker that keeps nothing, which the others extend."""
+"""The tracker that keeps nothing, which the others extend: it follows a run."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ class Tracker(Silent):
         self.tags[name] = value
 
     def run_id(self, begin: bool = True) -> str | None:
-        """What another process needs to put its stages under this run; None where nothing is tracked.
+        """An address by which another process puts its stages under this run; None where nothing is tracked.
 
         begin: make the run if nothing has made it yet.
         """

@@ -15,7 +15,7 @@ Rng = Callable[..., np.random.Generator]
 """A generator for a purpose."""
 B = TypeVar("B", bound=Sized)
 Pool = Literal["batch", "own"]
-"""What competes with a query's positive: all columns of the batch, or those of its own pair alone."""
+"""Competitors of a query's positive: all columns of the batch, or those of its own pair alone."""
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ class World:
 
     @property
     def stream(self) -> tuple[int, ...]:
-        """What a seed has besides, so that each process draws its own dropout; nothing where there is one."""
+        """Addition to a seed, so that each process draws its own dropout; nothing where there is one."""
         return () if self.alone else (self.size, self.rank)
 
     def divide(self, lengths: npt.NDArray[np.integer]) -> "Division":
@@ -123,7 +123,7 @@ class World:
         return torch.device("cuda", torch.cuda.current_device()) if nccl else torch.device("cpu")
 
     def _kinds(self, weights: list[nn.Parameter]) -> Int[Tensor, "rank weight"]:
-        """What each process has of each gradient: none, a dense one, or the number of its rows."""
+        """Each process's share of each gradient: none, a dense one, or the number of its rows."""
         own = []
         for weight in weights:
             if weight.grad is not None and weight.grad.is_sparse:
@@ -158,7 +158,7 @@ class World:
 
 @dataclass(frozen=True)
 class Division:
-    """Which process has which of some things: process r has those at `rows[r]`, and nobody else has them."""
+    """A division of things among processes: process r has those at `rows[r]`, and nobody else has them."""
 
     world: World
     rows: tuple[Rows, ...]

@@ -116,7 +116,7 @@ def _texts(batch: Batch) -> dict[Side, Tokens]:
 
 
 def _divided(batch: Batch) -> dict[Side, Division]:
-    """Which process embeds which of the batch's texts."""
+    """The division of the batch's texts among the processes, by side."""
     return {side: world().divide(texts.lengths) for side, texts in _texts(batch).items()}
 
 

@@ -1,4 +1,4 @@
-"""What a reader learns from: a question, a window of a passage, and a labelled span in it, all by number."""
+"""A reader's examples: a question, a window of a passage, and a labelled span in it, all by number."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

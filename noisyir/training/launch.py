@@ -44,7 +44,7 @@ def in_processes(run: Run, when: Callable[[Any], bool] = lambda params: True) ->
 
 @dataclass(frozen=True)
 class _Made:
-    """What the first process's job made."""
+    """Results of the first process's job."""
 
     notes: dict[str, Any]
     written: dict[str, int | None]
@@ -109,7 +109,7 @@ class SerializedStep(Params):
 
 
 class Call(Params):
-    """What the first machine tells the others: the step that is trained now, with which settings of the machine."""
+    """The first machine's word to the others: the step that is trained now, with the settings of the machine."""
 
     step: SerializedStep
     store: str

@@ -1,4 +1,4 @@
-"""What a training run trains: a model, its batches, its optimiser, and its place in a schedule of steps.
+"""A learner of a training run: a model, its batches, its optimiser, and its place in a schedule of steps.
 
 A model's batch and dropout at a step follow from (seed, model, step) alone, so that a checkpoint holds positions and
 tensors only.
@@ -61,7 +61,7 @@ class Learner(Generic[B]):
 
     @property
     def prefix(self) -> str:
-        """What the names of its speeds, its notes and its random streams begin with, where others learn beside it."""
+        """Prefix of the names of its speeds, its notes and its random streams, where others learn beside it."""
         return f"{self.name}_"
 
     @property
@@ -182,7 +182,7 @@ class Objective:
         """Called when the last epoch is over."""
 
     def state(self) -> Tensors:
-        """What a checkpoint must hold of it, in groups of its own."""
+        """Its part of a checkpoint, in groups of its own."""
         return {}
 
     def load(self, tensors: Tensors, done: int) -> None:

@@ -35,7 +35,7 @@ class MovingAverage:
         return self.teacher
 
     def state(self) -> Tensors:
-        """What a checkpoint must hold."""
+        """The tensors that a checkpoint must hold."""
         return {"teacher": dict(self.teacher.named_parameters())}
 
     def load(self, tensors: Tensors) -> None:

@@ -106,7 +106,7 @@ class RowAdamW:
         self.steps += 1
 
     def _shrink(self, gradients: list[Float[Tensor, "touched dim"]]) -> float:
-        """What the gradients are multiplied by if it is below 1: as in torch.nn.utils.clip_grad_norm_."""
+        """The factor below 1 that gradients are multiplied by, as in torch.nn.utils.clip_grad_norm_."""
         if self.clip_norm is None:
             return 1.0
         return self.clip_norm / (float(torch.stack([values.norm() for values in gradients]).norm()) + 1e-6)

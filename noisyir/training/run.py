@@ -24,7 +24,7 @@ Point = tuple[str, int, float, float]
 
 @dataclass(frozen=True)
 class TrainingContext:
-    """What a run needs besides data and settings; only `rng` has a part in the result.
+    """A run's surroundings besides data and settings; only `rng` has a part in the result.
 
     rng: a generator for a purpose; work: where the checkpoint lies;
     progress(done, total, unit) and metric(name, value, step) tell whoever watches; note(name, value) keeps a fact;

@@ -75,7 +75,7 @@ class HoldOutFoldParams(HoldOutParams):
 
 
 class ChooseModelParams(Params):
-    """Which of several ways of training is kept."""
+    """Choice of one of several ways of training."""
 
     alpha: Fraction = Field(
         0.4, description="corrected p-value below which a way is taken as better than plain training (docs/noise.md)"
@@ -103,7 +103,7 @@ Flagged = Literal["keep", "drop", "soft"]
 
 
 class DescentParams(Params):
-    """What the training of rankers, of AR2's models and of readers has in common."""
+    """Settings common to the training of rankers, of AR2's models and of readers."""
 
     warmup_ratio: Fraction = Field(0.1, description="share of steps over which a rate rises from 0, to fall again to 0")
     weight_decay: NonNegativeFloat = Field(0.0, description="AdamW's, decoupled")
@@ -120,7 +120,7 @@ class DescentParams(Params):
 
 
 class RankingParams(DescentParams):
-    """What all training on lists has in common: a query's right passage, then its negatives."""
+    """Settings common to all training on lists: a query's right passage, then its negatives."""
 
     n: PositiveInt = Field(15, description="negatives in a list, drawn anew each epoch from those mined")
     ranker_scale: PositiveFloat = Field(1.0, description="multiplies the ranker's scores before any softmax (tau)")

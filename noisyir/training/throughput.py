@@ -39,7 +39,7 @@ _PEAKS = (
 
 @dataclass(frozen=True)
 class TransformerSize:
-    """What a transformer's arithmetic depends on; weights: parameters but those of the embeddings."""
+    """Sizes that a transformer's arithmetic depends on; weights: parameters but those of the embeddings."""
 
     weights: int
     layers: int
@@ -142,7 +142,7 @@ class Meter:
         return cls(peak and peak * world().size, unit)
 
     def restart(self) -> None:
-        """What has passed since the last work was added is not training."""
+        """Leave out the time since the last work was added: it was no training."""
         self._since = self.clock()
 
     def add(self, work: Work) -> None:

@@ -1,5 +1,6 @@
 """How deep a command's calls go until its equation, how much a light command loads, and how often a file is read."""
 
+import json
 import subprocess
 import sys
 
@@ -43,3 +44,20 @@ def test_the_dpr_loss_lies_few_calls_below_the_command(tiny):
     (line,) = [line for line in ended.stderr.splitlines() if line.startswith("DEPTH")]
     frames = line.split()[1:]
     assert frames[0] == "main" and "train_dpr" in frames and len(frames) <= DEEPEST, frames
+
+
+SEARCHED = """
+import sys
+from noisyir.cli import main
+main(sys.argv[1:])
+print("LOADED", sum(name.split(".")[0] == "noisyir" for name in sys.modules), file=sys.stderr)
+"""
+
+
+def test_a_search_loads_little(tiny):
+    done = subprocess.run([sys.executable, "-m", "noisyir.cli", "run", "demo", *tiny, "methods=[dpr]"])
+    assert done.returncode == 0
+    search = ["search", "demo", "w1 w2", "--json"]
+    ended = subprocess.run([sys.executable, "-c", SEARCHED, *search], capture_output=True, text=True, check=True)
+    loaded = int(ended.stderr.split("LOADED ")[1])
+    assert json.loads(ended.stdout) and loaded <= 90

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detection import detect
+from noisyir.detection.detect import detect
 from noisyir.detection.in_batch import InBatch, log_rank, score_in_batch
 from noisyir.detection.mixture import fit_gaussians
 from noisyir.detection.settings import DetectParams

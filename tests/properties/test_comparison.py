@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from noisyir.eval.compare import compare
+from noisyir.eval.comparison import compare
 from noisyir.eval.significance import crossed_t_test, holm
 
 p_values = hnp.arrays(float, st.integers(0, 20), elements=st.floats(0, 1))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detection import detect
+from noisyir.detection.detect import detect
 from noisyir.detection.mixture import Mixture
 from noisyir.detection.settings import DetectParams
 from noisyir.eval.detection import detection_quality

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detection import detect
+from noisyir.detection.detect import detect
 from noisyir.detection.in_batch import InBatch, log_rank, score_in_batch
 from noisyir.detection.settings import DetectParams
 from noisyir.detection.synthetic import passages_of_others

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from noisyir.mining.draw import draw
 from noisyir.models.text_tokenizer import token_batches
-from noisyir.retrieval.search import search
 from noisyir.retrieval.texts import Hits, run_table
+from noisyir.retrieval.vector_search import search
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from noisyir.retrieval import exact
 from noisyir.retrieval import index as indexing
 from noisyir.retrieval.index import fill_index, save_index, train_index
-from noisyir.retrieval.search import best, open_vectors
+from noisyir.retrieval.vector_search import best, open_vectors
 from tests.unit.retrieval.test_index import stream
 
 

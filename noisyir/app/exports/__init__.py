@@ -1,4 +1,4 @@
-"""What can be copied out of the store, a file each, found by its format's name; nothing is computed here.
+"""Copies out of the store, a file each, found by its format's name; nothing is computed here.
 
 Each has `SUFFIX`, what its default target ends with, and `export(store, name, target, licence)`, which writes what an
 experiment, a key or a registered model of that name is, and says what was written and how it is used.

@@ -34,7 +34,7 @@ def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Writt
 
 
 def opened(file: Path) -> Callable[[], Embed]:
-    """What opens a graph."""
+    """The code that opens a graph."""
 
     def open_() -> Embed:
         import onnxruntime

@@ -42,7 +42,7 @@ def write_side(folder: Path, encoder: BiEncoder, side: Side, stem: str) -> Writt
 
 
 def opened(file: Path) -> Callable[[], Embed]:
-    """What opens a model."""
+    """The code that opens a model."""
 
     def open_() -> Embed:
         from noisyir.models.openvino_encoder import without_telemetry

@@ -1,4 +1,4 @@
-"""What was retrieved and what is relevant, as trec_eval reads it: a run for each system, the judgements once."""
+"""Rankings and judgements as trec_eval reads them: a run for each system, the judgements once."""
 
 import shutil
 from pathlib import Path

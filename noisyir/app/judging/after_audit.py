@@ -1,4 +1,4 @@
-"""What `noisyir audit` does when it is asked to judge, or for a guarantee."""
+"""Judging, and the guarantee, after an audit: `noisyir audit --judge` and `--keep-wrong-below`."""
 
 import getpass
 import shlex
@@ -16,7 +16,7 @@ from jaxtyping import Float
 from noisyir.app.console import stdout_console
 from noisyir.app.judging.journal import Journal
 from noisyir.app.judging.learning import Knowledge, OrderLearner, PairLearner
-from noisyir.app.judging.pairs import PairsToJudge, pairs_to_judge
+from noisyir.app.judging.pairs_to_judge import PairsToJudge, pairs_to_judge
 from noisyir.app.judging.server import has_display, serve_page
 from noisyir.app.judging.session import JudgingSession, summary, told_guarantee
 from noisyir.app.judging.terminal import judge_in_terminal
@@ -50,7 +50,7 @@ class AuditArguments(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgingOptions:
-    """What is wanted of an audit beside its files.
+    """Wishes beside an audit's files.
 
     judgements: files of verdicts.  judge: let a person judge: in the terminal or else on a page; None: on a page where
     there is a display.  name: the judge's, the login name where None.  wrong: say how many pairs to keep so that at
@@ -146,7 +146,7 @@ def session_on(audited: Audited, folder: Path, judge: str | None) -> Iterator[Ju
 
 
 def known_from(audited: Audited, files: Sequence[str]) -> Knowledge:
-    """What files of judgements tell of the audited pairs.  DataError for pairs that were not audited."""
+    """Judgements of the audited pairs, from files.  DataError for pairs that were not audited."""
     pairs = _pairs(audited)
     said = read_judgements(files, pairs.audit)
     return _learner(audited, pairs).learn({pairs.row_of[pair]: judged for pair, judged in said.items()}, 0).known
@@ -162,7 +162,7 @@ def _learner(audited: Audited, pairs: PairsToJudge) -> OrderLearner:
 
 
 def _features(audited: Audited, pairs: PairsToJudge) -> Float[np.ndarray, "pair feature"] | None:
-    """What the detectors behind the audit say of each pair beside their scores; None where none of them says more."""
+    """Features of each pair by the detectors behind the audit; None where none of them has any."""
     store = audited.store
     behind = lineage(store, [audited.outcome.kept["audit"]])
     found = [meta.ref(_FEATURES) for meta in behind if _FEATURES in meta.artifacts]

@@ -18,7 +18,7 @@ _VERDICTS = (*get_args(Verdict), None)
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """What a judge said of a pair; verdict None takes back what was said before.
+    """One answer of a judge on a pair; verdict None takes back the one before.
 
     draw: how the pair was chosen.  weight: how many pairs it stands for, up to a factor that all have in common; None
     for one that was not drawn at random.  replacement: a document accepted instead.  at: when, as ISO 8601 in UTC.
@@ -35,7 +35,7 @@ class JournalEntry:
 
     @property
     def pair(self) -> Pair:
-        """Which pair it is about."""
+        """The pair that it is about."""
         return self.query_id, self.doc_id
 
     def says_as(self, other: "JournalEntry | None") -> bool:
@@ -82,7 +82,7 @@ class Journal:
         return max(datetime.now(UTC), before + timedelta(microseconds=1)).isoformat(timespec="microseconds")
 
     def latest(self) -> dict[str, dict[Pair, JournalEntry]]:
-        """What each judge said last of each pair, without what was taken back; in the order of the answers."""
+        """Each judge's last word on each pair, without those taken back; in the order of the answers."""
         found: dict[str, dict[Pair, JournalEntry]] = {}
         for answer in self.answers:
             own = found.setdefault(answer.judge, {})

@@ -1,4 +1,4 @@
-"""What a session is told after each batch: what judgements say of all pairs, and which pairs to ask about next."""
+"""Learning in a session, after each batch of answers: chances of all pairs, and the pairs to ask about next."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -35,7 +35,7 @@ class Kept(NamedTuple):
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the judgements tell.
+    """The judgements' message.
 
     sampled: pairs drawn at random that were judged wrong or clean.  rate: share of wrong pairs among all, from these
     alone.  order, unlearnt: how often a wrong pair is more suspect than a right one (AUROC), in the order that the
@@ -66,7 +66,7 @@ class Knowledge:
 
 @dataclass(frozen=True)
 class Learnt:
-    """What one look at the judgements gave.  teaching: rows of pairs not judged yet, those that teach most first."""
+    """The outcome of one look at the judgements.  teaching: rows of open pairs, those that teach most first."""
 
     known: Knowledge
     teaching: Sequence[int] = ()
@@ -76,7 +76,7 @@ class OrderLearner(Protocol):
     """Learns from judgements; slow, so that it is called beside the answering."""
 
     def learn(self, judged: Mapping[int, HumanJudgement], wanted: int) -> Learnt:
-        """What these judgements, by row of the pairs, tell, and `wanted` pairs that would teach most."""
+        """The message of these judgements, by row of the pairs, and `wanted` pairs that would teach most."""
 
 
 Array = np.ndarray

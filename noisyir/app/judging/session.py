@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 
 from noisyir.app.judging.journal import Draw, Journal, JournalEntry
 from noisyir.app.judging.learning import Knowledge, Learnt, OrderLearner
-from noisyir.app.judging.pairs import PairsToJudge, Shown
+from noisyir.app.judging.pairs_to_judge import PairsToJudge, Shown
 from noisyir.auditing.judgements import HumanJudgement, Pair, Verdict, given_judgements
 from noisyir.auditing.keeping import Keeping
 from noisyir.detection.agreement import cohens_kappa
@@ -227,7 +227,7 @@ class JudgingSession:
         return self.learner.learn(judged, 2 * BATCH)
 
     def _judged(self) -> Mapping[int, HumanJudgement]:
-        """What all judges say together, as `noisyir audit --judgements` reads it."""
+        """The word of all judges together, as `noisyir audit --judgements` reads it."""
         if not any(self.journal.latest().values()):
             return {}
         return {self.pairs.row_of[pair]: said for pair, said in given_judgements([str(self.journal.path)]).items()}
@@ -279,7 +279,7 @@ def summary(session: JudgingSession, command: str, wrong: float | None = None) -
 
 
 def told(known: Knowledge) -> list[str]:
-    """What judgements tell, a line each."""
+    """The judgements' message, a line each."""
     lines = []
     if known.rate:
         lines.append(f"wrong pairs    {known.rate} at 95 %, by {known.sampled:,} pairs drawn at random")

@@ -9,7 +9,7 @@ from rich.console import Console, Group
 from rich.panel import Panel
 from rich.text import Text
 
-from noisyir.app.judging.pairs import Shown, ShownDocument
+from noisyir.app.judging.pairs_to_judge import Shown, ShownDocument
 from noisyir.app.judging.session import BATCH, JudgingSession, Progress, told
 from noisyir.auditing.judgements import Verdict
 from noisyir.auditing.texts import words

@@ -1,4 +1,4 @@
-"""What asking a judge brought: the rate by its word, how often it errs, the rate set right, and what it cost."""
+"""The account of asking a judge: the rate by its word, how often it errs, the rate set right, and the cost."""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from noisyir.auditing.asking.answer_records import ByPeople
 from noisyir.auditing.asking.judges import Answer, JudgeUsage
-from noisyir.auditing.asking.records import ByPeople
 from noisyir.detection.imperfect_judge import (
     FEWEST_BY_PEOPLE,
     FEWEST_OF_A_KIND,
@@ -39,7 +39,7 @@ class Corrected(NamedTuple):
 
 
 class AskedReport(NamedTuple):
-    """What came of asking.
+    """The result of asking.
 
     said: the share that the judge calls wrong in the random part, of `decided` pairs; None where it decided none.
     error: on pairs that people judged, too; at_random: whether those were drawn at random.
@@ -136,7 +136,7 @@ def account(
     cost: float | None,
     confidence: float = 0.95,
 ) -> AskedReport:
-    """What the answers say; pairs: how many the audit has, of which the random ones were drawn.
+    """The account of the answers; pairs: how many the audit has, of which the random ones were drawn.
 
     Where people judged pairs drawn at random and the judge was asked about them, the rate is prediction-powered; else
     the judge's sensitivity and specificity correct it, measured at random where that can be.

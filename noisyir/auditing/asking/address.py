@@ -27,7 +27,7 @@ class Address:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What goes with each question."""
+        """The headers that go with each question."""
         return {"Authorization": f"Bearer {self.key.get_secret_value()}"} if self.key else {}
 
     def without_key(self, text: str) -> str:

@@ -12,7 +12,7 @@ LONGEST_REASON = 500  # characters that are kept
 
 
 class Verdict(BaseModel):
-    """What the prompt asks for, and nothing beside it."""
+    """The shape of an answer to the prompt, and nothing beside it."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 

@@ -1,4 +1,4 @@
-"""What may be spent on a judge: calls, or tokens; never more than the user said, whatever is sent again or at once."""
+"""The budget of a judge: calls, or tokens; never more than the user said, whatever is sent again or at once."""
 
 import asyncio
 import re

@@ -20,7 +20,7 @@ _THIS_PAIR = {400, 413, 422}
 
 
 class Reply(NamedTuple):
-    """What came back for one call.
+    """The answer to one call.
 
     outcome: answer; nothing (no verdict, or not in time); later (too busy, broken, not reached); refused (this question
     alone); stop (whatever is asked, such as for a wrong key).  said: what is wrong, for people.

@@ -72,7 +72,7 @@ def container(suffix: str) -> Separated:
 
 
 def delimiter_of(path: Path) -> str:
-    """What separates the cells of a csv file: that which gives most records as many cells as the header has."""
+    """The delimiter of a csv file: that which gives most records as many cells as the header has."""
     with glance():
         found = {delimiter: _agreement(path, delimiter) for delimiter in _DELIMITERS}
     return max(found, key=lambda delimiter: found[delimiter])

@@ -74,7 +74,7 @@ class PairsToCorrupt(ChosenPairs):
 
 @dataclass(frozen=True)
 class Spoilt:
-    """What became of the training pairs.
+    """The corrupted training pairs.
 
     rows: of those that are wrong now, ascending; documents: the number of each one's wrong document.
     texts: where its wrong document is a new one, made of its own: the text of that; then `documents` is empty.
@@ -126,14 +126,14 @@ class Corruption(Variant):
 
 
 def nothing_left(pool: int) -> DataError:
-    """What is raised where all the pool is relevant to a query."""
+    """The error where all the pool is relevant to a query."""
     return DataError(
         f"a query has no wrong document left among the {pool} that the training pairs have: lower noise.rate"
     )
 
 
 class Mismatches:
-    """Which documents are wrong for a pair and new to its query, while documents are being drawn."""
+    """Documents that are wrong for a pair and new to its query, while documents are being drawn."""
 
     def __init__(self, chosen: ChosenPairs) -> None:
         self._chosen, self._pool = chosen, len(chosen.texts)
@@ -162,7 +162,7 @@ class Mismatches:
 def in_turn(
     noise: Corruption, pairs: int, rng: np.random.Generator, spoilt: Callable[[int], T | None], need: str
 ) -> dict[int, T]:
-    """What `spoilt(row)` gives for exactly round(rate * pairs) pairs, by ascending row: the first that it can spoil.
+    """`spoilt(row)` of exactly round(rate * pairs) pairs, by ascending row: the first that it can spoil.
 
     They come in a random order, and the next one where it gives None, so that the pairs are a uniform draw of those
     that can be spoilt.  DataError, with what such a pair needs and the highest rate possible, when they are too few.

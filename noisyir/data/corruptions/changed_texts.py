@@ -218,7 +218,7 @@ def entities(text: str) -> list[Entity]:
 
 
 def _name(run: str, begins_sentence: bool) -> str:
-    """What of a run of words with capitals is a name; "" where nothing is."""
+    """The part of a run of words with capitals that is a name; "" where nothing is."""
     words = run.split(" ")
     name = words[next((n for n, word in enumerate(words) if word.lower() not in STOP_WORDS), len(words)) :]
     lone = begins_sentence and words == name and len(name) == 1 and not _CAPITAL_WITHIN.match(name[0])

@@ -41,7 +41,7 @@ class Format(Variant, RecordParams):
     @model_validator(mode="before")
     @classmethod
     def _from_the_hub(cls, values: Any) -> Any:
-        """What hf:// names is fetched, and from then on a path like another; nothing else is ever fetched."""
+        """Fetch hf:// names, which are paths like others from then on; nothing else is ever fetched."""
         if not isinstance(values, dict):
             return values
         named = {name: value for name, value in values.items() if isinstance(value, str) and is_on_hub(value)}

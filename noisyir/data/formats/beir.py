@@ -97,7 +97,7 @@ class BeirFolder:
             yield from _judgements(path, split, self.sources)
 
     def facts(self) -> dict[str, Any]:
-        """Which splits the folder has."""
+        """The splits that the folder has."""
         return {"splits": list(self.qrels)}
 
 

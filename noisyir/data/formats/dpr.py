@@ -140,7 +140,7 @@ class DprFolder:
                 yield from _pairs(asked)
 
     def facts(self) -> dict[str, Any]:
-        """Which files were read."""
+        """Names of the files that were read."""
         files = [self.collection, *self.contexts.values(), *self.questions.values()]
         return {"files": [file.relative_to(self.root).as_posix() for file in files]}
 

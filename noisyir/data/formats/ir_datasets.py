@@ -41,7 +41,7 @@ class IrDatasets(Format):
 
 @dataclass(frozen=True)
 class IrDataset:
-    """What the package gives, record by record."""
+    """The records of the package."""
 
     name: str
     given: Any
@@ -89,7 +89,7 @@ class IrDataset:
         return chain(self.documents(), self.queries(), self.judgements())
 
     def facts(self) -> dict[str, Any]:
-        """Which version of the package read it."""
+        """The version of the package that read it."""
         from importlib.metadata import version
 
         return {"ir_datasets": version("ir_datasets")}

@@ -70,7 +70,7 @@ class Msmarco(Format):
 
 @dataclass(frozen=True)
 class _Layout:
-    """What files are called; {split} stands for a split, and for `dev.small`, the passages' usual dev set."""
+    """Names of the files; {split} stands for a split, and for `dev.small`, the passages' usual dev set."""
 
     collection: str
     read: _Read
@@ -136,7 +136,7 @@ class MsmarcoFolder:
         return chain(self.documents(), self.queries(), self.judgements())
 
     def facts(self) -> dict[str, Any]:
-        """Which splits the folder has, and which queries and qrels in it are not read."""
+        """The splits that the folder has, and the queries and qrels in it that are not read."""
         read = self._files()
         there = [path for kind in ("*queries.*", "*qrels.*", "*.query.*") for path in self.root.glob(kind)]
         not_read = sorted({path.name for path in there if path not in read})

@@ -147,7 +147,7 @@ class PairsFile(ExampleSource):
                     yield *ids, pair.weight
 
     def facts(self) -> dict[str, Any]:
-        """Which column was taken for what."""
+        """The use of each column."""
         numbered = {"numbered_negatives": list(self.numbered)} if self.numbered else {}
         return {"columns": self.columns, **numbered}
 

@@ -134,7 +134,7 @@ class SoDsFolder:
             yield Judgement(query_id, doc_id, 1, split, None, place, number)
 
     def facts(self) -> dict[str, Any]:
-        """Which files were read."""
+        """Names of the files that were read."""
         return {"files": [path.name for path in (self.snippets, *self.asked.values())]}
 
 

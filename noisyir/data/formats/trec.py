@@ -84,7 +84,7 @@ class Trec(Format):
 
 
 def trec_role(path: Path) -> Literal["qrels", "run"] | None:
-    """What a file is, by its first lines; None where it is neither."""
+    """The role of a file, by its first lines; None where it has neither."""
     first = list(islice((line.split() for _, line in utf8_lines(path) if line.strip()), _FIRST_LINES))
     fields = first[0] if first else []
     if len(fields) == 3:

@@ -65,5 +65,5 @@ class Hiding(Variant):
     )
 
     def hide(self, given: Labelled) -> Hidden:
-        """What is hidden; only training pairs are touched."""
+        """The documents and pairs to hide; only training pairs are touched."""
         raise NotImplementedError

@@ -136,5 +136,5 @@ class Detector(Variant):
         return self
 
     def weights_digest(self) -> str | None:
-        """What stands for weights of its own in the key; None where it has none."""
+        """A digest of weights of its own, for the key; None where it has none."""
         return None

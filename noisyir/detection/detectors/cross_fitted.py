@@ -1,4 +1,4 @@
-"""What detectors by a bi-encoder have in common: the given model, or models that did not see the pairs they score."""
+"""Common parts of detectors by a bi-encoder: the given model, or models that did not see the pairs they score."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -76,7 +76,7 @@ class InBatchDetector(CrossFitted):
         return self.hard_negatives
 
     def statistic(self) -> "Statistic":
-        """What is computed of each row of a batch's similarities."""
+        """The statistic of each row of a batch's similarities."""
         raise NotImplementedError
 
     def score(self, given: PairsToScore) -> Scores:
@@ -101,7 +101,7 @@ class DenseSearch(CrossFitted):
     depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
 
     def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
-        """What is computed of a pair's own similarity and of those of its competitors."""
+        """The statistic of a pair's own similarity and of those of its competitors."""
         raise NotImplementedError
 
     def score(self, given: PairsToScore) -> DetectorOutput:

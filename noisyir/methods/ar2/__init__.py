@@ -106,7 +106,7 @@ def _round(
 
 
 def _given(context: "Context", flagged: Flagged) -> Outputs:
-    """What all training on lists reads, the verdicts on pairs included where they count."""
+    """Inputs of all training on lists, the verdicts on pairs included where they count."""
     given = {"pairs": context.noisy["noisy_pairs"], **{name: context.data[name] for name in ("queries", "corpus")}}
     return given if flagged == "keep" else {**given, "flags": context.flags()["noise_flags"]}
 

@@ -33,7 +33,7 @@ _TOKENS_AT_ONCE = 8192  # padded together
 
 @dataclass(frozen=True)
 class Material:
-    """What a round learns from: lists, their texts as the retriever reads them, and perhaps dev queries."""
+    """The data of a round: lists, their texts as the retriever reads them, and perhaps dev queries."""
 
     lists: Lists
     queries: Tokens

@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detection import detect
+from noisyir.detection.detect import detect
 from noisyir.detection.in_batch import InBatch, score_in_batch
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.detection.synthetic import passages_of_others

@@ -57,7 +57,7 @@ class PositiveTable(NamedTuple):
 
 
 class CorpusChanges(NamedTuple):
-    """What became of the training pairs of `rows`, and of the collection: texts that leave it, and new documents."""
+    """The corrupted training pairs of `rows`, and the collection: texts that leave it, and new documents."""
 
     rows: Rows
     doc_ids: Ids
@@ -133,7 +133,7 @@ def _changes(job: Job[Corruption], pairs: pa.Table, training: Rows) -> CorpusCha
 
 
 def _unneeded(positives: PositiveTable, spoilt: Spoilt, needed: set[str]) -> set[int]:
-    """Which texts leave, by their numbers: those that the kind of noise takes away and no document in need has."""
+    """Numbers of the texts that leave: those that the corruption takes away and no document in need has."""
     assert spoilt.leaving is not None
     numbers = positives.documents.numbers
     stay = {numbers[doc_id] for doc_id in needed if doc_id in numbers}
@@ -150,7 +150,7 @@ def _positives(documents: DocumentsById, doc_ids: pa.ChunkedArray) -> PositiveTa
 def _training_pairs(
     job: Job[Corruption], pairs: pa.Table, training: Rows, relevant: pa.Table, positives: PositiveTable
 ) -> PairsToCorrupt:
-    """What kinds of noise are told.
+    """The inputs of a corruption.
 
     Relevant is what the pairs and judgements call so, what has the text of such a document, and what holds an answer.
     """

@@ -46,7 +46,7 @@ def ingest(job: Job[Format]) -> None:
 
 
 def _texts_by_id(part: pa.Table) -> dict[str, int]:
-    """What stands for a document's words, by its id."""
+    """A hash of a document's words, by its id."""
     columns = (part[name].to_pylist() for name in ("doc_id", "title", "text"))
     return {doc_id: text_key(f"{title} {text}".casefold()) for doc_id, title, text in zip(*columns, strict=True)}
 

@@ -109,7 +109,7 @@ def _by_hand(
 
 
 def _kept_by_nulls(job: Job[AuditParams], estimate: dict[str, float], pairs: int) -> Keeping:
-    """What may be kept where nobody judged."""
+    """The number of pairs that may be kept where nobody judged."""
     bounds = job.table("kept_by_null") if job.has("kept_by_null") else KEPT_BY_NULL.schema.empty_table()
     return kept_by_nulls(bounds, estimate, pairs)
 

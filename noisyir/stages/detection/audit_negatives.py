@@ -121,7 +121,7 @@ def _reasons(columns: Columns) -> pa.Array:
 
 
 def _judges(job: Job[SuspectsParams], said: JudgeVerdict) -> pa.Table:
-    """What each judge did, and, under null, what at least one of them did."""
+    """Counts of each judge's verdicts and, under null, of all candidates that at least one of them did not keep."""
     drawn = job.table("negatives") if job.has("negatives") else None
 
     def row(judge: str | None, judged: int, against: pa.Table) -> dict[str, Any]:

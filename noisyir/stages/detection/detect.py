@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from noisyir.auditing.rates import in_a_sentence
 from noisyir.detection.combine import Scores, combined
-from noisyir.detection.detection import Detection
-from noisyir.detection.detection import detect as judge
+from noisyir.detection.detect import Detection
+from noisyir.detection.detect import detect as judge
 from noisyir.detection.flags import with_flags
 from noisyir.detection.guarantee import Guarantee, guaranteed_by_nulls
 from noisyir.detection.null import NULLS
@@ -163,7 +163,7 @@ def repair(job: Job[RepairParams]) -> None:
 
 
 def relabelled(judged: pa.Table, share: float) -> np.ndarray:
-    """Which rows to relabel: of the flagged, `share` with the highest scores, if their replacement is new to the query.
+    """Rows to relabel: of the flagged, `share` with the highest scores, if their replacement is new to the query.
 
     The score and not p_clean orders them, for p_clean is the same 0 for many.
     """

@@ -170,7 +170,7 @@ def _held_out(job: Job[CandidatesParams]) -> pa.Table:
 
 
 def _answering(job: Job[CandidatesParams], found: pa.Table, documents: NamedDocuments) -> Mask:
-    """Which hits' texts hold an answer to their query; none where the data has no answers."""
+    """Whether each hit's text holds an answer to its query; none does where the data has no answers."""
     if not documents.lines:
         return np.zeros(found.num_rows, bool)
     from noisyir.data.answers import answers_by_query

@@ -105,7 +105,7 @@ def _numbers(ids: pa.ChunkedArray) -> "Rows":
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """What the filters and judges removed."""
+    """Counts of candidates that the filters and judges removed."""
     if note := meta.notes.get("negatives"):
         by = ", ".join(f"{name} {count:,}" for name, count in note["removed"].items() if count) or "none"
         yield f"Hard negatives: of {note['candidates']:,} candidates were removed: {by}."

@@ -95,7 +95,7 @@ def _relevance(job: Job[Any], found: pa.Table, shards: Piecewise[Block]) -> np.n
 
 
 def _logits(job: Job[Any], folder: Path, max_len: int, found: pa.Table, blocks: Sequence[Block]) -> Iterator[pa.Table]:
-    """What a classifier says of some blocks of pairs of texts: a column `logit`."""
+    """A classifier's logits of some blocks of pairs of texts: a column `logit`."""
     import torch
 
     from noisyir.models.cross_encoder import TextPairs, load_cross_encoder

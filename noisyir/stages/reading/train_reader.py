@@ -38,7 +38,7 @@ def train_reader(job: Job[TrainReaderParams]) -> None:
 
 
 def _instances(job: Job[TrainReaderParams], reader: "Reader") -> "tuple[Instances, pa.Table]":
-    """What is trained on, and the spans that it came from; notes how many there are and were."""
+    """The instances to train on, and the spans that they came from; notes how many there are and were."""
     from noisyir.retrieval.texts import texts_of
     from noisyir.training.instances import training_instances
 

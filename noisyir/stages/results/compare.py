@@ -1,7 +1,7 @@
 """compare: the systems of a run side by side, with intervals and corrected p-values."""
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.eval import compare as systems
+from noisyir.eval import comparison as systems
 from noisyir.eval.settings import CompareParams
 from noisyir.schemas.results import COMPARISON, METRICS
 

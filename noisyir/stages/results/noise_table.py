@@ -11,8 +11,8 @@ from noisyir.errors import DataError
 from noisyir.eval.bench import Cell, by_cell, read_blocks, summarise
 from noisyir.eval.bench_quality import detection_quality
 from noisyir.eval.settings import NoiseTableParams
+from noisyir.report.confidences import bench_figures, bench_quality
 from noisyir.report.mining import of_bench
-from noisyir.report.reading import bench_figures, bench_quality
 from noisyir.schemas.noise import DETECTION
 from noisyir.schemas.reading import CONFIDENCE_QUALITY
 from noisyir.schemas.results import BENCH_PAGE, BENCH_SUMMARY, BENCH_VALUES, METRICS

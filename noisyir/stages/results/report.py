@@ -10,11 +10,11 @@ from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
 from noisyir.report.cells import markdown_table
+from noisyir.report.confidences import Labels, confusing_of, find_cases, quality_figures, quality_table, with_texts
 from noisyir.report.dataset import example_pairs, read_corpus
 from noisyir.report.history import Build, name_builds
 from noisyir.report.mining import of_run
 from noisyir.report.queries import RankChanges, largest_changes, values_of
-from noisyir.report.reading import Labels, confusing_of, find_cases, quality_figures, quality_table, with_texts
 from noisyir.report.settings import ReportParams
 from noisyir.report.summary import difference_rows, summary_rows
 from noisyir.retrieval.texts import texts_of

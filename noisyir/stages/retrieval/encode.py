@@ -73,7 +73,7 @@ def _name(side: "Side", number: int) -> str:
 
 
 def _encoder(job: Job[EncodeParams]) -> "tuple[ShardEncoder, AbstractContextManager[Any]]":
-    """What encodes, and in which precision it is to be called."""
+    """The encoder, and the precision that it is to be called in."""
     import torch
 
     from noisyir.retrieval.encode import ShardEncoder

@@ -74,8 +74,8 @@ def _trained(job: Job[P], read: Callable[[], Iterable[pa.RecordBatch]], rows: in
 def _has_pieces(job: Job[P], batch: pa.RecordBatch) -> bool:
     """Whether the index is made of codes, and no GPU is here that makes them faster than pieces could."""
     from noisyir.retrieval.index import uses_gpu
-    from noisyir.retrieval.search import can_be_coded
     from noisyir.retrieval.texts import vectors_of
+    from noisyir.retrieval.vector_search import can_be_coded
 
     return not uses_gpu(job.runtime.device) and can_be_coded(job.params.factory, vectors_of(batch).shape[1])
 
@@ -83,7 +83,7 @@ def _has_pieces(job: Job[P], batch: pa.RecordBatch) -> bool:
 def _build_in_pieces(job: Job[P], rows: int, folder: Path) -> None:
     """Train; make the vectors' codes, piece by piece; put them together.  A killed build goes on behind its pieces."""
     from noisyir.retrieval.index import save_index
-    from noisyir.retrieval.search import put_together, unpacked
+    from noisyir.retrieval.vector_search import put_together, unpacked
 
     (trained,) = job.spread(train_lists, {"trained": None}, total=1, unit="indexes")
     firsts = range(0, job.batches_in("doc_vectors", _VECTORS_AT_ONCE), _BATCHES_A_PIECE)
@@ -95,7 +95,7 @@ def _build_in_pieces(job: Job[P], rows: int, folder: Path) -> None:
 def train_lists(job: Job[P], _: Sequence[None]) -> Iterator[pa.Table]:
     """The trained index, without vectors."""
     from noisyir.retrieval.index import on_cpu
-    from noisyir.retrieval.search import packed
+    from noisyir.retrieval.vector_search import packed
 
     index = _trained(job, lambda: job.batches("doc_vectors", _VECTORS_AT_ONCE), job.rows("doc_vectors"))
     yield packed(on_cpu(index))
@@ -105,7 +105,7 @@ def code_vectors(job: Job[P], pieces: Sequence[Piece]) -> Iterator[pa.Table]:
     """The codes of some pieces, in their order."""
     import faiss
 
-    from noisyir.retrieval.search import coded, unpacked
+    from noisyir.retrieval.vector_search import coded, unpacked
 
     faiss.omp_set_num_threads(job.runtime.cpu_threads)
     index = unpacked(job.shards.fetch(pieces[0].trained))

@@ -47,7 +47,7 @@ def rerank(job: Job[RerankParams]) -> None:
 
 
 def rerank_shards(job: Job[RerankParams], blocks: Sequence[Block]) -> Iterator[pa.Table]:
-    """What the ranker says of some blocks of pairs: a column `logit`."""
+    """The ranker's logits of some blocks of pairs: a column `logit`."""
     import torch
 
     from noisyir.models.cross_encoder import load_cross_encoder
@@ -87,7 +87,7 @@ def lowered(scores: npt.NDArray[np.float64], query: Rows, place: Rows, depth: in
 
 
 def _texts(job: Job[RerankParams], rows: pa.Table) -> "TextPairs":
-    """What the ranker reads of each row; each text is held once.  DataError for ids that there is no text for."""
+    """The texts of each row, as the ranker reads them; each is held once.  DataError for ids without a text."""
     from noisyir.models.cross_encoder import TextPairs
     from noisyir.retrieval.texts import passages_of
 

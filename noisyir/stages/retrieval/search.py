@@ -20,8 +20,8 @@ from noisyir.schemas.data import CORPUS, CUT_PASSAGES, QUERIES
 from noisyir.schemas.retrieval import DENSE_RUN, INDEX, QUERY_VECTORS
 
 if TYPE_CHECKING:
-    from noisyir.retrieval.search import Index, Rows
     from noisyir.retrieval.texts import Vectors
+    from noisyir.retrieval.vector_search import Index, Rows
 
 
 _QUERIES_AT_ONCE = 4096  # as many as FAISS multiplies at once
@@ -39,8 +39,8 @@ class SearchShard(NamedTuple):
 def dense_search(job: Job[SearchParams]) -> None:
     """Search each part of the index for every batch of queries, and merge what was found."""
     from noisyir.retrieval.index import parts_of
-    from noisyir.retrieval.search import hits, ids_by_row, merged
     from noisyir.retrieval.texts import run_table
+    from noisyir.retrieval.vector_search import hits, ids_by_row, merged
 
     parts = parts_of(job.folder("index", "about.json").read_text())
     shards = {
@@ -60,9 +60,9 @@ def dense_search(job: Job[SearchParams]) -> None:
 
 
 def search_shards(job: Job[SearchParams], shards: Sequence[SearchShard]) -> Iterator[pa.Table]:
-    """What some parts have for some batches: a row for each query, with the scores and rows of its best documents."""
-    from noisyir.retrieval.search import best, open_vectors
+    """Finds of some parts for some batches: a row for each query, with the scores and rows of its best documents."""
     from noisyir.retrieval.texts import vectors_of
+    from noisyir.retrieval.vector_search import best, open_vectors
 
     @lru_cache(maxsize=1)  # its file is mapped, and a process maps no more than one
     def opened(part: str) -> "Index":

@@ -12,7 +12,7 @@ from noisyir.engine.meta import Meta
 from noisyir.engine.stage import Job, Stage
 from noisyir.engine.store import Store
 from noisyir.errors import DataError
-from noisyir.eval.compare import choose
+from noisyir.eval.comparison import choose
 from noisyir.report.summary import told_trials
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.schemas.training import CURVES, MODEL, TRIAL, TRIALS
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 PLAIN = "dpr"
-"""What is chosen unless another way is better; and what each is compared with."""
+"""The way that is taken unless another is better, and that each is compared with."""
 
 
 def choose_model(job: Job[ChooseModelParams]) -> None:
@@ -71,7 +71,7 @@ def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
 
 
 def _story(meta: Meta, store: Store) -> Iterator[str]:
-    """What was tried, by how much each way differs from plain training, and what was chosen."""
+    """The ways that were tried, how much each differs from plain training, and the choice."""
     yield from told_trials(store.builds.table(meta.ref("trials")))
 
 

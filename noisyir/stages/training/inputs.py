@@ -1,4 +1,4 @@
-"""What the stages that train have in common: what they read, the model they start from, the run, what they write."""
+"""Common parts of stages that train: their inputs, the model they start from, the run, their outputs."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -113,7 +113,7 @@ def training_pairs(job: Job[Any]) -> pa.Table:
 
 
 def product(pairs: pa.Table, columns: Sequence[str]) -> "Tensor | None":
-    """What each pair counts by all of these columns together; None where there are none: all count alike."""
+    """The product of these columns for each pair; None where there are none: all count alike."""
     import torch
 
     return torch.from_numpy(np.prod([pairs[name].to_numpy() for name in columns], axis=0)) if columns else None
@@ -215,7 +215,7 @@ def write_model(job: Job[Any], encoder: "BiEncoder", curves: "list[Point]") -> N
 def read_lists(
     job: Job[Any], n: int, besides: pa.ChunkedArray | None = None, *, soft: bool = False
 ) -> "tuple[TrainingTexts, Lists]":
-    """What lists are drawn from, and the documents' texts, those with an id in `besides` included.
+    """The lists to draw from, and the documents' texts, those with an id in `besides` included.
 
     Flagged pairs are left out; with `soft` they stay, and the lists know of them.  Notes what is left out, and how
     often a random passage stands in for a mined one.
@@ -255,7 +255,7 @@ def _without_positive(job: Job[Any], pairs: pa.Table, negatives: pa.Table) -> in
 
 
 def training_context(job: Job[Any]) -> "TrainingContext":
-    """What a training run needs of its job."""
+    """The surroundings of a training run, from its job."""
     from noisyir.training.run import TrainingContext
 
     return TrainingContext(

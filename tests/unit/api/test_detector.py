@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from noisyir import NoiseDetector
 from noisyir.detection.combine import Scores, combined
-from noisyir.detection.detection import detect
+from noisyir.detection.detect import detect
 from noisyir.detection.settings import DetectParams
 from noisyir.errors import DataError
 

@@ -7,7 +7,8 @@ import pydoc
 import pytest
 
 import noisyir
-from noisyir.api import audit, detector, mine, noisy_pair_loss, train
+from noisyir.api import detector, mine, noisy_pair_loss, train
+from noisyir.api import label_audit as audit
 from noisyir.detection import rate
 
 MODULES = (audit, detector, mine, noisy_pair_loss, rate, train)

@@ -5,7 +5,7 @@ import pyarrow as pa
 
 from noisyir.app.judging.journal import Journal
 from noisyir.app.judging.learning import Interval, Kept, Knowledge, Learnt
-from noisyir.app.judging.pairs import PairsToJudge
+from noisyir.app.judging.pairs_to_judge import PairsToJudge
 from noisyir.app.judging.session import JudgingSession
 
 SPICE = "</script><script>alert(1)</script>"

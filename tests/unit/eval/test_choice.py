@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noisyir.eval.compare import choose
+from noisyir.eval.comparison import choose
 from noisyir.eval.significance import nested_t_test
 
 

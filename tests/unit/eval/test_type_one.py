@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.type_one import GATE, by_the_bench, over_queries_alone, share_promoted, shares_called_different
-from noisyir.eval.compare import difference
+from noisyir.eval.comparison import difference
 
 
 def share_called(tests, test, **about):

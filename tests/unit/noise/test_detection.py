@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detection import detect
+from noisyir.detection.detect import detect
 from noisyir.detection.settings import DetectParams
 from noisyir.errors import DataError
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 from noisyir.detection.combine import Scores
-from noisyir.detection.detection import detect
+from noisyir.detection.detect import detect
 from noisyir.detection.mixture import Mixture, dip, fit_betas, fit_gaussians, is_unimodal
 from noisyir.detection.settings import DetectParams
 

@@ -9,7 +9,7 @@ from noisyir.eval.settings import NoiseTableParams
 from noisyir.report.bench import Bench, markdown, render
 from noisyir.report.cells import templates
 from noisyir.report.charts import spark_line
-from noisyir.report.reading import (
+from noisyir.report.confidences import (
     Labels,
     around,
     bench_figures,

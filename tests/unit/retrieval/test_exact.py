@@ -5,8 +5,8 @@ import pytest
 
 from noisyir.errors import DataError
 from noisyir.retrieval import exact
-from noisyir.retrieval.search import open_vectors, search
 from noisyir.retrieval.settings import IndexParams
+from noisyir.retrieval.vector_search import open_vectors, search
 from tests.unit.retrieval.test_index import DOC_IDS, QUERIES, ROWS, VECTORS, build, stream
 
 

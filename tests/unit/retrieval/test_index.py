@@ -9,7 +9,7 @@ import pytest
 
 from noisyir.errors import ConfigError, DataError
 from noisyir.retrieval.index import fill_index, open_index, save_index, train_index
-from noisyir.retrieval.search import ids_by_row, search
+from noisyir.retrieval.vector_search import ids_by_row, search
 
 ROWS, DIM = 2000, 32
 VECTORS = np.random.default_rng(3).standard_normal((ROWS, DIM)).astype(np.float32)

@@ -10,7 +10,7 @@ from noisyir.engine.runtime import FanOut, Runtime
 from noisyir.engine.stage import Stage
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError
-from noisyir.retrieval import search
+from noisyir.retrieval import vector_search as search
 from noisyir.retrieval.settings import IndexParams
 from noisyir.schemas.retrieval import DOC_VECTORS
 from noisyir.stages.retrieval import index

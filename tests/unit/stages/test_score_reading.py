@@ -8,7 +8,7 @@ from noisyir.eval.settings import CompareParams, ScoreConfidenceParams, ScoreRea
 from noisyir.readers.settings import EnsembleParams
 from noisyir.schemas.data import ANSWERS, QUERIES
 from noisyir.schemas.reading import CONFIDENCES, GOLD_RUN, PASSAGES, READINGS
-from noisyir.stages.reading.ensemble import ENSEMBLE
+from noisyir.stages.reading.ensemble_readers import ENSEMBLE
 from noisyir.stages.reading.score_confidence import SCORE_CONFIDENCE
 from noisyir.stages.reading.score_reading import SCORE_READING
 from noisyir.stages.results.compare import COMPARE

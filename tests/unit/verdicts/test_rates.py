@@ -5,7 +5,7 @@ import math
 import pytest
 
 from noisyir.auditing.rates import beside, by_each_null, cannot_be_known, in_a_sentence, in_terminal
-from noisyir.detection.detection import nulls_in
+from noisyir.detection.detect import nulls_in
 
 FITS = {"rate": 0.24, "low": 0.221, "high": 0.259, "counted": 360, "tail": 0.5, "fit": 1.0, "auroc": 0.87}
 HARD = {"rate": 0.46, "low": 0.44, "high": 0.484, "counted": 690, "tail": 0.95, "fit": 0.0, "auroc": 0.75}

@@ -22,7 +22,7 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a judge says of a pair; p_wrong: how surely it calls it wrong, 0 to 1, which need not be calibrated."""
+    """A judge's answer on a pair; p_wrong: how surely it calls it wrong, 0 to 1, which need not be calibrated."""
 
     verdict: Literal["wrong", "clean", "unclear"]
     p_wrong: float
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionQueue:
-    """What a judge is asked, the first first.
+    """Questions to a judge, the first first.
 
     home: a folder where answers may be kept for the next time.  progress is told how many of how many questions are
     done, and what that took.
@@ -46,7 +46,7 @@ class QuestionQueue:
 
 @dataclass
 class JudgeUsage:
-    """What asking took.
+    """The cost of asking.
 
     calls: sent, those that failed included; kept: answers of an earlier time that were not asked for again.
     prompt_tokens, completion_tokens: as the judge told; unmetered: calls of which it told none.
@@ -94,5 +94,5 @@ class MachineJudge(Variant):
         raise NotImplementedError
 
     def cost(self, spent: JudgeUsage) -> float | None:
-        """What was spent, in the unit of the judge's prices; None where it has none."""
+        """The money spent, in the unit of the judge's prices; None where it has none."""
         return None

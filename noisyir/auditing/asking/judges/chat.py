@@ -190,7 +190,7 @@ class Chat(MachineJudge):
         return unsent
 
     def _asked(self) -> dict[str, object]:
-        """What goes with every question, beside the messages."""
+        """The fields that go with every question, beside the messages."""
         asked = {"model": self.model, "temperature": 0, "max_tokens": self.answer_tokens, "stream": False}
         return asked | ({"response_format": {"type": "json_object"}} if self.json_mode else {})
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from noisyir.auditing.asking.account import AskedPair, account
+from noisyir.auditing.asking.answer_records import ByPeople, ModelJudgement, write_judgements
 from noisyir.auditing.asking.judges import Answer, JudgeUsage
-from noisyir.auditing.asking.records import ByPeople, ModelJudgement, write_judgements
 from noisyir.auditing.judgements import given_judgements
 from noisyir.errors import DataError, StoreError
 

@@ -30,7 +30,7 @@ class ModelJudgement(BaseModel):
 
 
 class ByPeople(NamedTuple):
-    """What people say of a pair: whether it is wrong, and how many pairs it stands for where it was drawn at random."""
+    """People's word on a pair: whether it is wrong, and how many pairs it stands for where it was drawn at random."""
 
     wrong: bool
     weight: float | None

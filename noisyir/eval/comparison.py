@@ -87,7 +87,7 @@ def level(values: np.ndarray, groups: Groups | None, confidence: float) -> Diffe
 
 
 def difference(differences: np.ndarray, groups: Groups | None, confidence: float) -> dict[str, float]:
-    """What a table tells of one comparison: the mean difference, its interval and its p-value, before correction.
+    """The mean difference, its interval and its p-value, before correction, of one comparison.
 
     differences: by query and seed.
     """

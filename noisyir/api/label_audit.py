@@ -104,7 +104,7 @@ class Cleaned:
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found of pairs; made by `noisyir.audit`."""
+    """Findings on pairs; made by `noisyir.audit`."""
 
     _found: Audited
     _run: Running
@@ -179,7 +179,7 @@ class Audit:
         return target
 
     def __str__(self) -> str:
-        """What was found, as the command line says it."""
+        """The findings, as the command line prints them."""
         return self._found.summary().strip()
 
     def __repr__(self) -> str:
@@ -187,7 +187,7 @@ class Audit:
         return f"<Audit of {self.table.num_rows:,} pairs, {self.flagged.num_rows:,} flagged as wrong>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the summary, and the most suspect pairs."""
+        """The view of a notebook: the summary, and the most suspect pairs."""
         shown = self.table.select(["query", "document", "p_clean", "reason"]).slice(0, _SHOWN).to_pylist()
         heads = "".join(f"<th>{name}</th>" for name in ("query", "document", "p_clean", "reason"))
         rows = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row.values())}</tr>" for row in shown)

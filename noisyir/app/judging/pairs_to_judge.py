@@ -35,7 +35,7 @@ class ShownDocument:
 
 @dataclass(frozen=True)
 class Shown:
-    """What a judge sees of a pair.  others: found for the same query, whether they fit better or not."""
+    """A pair as a judge sees it.  others: found for the same query, whether they fit better or not."""
 
     query_id: str
     query: str
@@ -90,7 +90,7 @@ class PairsToJudge:
                 self._texts |= self.read_texts(missing)
 
     def shown(self, row: int) -> Shown:
-        """What a judge sees of a pair."""
+        """The pair as a judge sees it."""
         self.prepare([row])
         query_id, doc_id = self.ids[row]
         others = [_document(other, self._texts[other]) for other in self._others(row) if other in self._texts]

@@ -25,7 +25,7 @@ _SPARE = 16  # rows fetched beyond those asked for, to see whether the cut goes 
 
 
 class Index(Protocol):
-    """What searching needs of an index."""
+    """The parts of an index that searching needs."""
 
     @property
     def ntotal(self) -> int:
@@ -125,7 +125,7 @@ def best(index: Index, queries: Vectors, top_k: int) -> tuple[Vectors, Rows]:
 
 
 def hits(scores: Vectors, rows: Rows, doc_ids: pa.Array) -> Hits:
-    """What was found, by the documents' ids."""
+    """Finds, by the documents' ids."""
     found = rows >= 0  # FAISS fills with -1 where it found too few
     return Hits(found.sum(axis=1), doc_ids.take(pa.array(rows[found])), scores[found])
 

@@ -1,4 +1,4 @@
-"""What a reader's method is given: questions, labelled and read passages, and the steps that all have in common."""
+"""Steps of readers' pipelines: questions, labelled and read passages, and training, for all methods."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from noisyir.pipelines.searching import encoded, searched
 from noisyir.readers.settings import EnsembleParams, GoldRunParams, Passages, SpansParams
 from noisyir.settings import Split
 from noisyir.stages.reading.confusing import CONFUSING
-from noisyir.stages.reading.ensemble import ENSEMBLE
+from noisyir.stages.reading.ensemble_readers import ENSEMBLE
 from noisyir.stages.reading.gold_run import GOLD
 from noisyir.stages.reading.read import READ
 from noisyir.stages.reading.score_confidence import SCORE_CONFIDENCE

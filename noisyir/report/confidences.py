@@ -64,7 +64,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Labels:
-    """What a page shows of confidences: `system` is the method of the cases."""
+    """Confidences on a page: `system` is the method of the cases."""
 
     quality: TextTable
     figures: Sequence[Figure]
@@ -179,7 +179,7 @@ def confusing_of(case: Case, confusing: pa.Table) -> list[str]:
 
 
 def around(text: str, start: int, end: int) -> tuple[str, str, str]:
-    """What stands before a place, there, and behind it, as far as the page shows it."""
+    """The texts before a place, there, and behind it, as far as the page shows them."""
     before, behind = text[:start], text[end:]
     head = "… " + before[-_AROUND:].lstrip() if len(before) > _AROUND else before
     tail = behind[:_AROUND].rstrip() + " …" if len(behind) > _AROUND else behind

@@ -86,7 +86,7 @@ def _wrong(scores: Float[Array, " pair"], draws: Float[Array, "pair draw"], rate
 
 
 def nulls_in(estimate: Mapping[str, float]) -> dict[Null, RateByNull]:
-    """What each null said, from an estimate; values that could not be said are NaN."""
+    """The values of each null, from an estimate; those that could not be said are NaN."""
     return {
         null: RateByNull(**{name: estimate.get(f"{null}.{name}", math.nan) for name in _SAID})
         for null in NULLS
