@@ -63,6 +63,8 @@ class Variant(Params):
         if not cls.is_family() or "known" not in cls.__dict__:
             return handler(source)
         choices = {kind: handler.generate_schema(variant) for kind, variant in cls.variants().items()}
+        if not choices:
+            return core_schema.no_info_plain_validator_function(partial(_refuse, cls.family()))
         chosen = core_schema.tagged_union_schema(choices, discriminator="kind")
         return core_schema.no_info_before_validator_function(partial(_spelt_out, cls), chosen)
 
@@ -101,6 +103,10 @@ class Variant(Params):
         """The kind with its version, and its settings that differ from their defaults."""
         values = super().key_values()
         return {**values, "kind": f"{self.kind}/{self.version}"}
+
+
+def _refuse(family: str, value: Any) -> None:
+    raise ValueError(f"there is no {family} {value.get('kind')!r}: no installed package brings any")
 
 
 def by_kind(values: Any) -> Any:

@@ -42,7 +42,7 @@ class SplitCounts(NamedTuple):
 class Stage:
     """A stage: its name, its inputs and outputs, and its work.  Bump `version` when its results change.
 
-    sometimes: what it writes beside `writes` under the settings of which `when` holds; builds without it stay good.
+    optional_writes: extra outputs, written if `when(params)`; older builds without them stay valid.
     stream: what its random numbers are drawn under, where that is not its name: a renamed stage draws as before.
     seeded: whether it makes random choices; the experiment's seed enters the key of such a stage only.
     raw: inputs from outside the store, by name: what digests their content for the key; None where there is none.
@@ -59,7 +59,7 @@ class Stage:
     reads: Mapping[str, Read]
     writes: Mapping[str, Artifact]
     run: Callable[["Job[Any]"], None]
-    sometimes: Mapping[str, Artifact] = field(default_factory=dict)
+    optional_writes: Mapping[str, Artifact] = field(default_factory=dict)
     when: Callable[[Any], bool] = bool
     stream: str = ""
     seeded: bool = False
@@ -72,7 +72,7 @@ class Stage:
 
     def outputs(self, params: Params) -> dict[str, Artifact]:
         """All that a call with these settings writes."""
-        return {**self.writes, **(self.sometimes if self.sometimes and self.when(params) else {})}
+        return {**self.writes, **(self.optional_writes if self.optional_writes and self.when(params) else {})}
 
     def digests(self, params: Params) -> dict[str, str]:
         """Digests of the raw inputs as they are now.  NoisyirError where one is missing or of another kind."""

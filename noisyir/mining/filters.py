@@ -21,6 +21,7 @@ class Filter(Variant):
     """A rule for candidates that are not drawn, however likely."""
 
     home: ClassVar[str] = __name__
+    group: ClassVar[str | None] = "noisyir.filters"
 
     def keeps(self, candidates: Candidates) -> Mask:
         """Whether each candidate stays."""

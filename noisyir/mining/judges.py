@@ -20,6 +20,7 @@ class Judge(Variant):
     """Who keeps candidates from being drawn."""
 
     home: ClassVar[str] = __name__
+    group: ClassVar[str | None] = "noisyir.judges"
 
 
 Judges = Annotated[Mapping[str, Judge], BeforeValidator(by_kind)]

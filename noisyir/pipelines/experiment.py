@@ -23,6 +23,7 @@ from noisyir.mining.judges import Judge, Judges
 from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
 from noisyir.pipelines.method import Method
+from noisyir.pipelines.preparation import Preparations
 from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
 from noisyir.report.settings import PublishedParams, ReportParams
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
@@ -36,6 +37,8 @@ from noisyir.training.settings import (
 )
 from noisyir.variants import Variant
 
+# Settings with which a step is left out, by the group that null does so for.
+_OFF = {"chunk": {"words": None}, "hide": {"rate": 0.0}, "noise": {"rate": 0.0}, "mine": {"per_query": 0}}
 _LONGEST_NAME = 150  # bytes: file systems take 255, and more is added to it
 
 
@@ -56,6 +59,7 @@ class Experiment(Params):
     task: Literal["retriever", "reader"] = Field("retriever", description="what is trained")
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
     data: Format = Pydocs()
+    prepare: Preparations = Field({}, description="steps of other packages on the data, by kind; null: leave one out")
     chunk: ChunkParams = ChunkParams()
     published: tuple[PublishedParams, ...] = Field((), description="papers' numbers, shown beside the measured ones")
     hide: Hiding = Positives()
@@ -148,6 +152,13 @@ class Experiment(Params):
         """Files of before 0.3 may say how large data is (`expected`), for a forecast that there was."""
         kept = isinstance(values, dict) and {name: value for name, value in values.items() if name != "expected"}
         return kept or values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_switches_off(cls, values: Any) -> Any:
+        """`hide: null` and the like leave out the step, as `audit: null` does."""
+        off = {name: value for name, value in _OFF.items() if isinstance(values, dict) and values.get(name, 0) is None}
+        return {**values, **off} if off else values
 
     @model_validator(mode="after")
     def _methods_differ(self) -> Self:

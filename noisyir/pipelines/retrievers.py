@@ -139,7 +139,10 @@ def _bench_mining(context: Context, mined: MiningOutputs, label: str, arm: str) 
 
 def data_of(plan: Plan, exp: Experiment, label: str = "") -> Outputs:
     """Ingest's outputs, in passages and with some relevant documents hidden where the experiment wants that."""
-    data = in_passages(plan, exp, plan.add(INGEST, exp.data))
+    data = plan.add(INGEST, exp.data)
+    for step in exp.prepare.values():
+        data = {**data, **step.add_to(plan, data)}
+    data = in_passages(plan, exp, data)
     if exp.hide.rate == 0:
         return data
     hidden = plan.add(HIDE, exp.hide, label, **_pick(data, "corpus", "pairs", "qrels"))

@@ -203,7 +203,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
     assert len({stage.name for stage in stages}) == len(stages) >= 12
     writers: dict[str, set[str]] = {}
     for stage in stages:
-        for artifact in (*stage.writes.values(), *stage.sometimes.values()):
+        for artifact in (*stage.writes.values(), *stage.optional_writes.values()):
             writers.setdefault(artifact.name, set()).add(stage.name)
     trainers = {"train_dpr", "train_npc", "train_co_teaching"}  # one loop, with different objectives
     several = {

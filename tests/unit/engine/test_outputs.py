@@ -29,7 +29,7 @@ def write(job):
 
 
 BEFORE = Stage("asked", 1, Asked, {}, {"always": ALWAYS}, lambda job: job.write("always", ROWS))
-STAGE = replace(BEFORE, run=write, sometimes={"more": SOMETIMES}, when=lambda params: params.more)
+STAGE = replace(BEFORE, run=write, optional_writes={"more": SOMETIMES}, when=lambda params: params.more)
 
 
 def step_of(stage, *, more):
