@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int
 from jinja2 import Environment
 from markupsafe import Markup
 
+from noisyir.auditing.columns import COLUMNS, in_table
 from noisyir.auditing.files import first_of_each
 from noisyir.auditing.keeping import Keeping
 from noisyir.auditing.rates import NOT_KNOWN, by_each_null
@@ -29,16 +30,6 @@ from noisyir.report.charts import Scale, nice_ticks, svg, ticks_between
 _BETTER = ("better", "better_similarities")
 _SOURCES = 12  # rows of the table of sources
 _Z = 1.96  # standard deviations of a 95 % interval
-
-_COLUMNS = [
-    ("verdict", "verdict", "text"),
-    ("p_clean", "p(clean)", "num"),
-    ("score", "score", "num"),
-    ("rank", "rank", "num"),
-    ("source", "source", "text"),
-    ("query", "query", "text"),
-    ("document", "document", "text"),
-]
 
 
 def border(scores: Float[np.ndarray, " pair"], is_clean: Bool[np.ndarray, " pair"]) -> float | None:
@@ -112,7 +103,7 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         histogram=Markup(histogram(scores, is_clean, mixture, border(scores[by_machine], is_clean[by_machine]))),
         sources=worst_sources(pairs)[:_SOURCES],
         source_count=pc.count_distinct(pairs["source"]).as_py(),
-        columns=shown_columns(_COLUMNS, audit.shown),
+        columns=shown_columns(in_table(), audit.shown),
         **(audit.suspects.summary(params.promote) if audit.suspects else {"judges": []}),
         data=Markup(json_for_html(page_data(params, audit))),
         script=Markup(script),
@@ -145,8 +136,9 @@ def page_data(params: AuditParams, audit: AuditPage) -> dict[str, Any]:
     named = documents_shown(shown, audit.suspects, params.better)
     documents = documents.filter(pc.is_in(documents["doc_id"], value_set=named))
     number = {doc_id: place for place, doc_id in enumerate(documents["doc_id"].to_pylist())}
-    plain = ("query_id", "source", "verdict", "rank", "duplicates", "reason")
-    rows = values_for_script(shown, plain, ("p_clean", "score", "similarity"))
+    as_they_are = [column for column in COLUMNS if column.on_page]
+    numbers = [column.name for column in as_they_are if pa.types.is_floating(column.type)]
+    rows = values_for_script(shown, [column.name for column in as_they_are if column.name not in numbers], numbers)
     rows["chance"] = [chance(value) for value in shown["p_clean"].to_pylist()]
     rows["query"] = pc.utf8_slice_codeunits(shown["query"], 0, params.text_chars).to_pylist()
     rows["document"] = [number[doc_id] for doc_id in shown["doc_id"].to_pylist()]

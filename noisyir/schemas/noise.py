@@ -48,34 +48,6 @@ REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**PAIR, "split": STRING, "action
 PSEUDO_PAIRS = Artifact("pseudo_pairs", 1, {**PAIRS.columns, "score": F32}, PAIR_KEY, nullable=("source", "score"))
 REPAIRED_FLAGS = Artifact("repaired_flags", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
 GIVEN_WEIGHTS = Artifact("given_weights", 2, {**PAIR, "weight": F32}, PAIR_KEY)  # what the data itself gives its pairs
-# What people judged stands above what the machine says, which the columns machine_ keep.
-AUDIT = Artifact(
-    "audit",
-    2,
-    {
-        **PAIR,
-        "source": STRING,
-        "query": STRING,
-        "document": STRING,
-        "verdict": STRING,  # clean, wrong
-        "p_clean": F32,
-        "score": F32,
-        "rank": I32,
-        "similarity": F32,
-        "better": STRINGS,
-        "better_similarities": FLOATS,
-        "replacement": STRING,
-        "duplicates": I32,  # other documents with the same words
-        "reason": STRING,
-        "judged": STRING,  # by people: clean, wrong, unclear
-        "accepted": BOOL,  # whether a person named the replacement
-        "machine_verdict": STRING,
-        "machine_p_clean": F32,
-        "machine_replacement": STRING,
-    },
-    PAIR_KEY,
-    nullable=("source", "rank", "similarity", "replacement", "judged", "machine_replacement"),
-)
 # Candidates for negatives that at least one judge does not keep, the likeliest relevant first.
 AUDIT_NEGATIVES = Artifact(
     "audit_negatives",

@@ -119,7 +119,7 @@ class Listing {
                    "aria-controls": isOpen ? this.prefix + "detail" : null };
     const made = { ...this.cells(row), query: [element("button", open, row.query)] };
     return this.headings.map((heading) =>
-      element("td", { class: heading.className || null }, ...made[heading.dataset.key].filter(Boolean)));
+      element("td", { class: heading.className || null }, ...(made[heading.dataset.key] ?? [row[heading.dataset.key] ?? "–"]).filter((part) => part !== null)));
   }
 
   focusMark() {

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.auditing.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judged_by_hand
+from noisyir.auditing.columns import AUDIT as ROWS
+from noisyir.auditing.columns import computed
 from noisyir.auditing.files import better_documents, with_reasons, write_csv, write_pairs
 from noisyir.auditing.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements
 from noisyir.auditing.keeping import Keeping, kept_by_judgements, kept_by_nulls
@@ -25,7 +27,6 @@ from noisyir.engine.stage import Job, Stage
 from noisyir.engine.tables import aligned
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import CORPUS, PAIRS, QUERIES
-from noisyir.schemas.noise import AUDIT as ROWS
 from noisyir.schemas.noise import (
     AUDIT_FILES,
     AUDIT_JUDGES,
@@ -173,7 +174,7 @@ def _refuse_unknown(ids: pa.ChunkedArray, known: pa.ChunkedArray, what: str, whe
 
 def _explained(pairs: pa.Table, texts: PairTexts) -> pa.Table:
     """Rows of the audit: the pairs with document, number of duplicates and reason."""
-    return with_reasons(pairs, texts).select(list(ROWS.columns))
+    return computed(with_reasons(pairs, texts))
 
 
 def _written(job: Job[AuditParams], pairs: pa.Table, texts: PairTexts, write: Any) -> Iterator[pa.Table]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from noisyir.auditing.columns import AUDIT
 from noisyir.auditing.texts import full_text
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.records import RecordsByKind
-from noisyir.schemas.noise import AUDIT
 
 CLEAN = {
     "source": None, "query": "", "document": "", "verdict": "clean", "p_clean": 0.9, "score": 1.0, "rank": 1,
