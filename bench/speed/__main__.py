@@ -8,6 +8,7 @@ import shlex
 import sys
 
 from bench.speed import command
+from noisyir.errors import NoisyirError
 
 
 def main() -> int:
@@ -24,7 +25,10 @@ def main() -> int:
     given = parser.parse_args()
     asked = command.Asked(given.data, quick=given.quick, turns=given.turns, under=tuple(shlex.split(given.under)))
     chosen = command.growth if given.grow else command.profile if given.profile else command.table
-    return int(chosen(given.rows.split(",") if given.rows else [], asked))
+    try:
+        return int(chosen(given.rows.split(",") if given.rows else [], asked))
+    except NoisyirError as error:
+        sys.exit(str(error))
 
 
 sys.exit(main())

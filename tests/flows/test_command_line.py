@@ -89,6 +89,7 @@ def kill_once(home: Path, args: list[str], trace: str, count: int) -> None:
     process.wait()
 
 
+@pytest.mark.slow
 def test_a_run_killed_twice_ends_with_the_same_measures(finished, collection: Path, tmp_path: Path):
     args = run_args(collection)
     # a lock's file appears when its build begins, and stays: the first ones are those of the untrained model's builds

@@ -48,6 +48,7 @@ def stage_runs(pool: str) -> list:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow  # a worker starts a process of Prefect for each of two runs
 def test_the_pools_worker_builds_and_the_parent_reads_the_store(home: Path, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("NOISYIR_HOME", str(home))
     deploy("gpu")

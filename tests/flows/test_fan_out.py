@@ -100,7 +100,7 @@ def beir(tmp_path_factory):
     return write_beir(tmp_path_factory.mktemp("data") / "beir")
 
 
-@pytest.mark.parametrize("through_prefect", [False, True])
+@pytest.mark.parametrize("through_prefect", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_shards_encoded_on_a_cluster_are_those_encoded_here(through_prefect, beir, tmp_path):
     from flows.train_retriever import run_experiment
 

@@ -135,7 +135,7 @@ def test_a_second_run_executes_nothing_under_either_engine(first, exp: Experimen
     assert local.executed == 0
 
 
-@pytest.mark.parametrize("lost", ["search@npc", "train_dpr@dpr", "train_npc@npc"])
+@pytest.mark.parametrize("lost", ["search@npc", "train_dpr@dpr", pytest.param("train_npc@npc", marks=pytest.mark.slow)])
 def test_a_deleted_artifact_is_rebuilt_and_nothing_else(first, exp: Experiment, artifacts: Store, lost: str):
     meta = first[0].results[lost].meta
     artifacts.builds.remove(artifacts.builds.of_key(meta.stage, meta.key)[0])

@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from importlib import import_module
 from math import exp, log, sqrt
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,6 @@ from bench.speed.row import Line, Row, Work, rows
 from bench.speed.rows.demo import watched
 from bench.speed.rows.evaluation import Evaluation
 from bench.speed.turns import compare, ratio
-from noisyir.cli import main
 
 FASTER = Line("made", "ours", "peer", "a peer", at_least=2.0, unit="texts")
 
@@ -106,10 +106,10 @@ def test_a_peer_by_openvino_tells_nobody_of_its_use(monkeypatch, tmp_path, side)
         import_module("openvino_telemetry")
 
 
-def test_an_unknown_row_is_refused_with_those_that_there_are(capsys):
-    assert main(["bench", "speed", "--rows", "minning"]) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("noisyir: no row 'minning'") and "mining" in said
+def test_an_unknown_row_is_refused_with_those_that_there_are():
+    asked = [sys.executable, "-m", "bench.speed", "--rows", "minning"]
+    ended = subprocess.run(asked, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert ended.returncode == 1 and ended.stderr.startswith("no row 'minning'") and "mining" in ended.stderr
 
 
 def test_the_memory_of_a_process_is_that_of_all_below_it():

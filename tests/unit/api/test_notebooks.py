@@ -10,7 +10,11 @@ from nbclient import NotebookClient
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.ipynb")))
+NOTEBOOKS = sorted(path.stem for path in EXAMPLES.glob("*.ipynb"))
+FIRST = "audit_my_pairs"  # the others take half a minute each
+
+
+@pytest.mark.parametrize("name", [FIRST, *(pytest.param(n, marks=pytest.mark.slow) for n in NOTEBOOKS if n != FIRST)])
 def test_a_notebook_runs(name, tmp_path, monkeypatch):
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
