@@ -17,7 +17,7 @@ def faults(family: str, count: int, folder) -> list[tuple[str, str]]:
 
 
 def test_a_store_that_is_damaged_is_healed(tmp_path):
-    assert faults("flips", 12, tmp_path) == []
+    assert faults("flips", 4, tmp_path) == []
 
 
 @pytest.mark.slow
