@@ -12,8 +12,8 @@ from noisyir.app.label_cleaning import refuse_too_much, refuse_unjudged
 from noisyir.auditing.apply import changed
 from noisyir.detection.settings import RepairParams
 from noisyir.errors import ConfigError
+from tests.unit.auditing.world import audit_of
 from tests.unit.stages.audit_world import judged_as
-from tests.unit.verdicts.world import audit_of
 
 
 def audited(p_clean, high: float, *, threshold: float = 0.5, judged_wrong: int = 0, sampled: int = 50):

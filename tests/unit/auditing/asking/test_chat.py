@@ -298,7 +298,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.auditing.asking.judges import QuestionQueue
 from noisyir.auditing.asking.judges.chat import Chat
 from noisyir.auditing.asking.budget import Budget
-from tests.unit.verdicts.asking.test_chat import PAIRS, QUICK
+from tests.unit.auditing.asking.test_chat import PAIRS, QUICK
 tell = lambda done, *_: print(done, flush=True)
 asking = QuestionQueue(PAIRS, Budget.parse("1000"), Path(sys.argv[2]), Runtime(), tell)
 Chat(url=sys.argv[1], model="m", **QUICK).ask(asking)

@@ -16,7 +16,7 @@ from noisyir.data.formats.pairs import Pairs, PairsFile
 from noisyir.data.records import Query
 from noisyir.errors import ConfigError, DataError
 from noisyir.schemas.data import PAIRS
-from tests.unit.verdicts.world import audit_of, audit_of_file, id_of, wrong
+from tests.unit.auditing.world import audit_of, audit_of_file, id_of, wrong
 
 CAT, DOG, EEL = 'A cat, "the" cat\nsat.', "A dog ran.", "Ein Aal schwamm, größer als 3."
 ROWS = [

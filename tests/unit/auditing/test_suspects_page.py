@@ -12,9 +12,9 @@ from noisyir.data.formats.pairs import Pairs
 from noisyir.errors import ConfigError
 from noisyir.stages.detection.audit import AUDIT
 from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
+from tests.unit.auditing.test_page import SPICE, Outline
 from tests.unit.stages.audit_world import audit_tables
 from tests.unit.stages.suspects_world import COPY, suspect_tables
-from tests.unit.verdicts.test_page import SPICE, Outline
 
 
 @pytest.fixture
