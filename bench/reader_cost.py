@@ -21,7 +21,7 @@ from noisyir.data.records import RecordsByKind
 from noisyir.models.reader import initial_reader
 from noisyir.models.settings import InitReaderParams
 from noisyir.models.weights import locate_weights
-from noisyir.readers.matching import places
+from noisyir.readers.answer_spans import places
 from noisyir.training.instances import Instances, training_instances
 from noisyir.training.reader import ReaderLearner
 from noisyir.training.settings import TrainReaderParams

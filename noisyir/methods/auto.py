@@ -1,4 +1,4 @@
-"""Plain, weighted and repaired training side by side: held-out pairs decide."""
+"""Plain, weighted and repaired training side by side: held-out pairs choose, by the stage choose_model."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
@@ -7,11 +7,149 @@ from pydantic import Field, PositiveInt, model_validator
 
 from noisyir.engine.stage import Output, Outputs
 from noisyir.pipelines.method import Method
-from noisyir.stages.training.choose_model import CHOOSE_MODEL, HOLD_OUT, PLAIN
 from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, HoldOutParams
 
 if TYPE_CHECKING:
     from noisyir.pipelines.context import Context
+
+
+import shutil
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from noisyir.engine.meta import Meta
+from noisyir.engine.stage import Job, Stage
+from noisyir.engine.store import Store
+from noisyir.errors import DataError
+from noisyir.eval.comparison import choose
+from noisyir.report.summary import told_trials
+from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
+from noisyir.schemas.training import CURVES, MODEL, TRIAL, TRIALS
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+PLAIN = "dpr"
+"""The way that is taken unless another is better, and that each is compared with."""
+
+
+def choose_model(job: Job[ChooseModelParams]) -> None:
+    """Rank the held-out queries by every trial's model; pass on the chosen way's model and curves, and the trials."""
+    import numpy as np
+
+    trials: dict[str, list[np.ndarray]] = {}
+    for label, values in _gains(job).items():
+        trials.setdefault(label.partition(":")[0], []).append(values)
+    rows = choose(trials, PLAIN, job.params.alpha, same_queries=_same_queries(job))
+    (chosen,) = (row["method"] for row in rows if row["chosen"])
+    job.write("trials", pa.Table.from_pylist(rows, schema=TRIALS.schema))
+    job.note("chosen", chosen)
+    shutil.copytree(job.store.builds.folder(job.refs("models")[chosen]), job.new_folder("model"), dirs_exist_ok=True)
+    job.write("curves", job.tables("curves")[chosen])
+
+
+def _same_queries(job: Job[ChooseModelParams]) -> bool:
+    """Whether every trial ranks the same queries, those of dev, or each its own."""
+    return not any(trial.num_rows for trial in job.tables("held").values())
+
+
+def _gains(job: Job[ChooseModelParams]) -> "dict[str, np.ndarray]":
+    """nDCG@10 of each held-out query by each trial's model: what experiments are measured by."""
+    import torch
+
+    from noisyir.models.bi_encoder import load_bi_encoder
+    from noisyir.stages.training.inputs import held_out, held_relevance, searched_documents
+    from noisyir.training.validation import dev_ranks, discounted_gains
+
+    torch.set_num_threads(job.runtime.cpu_threads)
+    found, models, documents = {}, job.refs("trials"), None
+    asked = {number: held_relevance(job, trial) for number, trial in job.tables("held").items()}
+    for number, relevance in asked.items():
+        held = None
+        for label in (label for label in models if label.partition(":")[2] == number):
+            encoder = load_bi_encoder(job.store.builds.folder(models[label]), job.runtime.device)
+            if documents is None:
+                documents = searched_documents(job, encoder, pa.concat_tables(asked.values())["doc_id"])
+            held = held or held_out(job, encoder, relevance, documents)
+            assert held is not None
+            found[label] = discounted_gains(dev_ranks(encoder, held).cpu().numpy())
+            job.progress(len(found), len(models), "models")
+    return found
+
+
+def _story(meta: Meta, store: Store) -> Iterator[str]:
+    """The ways that were tried, how much each differs from plain training, and the choice."""
+    yield from told_trials(store.builds.table(meta.ref("trials")))
+
+
+CHOOSE_MODEL = Stage(
+    name="choose_model",
+    version=5,
+    params=ChooseModelParams,
+    reads={
+        "models": MODEL.all().each(),
+        "curves": CURVES.all().each(),
+        "trials": MODEL.all().each(),
+        "queries": QUERIES["query_id", "text", "split"],
+        "corpus": CORPUS["doc_id", "title", "text"],
+        "qrels": QRELS["query_id", "doc_id", "relevance"],
+        "held": TRIAL.all().each(),
+    },
+    writes={"model": MODEL, "curves": CURVES, "trials": TRIALS},
+    run=choose_model,
+    seeded=True,
+    pool="gpu",
+    story=_story,
+)
+
+
+def hold_out(job: Job[HoldOutFoldParams]) -> None:
+    """Write the pairs of a share of the training queries, equal texts together; every fold has others.
+
+    None where dev queries are judged and `by_dev` is set.
+    """
+    queries, qrels, pairs = job.table("queries"), job.table("qrels"), job.table("pairs")
+    qrels = qrels.filter(pc.greater(qrels["relevance"], 0))
+    dev = queries.filter(pc.equal(queries["split"], "dev"))
+    if job.params.by_dev and pc.any(pc.is_in(qrels["query_id"], value_set=dev["query_id"])).as_py():
+        job.write("trial", TRIAL.schema.empty_table())
+        return
+    pairs = pairs.filter(pc.equal(pairs["split"], "train"))
+    training = queries.filter(pc.is_in(queries["query_id"], value_set=pairs["query_id"]))
+    texts = training["text"].unique()
+    start, end = (round(fold * job.params.share * len(texts)) for fold in (job.params.fold, job.params.fold + 1))
+    count = min(end - start, job.params.most)
+    if count < 2 or count == len(texts):
+        raise DataError(
+            f"auto chooses by held-out queries, and {job.params.share:g} of {len(texts)} training queries are too few: "
+            "give the data a dev split, or name one method"
+        )
+    drawn = texts.take(np.sort(job.rng("queries").permutation(len(texts))[start : start + count]))
+    kept = training.filter(pc.is_in(training["text"], value_set=drawn))["query_id"]
+    held = pairs.filter(pc.is_in(pairs["query_id"], value_set=kept)).select(["query_id", "doc_id"])
+    job.note("held_out_queries", len(kept))
+    job.write("trial", pa.table(held))
+
+
+HOLD_OUT = Stage(
+    name="hold_out",
+    version=2,
+    params=HoldOutFoldParams,
+    reads={
+        "pairs": NOISY_PAIRS["query_id", "doc_id", "split"],
+        "queries": QUERIES["query_id", "text", "split"],
+        "qrels": QRELS["query_id", "relevance"],
+    },
+    writes={"trial": TRIAL},
+    run=hold_out,
+    seeded=True,
+)
+
 
 Candidate = Literal["reweight", "drop", "relabel", "reweight_relabel", "npc", "npc_flags", "npc_relabel", "co_teaching"]
 

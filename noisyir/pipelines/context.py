@@ -12,7 +12,7 @@ from noisyir.errors import ConfigError
 from noisyir.pipelines.mining import MiningOutputs, TrainedJudge, mine
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.settings import Params
-from noisyir.stages.data.given_pairs import GIVEN
+from noisyir.stages.data.ingest import GIVEN
 from noisyir.stages.detection.audit_negatives import JOIN_NEGATIVES, JUDGE_NEGATIVES
 from noisyir.stages.detection.detect import DETECT, REPAIR
 from noisyir.stages.detection.score_pairs import SCORE_PAIRS

@@ -11,8 +11,7 @@ from noisyir.data.corruptions import Corruption
 from noisyir.data.corruptions.other_documents import AnyDocument
 from noisyir.data.formats import Format
 from noisyir.data.formats.pydocs import Pydocs
-from noisyir.data.hiding import Hiding
-from noisyir.data.hiding.positives import Positives
+from noisyir.data.hiding import Hiding, Positives
 from noisyir.data.settings import ChunkParams
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
@@ -22,8 +21,7 @@ from noisyir.faults import faults
 from noisyir.mining.judges import Judge, Judges
 from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
-from noisyir.pipelines.method import Method
-from noisyir.pipelines.preparation import Preparations
+from noisyir.pipelines.method import Method, Preparations
 from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
 from noisyir.report.settings import PublishedParams, ReportParams
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams

@@ -1,9 +1,13 @@
-"""Ways to train a retriever from noisy pairs, of which each is a file in `noisyir/methods`."""
+"""Bases of what an experiment adds to a plan: ways to train a retriever, and steps of other packages on the data."""
 
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
+from pydantic import BeforeValidator
+
+from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Outputs
-from noisyir.variants import Variant
+from noisyir.variants import Variant, by_kind
 
 
 class Method(Variant):
@@ -15,3 +19,18 @@ class Method(Variant):
     def train(self, context: Any) -> Outputs:
         """Plan the training on a `Context`; the outputs of the last step: `model`, `curves`, perhaps `ranker`."""
         raise NotImplementedError
+
+
+class Preparation(Variant):
+    """A step on the ingested tables."""
+
+    home: ClassVar[str] = __name__
+    group: ClassVar[str | None] = "noisyir.preparations"
+
+    def add_to(self, plan: Plan, data: Outputs) -> Outputs:
+        """Add its stage to the plan; returns the tables that stand in the place of `data`'s from now on."""
+        raise NotImplementedError
+
+
+Preparations = Annotated[Mapping[str, Preparation], BeforeValidator(by_kind)]
+"""Preparations by kind, in the order in which they are made; null in place of settings switches one off."""

@@ -11,13 +11,9 @@ from noisyir.pipelines.reader_methods import ReaderMethod
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.readers.settings import EnsembleParams, GoldRunParams, Passages, SpansParams
 from noisyir.settings import Split
-from noisyir.stages.reading.confusing import CONFUSING
-from noisyir.stages.reading.ensemble_readers import ENSEMBLE
-from noisyir.stages.reading.gold_run import GOLD
-from noisyir.stages.reading.read import READ
-from noisyir.stages.reading.score_confidence import SCORE_CONFIDENCE
-from noisyir.stages.reading.score_reading import SCORE_READING
-from noisyir.stages.reading.spans import SPANS
+from noisyir.stages.reading.read import ENSEMBLE, READ
+from noisyir.stages.reading.score_reading import SCORE_CONFIDENCE, SCORE_READING
+from noisyir.stages.reading.spans import CONFUSING, GOLD, SPANS
 from noisyir.stages.reading.train_reader import TRAIN_READER
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
 from noisyir.stages.training.init_model import INIT_READER

@@ -9,9 +9,7 @@ from noisyir.eval.settings import ScoreReadingParams
 from noisyir.mining.settings import PseudoLabelParams
 from noisyir.models.settings import InitRankerParams, InitReaderParams
 from noisyir.pipelines.method import Method
-from noisyir.pipelines.reader_methods import ReaderMethod
-from noisyir.pipelines.reader_methods.cds import CdsAverage
-from noisyir.pipelines.reader_methods.distant import DsAll
+from noisyir.pipelines.reader_methods import CdsAverage, DsAll, ReaderMethod
 from noisyir.readers.settings import ConfusingParams, Passages, ReadParams, SpansParams
 from noisyir.settings import LearningRate, Params
 from noisyir.training.settings import CcrParams, RerankParams, RoundParams, TrainReaderParams, WarmUpRankerParams

@@ -2,7 +2,7 @@
 
 import pytest
 
-from noisyir.readers.matching import places
+from noisyir.readers.answer_spans import places
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from noisyir.losses.cds import span_set_loss
-from noisyir.readers.ds_top import ngrams, overlap, top_spans
+from noisyir.readers.answer_spans import ngrams, overlap, top_spans
 
 LOSSES, GROUP = [1.0, 0.5, 3.0, 2.0], [1, 0, 1, 1]
 

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noisyir.data.answers import tokens
-from noisyir.readers.matching import places
+from noisyir.readers.answer_spans import places
 from tests.has_answer import has_answer
 
 # Few enough letters that answers occur; marks that NFD reorders, letters that it takes apart, signs it takes apart.

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noisyir.data.corruptions import Corruption
-from noisyir.data.corruptions.changed import named
 from noisyir.data.corruptions.changed_texts import (
     Vague,
     draw_by_weight,
@@ -24,6 +23,7 @@ from noisyir.data.corruptions.changed_texts import (
 from noisyir.data.corruptions.other_documents import Absent, Confusable, SameSource, best_first
 from noisyir.errors import DataError
 from noisyir.retrieval.analysis import STOP_WORDS
+from noisyir.stages.data.corrupt import named
 from tests.training_pairs import training_pairs
 
 WORDS = "Anna Bert 1999 12 the of cat dog bird fish tree".split()

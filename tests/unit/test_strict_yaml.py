@@ -7,7 +7,7 @@ import pytest
 
 from noisyir import experiments
 from noisyir.errors import ConfigError
-from noisyir.experiments.strict_yaml import parse_yaml
+from noisyir.experiments import parse_yaml
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)

@@ -12,9 +12,8 @@ from jaxtyping import Float, Int
 from noisyir.app.judging.journal import Draw, Journal, JournalEntry
 from noisyir.app.judging.learning import Knowledge, Learnt, OrderLearner
 from noisyir.app.judging.pairs_to_judge import PairsToJudge, Shown
-from noisyir.auditing.judgements import HumanJudgement, Pair, Verdict, given_judgements
+from noisyir.auditing.judgements import HumanJudgement, Pair, Verdict, cohens_kappa, given_judgements
 from noisyir.auditing.keeping import Keeping
-from noisyir.detection.agreement import cohens_kappa
 from noisyir.detection.judgement import strata_by_score
 from noisyir.errors import DataError, NoisyirError
 

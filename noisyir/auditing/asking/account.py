@@ -8,16 +8,17 @@ import numpy as np
 
 from noisyir.auditing.asking.answer_records import ByPeople
 from noisyir.auditing.asking.judges import Answer, JudgeUsage
-from noisyir.detection.imperfect_judge import (
+from noisyir.detection.questions import Draw
+from noisyir.detection.rate import (
     FEWEST_BY_PEOPLE,
     FEWEST_OF_A_KIND,
     JudgeError,
     RateByJudge,
     judge_error,
+    powered_rate,
     rate_behind,
+    rate_from_judgements,
 )
-from noisyir.detection.questions import Draw
-from noisyir.detection.rate import powered_rate, rate_from_judgements
 
 _EVEN = 1.5  # a random sample's largest weight over its least, up to which its pairs count alike
 _FAULTS_SHOWN = 3

@@ -1,4 +1,4 @@
-"""Detectors of one measure each: of a trained model's scores, of the ranking among other documents, of BM25."""
+"""Detectors of one measure each: by a trained model, by the ranking among other documents, by BM25."""
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -7,7 +7,6 @@ from pydantic import Field, PositiveFloat
 
 from noisyir.detection.combine import Scores
 from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
-from noisyir.detection.detectors.cross_fitted import _KEPT, DenseSearch, InBatchDetector
 from noisyir.errors import ConfigError
 from noisyir.settings import Fraction
 
@@ -15,6 +14,129 @@ if TYPE_CHECKING:
     from noisyir.detection.competitors import Competitors
     from noisyir.detection.in_batch import Statistic
     from noisyir.detection.synthetic import References
+
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Self
+
+from pydantic import NonNegativeInt, PositiveInt
+
+from noisyir.settings import LearningRate
+from noisyir.training.batches import Rows
+
+if TYPE_CHECKING:
+    from noisyir.detection.by_model import Scorer
+    from noisyir.detection.competitors import Competitors
+    from noisyir.detection.in_batch import Statistic
+    from noisyir.detection.synthetic import References
+
+
+_KEPT = 5  # competitors found for a pair
+
+
+class CrossFitted(Detector):
+    """By a bi-encoder: the given one, or some trained without the fold of the pairs that each then scores."""
+
+    folds: NonNegativeInt = Field(
+        0, description="models trained, each without one fold of the pairs, which it then scores; 0: the given model"
+    )
+    epochs: PositiveInt = Field(2, description="folds: passes over the pairs of the other folds")
+    batch_size: PositiveInt = Field(512, description="pairs that are each other's negatives: their number + 1")
+    learning_rate: LearningRate = Field(3e-3, description="folds: the peak of training")
+    scale: PositiveFloat = Field(20.0, description="multiplies similarities before the softmax")
+
+    @property
+    def trainings(self) -> int:
+        """A model a fold."""
+        return self.folds
+
+    @property
+    def epochs_trained(self) -> int:
+        """Of each fold's model."""
+        return self.epochs if self.folds else 0
+
+    def untrained(self) -> Self:
+        """By the given model."""
+        return self.model_copy(update={"folds": 0})
+
+    def scorers(self, given: PairsToScore) -> "Iterator[Scorer]":
+        """The given model for all pairs, or a model for each fold.  ConfigError for one fold."""
+        from noisyir.detection.by_model import Scorer, cross_fitted
+        from noisyir.training.settings import TrainDprParams
+
+        if self.folds == 0:
+            return iter([Scorer(given.encoder, np.arange(len(given.pairs)))])
+        if self.folds == 1:
+            raise ConfigError("score_pairs.folds=1 leaves no pairs to train on: set 0, or 2 and more")
+        training = TrainDprParams(
+            epochs=self.epochs, batch_size=self.batch_size, learning_rate=self.learning_rate, scale=self.scale
+        )
+        return cross_fitted(given.encoder, given.pairs, self.folds, training, given.training)
+
+
+class InBatchDetector(CrossFitted):
+    """By how a pair compares with the other pairs of a batch."""
+
+    draws: ClassVar[int] = 1
+
+    shuffles: PositiveInt = Field(2, description="orders of the pairs that the loss is averaged over")
+    hard_negatives: NonNegativeInt = Field(0, description="mined negatives beside; an ablation, the paper uses none")
+
+    @property
+    def negatives_needed(self) -> int:
+        """Those of each batch."""
+        return self.hard_negatives
+
+    def statistic(self) -> "Statistic":
+        """The statistic of each row of a batch's similarities."""
+        raise NotImplementedError
+
+    def score(self, given: PairsToScore) -> Scores:
+        """The mean of the statistic over the shuffles."""
+        from noisyir.detection.in_batch import InBatch, score_in_batch
+
+        how = InBatch(self.batch_size, self.shuffles, self.scale, self.statistic(), self.hard_negatives)
+        stand_ins = given.wrong.tried(given.pairs.passage).T
+        found = np.zeros((1 + len(stand_ins), len(given.pairs)), np.float32)
+        for number, scorer in enumerate(self.scorers(given)):
+            chosen, rng = scorer.chosen, given.rng("shuffles", number)
+            found[:, chosen] = score_in_batch(scorer.encoder, given.pairs, chosen, how, rng, [*stand_ins[:, chosen]])
+        return Scores(found[0], given.wrong.by_null(found[1:].T))
+
+
+class DenseSearch(CrossFitted):
+    """By what a search of the whole collection by the model finds."""
+
+    searches: ClassVar[bool] = True
+    draws: ClassVar[int] = 19
+
+    depth: PositiveInt = Field(100, description="documents searched for a query: how deep a rank is known")
+
+    def scores_of(self, found: "Competitors", wrong: "References") -> Scores:
+        """The statistic of a pair's own similarity and of those of its competitors."""
+        raise NotImplementedError
+
+    def score(self, given: PairsToScore) -> DetectorOutput:
+        """Search for every pair's query."""
+        from noisyir.detection.collection import EncodedCollection
+        from noisyir.detection.competitors import dense_competitors, merged
+
+        def collection(scorer: "Scorer") -> EncodedCollection:
+            if scorer.encoder is given.encoder and given.collection is not None:
+                return given.collection
+            return EncodedCollection(
+                scorer.encoder, given.pairs, given.documents.same, given.pairs.query[scorer.chosen]
+            )
+
+        def searched(scorer: "Scorer") -> "tuple[Rows, Competitors]":
+            chosen = scorer.chosen
+            wrong = given.wrong.of(chosen)
+            return chosen, dense_competitors(
+                collection(scorer), given.pairs, chosen, keep=_KEPT, depth=self.depth, wrong=wrong
+            )
+
+        found = merged([*map(searched, self.scorers(given))])  # which lets each model go before the next is trained
+        return DetectorOutput(self.scores_of(found, given.wrong), found)
 
 
 class Similarity(DenseSearch):

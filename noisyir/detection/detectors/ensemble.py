@@ -82,8 +82,7 @@ class Ensemble(Detector):
 
     def score(self, given: PairsToScore) -> DetectorOutput:
         """Look at every pair and all documents.  ConfigError without an index, and for an encoder of null."""
-        from noisyir.detection.ensemble import by_static, by_transformer, cascaded
-        from noisyir.detection.evidence import judging_of, scored
+        from noisyir.detection.ensemble import by_static, by_transformer, cascaded, judging_of, scored
 
         if given.lexical_index is None:
             raise ConfigError("the detector ensemble needs a lexical index of engine bm25s")

@@ -1,4 +1,4 @@
-"""spans: distant labels, every place where a question's retrieved passages hold one of its answers."""
+"""Distant labels: the gold passages as a run, places of answers (spans), and passages without one (confusing)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, SplitCounts, Stage
+from noisyir.engine.tables import semi_join
 from noisyir.errors import DataError
-from noisyir.readers.settings import SpansParams
+from noisyir.readers.settings import ConfusingParams, GoldRunParams, SpansParams
 from noisyir.schemas import reading
-from noisyir.schemas.data import ANSWERS, CORPUS, QUERIES
-from noisyir.schemas.reading import PASSAGES
-from noisyir.schemas.retrieval import BM25_RUN
+from noisyir.schemas.data import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
+from noisyir.schemas.reading import GOLD_RUN, PASSAGES
+from noisyir.schemas.retrieval import BM25_RUN, LEXICAL_INDEX
 
 Row = dict[str, Any]
 _QUESTIONS_AT_ONCE = 2048
@@ -95,7 +96,7 @@ def _matched(
 ) -> Iterator[tuple[list[Row], list[Row]]]:
     """The spans and the passages of one question after the other; what was found, and what not, is counted."""
     from noisyir.data.answers import answer_lines, token_line
-    from noisyir.readers.matching import places_of_lines
+    from noisyir.readers.answer_spans import places_of_lines
 
     line_of = cache(lambda doc_id: token_line(texts[doc_id]))
     for query_id, passages in zip(questions, _by_question(run, questions), strict=True):
@@ -147,4 +148,127 @@ SPANS = Stage(
     run=spans,
     seeded=True,
     fits=_fits,
+)
+
+
+def gold_run(job: Job[GoldRunParams]) -> None:
+    """Rank each query's relevant documents, the most relevant first, equals by id; the score is the judgement.
+
+    A pair that nobody judged, as training pairs often are, counts as the least that is relevant.
+    """
+    from noisyir.retrieval.texts import places
+
+    qrels, pairs, least = job.table("qrels"), job.table("pairs"), job.params.min_relevance
+    unjudged = pairs.filter(pa.array(~semi_join(pairs, qrels)))
+    relevance = pa.array([least] * len(unjudged), pa.int32())
+    added = unjudged.append_column("relevance", relevance).select(QRELS.schema.names).cast(QRELS.schema)
+    found = pa.concat_tables([qrels.filter(pc.greater_equal(qrels["relevance"], least)).cast(QRELS.schema), added])
+    if not found.num_rows:
+        raise DataError(
+            f"gold_run: none of {qrels.num_rows} judgements is {least} or more, so no passage is given: set "
+            "data.min_relevance, or reader.passages without given"
+        )
+    found = found.sort_by([("query_id", "ascending"), ("relevance", "descending"), ("doc_id", "ascending")])
+    _, place = places(found)
+    job.write(
+        "gold_run",
+        found.select(["query_id", "doc_id"])
+        .append_column("rank", pa.array(place + 1, pa.int32()))
+        .append_column("score", found["relevance"].cast(pa.float32())),
+    )
+
+
+GOLD = Stage(
+    name="gold_run",
+    version=2,
+    params=GoldRunParams,
+    reads={"qrels": QRELS.all(), "pairs": PAIRS["query_id", "doc_id"]},
+    writes={"gold_run": GOLD_RUN},
+    run=gold_run,
+    pool="driver",
+)
+
+
+_PASSAGES_AT_ONCE = 4096
+
+
+def confusing(job: Job[ConfusingParams]) -> None:
+    """Ask BM25 with the passage's first words; of the hits keep the first that hold no answer of the question.
+
+    A passage may have fewer than `per_passage`, or none: where all hits hold an answer.  Notes count them.
+    """
+    from noisyir.retrieval.bm25 import open_lexical_index
+    from noisyir.retrieval.texts import texts_of
+
+    params, runtime = job.params, job.runtime
+    pairs = job.table("spans").group_by(["query_id", "doc_id"], use_threads=False).aggregate([])
+    pairs = pairs.sort_by([("doc_id", "ascending"), ("query_id", "ascending")]).combine_chunks()
+    doc_ids = pairs["doc_id"].unique()
+    searcher = open_lexical_index(
+        job.folder("lexical_index"), k1=params.k1, b=params.b, threads=runtime.cpu_threads, java_heap=runtime.java_heap
+    )
+    texts = texts_of(job.batches("corpus"), doc_ids)
+    parts = []
+    for start in range(0, len(doc_ids), _PASSAGES_AT_ONCE):
+        some = doc_ids.slice(start, _PASSAGES_AT_ONCE)
+        hits = searcher.search([first_words(texts[one], params.terms) for one in some.to_pylist()], params.depth)
+        parts.append((some, hits.counts, hits.doc_ids, hits.scores))
+        job.progress(start + len(some), len(doc_ids), "passages")
+    found = {
+        doc_id: [(hit.as_py(), float(score)) for hit, score in zip(hit_ids[low:high], scores[low:high], strict=True)]
+        for some, counts, hit_ids, scores in parts
+        for doc_id, low, high in zip(some.to_pylist(), np.cumsum(counts) - counts, np.cumsum(counts), strict=True)
+    }
+    rows = _without_answer(job, pairs, found)
+    job.write("confusing", rows)
+    given = rows.group_by(["query_id", "doc_id"], use_threads=False).aggregate([([], "count_all")])
+    full = int(pc.sum(pc.equal(given["count_all"], params.per_passage)).as_py() or 0)
+    job.note("passages", {"asked": len(pairs), "with_all": full, "with_none": len(pairs) - len(given)})
+
+
+def first_words(text: str, count: int) -> str:
+    """The first words of a text; a word is what stands between white space."""
+    return " ".join(text.split(maxsplit=count)[:count])
+
+
+def _without_answer(job: Job[ConfusingParams], pairs: pa.Table, found: dict[str, list[tuple[str, float]]]) -> pa.Table:
+    """Rows of CONFUSING for these (question, passage) pairs, from each passage's hits, best first."""
+    from noisyir.data.answers import answer_lines, token_line
+    from noisyir.retrieval.texts import texts_of
+
+    hit_ids = pa.array([hit for hits in found.values() for hit, _ in hits], pa.string())
+    texts = texts_of(job.batches("corpus"), hit_ids)
+    line_of = cache(lambda doc_id: token_line(texts[doc_id]))
+    answers = job.table("answers")
+    lines = {
+        query_id: answer_lines(aliases)
+        for query_id, aliases in zip(answers["query_id"].to_pylist(), answers["aliases"].to_pylist(), strict=True)
+    }
+
+    def kept(query_id: str, doc_id: str) -> Iterator[tuple[str, float]]:
+        for hit, score in found[doc_id]:
+            if hit != doc_id and not any(answer in line_of(hit) for answer in lines[query_id]):
+                yield hit, score
+
+    rows = [
+        (query_id, doc_id, hit, rank, score)
+        for query_id, doc_id in zip(pairs["query_id"].to_pylist(), pairs["doc_id"].to_pylist(), strict=True)
+        for rank, (hit, score) in zip(range(1, job.params.per_passage + 1), kept(query_id, doc_id), strict=False)
+    ]
+    named = [dict(zip(reading.CONFUSING.columns, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(named, schema=reading.CONFUSING.schema)
+
+
+CONFUSING = Stage(
+    name="confusing",
+    version=1,
+    params=ConfusingParams,
+    reads={
+        "spans": reading.SPANS["query_id", "doc_id"],
+        "lexical_index": LEXICAL_INDEX.all(),
+        "corpus": CORPUS["doc_id", "text"],
+        "answers": ANSWERS.all(),
+    },
+    writes={"confusing": reading.CONFUSING},
+    run=confusing,
 )

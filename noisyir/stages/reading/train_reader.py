@@ -76,7 +76,7 @@ def _confusing(job: Job[TrainReaderParams]) -> pa.Table:
 
 def _top(spans: pa.Table, queries: pa.Table, texts: Mapping[str, str], top: int) -> pa.Table:
     """The spans that DS-Top trains on.  DataError when there are none."""
-    from noisyir.readers.ds_top import overlap, top_spans
+    from noisyir.readers.answer_spans import overlap, top_spans
 
     asked = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
     spans = spans.sort_by([(name, "ascending") for name in _SPAN])

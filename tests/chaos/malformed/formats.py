@@ -11,11 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from noisyir.app.data_import import import_data
+from noisyir.app.data_import import import_data, in_words
 from noisyir.data.collection import Collection
 from noisyir.data.containers import write_rows
 from noisyir.data.formats import Format
-from noisyir.data.import_report import in_words
 from noisyir.errors import DataError
 from tests.chaos.malformed.data import (
     FILES,

@@ -13,13 +13,12 @@ from sentence_transformers import (
 import noisyir
 from noisyir.detection.settings import TrainNpcParams
 from noisyir.errors import ConfigError, DataError
-from noisyir.methods.npc.objective import NoisyPairCorrection
+from noisyir.methods.npc.objective import NoisyPairCorrection, average_of
 from noisyir.models.bi_encoder import load_bi_encoder
 from noisyir.models.text_tokenizer import Tokens
 from noisyir.training.batches import Ragged, TrainingPairs, assemble
 from noisyir.training.bi_encoder import regularised
 from noisyir.training.learner import follow, teacher_of
-from noisyir.training.moving_average import average_of
 from tests.tiny_models import WORDS, static_encoder, tiny_bert, tiny_encoder
 
 QUERIES = [f"w{n} w{n + 1} w30" for n in range(10)]

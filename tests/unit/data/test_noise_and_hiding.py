@@ -6,9 +6,7 @@ import pytest
 from noisyir import experiments
 from noisyir.data.corruptions import Corruption
 from noisyir.data.corruptions.other_documents import AnyDocument, Group, Neighbour
-from noisyir.data.hiding import Hiding
-from noisyir.data.hiding.near_duplicates import NearDuplicates
-from noisyir.data.hiding.positives import Positives
+from noisyir.data.hiding import Hiding, NearDuplicates, Positives
 from noisyir.errors import ConfigError
 from tests.training_pairs import training_pairs
 

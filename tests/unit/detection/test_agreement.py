@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from noisyir.detection.agreement import cohens_kappa
+from noisyir.auditing.judgements import cohens_kappa
 from noisyir.errors import DataError
 
 

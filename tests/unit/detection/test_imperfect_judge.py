@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from noisyir.detection.imperfect_judge import JudgeError, judge_error, rate_behind
-from noisyir.detection.rate import powered_rate, wilson
+from noisyir.detection.rate import JudgeError, judge_error, powered_rate, rate_behind, wilson
 
 SEEDS = 2000
 

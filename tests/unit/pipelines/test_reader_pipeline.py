@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from noisyir import cli, experiments
+from noisyir.app.exports.pairs import most_believed
 from noisyir.app.lookup import find_confidences
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.auditing.account import account_of
@@ -19,7 +20,6 @@ from noisyir.errors import ConfigError, StoreError
 from noisyir.methods.plain import Dpr
 from noisyir.pipelines.reader_methods import ReaderMethod
 from noisyir.pipelines.readers import bench_of, pipeline_of
-from noisyir.readers.positives import most_believed
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from noisyir.errors import DataError
+from noisyir.methods.auto import CHOOSE_MODEL, HOLD_OUT
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.schemas.training import CURVES, TRIAL
-from noisyir.stages.training.choose_model import CHOOSE_MODEL, HOLD_OUT
 from noisyir.stages.training.train_dpr import TRAIN_DPR
 from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, TrainDprParams
 from tests.tiny_models import static_encoder

@@ -16,7 +16,7 @@ from noisyir.models.settings import InitModelParams
 from noisyir.pipelines.retrievers import train_retriever
 from noisyir.schemas.data import NOISY_PAIRS
 from noisyir.schemas.noise import GIVEN_WEIGHTS, NOISE_FLAGS
-from noisyir.stages.data.given_pairs import GIVEN
+from noisyir.stages.data.ingest import GIVEN
 from noisyir.stages.training.init_model import INIT_MODEL
 from noisyir.stages.training.train_dpr import TRAIN_DPR
 from noisyir.training.settings import TrainDprParams

@@ -4,9 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.data.hiding import Hiding
-from noisyir.data.hiding.near_duplicates import NearDuplicates, edited, edited_copies, text_key
-from noisyir.data.hiding.positives import Positives, hideable
+from noisyir.data.hiding import Hiding, NearDuplicates, Positives, edited, edited_copies, hideable, text_key
 from noisyir.errors import DataError
 from noisyir.schemas.data import CORPUS, PAIRS, QRELS
 from noisyir.stages.data.corrupt import HIDE

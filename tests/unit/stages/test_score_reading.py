@@ -8,9 +8,8 @@ from noisyir.eval.settings import CompareParams, ScoreConfidenceParams, ScoreRea
 from noisyir.readers.settings import EnsembleParams
 from noisyir.schemas.data import ANSWERS, QUERIES
 from noisyir.schemas.reading import CONFIDENCES, GOLD_RUN, PASSAGES, READINGS
-from noisyir.stages.reading.ensemble_readers import ENSEMBLE
-from noisyir.stages.reading.score_confidence import SCORE_CONFIDENCE
-from noisyir.stages.reading.score_reading import SCORE_READING
+from noisyir.stages.reading.read import ENSEMBLE
+from noisyir.stages.reading.score_reading import SCORE_CONFIDENCE, SCORE_READING
 from noisyir.stages.results.compare import COMPARE
 from tests.unit.stages.audit_world import table
 

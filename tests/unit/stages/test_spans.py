@@ -11,8 +11,7 @@ from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.schemas.data import ANSWERS, PAIRS, QRELS
 from noisyir.schemas.reading import SPANS
 from noisyir.schemas.retrieval import BM25_RUN
-from noisyir.stages.reading.confusing import CONFUSING, first_words
-from noisyir.stages.reading.gold_run import GOLD
+from noisyir.stages.reading.spans import CONFUSING, GOLD, first_words
 from noisyir.stages.reading.spans import SPANS as STAGE
 from noisyir.stages.retrieval.bm25 import BM25_INDEX
 from tests.has_answer import has_answer

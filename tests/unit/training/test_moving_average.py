@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from noisyir.methods.npc.objective import MovingAverage, RowAverage, average_of
 from noisyir.training.batches import assemble
-from noisyir.training.moving_average import MovingAverage, RowAverage, average_of
 from tests.tiny_models import tiny_encoder
 from tests.unit.training.toy import toy_pairs
 

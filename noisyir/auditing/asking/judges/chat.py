@@ -27,8 +27,7 @@ from pydantic import (
 from noisyir.auditing.asking.address import address_of
 from noisyir.auditing.asking.answer import Verdict
 from noisyir.auditing.asking.budget import Budget, BudgetLedger
-from noisyir.auditing.asking.conversation import Conversation, RetryPolicy
-from noisyir.auditing.asking.endpoint import Endpoint
+from noisyir.auditing.asking.conversation import Conversation, Endpoint, RetryPolicy
 from noisyir.auditing.asking.judges import Answer, JudgeAnswers, JudgeUsage, MachineJudge, Question, QuestionQueue
 from noisyir.errors import MissingPackageError, StoreError
 

@@ -16,7 +16,7 @@ import pytest
 
 from noisyir.auditing.asking.address import KEY, address_of
 from noisyir.auditing.asking.budget import Budget
-from noisyir.auditing.asking.endpoint import seconds_of
+from noisyir.auditing.asking.conversation import seconds_of
 from noisyir.auditing.asking.judges import Question, QuestionQueue
 from noisyir.auditing.asking.judges.chat import KEPT, Chat
 from noisyir.engine.runtime import Runtime

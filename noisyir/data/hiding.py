@@ -1,20 +1,110 @@
-"""Edited copies of relevant documents join the corpus, and no pair names them."""
+"""False negatives put in on purpose: relevant documents that no pair names, and how they come about.
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+Nothing is written here: the stage hide does that.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from jaxtyping import UInt64
+from jaxtyping import Bool, Int, UInt64
 from pydantic import Field, PositiveInt
 
 from noisyir.data.draws import choose_pairs, is_among
-from noisyir.data.hiding import BY_IDS, Hidden, Hiding, Labelled
 from noisyir.data.id_texts import text_key
 from noisyir.errors import DataError
 from noisyir.schemas.data import CORPUS
 from noisyir.settings import Fraction
+from noisyir.variants import Variant
+
+BY_IDS = [("query_id", "ascending"), ("doc_id", "ascending")]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A collection and what is called relevant in it.
+
+    pairs: of all splits; training: those of train, by their ids, with their `row` in `pairs`; qrels: if there are any.
+    documents: how many there are; read: streams them.  rng: a generator for a purpose.
+    """
+
+    pairs: pa.Table
+    training: pa.Table
+    qrels: pa.Table | None
+    documents: int
+    read: Callable[[], Iterable[pa.RecordBatch]]
+    rng: Callable[[str], np.random.Generator]
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """The truth (query_id, doc_id, edit_rate), and what changes: pairs that go, by row, and documents that come.
+
+    counts: for the build's notes.
+    """
+
+    truth: pa.Table
+    counts: Mapping[str, int]
+    pairs: Int[np.ndarray, " hidden"] = field(default_factory=lambda: np.empty(0, np.int64))
+    documents: pa.Table = field(default_factory=CORPUS.schema.empty_table)
+
+
+class Hiding(Variant):
+    """Relevant documents that no pair names, put in on purpose, with the truth kept apart for scoring.
+
+    adds_documents: whether the collection is another one afterwards; else what is made of it serves all seeds.
+    """
+
+    home: ClassVar[str] = __name__
+    group: ClassVar[str | None] = "noisyir.hiding"
+    default: ClassVar[str | None] = "positives"
+    renamed: ClassVar[Mapping[str, str]] = {"mechanism": "kind"}
+    adds_documents: ClassVar[bool] = True
+
+    rate: Fraction = Field(
+        0.0, description="share hidden of the pairs that a query has beside one; of the training documents, copied"
+    )
+
+    def hide(self, given: Labelled) -> Hidden:
+        """The documents and pairs to hide; only training pairs are touched."""
+        raise NotImplementedError
+
+
+class Positives(Hiding):
+    """Some of the pairs that a query has beside one leave the training data."""
+
+    kind: Literal["positives"] = "positives"
+    adds_documents: ClassVar[bool] = False
+
+    def hide(self, given: Labelled) -> Hidden:
+        """Exactly round(rate * n) of the n pairs that stand beside another pair of their query."""
+        training = given.training
+        query = training["query_id"].combine_chunks().dictionary_encode().indices.to_numpy()
+        free = np.flatnonzero(hideable(query, given.rng("stays")))
+        if self.rate and not len(free):
+            raise DataError(
+                f"hide.kind=positives needs training queries with several pairs, and each of the {len(training)} "
+                "training pairs is its query's only one: set hide.kind=near_duplicates, or hide.rate=0"
+            )
+        hidden = training.take(free[choose_pairs(len(free), self.rate, given.rng("pairs"))])
+        counts = {"training_pairs": len(training), "hideable": len(free), "hidden": len(hidden)}
+        truth = hidden.append_column("edit_rate", pa.nulls(len(hidden), pa.float32()))
+        return Hidden(truth, counts, pairs=hidden["row"].to_numpy())
+
+
+def hideable(query: Int[np.ndarray, " pair"], rng: np.random.Generator) -> Bool[np.ndarray, " pair"]:
+    """All pairs but one of each query, which is drawn at random and stays.
+
+    Source: Wang et al., AAAI 2024, section 4.1, which turns some positives into false negatives at random.
+    """
+    shuffled = rng.permutation(len(query))
+    free = np.ones(len(query), bool)
+    free[shuffled[np.unique(query[shuffled], return_index=True)[1]]] = False
+    return free
+
 
 _ATTEMPTS = 10
 
