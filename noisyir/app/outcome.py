@@ -1,0 +1,64 @@
+"""The end of a run on the terminal: its tables, its warnings, and the next commands; nothing is computed here."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from rich.console import Console
+from rich.markup import escape
+
+from noisyir.app.console import results_table, stdout_console
+from noisyir.app.own_data import doubts_of, ingest_facts
+from noisyir.app.runs import Outcome
+from noisyir.engine.store import Store
+from noisyir.pipelines.experiment import Experiment
+from noisyir.report.cells import NONE
+from noisyir.report.detection import detection_rows, flag_warnings
+from noisyir.report.settings import PublishedParams
+from noisyir.report.summary import published_rows, summary_rows, trial_rows
+
+
+def print_outcome(outcome: Outcome, store: Store, exp: Experiment) -> None:
+    """The end of a run: result table, what to doubt of it, where things are, and what to type next."""
+    console = stdout_console()
+    console.print(f"\n{outcome.executed} run, {outcome.cached} cached")
+    _print_tables(console, outcome, store, exp.published)
+    for doubt in doubts_of(outcome, store, exp.kept):
+        console.print(f"\n[bold red]WARNING[/]     {escape(doubt)}")
+    console.print()
+    if held_out := ingest_facts(outcome).get("held_out"):
+        console.print(f"{'held out':<11} {held_out}", markup=False)
+    for page, artifact in {"report": "report", "audit": "audit_files"}.items():
+        if artifact in outcome.kept:
+            console.print(f"{page:<11} {store.builds.folder(outcome.kept[artifact]) / f'{page}.html'}")
+    for name, value in outcome.facts.items():
+        console.print(f"{name:<11} {value}")
+    if "model" in outcome.kept:
+        console.print(f"\nnext        noisyir search {outcome.experiment} 'your question'")
+        console.print(f"            noisyir export {outcome.experiment} --to my-model")
+        console.print(f"            noisyir trace {outcome.experiment}")
+
+
+def _print_tables(console: Console, outcome: Outcome, store: Store, published: Sequence[PublishedParams]) -> None:
+    """The results, how well wrong pairs were found, with warnings, and what was tried before a model was chosen."""
+    if "comparison" in outcome.kept:
+        console.print()
+        comparison = _kept(store, outcome, "comparison")
+        console.print(results_table(summary_rows(comparison)))
+        if rows := published_rows(comparison, published):
+            console.print("\npublished beside measured")
+            console.print(results_table(rows))
+    if "detection" in outcome.kept:
+        detection = _kept(store, outcome, "detection")
+        headings, *rows = detection_rows(detection)
+        if any(cell != NONE for row in rows for cell in row[2:]):  # of data that nobody knows the truth of, all are
+            console.print("\nwrong pairs found")
+            console.print(results_table([headings, *rows]))
+        for warning in flag_warnings(detection):
+            console.print(f"\nwarning     {warning}", markup=False)
+    if "trials" in outcome.kept:
+        console.print()
+        console.print(results_table(trial_rows(_kept(store, outcome, "trials"))))
+
+
+def _kept(store: Store, outcome: Outcome, name: str) -> pa.Table:
+    return store.builds.table(outcome.kept[name])
