@@ -90,14 +90,13 @@ class WorkFolders:
 
     def _remove_remote(self, needed: Collection[str]) -> list[Path]:
         """Remove machines' folders in the store of builds that no run goes on with; nobody builds meanwhile."""
-        base, removed = f"{self._root.path}/.work", []
-        for path in (
-            self._root.fs.ls(base, detail=False) if not self._root.is_local and self._root.fs.isdir(base) else []
-        ):
-            if path.rpartition("/")[2].split("-")[1] not in needed:
-                self._root.fs.rm(path, recursive=True)
-                removed.append(Path(path))
-        return removed
+        base, fs = f"{self._root.path}/.work", self._root.fs
+        if self._root.is_local or not fs.isdir(base):
+            return []
+        left = [path for path in fs.ls(base, detail=False) if path.rpartition("/")[2].split("-")[1] not in needed]
+        for path in left:
+            fs.rm(path, recursive=True)
+        return list(map(Path, left))
 
 
 def _mark(file: Path) -> Path:

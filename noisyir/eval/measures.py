@@ -3,10 +3,12 @@
 Tie rule: the rank column decides, scores never.  Same-id rule: see `ranked`.
 """
 
+import re
+import string
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 import numpy as np
@@ -18,11 +20,6 @@ from noisyir.settings import Split, with_promotion
 
 if TYPE_CHECKING:
     from ir_measures import Measure
-
-
-import re
-import string
-from typing import Literal
 
 Judgements = Mapping[str, Mapping[str, int]]
 

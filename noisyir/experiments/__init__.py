@@ -5,14 +5,16 @@ What an experiment is made of is imported when one is read, so that a name costs
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import yaml
 from pydantic import ValidationError
 
-from noisyir.data.limits import SETTINGS
+from noisyir.data.limits import SETTINGS, said_of
 from noisyir.engine.outside_errors import one_line
 from noisyir.errors import ConfigError, did_you_mean
 from noisyir.faults import faults
@@ -24,13 +26,6 @@ if TYPE_CHECKING:
     from noisyir.pipelines.experiment import Experiment
     from noisyir.pipelines.settings import RefreshCorpusParams
     from noisyir.pipelines.suite import Suite
-
-
-import re
-
-import yaml
-
-from noisyir.data.limits import said_of
 
 P = TypeVar("P", bound=Params)
 

@@ -1,37 +1,28 @@
 """Plain, weighted and repaired training side by side: held-out pairs choose, by the stage choose_model."""
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
-
-from pydantic import Field, PositiveInt, model_validator
-
-from noisyir.engine.stage import Output, Outputs
-from noisyir.pipelines.method import Method
-from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, HoldOutParams
-
-if TYPE_CHECKING:
-    from noisyir.pipelines.context import Context
-
-
 import shutil
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import Field, PositiveInt, model_validator
 
 from noisyir.engine.meta import Meta
-from noisyir.engine.stage import Job, Stage
+from noisyir.engine.stage import Job, Output, Outputs, Stage
 from noisyir.engine.store import Store
 from noisyir.errors import DataError
 from noisyir.eval.comparison import choose
+from noisyir.pipelines.method import Method
 from noisyir.report.summary import told_trials
 from noisyir.schemas.data import CORPUS, NOISY_PAIRS, QRELS, QUERIES
 from noisyir.schemas.training import CURVES, MODEL, TRIAL, TRIALS
+from noisyir.training.settings import ChooseModelParams, HoldOutFoldParams, HoldOutParams
 
 if TYPE_CHECKING:
-    import numpy as np
+    from noisyir.pipelines.context import Context
 
 
 PLAIN = "dpr"
@@ -40,8 +31,6 @@ PLAIN = "dpr"
 
 def choose_model(job: Job[ChooseModelParams]) -> None:
     """Rank the held-out queries by every trial's model; pass on the chosen way's model and curves, and the trials."""
-    import numpy as np
-
     trials: dict[str, list[np.ndarray]] = {}
     for label, values in _gains(job).items():
         trials.setdefault(label.partition(":")[0], []).append(values)

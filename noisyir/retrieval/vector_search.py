@@ -102,8 +102,6 @@ def open_vectors(folder: Path, *, probes: int, breadth: int, device: str, thread
         from noisyir.retrieval.exact import open_exact
 
         return Exact(open_exact(folder, choose_device(device)))
-    import faiss
-
     from noisyir.retrieval.index import open_index
 
     faiss.omp_set_num_threads(threads)

@@ -1,6 +1,6 @@
 """Stages, by subject: declarations, and the few lines that join tables to maths; no equation, no loop.
 
-A stage has a file of its own, but for those that share most of their lines, as encode and encode_new do.
+Each stage lies in one file, which may hold others that work on the same tables, as encode and encode_new do.
 """
 
 from collections.abc import Iterator

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from noisyir.models.question_passage import PairTokenizer
 from noisyir.models.weights import locate_weights
-from noisyir.readers.answer_spans import all_windows, places
+from noisyir.readers.answer_spans import places
+from noisyir.readers.best_spans import all_windows
 from noisyir.readers.windows import window_around, window_starts
 
 WORDS = [

@@ -1,27 +1,15 @@
 """Detectors of one measure each: by a trained model, by the ranking among other documents, by BM25."""
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, PositiveFloat
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from noisyir.detection.combine import Scores
 from noisyir.detection.detectors import Detector, DetectorOutput, PairsToScore
 from noisyir.errors import ConfigError
-from noisyir.settings import Fraction
-
-if TYPE_CHECKING:
-    from noisyir.detection.competitors import Competitors
-    from noisyir.detection.in_batch import Statistic
-    from noisyir.detection.synthetic import References
-
-
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Self
-
-from pydantic import NonNegativeInt, PositiveInt
-
-from noisyir.settings import LearningRate
+from noisyir.settings import Fraction, LearningRate
 from noisyir.training.batches import Rows
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ hide: relevant documents that no pair names, at a known rate, and the truth abou
 The names of its tables are those of ingest: what comes after reads either.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,10 +27,6 @@ from noisyir.schemas.retrieval import DOC_VECTORS
 
 if TYPE_CHECKING:
     from noisyir.retrieval.texts import Vectors
-
-
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

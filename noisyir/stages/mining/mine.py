@@ -9,7 +9,6 @@ negative when negatives are mined for these pairs.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +26,6 @@ from noisyir.mining.settings import MineParams, PseudoLabelParams
 from noisyir.schemas.data import NOISY_PAIRS, PAIRS, QUERIES
 from noisyir.schemas.noise import PSEUDO_PAIRS
 from noisyir.schemas.training import CANDIDATES, NEGATIVES, VERDICTS
-
-if TYPE_CHECKING:
-    from noisyir.mining.candidates import Candidates, Mask, Rows
-
 
 _PAIR = ["query_id", "doc_id"]
 
@@ -84,8 +79,6 @@ def _judged(job: Job[MineParams], table: pa.Table) -> "Iterator[tuple[str, Mask]
 
 def _by_ids(job: Job[MineParams]) -> tuple[pa.Table, "Candidates"]:
     """The candidates in the order of their ids, and as arrays.  ConfigError where scores are needed and missing."""
-    from noisyir.mining.candidates import Candidates
-
     params, table = job.params, job.table("candidates")
     if params.needs_scores and table["score"].null_count:
         wants = f"filters.{next(iter(params.filters))}" if params.filters else f"sampler={params.sampler.kind}"

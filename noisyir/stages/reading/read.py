@@ -8,16 +8,13 @@ import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage
 from noisyir.errors import DataError
-from noisyir.readers.settings import ReadParams
+from noisyir.readers.settings import EnsembleParams, ReadParams
 from noisyir.schemas.data import CORPUS, QUERIES
 from noisyir.schemas.reading import PASSAGES, READER, READINGS
 
 if TYPE_CHECKING:
     from noisyir.models.reader import Reader
-    from noisyir.readers.answer_spans import SpanChoice
-
-
-from noisyir.readers.settings import EnsembleParams
+    from noisyir.readers.best_spans import SpanChoice
 
 
 def read(job: Job[ReadParams]) -> None:
@@ -28,7 +25,7 @@ def read(job: Job[ReadParams]) -> None:
     import torch
 
     from noisyir.models.reader import load_reader
-    from noisyir.readers.answer_spans import ranked
+    from noisyir.readers.best_spans import ranked
     from noisyir.retrieval.texts import texts_of
 
     torch.set_num_threads(job.runtime.cpu_threads)
@@ -61,7 +58,7 @@ def _find(
 ) -> "SpanChoice":
     """The best spans of all windows; notes how many windows there were."""
     from noisyir.models.at_once import inference_tokens
-    from noisyir.readers.answer_spans import all_windows, find_spans
+    from noisyir.readers.best_spans import all_windows, find_spans
 
     params, done = job.params, 0
     questions = reader.tokenizer.questions(queries["text"].to_pylist())

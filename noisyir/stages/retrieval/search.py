@@ -39,7 +39,6 @@ class SearchShard(NamedTuple):
 def dense_search(job: Job[SearchParams]) -> None:
     """Search each part of the index for every batch of queries, and merge what was found."""
     from noisyir.retrieval.index import parts_of
-    from noisyir.retrieval.texts import run_table
     from noisyir.retrieval.vector_search import hits, ids_by_row, merged
 
     parts = parts_of(job.folder("index", "about.json").read_text())
