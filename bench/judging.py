@@ -128,12 +128,7 @@ def _pairs(given: argparse.Namespace) -> Pairs:
     }
     exp, store = experiments.from_settings(settings, []), Store(home / "store", home=home)
     tracker = open_tracker(experiment=exp, home=home, enabled=False)
-    outcome = run_experiment(
-        exp,
-        Choice(to="detect"),
-        Execution(store=store, tracker=tracker),
-        pipeline=audit_pairs,
-    )
+    outcome = run_experiment(exp, Choice(to="detect"), Execution(store=store, tracker=tracker), pipeline=audit_pairs)
     meta = next(result.meta for result in outcome.results.values() if result.meta.stage == "score_pairs")
     scores, features = (
         store.builds.table(meta.ref(name)).sort_by([("query_id", "ascending"), ("doc_id", "ascending")])

@@ -18,13 +18,11 @@ import torch
 
 from noisyir.data.formats.squad import Squad
 from noisyir.data.records import RecordsByKind
-from noisyir.models.reader import initial_reader
-from noisyir.models.settings import InitReaderParams
 from noisyir.models.weights import locate_weights
 from noisyir.readers.answer_spans import places
-from noisyir.training.instances import Instances, training_instances
-from noisyir.training.reader import ReaderLearner
-from noisyir.training.settings import TrainReaderParams
+from noisyir.readers.learning import Instances, ReaderLearner, training_instances
+from noisyir.readers.model import initial_reader
+from noisyir.readers.settings import InitReaderParams, TrainReaderParams
 
 _PASSAGES, _CONFUSING = 20, 5
 

@@ -32,11 +32,11 @@ from noisyir.errors import NoisyirError, StoreError
 from noisyir.eval.detection import within_questions
 from noisyir.eval.significance import crossed_t_test
 from noisyir.models.at_once import attend_plainly
-from noisyir.models.reader import load_reader
-from noisyir.pipelines.readers import bench_of
+from noisyir.pipelines.planning import bench_of
+from noisyir.readers.artifacts import CONFUSING
+from noisyir.readers.learning import Instances, training_instances, windows_and_spans
+from noisyir.readers.model import load_reader
 from noisyir.retrieval.texts import texts_of
-from noisyir.schemas.reading import CONFUSING
-from noisyir.training.instances import Instances, training_instances, windows_and_spans
 
 _QUESTIONS_AT_ONCE = 8
 Signals = dict[str, np.ndarray]

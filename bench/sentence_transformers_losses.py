@@ -18,11 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from datasets import Dataset
-from sentence_transformers import (
-    SentenceTransformer,
-    SentenceTransformerTrainer,
-    SentenceTransformerTrainingArguments,
-)
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 
 import noisyir
 from noisyir.data.formats.squad import Squad

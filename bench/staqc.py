@@ -65,12 +65,7 @@ def _scores(home: Path, file: Path, backbone: str, detectors: dict[str, Any]) ->
     }
     exp, store = experiments.from_settings(settings, []), Store(home / "store", home=home)
     tracker = open_tracker(experiment=exp, home=home, enabled=False)
-    outcome = run_experiment(
-        exp,
-        Choice(to="detect"),
-        Execution(store=store, tracker=tracker),
-        pipeline=audit_pairs,
-    )
+    outcome = run_experiment(exp, Choice(to="detect"), Execution(store=store, tracker=tracker), pipeline=audit_pairs)
     flags = store.builds.table(outcome.results["detect"].meta.ref("noise_flags"))
     return dict(zip(flags["doc_id"].to_pylist(), flags["score"].to_pylist(), strict=True))
 

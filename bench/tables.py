@@ -31,13 +31,7 @@ _MARKED = re.compile(
 
 def record(name: str, rows: Sequence[Sequence[str]], *, left: int = 0, claim: str = "", **about: Any) -> Path:
     """Write benchmarks/NAME.json: the rows, headings first, of which `left` columns are words, and what was run."""
-    what = {
-        "claim": claim,
-        **circumstances(),
-        **about,
-        "left": left,
-        "table": [list(row) for row in rows],
-    }
+    what = {"claim": claim, **circumstances(), **about, "left": left, "table": [list(row) for row in rows]}
     path = RECORDS / f"{name}.json"
     path.write_text(json.dumps(what, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path

@@ -40,15 +40,15 @@ def run_name() -> str:
         exp = load(experiment, tuple(flow_run.parameters.get("overrides", ())))
     except (NoisyirError, ValueError):  # the flow says what is wrong
         return str(given["name"]) if isinstance(given, dict) else Path(str(given)).stem
-    methods = f"{', '.join(method.kind for method in exp.methods)}, " if exp.task == "retriever" else ""
+    methods = f"{', '.join(method.kind for method in exp.methods)}, " if not exp.task.trained else ""
     return f"{exp.name}: {methods}seed {exp.seed}"
 
 
 def load(experiment: Experiment | str, overrides: tuple[str, ...], task: str | None = None) -> Experiment:
     """The experiment of a flow's parameters.  ConfigError for one that trains something else than `task` says."""
     exp = experiments.load(experiment, overrides) if isinstance(experiment, str) else experiment
-    if task is not None and exp.task != task:
-        raise ConfigError(f"{exp.name} trains a {exp.task}: run the flow train_{exp.task}, not train_{task}")
+    if task is not None and exp.task.kind != task:
+        raise ConfigError(f"{exp.name} trains a {exp.task.kind}: run the flow train_{exp.task.kind}, not train_{task}")
     return exp
 
 
@@ -127,12 +127,7 @@ def run_in_flow(
     return outcome
 
 
-def run_watched(
-    flow: Callable[..., Outcome],
-    exp: Experiment,
-    choice: Choice,
-    execution: Execution,
-) -> Outcome:
+def run_watched(flow: Callable[..., Outcome], exp: Experiment, choice: Choice, execution: Execution) -> Outcome:
     """Run a flow here and now, against `PREFECT_API_URL` or else a server that lives as long as the flow.
 
     The caller's tracker and observer follow it; errors are the stages' own, as with `noisyir.app.runs.run_experiment`.

@@ -117,11 +117,7 @@ def ensure_pool(client: SyncPrefectClient, name: str, kind: str, limit: int | No
         pool = client.read_work_pool(name)
     except ObjectNotFound:
         made = WorkPoolCreate(
-            name=name,
-            type=kind,
-            description=description,
-            concurrency_limit=limit or usual,
-            base_job_template=template,
+            name=name, type=kind, description=description, concurrency_limit=limit or usual, base_job_template=template
         )
         client.create_work_pool(made)
         return "made"

@@ -1,4 +1,7 @@
-"""The `noisyir` command.  A verb is a file in `noisyir/commands/`, or a folder of them, loaded when called for."""
+"""The `noisyir` command.  A verb is a file in `noisyir/commands/`, or a folder of them, loaded when called for.
+
+Other packages bring verbs by entry points.
+"""
 
 import inspect
 import os
@@ -6,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
+from importlib.metadata import EntryPoints, entry_points
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Annotated, Any, NoReturn
@@ -17,6 +21,7 @@ from typer.main import get_command
 from noisyir import __version__, commands
 from noisyir.errors import NoisyirError
 
+GROUP = "noisyir.commands"
 _EXAMPLE = "\n\nexample: "  # begins the last paragraph of each verb's docstring
 
 
@@ -119,15 +124,23 @@ class _Verbs(Mapping[str, TyperCommand | TyperGroup]):
         self.folder = folder
 
     def __iter__(self) -> Iterator[str]:
-        return (module.name for module in iter_modules(self.folder.__path__))
+        yield from (module.name for module in iter_modules(self.folder.__path__))
+        yield from (entry.name for entry in self._brought())
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def _brought(self) -> EntryPoints | tuple[()]:
+        """Verbs of other packages: modules with a function `run`."""
+        return entry_points(group=GROUP) if self.folder is commands else ()
+
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
-        if name not in list(self):
+        if name in [module.name for module in iter_modules(self.folder.__path__)]:
+            module = import_module(f"{self.folder.__name__}.{name}")
+        elif brought := [entry for entry in self._brought() if entry.name == name]:
+            module = brought[0].load()
+        else:
             raise KeyError(name)
-        module = import_module(f"{self.folder.__name__}.{name}")
         if hasattr(module, "__path__"):
             return _verbs_of(module, name)
         verb = _command(module.run, name=name, **_about(module.run))
@@ -211,8 +224,7 @@ def _patience(given: str | None) -> str | None:
 
 def _every_verb(
     debug: Annotated[
-        bool,
-        typer.Option("--debug", expose_value=False, callback=_remember, help="show the traceback of an error"),
+        bool, typer.Option("--debug", expose_value=False, callback=_remember, help="show the traceback of an error")
     ] = False,
     wait: Annotated[
         str | None,

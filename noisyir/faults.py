@@ -76,9 +76,11 @@ def _inside(model: type[Params], groups: Sequence[str]) -> tuple[type[Params], l
 
     Places in lists and names of a user's choice are passed by.
     """
-    spoken = []
+    spoken: list[str] = []
     for group in groups:
         if issubclass(model, Variant) and model.is_family() and group in model.variants():
+            if model.named_by_kind:
+                spoken[-1:] = [group]
             model = model.variants()[group]
             continue
         if group.startswith(_PYDANTICS_OWN):

@@ -25,13 +25,15 @@ class Variant(Params):
     """One way of several.  Bump `version` when its meaning or a default changes; it is in the key where it is chosen.
 
     Each variant names itself by a field `kind: Literal["its_name"] = "its_name"`; a family sets `home` and no kind.
-    default: of a family, the kind of settings that do not say theirs; None: they must.
+    default: of a family, the kind of settings that do not say theirs; None: they must.  named_by_kind: whether people
+    write the settings of a variant in a group of its kind's name.
     """
 
     version: ClassVar[int] = 1
     home: ClassVar[str]
     group: ClassVar[str | None] = None
     default: ClassVar[str | None] = None
+    named_by_kind: ClassVar[bool] = False
     known: ClassVar[dict[str, type["Variant"]]]
 
     kind: str
@@ -191,6 +193,8 @@ def kinds_in(model: type[Params], prefix: str = "") -> dict[str, list[str]]:
         inside = params_in(field.annotation)
         if inside is not None and issubclass(inside, Variant):
             found[f"{prefix}{name}"] = list(inside.variants())
+            for kind, variant in inside.variants().items() if inside.named_by_kind else ():
+                found |= kinds_in(variant, f"{prefix}{kind}.")
         elif inside is not None:
             found |= kinds_in(inside, f"{prefix}{name}.")
     return found

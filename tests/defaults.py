@@ -16,7 +16,7 @@ SNAPSHOT = Path(__file__).with_name("defaults.json")
 def defaults_now(stages: Mapping[str, Stage] | None = None) -> dict[str, dict[str, Any]]:
     """`stage NAME` and `FAMILY KIND` to the version and the defaults, as JSON."""
     import noisyir.auditing.asking.judges
-    import noisyir.pipelines.readers  # noqa: F401 - the two load every family
+    import noisyir.pipelines.planning  # noqa: F401 - the two load every family
 
     found = {
         f"stage {name}": {"version": stage.version, "defaults": _defaults(stage.params)}

@@ -51,12 +51,7 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
     """
 
     def __init__(
-        self,
-        method: Method = "auto",
-        *,
-        threshold: float = 0.5,
-        min_rate: float = 0.02,
-        components: Components = "dip",
+        self, method: Method = "auto", *, threshold: float = 0.5, min_rate: float = 0.02, components: Components = "dip"
     ) -> None:
         self.method = method
         self.threshold = threshold

@@ -22,7 +22,7 @@ from noisyir.engine.meta import Ref
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.method import Method
-from noisyir.pipelines.readers import pipeline_of
+from noisyir.pipelines.planning import pipeline_of
 from noisyir.report.summary import summary_rows
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ def find_build(store: Store, name: str) -> Meta:
     builds = store.builds.all()
     if of_stage := [meta for meta in builds if meta.stage == name]:
         return of_stage[-1]
-    if (kept := _kept_by_run(store, name, "model")) is not None:
+    if (kept := kept_by_run(store, name, "model")) is not None:
         return kept
     with_key = {meta.key: meta for meta in builds if meta.key.startswith(name.split("/")[-1])}
     if len(with_key) == 1:
@@ -51,21 +51,6 @@ def find_model(store: Store, name: str) -> Ref:
     if "model" not in meta.artifacts:
         raise StoreError(f"{name!r} is a build of {meta.stage}, which holds no model; list the builds: noisyir ls")
     return meta.ref("model")
-
-
-def find_confidences(store: Store, name: str) -> Meta:
-    """The trained reader that `name` means: the one that an experiment's run kept, or a build as `find_build` knows it.
-
-    StoreError where it has no confidences.
-    """
-    kept = _kept_by_run(store, name, "reader")
-    meta = find_build(store, name) if kept is None else kept
-    if "confidences" not in meta.artifacts or not meta.artifacts["confidences"].rows:
-        raise StoreError(
-            f"{name!r} is a build of {meta.stage} without confidences, which only readers of CDS methods have: let "
-            "one be the last of reader.methods, or name its build's key: noisyir ls"
-        )
-    return meta
 
 
 def _registered_model(store: Store, uri: str) -> Ref:
@@ -179,7 +164,7 @@ def built(store: Store, step: dict[str, Any] | None) -> Meta | None:
     return next((meta for meta in store.builds.of_key(step["stage"], step["key"]) if meta.build == step["build"]), None)
 
 
-def _kept_by_run(store: Store, name: str, result: str) -> Meta | None:
+def kept_by_run(store: Store, name: str, result: str) -> Meta | None:
     """The build that the experiment's newest finished run with this result kept; None where there is none."""
     run = finished_run(store, name, result)
     return store.builds.meta(run.results[result]) if run else None

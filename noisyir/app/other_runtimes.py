@@ -50,12 +50,7 @@ def need_packages(*modules: str) -> None:
 
 
 def write_copies(
-    store: Store,
-    model: Ref,
-    name: str,
-    target: Path,
-    licence: str | None,
-    write: Write,
+    store: Store, model: Ref, name: str, target: Path, licence: str | None, write: Write
 ) -> list[RuntimeDifference]:
     """The model's folder and card, and in it what `write` makes of each side; how far each copy is, in the card, too.
 

@@ -27,7 +27,7 @@ from noisyir.engine.store import Store
 from noisyir.engine.store_locks import RUN_LOCK
 from noisyir.errors import NoisyirError, StoreError
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.readers import bench_of, pipeline_of
+from noisyir.pipelines.planning import bench_of, pipeline_of
 from noisyir.pipelines.suite import Suite
 from noisyir.settings import Params
 from noisyir.stages.data.ingest import INGEST

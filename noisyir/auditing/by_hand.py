@@ -186,12 +186,7 @@ class _Anew(NamedTuple):
 
 
 def _set_right(
-    pairs: pa.Table,
-    decided: _Decided,
-    threshold: float,
-    confidence: float,
-    refit: bool,
-    features: Features | None,
+    pairs: pa.Table, decided: _Decided, threshold: float, confidence: float, refit: bool, features: Features | None
 ) -> _Anew:
     """The pairs with the chances and verdicts that the judgements give them, and what to know."""
     sample, scores = decided.at_random(), pairs["score"].to_numpy().astype(np.float64)

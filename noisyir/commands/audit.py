@@ -7,15 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from noisyir.commands import (
-    StoreUrl,
-    argument,
-    experiment_names,
-    flag,
-    open_store,
-    option,
-    split_settings,
-)
+from noisyir.commands import StoreUrl, argument, experiment_names, flag, open_store, option, split_settings
 
 if TYPE_CHECKING:
     from noisyir.app.judging.after_audit import JudgingOptions

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,8 @@ from noisyir.errors import ConfigError
 
 def _formats() -> list[str]:
     """The files that write a format, to complete one and to name them in the help, without loading any."""
-    return sorted(p.stem.replace("_", "-") for p in (Path(__file__).parents[1] / "app" / "exports").glob("[a-z]*.py"))
+    own = (Path(__file__).parents[1] / "app" / "exports").glob("[a-z]*.py")
+    return sorted([*(p.stem.replace("_", "-") for p in own), *entry_points(group="noisyir.exports").names])
 
 
 def _written() -> list[str]:

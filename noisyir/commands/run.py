@@ -70,7 +70,7 @@ def run(
     opened.check_writable()
     print_chosen(exp, sys.stderr)
     tracker = open_tracker(experiment=exp, home=opened.home, enabled=not no_track)
-    call = run_experiment if engine == "local" else prefect_engine(f"train_{exp.task}").run_experiment
+    call = run_experiment if engine == "local" else prefect_engine(f"train_{exp.task.kind}").run_experiment
     with observer_for(sys.stderr) as observer:
         outcome = call(exp, choice, Execution(store=opened, runtime=runtime, tracker=tracker, observer=observer))
     if as_json:
@@ -95,7 +95,7 @@ def _dry_run(exp: Experiment, choice: Choice, store: Store, *, why: bool, as_jso
     from noisyir.app.fetching import missing_inputs
     from noisyir.engine.plan import forecast
     from noisyir.engine.provenance import without_inputs
-    from noisyir.pipelines.readers import pipeline_of
+    from noisyir.pipelines.planning import pipeline_of
 
     with without_inputs() as absences:
         states = forecast(pipeline_of(exp), choice, store)

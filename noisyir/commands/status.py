@@ -22,9 +22,7 @@ _COLOURS = {"done": "green", "failed": "red", "killed": "red", "running": "yello
 
 
 def run(
-    hours: Annotated[float, option("N", "how far to look back")] = 24.0,
-    as_json: Json = False,
-    store: StoreUrl = None,
+    hours: Annotated[float, option("N", "how far to look back")] = 24.0, as_json: Json = False, store: StoreUrl = None
 ) -> int:
     """Say what ran lately, what failed, and which model is champion.
 

@@ -63,8 +63,7 @@ class ChunkParams(Params):
     """
 
     words: PositiveInt | None = Field(
-        None,
-        description="words of a passage at most, cut where a sentence ends, such as 150; null: none is cut",
+        None, description="words of a passage at most, cut where a sentence ends, such as 150; null: none is cut"
     )
     overlap: NonNegativeInt = Field(0, description="words of a passage that the next one repeats; below half of words")
     depth: PositiveInt = Field(

@@ -75,16 +75,3 @@ class ScoreLossGroupsParams(Params):
 
 class ScoreDetectionParams(Params):
     """How well wrong pairs were found: nothing to set."""
-
-
-class ScoreReadingParams(Params):
-    """Exact match and F1 of the answers."""
-
-    normalisation: Literal["squad", "triviaqa"] = Field(
-        "squad", description="punctuation is deleted (SQuAD's script), or becomes a space (TriviaQA's)"
-    )
-    splits: tuple[Split, ...] = Field(("dev",), description="the splits scored")
-
-
-class ScoreConfidenceParams(Params):
-    """How well confidences tell right labels from wrong ones; there is nothing to set."""

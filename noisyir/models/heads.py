@@ -9,7 +9,7 @@ import torch
 
 from noisyir.errors import DataError
 from noisyir.models.layout import read_layout
-from noisyir.models.settings import InitRankerParams, InitReaderParams
+from noisyir.models.settings import HeadedParams
 from noisyir.models.soundness import opening, refuse_broken, refuse_missing
 from noisyir.models.transformer_tower import load_with_head, quietly, read_tokenizer, set_dropout
 
@@ -29,7 +29,7 @@ class Headed:
 
 def with_head(
     folder: Path,
-    params: InitRankerParams | InitReaderParams,
+    params: HeadedParams,
     seed: int,
     *,
     kind: str,
@@ -39,7 +39,7 @@ def with_head(
 ) -> Headed:
     """The model that `params` describe from the weights in `folder`; weights that it lacks follow from `seed`.
 
-    kind: ranker or reader, what messages call it; auto: the class of transformers that loads it; refuse: raises for a
+    kind: such as ranker, what messages call it; auto: the class of transformers that loads it; refuse: raises for a
     config that will not do; changes: settings of the config.  DataError when the folder cannot give that.
     """
     import transformers
@@ -69,7 +69,7 @@ def with_head(
     return Headed(model, tokenizer, files, missing)
 
 
-def _refuse_small(source: Path, config: Any, params: InitRankerParams | InitReaderParams, kind: str) -> None:
+def _refuse_small(source: Path, config: Any, params: HeadedParams, kind: str) -> None:
     """DataError where the weights have too few layers or positions."""
     limit = getattr(config, "max_position_embeddings", params.max_len)
     if params.max_len > limit:

@@ -1,4 +1,4 @@
-"""Settings of the models before training: bi-encoder, ranker and reader."""
+"""Settings of the models before training: bi-encoder and ranker, and any encoder with a head."""
 
 from typing import Annotated, Literal
 
@@ -37,16 +37,10 @@ class HeadedParams(Params):
     )
     layers: PositiveInt | None = Field(None, description="keep only the first layers")
     dropout: Fraction | None = Field(None, description="in training; null: as its weights say")
+    max_len: PositiveInt = Field(description="tokens that are read")
 
 
 class InitRankerParams(HeadedParams):
     """The cross-encoder before training."""
 
     max_len: Annotated[int, Field(ge=8)] = Field(160, description="tokens of query, title and text that are read")
-
-
-class InitReaderParams(HeadedParams):
-    """The reader before training: an encoder and a new span head."""
-
-    max_len: Annotated[int, Field(ge=16)] = Field(384, description="tokens of a window: question and passage")
-    question_max_len: PositiveInt = Field(64, description="tokens of a question that are read")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
@@ -22,10 +22,11 @@ from noisyir.mining.judges import Judge, Judges
 from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
 from noisyir.pipelines.method import Method, Preparations
-from noisyir.pipelines.settings import Ar2Params, RankerParams, ReaderParams, RefreshParams, RocketqaParams
+from noisyir.pipelines.settings import Ar2Params, RankerParams, RefreshParams, RocketqaParams
+from noisyir.pipelines.task import RetrieverTask, Task
 from noisyir.report.settings import PublishedParams, ReportParams
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
-from noisyir.settings import Params, merged
+from noisyir.settings import Params, as_group, merged
 from noisyir.training.settings import (
     CoTeachingParams,
     RoundParams,
@@ -33,7 +34,6 @@ from noisyir.training.settings import (
     TrainCoTeachingParams,
     TrainDprParams,
 )
-from noisyir.variants import Variant
 
 # Settings with which a step is left out, by the group that null does so for.
 _OFF = {"chunk": {"words": None}, "hide": {"rate": 0.0}, "noise": {"rate": 0.0}, "mine": {"per_query": 0}}
@@ -54,7 +54,7 @@ class Experiment(Params):
 
     name: Annotated[str, AfterValidator(_file_name)] = Field(description="names the run in reports and in MLflow")
     description: str = Field("", description="one line on what the experiment shows")
-    task: Literal["retriever", "reader"] = Field("retriever", description="what is trained")
+    task: Task = Field(RetrieverTask(), description="what is trained; its settings may stand in a group of its name")
     seed: int = Field(42, description="of every random choice; enters the keys of stages that make any")
     data: Format = Pydocs()
     prepare: Preparations = Field({}, description="steps of other packages on the data, by kind; null: leave one out")
@@ -91,7 +91,6 @@ class Experiment(Params):
     ranker: RankerParams = RankerParams()
     ar2: Ar2Params = Ar2Params()
     rocketqa: RocketqaParams = RocketqaParams()
-    reader: ReaderParams = ReaderParams()
     audit: AuditParams | None = Field(None, description="write an audit of the training pairs; null: none")
     encode: EncodeParams = EncodeParams()
     index: IndexParams = IndexParams()
@@ -141,8 +140,7 @@ class Experiment(Params):
 
     @property
     def _trained(self) -> list[str]:
-        methods: tuple[Variant, ...] = self.reader.methods if self.task == "reader" else self.methods
-        return [method.kind for method in methods]
+        return list(self.task.trained) or [method.kind for method in self.methods]
 
     @model_validator(mode="before")
     @classmethod
@@ -150,6 +148,23 @@ class Experiment(Params):
         """Files of before 0.3 may say how large data is (`expected`), for a forecast that there was."""
         kept = isinstance(values, dict) and {name: value for name, value in values.items() if name != "expected"}
         return kept or values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _settings_of_the_task(cls, values: Any) -> Any:
+        """The task's settings may stand in a group of its name; another task's group, as in old records, goes."""
+        if not isinstance(values, dict) or (task := as_group(values.get("task", RetrieverTask().kind))) is None:
+            return values
+        groups = {name: values[name] for name in Task.variants() if isinstance(values.get(name), dict)}
+        rest = {name: value for name, value in values.items() if name not in groups}
+        if task.get("kind") in groups:
+            return {**rest, "task": merged(task, groups[task["kind"]])}
+        for kind, group in groups.items():
+            try:
+                Task.parse({"kind": kind, **group})
+            except ValidationError as error:
+                raise ValueError(faults(error, Task)[0]) from error
+        return rest
 
     @model_validator(mode="before")
     @classmethod
@@ -170,8 +185,8 @@ class Experiment(Params):
     def _passages_are_of_documents(self) -> Self:
         if self.chunk.words is None:
             return self
-        if self.task == "reader":
-            raise ValueError("chunk.words: readers cut what they read into windows themselves: leave it out")
+        if not self.task.reads_passages:
+            raise ValueError(f"chunk.words: a {self.task.kind} cuts its texts into windows itself: leave it out")
         if self.hide.rate and self.hide.adds_documents:
             raise ValueError(f"chunk.words: hide.kind={self.hide.kind} adds whole documents: leave one of the two out")
         if self.noise.rate and self.noise.changes_corpus:

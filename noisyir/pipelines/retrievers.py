@@ -12,6 +12,7 @@ from noisyir.eval.bench import Cell, compared
 from noisyir.eval.settings import NoiseTableParams, ScoreDetectionParams, ScoreLossGroupsParams
 from noisyir.pipelines.context import Context
 from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.method import Method
 from noisyir.pipelines.mining import MiningOutputs
 from noisyir.pipelines.searching import encoded, searched
 from noisyir.pipelines.suite import Suite
@@ -110,7 +111,7 @@ def _bench_arm(plan: Plan, suite: Suite, exp: Experiment, variant: str, label: s
     """The suite's methods with one variant, under one condition and seed: what the table is given, by input and arm."""
     context = context_of(plan, exp, data_of(plan, exp, label), label)
     found: dict[tuple[str, str], Output] = {}
-    for method in suite.retrievers:
+    for method in (each for each in suite.methods if isinstance(each, Method)):
         name, arm, trained = method.kind, suite.arm(method.kind, variant), method.train(context)
         ranked = _ranked(plan, exp, context.data, trained["model"], context.name(name))["dense_run"]
         run = by_best_passage(plan, exp, context.data, ranked, context.name(name))

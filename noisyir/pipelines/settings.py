@@ -1,18 +1,14 @@
 """Settings that a whole pipeline shares: groups of an experiment that are no single stage's."""
 
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from noisyir.data.settings import JoinCorpusParams
-from noisyir.eval.settings import ScoreReadingParams
 from noisyir.mining.settings import PseudoLabelParams
-from noisyir.models.settings import InitRankerParams, InitReaderParams
-from noisyir.pipelines.method import Method
-from noisyir.pipelines.reader_methods import CdsAverage, DsAll, ReaderMethod
-from noisyir.readers.settings import ConfusingParams, Passages, ReadParams, SpansParams
+from noisyir.models.settings import InitRankerParams
 from noisyir.settings import LearningRate, Params
-from noisyir.training.settings import CcrParams, RerankParams, RoundParams, TrainReaderParams, WarmUpRankerParams
+from noisyir.training.settings import CcrParams, RerankParams, RoundParams, WarmUpRankerParams
 
 
 class RankerParams(Params):
@@ -64,48 +60,6 @@ class RocketqaParams(Params):
         None, description="last rank at which the ranker's own negatives are drawn, uniformly; null: mine.rank_to"
     )
     augment: AugmentParams | None = Field(None, description="a third retriever, with pairs made; null: none")
-
-
-class ReaderParams(Params):
-    """Everything of an experiment that trains readers."""
-
-    methods: tuple[ReaderMethod, ...] = Field(
-        (DsAll(), CdsAverage()),
-        min_length=1,
-        description="trained side by side; the last one is on trial, unless `keep` names another",
-    )
-    ensemble: tuple[str, ...] = Field((), description="of the methods, those whose answers are also given as one")
-    labels: Passages = Field("bm25", description="whose passages are labelled and trained on")
-    retriever: Method | None = Field(
-        None, description="dense: the method, as of `methods`, that trains the retriever; null: the untrained model"
-    )
-    passages: tuple[Passages, ...] = Field(
-        ("bm25", "given"), min_length=1, description="what is read: retrieved passages, or the relevant ones"
-    )
-    spans: SpansParams = SpansParams()
-    confusing: ConfusingParams = ConfusingParams()
-    init: InitReaderParams = InitReaderParams()
-    train: TrainReaderParams = TrainReaderParams()
-    read: ReadParams = ReadParams()
-    held_out_questions: PositiveInt | None = Field(
-        None, description="questions of score.splits that are read, drawn at random; null: all"
-    )
-    score: ScoreReadingParams = ScoreReadingParams()
-
-    @model_validator(mode="after")
-    def _names_are_known(self) -> Self:
-        known = tuple(method.kind for method in self.methods)
-        for setting, names in (("methods", known), ("passages", self.passages), ("ensemble", self.ensemble)):
-            if len(set(names)) < len(names):
-                raise ValueError(f"reader.{setting}={list(names)} names one of them twice: leave one out")
-        if strangers := [name for name in self.ensemble if name not in known]:
-            raise ValueError(f"reader.ensemble: {strangers[0]!r} is not among reader.methods={list(known)}")
-        return self
-
-    @property
-    def wants_dense(self) -> bool:
-        """Whether a dense run is labelled or read."""
-        return "dense" in (self.labels, *self.passages)
 
 
 class RefreshParams(Params):

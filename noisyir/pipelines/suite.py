@@ -2,7 +2,7 @@
 
 from typing import Any, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator, model_validator
 
 from noisyir.data.corruptions import Corruption
 from noisyir.data.hiding import Hiding
@@ -10,8 +10,8 @@ from noisyir.eval.settings import NoiseTableParams, ScoreLossGroupsParams
 from noisyir.faults import faults
 from noisyir.pipelines.experiment import Experiment
 from noisyir.pipelines.method import Method
-from noisyir.pipelines.reader_methods import ReaderMethod
 from noisyir.settings import Params, merged
+from noisyir.variants import Variant
 
 
 class Suite(Params):
@@ -22,7 +22,7 @@ class Suite(Params):
     experiment: Experiment
     noise: tuple[Corruption, ...] = Field((), description="wrong pairs put in")
     hide: tuple[Hiding, ...] = Field((), description="relevant documents hidden: false negatives")
-    methods: tuple[Method | ReaderMethod, ...] = Field(
+    methods: tuple[SerializeAsAny[Variant], ...] = Field(
         tuple(map(Method.parse, ("dpr", "oracle", "npc"))), description="trained on each; none: mining alone"
     )
     variants: dict[str, dict[str, Any]] = Field(
@@ -38,29 +38,22 @@ class Suite(Params):
     @field_validator("methods", mode="before")
     @classmethod
     def _of_the_task(cls, methods: Any, info: ValidationInfo) -> Any:
-        """A name means a reader's method in a suite of readers, and a retriever's elsewhere."""
-        if not isinstance(methods, list | tuple) or "experiment" not in info.data:
+        """A name means a method of the experiment's task."""
+        if not isinstance(methods, list | tuple):
             return methods
-        family = ReaderMethod if info.data["experiment"].task == "reader" else Method
+        if "experiment" not in info.data:  # which has a fault of its own
+            return ()
+        family = info.data["experiment"].task.methods_of
         try:
             return tuple(family.parse(method) for method in methods)
         except ValidationError as error:
             raise ValueError(faults(error, family, "methods")[0]) from error
 
-    @property
-    def retrievers(self) -> tuple[Method, ...]:
-        """The methods of a suite of retrievers."""
-        return tuple(method for method in self.methods if isinstance(method, Method))
-
-    @property
-    def readers(self) -> tuple[ReaderMethod, ...]:
-        """The methods of a suite of readers."""
-        return tuple(method for method in self.methods if isinstance(method, ReaderMethod))
-
     @model_validator(mode="after")
-    def _readers_have_no_noise(self) -> Self:
-        if self.experiment.task == "reader" and (self.noise or self.hide):
-            raise ValueError("noise, hide: a suite of readers has none: distant labels are wrong by themselves")
+    def _wrong_labels_need_no_noise(self) -> Self:
+        if self.experiment.task.own_labels and (self.noise or self.hide):
+            kind = self.experiment.task.kind
+            raise ValueError(f"noise, hide: a suite of {kind}s has none: distant labels are wrong by themselves")
         return self
 
     @model_validator(mode="after")
@@ -88,10 +81,10 @@ class Suite(Params):
     def conditions(self) -> tuple[tuple[str, float, dict[str, Params]], ...]:
         """(kind, rate, what of the experiment it sets) of each kind of noise, then of each kind of hiding.
 
-        Of readers: the passages that are labelled, as they are.
+        Of labels that are wrong by themselves: those, as they are.
         """
-        if self.experiment.task == "reader":
-            return ((self.experiment.reader.labels, 0.0, {}),)
+        if labels := self.experiment.task.own_labels:
+            return ((labels, 0.0, {}),)
         given: list[tuple[str, Corruption | Hiding]] = [("noise", noise) for noise in self.noise]
         given += [("hide", hide) for hide in self.hide]
         return tuple((params.kind, params.rate, {name: params}) for name, params in given)

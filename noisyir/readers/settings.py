@@ -1,10 +1,12 @@
-"""Settings of reading: distant labels, confusing passages, and answers."""
+"""Settings of readers: distant labels, confusing passages, training, answers and their measures."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from noisyir.settings import Fraction, Params, Split
+from noisyir.models.settings import HeadedParams
+from noisyir.settings import Fraction, LearningRate, Params, Split
+from noisyir.training.settings import DescentParams
 
 Confidence = Literal["soft", "hard_max", "positive_average", "none"]
 Objective = Literal["cds", "supervised", "ds_top", "ds_all", "ds_average", "hard_em"]
@@ -49,3 +51,64 @@ class EnsembleParams(Params):
     """Readings of several readers as one."""
 
     n_best: PositiveInt = Field(20, description="spans kept of a question")
+
+
+class InitReaderParams(HeadedParams):
+    """The reader before training: an encoder and a new span head."""
+
+    max_len: Annotated[int, Field(ge=16)] = Field(384, description="tokens of a window: question and passage")
+    question_max_len: PositiveInt = Field(64, description="tokens of a question that are read")
+
+
+class TrainReaderParams(DescentParams):
+    """Training a reader on distant labels; the defaults are those of CDS (Bian et al., Findings of EMNLP 2023)."""
+
+    objective: Objective = Field("cds", description="what is minimised; supervised: cross-entropy on given passages")
+    confidence: Confidence = Field(
+        "positive_average", description="cds: the evidence of Eq. 10 to 14; none: equal shares"
+    )
+    alpha: NonNegativeFloat = Field(1.0, description="cds: weight of the debias loss; 0: none")
+    beta: NonNegativeFloat = Field(1.0, description="cds: weight of the denoise loss; 0: none")
+    confidence_decay: Fraction = Field(0.8, description="cds: of the moving average of confidences (lambda)")
+    updates_per_epoch: PositiveInt = Field(6, description="cds: how often confidences are estimated anew")
+    temperature: PositiveFloat = Field(0.1, description="cds: divides cosines in the contrastive losses")
+    epochs: PositiveInt = Field(3, description="passes over the questions")
+    batch_size: PositiveInt = Field(32, description="questions a step")
+    confusing_share: NonNegativeFloat = Field(
+        0.4, description="cds: confusing passages read in a step, per passage with an instance, drawn at random"
+    )
+    instances: PositiveInt | None = Field(
+        None, description="instances of a question in a step, drawn at random; null: all of them"
+    )
+    learning_rate: LearningRate = Field(2e-5, description="the peak, after warm-up")
+    clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm of a step; null: any")
+    n_best: PositiveInt = Field(20, description="spans that the probability of a counterfactual is a softmax over")
+    max_answer_len: PositiveInt = Field(30, description="tokens of an answer, at most")
+    top_passages: PositiveInt = Field(5, description="ds_top: passages of a question that are trained on")
+    hard_em_steps: PositiveInt = Field(4000, description="hard_em: steps over which the hard loss takes over (tau)")
+    questions_at_once: PositiveInt | None = Field(
+        None, description="questions through the reader at once; fewer need less memory, and the loss is the same"
+    )
+
+
+class ScoreReadingParams(Params):
+    """Exact match and F1 of the answers."""
+
+    normalisation: Literal["squad", "triviaqa"] = Field(
+        "squad", description="punctuation is deleted (SQuAD's script), or becomes a space (TriviaQA's)"
+    )
+    splits: tuple[Split, ...] = Field(("dev",), description="the splits scored")
+
+
+class ScoreConfidenceParams(Params):
+    """How well confidences tell right labels from wrong ones; there is nothing to set."""
+
+
+class LabelSectionParams(Params):
+    """The report's section on distant labels."""
+
+    examples: NonNegativeInt = Field(5, description="questions that gain most, and that lose most, at most")
+
+
+class BenchSectionParams(Params):
+    """The bench's section on confidences: nothing to set."""

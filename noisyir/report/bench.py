@@ -12,10 +12,8 @@ from noisyir.eval.bench_quality import Quality
 from noisyir.eval.settings import NoiseTableParams
 from noisyir.eval.significance import SEEDS_OF_A_CLAIM, Verdict, verdict
 from noisyir.report.cells import (
-    NO_TABLE,
     NONE,
-    Figure,
-    TextTable,
+    Section,
     difference_cells,
     markdown_table,
     p_value,
@@ -45,8 +43,7 @@ class Bench:
     cells: int
     builds: Sequence[Meta]
     false_negatives: FalseNegatives = NOTHING
-    labels: TextTable = NO_TABLE
-    label_figures: Sequence[Figure] = ()
+    further: Sequence[Section] = ()
 
 
 def word(row: Row, alpha: float) -> Verdict | None:
@@ -99,8 +96,7 @@ def render(params: NoiseTableParams, bench: Bench) -> str:
         tests=[(row, word(row, params.alpha)) for row in rows if row["against"] is not None],
         detection=bench_rows(bench.detection),
         mining=bench.false_negatives,
-        labels=bench.labels,
-        label_figures=bench.label_figures,
+        further=bench.further,
         column=lambda rate: _column(params, rate),
         facts=facts(bench.builds),
         settings=settings(bench.builds),
@@ -119,8 +115,8 @@ def markdown(params: NoiseTableParams, bench: Bench) -> str:
         parts += ["## Differences\n", markdown_table(tests, left=6), f"{_tests_note(params, len(tests) - 1)}\n"]
     if bench.detection:
         parts += ["## Detection\n", markdown_table(bench_rows(bench.detection), left=3)]
-    if bench.labels:
-        parts += ["## Confidences\n", markdown_table(bench.labels.rows, left=bench.labels.left)]
+    for section in bench.further:
+        parts += [f"## {section.heading}\n", section.markdown]
     if tables_of_mining := mining_markdown(bench.false_negatives):
         parts += ["## False negatives\n", tables_of_mining]
     return "\n".join(parts)

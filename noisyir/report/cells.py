@@ -1,11 +1,12 @@
 """Cells of tables: numbers as the pages, Markdown and the terminal all write them, and tables of such cells."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jinja2
 import numpy as np
+import pyarrow as pa
 from markupsafe import Markup
 
 NONE = "\N{EN DASH}"  # stands where there is no value
@@ -32,6 +33,21 @@ class Figure:
     name: str
     about: str
     chart: Markup
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section that a stage adds to a page: its anchor, its heading, itself, and perhaps the same as Markdown."""
+
+    name: str
+    heading: str
+    html: Markup
+    markdown: str
+
+
+def sections_in(tables: Iterable[pa.Table]) -> list[Section]:
+    """The sections in tables of them (SECTIONS)."""
+    return [Section(**{**row, "html": Markup(row["html"])}) for table in tables for row in table.to_pylist()]
 
 
 def number(value: float | None) -> str:

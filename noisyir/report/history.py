@@ -46,12 +46,7 @@ def name_builds(metas: Sequence[Meta], systems: Mapping[str, Sequence[Ref]]) -> 
         name = _name(meta, users[build], several=sum(other.stage == meta.stage for other in metas) > 1)
         names[build] = name if name not in names.values() else f"{name} {meta.key[:6]}"
     return [
-        Build(
-            names[build],
-            meta,
-            tuple(users[build]),
-            tuple(dict.fromkeys(names[source] for source in sources[build])),
-        )
+        Build(names[build], meta, tuple(users[build]), tuple(dict.fromkeys(names[source] for source in sources[build])))
         for build, meta in by_id.items()
     ]
 

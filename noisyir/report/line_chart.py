@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-from noisyir.report.cells import (
-    shorten,
-)
+from noisyir.report.cells import shorten
 from noisyir.report.charts import Scale, nice_ticks, svg, ticks_between
 
 _LEFT, _TOP, _BOTTOM, _WIDTH, _LEAST_HEIGHT = 50, 14, 40, 520, 250

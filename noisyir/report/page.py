@@ -10,8 +10,7 @@ from markupsafe import Markup
 
 from noisyir.eval.significance import verdict
 from noisyir.report import charts
-from noisyir.report.cells import p_value, signed, templates
-from noisyir.report.confidences import Labels
+from noisyir.report.cells import Section, p_value, signed, templates
 from noisyir.report.dataset import Corpus, exclusion_rows, lengths, snippet, split_rows, word_counts
 from noisyir.report.detection import detection_rows, doubts, flag_warnings
 from noisyir.report.history import Build, flow_graph
@@ -33,7 +32,7 @@ class Results:
     detection: pa.Table | None
     trials: pa.Table | None
     false_negatives: FalseNegatives
-    labels: Labels | None = None
+    further: Sequence[Section] = ()
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         warnings=flag_warnings(results.detection) if results.detection else [],
         trials=trial_rows(results.trials) if results.trials else [],
         mining=results.false_negatives,
-        labels=results.labels,
+        further=results.further,
         changes=results.changes,
         doubts=doubts(comparison, params.settings.get("keep")),
         query_texts=_query_texts(dataset, results),
@@ -128,7 +127,6 @@ def _curve_charts(curves: pa.Table | None) -> list[dict[str, Any]]:
 def _query_texts(dataset: Dataset, results: Results) -> dict[str, str]:
     shown = {query_id for query_id, _ in dataset.examples}
     shown |= {change.query_id for change in (results.changes.all() if results.changes else ())}
-    shown |= {case.query_id for case in (results.labels.all() if results.labels else ())}
     wanted = dataset.queries.filter(pa.compute.is_in(dataset.queries["query_id"], pa.array(sorted(shown), pa.string())))
     texts = map(snippet, wanted["text"].to_pylist())
     return dict(zip(wanted["query_id"].to_pylist(), texts, strict=True))

@@ -47,5 +47,7 @@ BENCH_SUMMARY = Artifact(
     # `seed_std` of one seed; the others in the baseline's own row
     nullable=("seed_std", "against", *_SEEDS_DIFFERENCE, "seeds_better"),
 )
+# Further sections of a report or bench page: `name` is the anchor; `html` stands as it is; `markdown` may be empty.
+SECTIONS = Artifact("sections", 1, dict.fromkeys(("name", "heading", "html", "markdown"), STRING), ("name",))
 BENCH_PAGE = Artifact("bench_page", 1)  # bench.html, bench.md
 REPORT = Artifact("report", 1)

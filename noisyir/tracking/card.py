@@ -148,19 +148,15 @@ def noise_story(
 
 
 def _put_in(exp: Experiment, behind: Sequence[Meta]) -> str:
-    if exp.task == "reader":
-        return f"Labels are distant: the passages of {exp.reader.labels} that hold an answer."
+    if exp.task.label_story:
+        return exp.task.label_story
     if exp.noise.rate:
         return f"{exp.noise.rate:.0%} of the training pairs were given a wrong document ({exp.noise.kind})."
     return "Only what the pairs came with: none was put in."
 
 
 def _training(exp: Experiment, kind: Kind, model: Ref, system: str | None) -> str:
-    start = {
-        "model": f"{exp.model.backbone} from {exp.model.weights}, {exp.model.similarity}",
-        "ranker": f"a cross-encoder from {exp.ranker.init.weights}",
-        "reader": f"a span reader from {exp.reader.init.weights}",
-    }[kind.kept]
+    start = kind.start(exp)
     return (
         f"{start[0].upper()}{start[1:]}; trained by {system or model.stage}; seed {exp.seed}. noisyir {__version__}, "
         f"artifact {model.stage}/{model.key}, sha256 {model.digest}; `noisyir trace {model.key[:12]}` shows the rest."

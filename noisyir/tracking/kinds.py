@@ -1,10 +1,14 @@
 """Kinds of registered models: a name for each that a run keeps, and how that kind is loaded and called."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from noisyir.errors import ConfigError, did_you_mean
+from noisyir.pipelines.experiment import Experiment
+from noisyir.variants import entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -13,7 +17,8 @@ class Kind:
 
     kept: what the run's results call it; folder: what the code calls the model's folder; example: an input, and the
     parameters of `predict` with their defaults; measure: how the names of what it is promoted by begin;
-    floors: systems of its run that a champion should be better than.
+    start: what it was trained from, in words; home: the file beside which its code lies; floors: systems of its run
+    that a champion should be better than.
     """
 
     name: str
@@ -25,23 +30,24 @@ class Kind:
     measure: str
     requirements: tuple[str, ...]
     limits: str
+    start: Callable[[Experiment], str]
+    home: str = __file__
     floors: tuple[str, ...] = ()
 
     @property
-    def code(self) -> str:
-        """The file beside this one that MLflow stores with the weights."""
-        return f"pyfunc_{self.noun}.py"
+    def code(self) -> Path:
+        """The file that MLflow stores with the weights."""
+        return Path(self.home).with_name(f"pyfunc_{self.noun}.py")
 
     @property
     def noun(self) -> str:
-        """retriever, ranker or reader."""
+        """Such as retriever or ranker."""
         return self.name.removeprefix("noisyir-")
 
 
-_TRANSFORMER = ("numpy", "pydantic", "safetensors", "tokenizers", "torch", "transformers")
+OF_TRANSFORMERS = ("numpy", "pydantic", "safetensors", "tokenizers", "torch", "transformers")
 
 _PAIR = {"query": "how to parse a date", "passage": "strptime turns a text into a date and time"}
-_ASKED = {"question": "Who wrote Faust?", "passage": "Faust is a play by Goethe."}
 
 RETRIEVER = Kind(
     name="noisyir-retriever",
@@ -55,6 +61,7 @@ passages = model.predict(["title text"], params={"side": "passage"})
     measure="nDCG@10",
     requirements=("numpy", "safetensors", "sentence-transformers", "tokenizers", "torch", "transformers"),
     limits="Vectors of different versions do not compare: a promoted retriever needs the collection encoded anew.",
+    start=lambda exp: f"{exp.model.backbone} from {exp.model.weights}, {exp.model.similarity}",
     floors=("bm25", "zero_shot"),
 )
 RANKER = Kind(
@@ -65,30 +72,25 @@ RANKER = Kind(
     example=([_PAIR], None),
     usage="""scores = model.predict([{"query": "how to parse a date", "passage": "title text"}])""",
     measure="nDCG@10",
-    requirements=_TRANSFORMER,
+    requirements=OF_TRANSFORMERS,
     limits="It was measured on what its own run's retriever found, so its measures are of the two together.",
+    start=lambda exp: f"a cross-encoder from {exp.ranker.init.weights}",
     floors=("bm25",),
 )
-READER = Kind(
-    name="noisyir-reader",
-    kept="reader",
-    folder="reader",
-    about="Extractive readers trained by noisyir: question and passage in, the best span and its score out.",
-    example=([_ASKED], {"max_answer_len": 30, "stride": 128}),
-    usage="""answers = model.predict([{"question": "Who wrote Faust?", "passage": "Faust is a play by Goethe."}])
-answers[0]["answer"], answers[0]["score"]  # of several passages, the highest score is the answer""",
-    measure="F1",
-    requirements=_TRANSFORMER,
-    limits="It always names a span: it was not trained to say that a passage holds no answer.",
-)
-KINDS = (RETRIEVER, RANKER, READER)
+GROUP = "noisyir.registered"
+
+
+@cache
+def kinds() -> tuple[Kind, ...]:
+    """Every kind: the two of retrieval, and those that packages bring."""
+    return (RETRIEVER, RANKER, *entries(GROUP))
 
 
 def kind_of(name: str) -> Kind:
     """The kind that is registered under `name`, which may lack its `noisyir-`.  ConfigError where there is none."""
-    if found := [kind for kind in KINDS if name in (kind.name, kind.noun)]:
+    if found := [kind for kind in kinds() if name in (kind.name, kind.noun)]:
         return found[0]
-    names = [kind.name for kind in KINDS]
+    names = [kind.name for kind in kinds()]
     raise ConfigError(
         f"no registered model is called {name!r}{did_you_mean(name, names)}; there are {', '.join(names)}"
     )

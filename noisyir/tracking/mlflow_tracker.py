@@ -93,7 +93,7 @@ class MlflowTracker(StageRuns):
     def _conclude(self, store: Store, results: Mapping[str, Ref]) -> dict[str, str]:
         from noisyir.tracking.card import metric_name, run_note, write_card
         from noisyir.tracking.evaluation import read_evaluation
-        from noisyir.tracking.kinds import KINDS
+        from noisyir.tracking.kinds import kinds
         from noisyir.tracking.registry import champion_of
 
         parent, evaluation = self.parent, read_evaluation(store, results.get("comparison"))
@@ -102,7 +102,7 @@ class MlflowTracker(StageRuns):
             kind: write_card(
                 self.experiment, store, results, evaluation, kind, champion_of(self._backend, kind.name), stages
             )
-            for kind in KINDS
+            for kind in kinds()
             if kind.kept in results
         }  # fmt: skip
         for row in evaluation.rows:

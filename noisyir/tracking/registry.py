@@ -14,7 +14,7 @@ from noisyir.engine.outside_errors import one_line, without_password
 from noisyir.errors import StoreError
 from noisyir.tracking.backend import Backend, connect
 from noisyir.tracking.card import Card, Version, usage
-from noisyir.tracking.kinds import KINDS, Kind
+from noisyir.tracking.kinds import Kind, kinds
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -79,7 +79,7 @@ def digests_of_versions(home: Path) -> set[str]:
     """Digests of the artifacts behind all registered versions, with an alias or without.  ConfigError as `connect`."""
     client = connect(home).client
     found: set[str] = set()
-    for kind in KINDS:
+    for kind in kinds():
         token: str | None = ""
         while token is not None:
             page = client.search_model_versions(f"name = '{kind.name}'", page_token=token or None)
@@ -155,7 +155,7 @@ def _upload(backend: Backend, kind: Kind, model: Ref, folder: Path, card: Card, 
         packed = Path(temporary) / "model"
         pyfunc.save_model(
             packed,
-            python_model=str(Path(__file__).with_name(kind.code)),
+            python_model=str(kind.code),
             artifacts={kind.folder: str(folder)},
             pip_requirements=_requirements(kind),
             input_example=rows if settings is None else (rows, dict(settings)),

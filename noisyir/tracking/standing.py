@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 from noisyir.errors import ConfigError
 from noisyir.eval.promotion import Numbers
 from noisyir.tracking.backend import check_database, connect, database_of
-from noisyir.tracking.kinds import KINDS
+from noisyir.tracking.kinds import kinds
 from noisyir.tracking.registry import CHALLENGER, CHAMPION, aliased
 
 _SECONDS = 3.0
@@ -58,7 +58,7 @@ def standing(home: Path) -> list[dict[str, Any]]:
 
 def _standing(ask: Ask) -> list[dict[str, Any]]:
     found = []
-    for kind, alias in product(KINDS, (CHAMPION, CHALLENGER)):
+    for kind, alias in product(kinds(), (CHAMPION, CHALLENGER)):
         if version := ask(kind.name, alias):
             number, tags = version
             measure = kind.measure.replace("@", "_")

@@ -31,9 +31,6 @@ from noisyir.training.optimisers import learning_rate, optimiser_for
 from noisyir.training.settings import TrainDprParams
 from noisyir.training.throughput import Meter, Work
 
-_LESS = {"ranker": "lists_at_once", "retriever": "chunk_size", "reader": "questions_at_once"}
-
-
 Tensors = Mapping[str, Mapping[str, Tensor]]
 
 
@@ -43,13 +40,13 @@ Tensors = Mapping[str, Mapping[str, Tensor]]
 class Learner(Generic[B]):
     """One model and how it learns; the schedule of `steps` steps may span several stages.
 
-    name: what settings and errors call the model; rate: where its learning rate is set; unit: what a batch has, in the
-    names of speeds.  settings: those of the optimiser; rng: a generator for a purpose.
-    done: steps taken so far; until: where the present run leaves it.
-    work: `descend` says here what the step read and computed.
+    name: what settings and errors call the model; fewer: the setting by which less passes through it at once; rate:
+    where its learning rate is set; unit: what a batch has, in the names of speeds.  settings: those of the optimiser;
+    rng: a generator for a purpose.
     """
 
     name: str
+    fewer: str
     unit = "lists"
     rate = "its learning rate"
 
@@ -84,7 +81,7 @@ class Learner(Generic[B]):
         seed = int(self.rng(f"{self.prefix}dropout", self.done).integers(2**63))
         batch, self.work = self.batches[self.done], Work()
         self.model.train()
-        with memory_advice(self.name):
+        with memory_advice(self.name, self.fewer):
             measured = self.descend(batch, seed)
             loss = next(iter(measured.values()))
             if not math.isfinite(loss):
@@ -142,7 +139,7 @@ class Learner(Generic[B]):
 
 
 @contextmanager
-def memory_advice(model: str) -> Iterator[None]:
+def memory_advice(model: str, fewer: str) -> Iterator[None]:
     """Turn torch's error for want of memory into one that says what to set."""
     try:
         yield
@@ -150,7 +147,7 @@ def memory_advice(model: str) -> Iterator[None]:
         if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
             raise
         raise ConfigError(
-            f"a step of the {model} needs more memory than there is: set {_LESS[model]}, gradient_checkpointing=true, "
+            f"a step of the {model} needs more memory than there is: set {fewer}, gradient_checkpointing=true, "
             f"precision=bf16, a smaller batch size or n ({str(error).splitlines()[0]})"
         ) from error
 

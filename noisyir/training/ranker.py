@@ -32,7 +32,7 @@ LOSSES: Mapping[str, ListLoss] = {"listwise": ranker_loss, "pointwise": pointwis
 class RankerLearner(Learner[ListBatch]):
     """The ranker, descending on the mean loss of lists of 1 + n passages."""
 
-    name = "ranker"
+    name, fewer = "ranker", "lists_at_once"
 
     def __init__(
         self,

@@ -1,10 +1,9 @@
-"""Settings of training: the bi-encoder's, the ranker's, AR2's and the reader's."""
+"""Settings of training: the bi-encoder's, the ranker's and AR2's."""
 
 from typing import Literal, Self
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
-from noisyir.readers.settings import Confidence, Objective
 from noisyir.settings import Fraction, LearningRate, Params
 
 
@@ -193,34 +192,3 @@ class TrainAr2Params(RoundParams):
     """One round of AR2; every round has the same settings."""
 
     scale: PositiveFloat = Field(20.0, description="multiplies the retriever's similarities before any softmax")
-
-
-class TrainReaderParams(DescentParams):
-    """Training a reader on distant labels; the defaults are those of CDS (Bian et al., Findings of EMNLP 2023)."""
-
-    objective: Objective = Field("cds", description="what is minimised; supervised: cross-entropy on given passages")
-    confidence: Confidence = Field(
-        "positive_average", description="cds: the evidence of Eq. 10 to 14; none: equal shares"
-    )
-    alpha: NonNegativeFloat = Field(1.0, description="cds: weight of the debias loss; 0: none")
-    beta: NonNegativeFloat = Field(1.0, description="cds: weight of the denoise loss; 0: none")
-    confidence_decay: Fraction = Field(0.8, description="cds: of the moving average of confidences (lambda)")
-    updates_per_epoch: PositiveInt = Field(6, description="cds: how often confidences are estimated anew")
-    temperature: PositiveFloat = Field(0.1, description="cds: divides cosines in the contrastive losses")
-    epochs: PositiveInt = Field(3, description="passes over the questions")
-    batch_size: PositiveInt = Field(32, description="questions a step")
-    confusing_share: NonNegativeFloat = Field(
-        0.4, description="cds: confusing passages read in a step, per passage with an instance, drawn at random"
-    )
-    instances: PositiveInt | None = Field(
-        None, description="instances of a question in a step, drawn at random; null: all of them"
-    )
-    learning_rate: LearningRate = Field(2e-5, description="the peak, after warm-up")
-    clip_norm: PositiveFloat | None = Field(1.0, description="largest gradient norm of a step; null: any")
-    n_best: PositiveInt = Field(20, description="spans that the probability of a counterfactual is a softmax over")
-    max_answer_len: PositiveInt = Field(30, description="tokens of an answer, at most")
-    top_passages: PositiveInt = Field(5, description="ds_top: passages of a question that are trained on")
-    hard_em_steps: PositiveInt = Field(4000, description="hard_em: steps over which the hard loss takes over (tau)")
-    questions_at_once: PositiveInt | None = Field(
-        None, description="questions through the reader at once; fewer need less memory, and the loss is the same"
-    )

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,10 +16,8 @@ from jaxtyping import Int
 from torch import nn
 
 from noisyir.models.bi_encoder import BiEncoder
-from noisyir.models.ranker import Ranker
-from noisyir.models.reader import Reader
 from noisyir.models.static_tower import StaticTower
-from noisyir.models.text_tokenizer import Tokens
+from noisyir.models.text_tokenizer import Rows, Tokens
 from noisyir.training.distributed import world
 
 # Dense bf16 tensor-core FLOP/s, without sparsity, by a pattern of the device's name; the first that matches counts.
@@ -108,8 +106,15 @@ def encoding(encoder: BiEncoder) -> Callable[[Tokens, Tokens], Work]:
     return work
 
 
-def judging(model: Ranker | Reader) -> Callable[[bool], Work]:
-    """The work of a ranker or reader on what it read last, with the backward pass or without.
+class Judging(Protocol):
+    """A model that reads two texts together; lengths: tokens of each pair that was read last."""
+
+    model: Any
+    lengths: Rows
+
+
+def judging(model: Judging) -> Callable[[bool], Work]:
+    """The work of such a model on what it read last, with the backward pass or without.
 
     Of several processes it is that of all.  What a ranker only judges for the retriever counts as arithmetic, and not
     as tokens.

@@ -21,6 +21,7 @@ ROOMS = {
     "NPC": (r"(?i)noisy_?pair_?correction|\bNpc(?!.*Params)\w*|train_npc", {"methods/npc", "losses/npc"}),
     "AR2": (r"(?i)train_ar2|adversarial_retriever|\bAr2(?!.*Params)\w*", {"methods/ar2", "losses/ar2"}),
     "TriSampler": (r"(?i)trisampler|triangle", {"mining"}),
+    "CDS": (r"\bCds\w*|counterfactual|confusing_|span_set", {"readers"}),
     "sieve": (r"(?i)\bsieve", {"mining", "stages/mining"}),
 }
 SINGLE_WORDS = {"Found", "Judged", "Measured", "Asked", "Asking", "Wishes", "Purse", "Patience", "Sought", "Scored",

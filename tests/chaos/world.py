@@ -23,7 +23,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.stage import Observer
 from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.readers import bench_of, pipeline_of
+from noisyir.pipelines.planning import bench_of, pipeline_of
 from noisyir.pipelines.settings import RefreshCorpusParams
 from noisyir.pipelines.suite import Suite
 from noisyir.settings import Params

@@ -442,10 +442,7 @@ def test_bad_pairs_are_one_line_that_says_what_to_do(noisyir, owner, tmp_path, f
         (["demoo"], "'demoo' is no experiment (ar2_small, demo, "),
         (["pairs.txt"], "there is no file and no folder pairs.txt"),
         (["."], ". is a folder of no known format: it holds none of corpus.jsonl (beir)"),
-        (
-            ["demo", "--corpus", "c.jsonl"],
-            "--corpus belongs to a file of pairs, which demo is not",
-        ),
+        (["demo", "--corpus", "c.jsonl"], "--corpus belongs to a file of pairs, which demo is not"),
         (["none.jsonl"], "there is no file and no folder none.jsonl"),
     ],
 )

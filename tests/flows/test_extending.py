@@ -25,7 +25,7 @@ def examples() -> dict[str, str]:
 
 
 def test_each_example_is_short():
-    assert len(examples()) == 6
+    assert len(examples()) == 7
     assert all(len(text.splitlines()) <= 36 for name, text in examples().items() if name.endswith(".py"))
 
 
@@ -108,3 +108,8 @@ def test_a_reader_of_ones_own_is_planned(noisyir):
     plan = noisyir("run", "squad_cds_small", "--dry-run", "data.path=nowhere", "reader.methods=[ds_all, cds_sharp]",
                    "reader.ensemble=[]")  # fmt: skip
     assert "train_reader@cds_sharp" in plan
+
+
+def test_a_verb_of_ones_own_is_listed_and_runs(noisyir):
+    assert "extras" in noisyir("--help")
+    assert noisyir("extras").split() == ["long_queries"]

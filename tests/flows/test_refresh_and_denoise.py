@@ -38,12 +38,7 @@ def write_jsonl(path: Path, rows: list[dict[str, str]]) -> Path:
 def newest_flow_run(name: str):
     """(flow run, its artifacts by key) of the newest run of a flow."""
     from prefect import get_client
-    from prefect.client.schemas.filters import (
-        ArtifactFilter,
-        ArtifactFilterFlowRunId,
-        FlowFilter,
-        FlowFilterName,
-    )
+    from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, FlowFilter, FlowFilterName
     from prefect.client.schemas.sorting import FlowRunSort
 
     with get_client(sync_client=True) as client:

@@ -78,9 +78,7 @@ def flow_run(exp: Experiment, store: Store, choice: Choice | None = None) -> tup
 
     tracker = Watched()
     outcome = run_experiment(
-        exp,
-        choice or Choice(),
-        Execution(store=store, runtime=Runtime(device="cpu"), tracker=tracker),
+        exp, choice or Choice(), Execution(store=store, runtime=Runtime(device="cpu"), tracker=tracker)
     )
     return outcome, tracker
 
@@ -157,11 +155,7 @@ def test_a_users_error_arrives_as_it_is_and_is_not_retried(first, exp: Experimen
     tracker = Watched()
     message = r"(?s)^noise.kind=group needs pairs with a source.*\nin step corrupt\ntraceback in [^\n]*\.log$"
     with pytest.raises(DataError, match=message):
-        run_experiment(
-            unsourced,
-            Choice(to="corrupt"),
-            Execution(store=empty, tracker=tracker),
-        )
+        run_experiment(unsourced, Choice(to="corrupt"), Execution(store=empty, tracker=tracker))
     assert read_flow_run(tracker.flow_run).state_name == "Failed"
     assert [(run.name, run.state_name, run.run_count) for run in task_runs(tracker.flow_run, 2)] == [
         ("ingest", "Completed", 1),

@@ -9,9 +9,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noisyir.losses.cds import cross_entropy, debias, denoise
-from noisyir.readers.confidence import evidence, initial, shares, updated
-from noisyir.readers.sampling import counterfactual, n_best_chance, span_scores
+from noisyir.readers.cds import (
+    counterfactual,
+    cross_entropy,
+    debias,
+    denoise,
+    evidence,
+    initial,
+    n_best_chance,
+    shares,
+    span_scores,
+    updated,
+)
 
 T = 0.5
 W = [0.6, 0.3, 0.1]

@@ -5,8 +5,8 @@ from math import exp, log
 import pytest
 import torch
 
-from noisyir.losses.cds import span_set_loss
 from noisyir.readers.answer_spans import ngrams, overlap, top_spans
+from noisyir.readers.cds import span_set_loss
 
 LOSSES, GROUP = [1.0, 0.5, 3.0, 2.0], [1, 0, 1, 1]
 

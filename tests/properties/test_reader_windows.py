@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from noisyir.models.question_passage import PairTokenizer
 from noisyir.models.weights import locate_weights
-from noisyir.readers.answer_spans import places
-from noisyir.readers.best_spans import all_windows
-from noisyir.readers.windows import window_around, window_starts
+from noisyir.readers.answer_spans import places, window_around, window_starts
+from noisyir.readers.model import all_windows
 
 WORDS = [
     "Ávila", "naïve", "C++", "(1990)", "3,000", "U.S.", "l'été", "東京", "straße", "antidisestablishmentarianism",

@@ -15,11 +15,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("parts")
 
 
-@given(
-    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=3),
-    group=st.integers(1, 12),
-    rows=st.integers(1, 15),
-)
+@given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=3), group=st.integers(1, 12), rows=st.integers(1, 15))
 def test_batches_from_the_middle(folder, sizes, group, rows):
     paths, start = [], 0
     for number, size in enumerate(sizes):

@@ -15,7 +15,7 @@ from noisyir.experiments import from_settings
 from noisyir.mining.samplers import Sampler
 from noisyir.mining.settings import MineParams
 from noisyir.models.settings import InitModelParams
-from noisyir.pipelines.readers import pipeline_of
+from noisyir.pipelines.planning import pipeline_of
 from noisyir.settings import Location, Params, ReadWhen
 from noisyir.stages import known_stages
 from noisyir.training.settings import TrainDprParams

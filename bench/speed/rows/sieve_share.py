@@ -47,7 +47,7 @@ class SieveShare(Row):
         from noisyir.engine.plan import Plan
         from noisyir.engine.store import Store
         from noisyir.experiments import load
-        from noisyir.pipelines.readers import pipeline_of
+        from noisyir.pipelines.planning import pipeline_of
 
         data = f"data={{kind: pairs, path: {work.folder / 'pairs.jsonl'}}}"
         plan = pipeline_of(load("ar2_small", [data, *_SETTINGS]))

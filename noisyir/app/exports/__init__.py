@@ -5,18 +5,23 @@ experiment, a key or a registered model of that name is, and says what was writt
 """
 
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
+from typing import cast
 
 from noisyir import experiments
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, StoreError, did_you_mean
 
+GROUP = "noisyir.exports"
+
 
 def formats() -> list[str]:
-    """The formats that there are."""
-    return [module.name.replace("_", "-") for module in iter_modules(__path__)]
+    """The formats that there are, those of other packages included; none is loaded."""
+    own = [module.name.replace("_", "-") for module in iter_modules(__path__)]
+    return sorted([*own, *entry_points(group=GROUP).names])
 
 
 def export(store: Store, name: str, kind: str, to: str | None, licence: str | None) -> tuple[str, Path]:
@@ -61,4 +66,6 @@ def _module(kind: str) -> ModuleType:
     if kind not in formats():
         known = ", ".join(formats())
         raise ConfigError(f"no format {kind!r} to export to{did_you_mean(kind, formats())}; there are {known}")
+    for entry in entry_points(group=GROUP, name=kind):
+        return cast(ModuleType, entry.load())
     return import_module(f"{__name__}.{kind.replace('-', '_')}")

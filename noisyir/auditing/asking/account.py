@@ -130,12 +130,7 @@ class AskedReport(NamedTuple):
 
 
 def account(
-    judge: str,
-    pairs: int,
-    asked: Sequence[AskedPair],
-    spent: JudgeUsage,
-    cost: float | None,
-    confidence: float = 0.95,
+    judge: str, pairs: int, asked: Sequence[AskedPair], spent: JudgeUsage, cost: float | None, confidence: float = 0.95
 ) -> AskedReport:
     """The account of the answers; pairs: how many the audit has, of which the random ones were drawn.
 

@@ -47,7 +47,7 @@ def run(
     from noisyir.app.runs import Execution, run_suite
     from noisyir.engine.parallel import at_once
     from noisyir.engine.plan import Choice, forecast
-    from noisyir.pipelines.readers import bench_of
+    from noisyir.pipelines.planning import bench_of
     from noisyir.tracking import open_tracker
 
     settings, machine = split_settings(overrides)

@@ -175,11 +175,7 @@ RANKER_JUDGE = Stage(
     name="ranker_judge",
     version=1,
     params=RankerJudge,
-    reads={
-        "ranker": RANKER.all(),
-        "judged": VERDICTS["query_id", "doc_id", "score"].each().or_none(),
-        **_READS,
-    },
+    reads={"ranker": RANKER.all(), "judged": VERDICTS["query_id", "doc_id", "score"].each().or_none(), **_READS},
     writes={"verdicts": VERDICTS},
     run=ranker_judge,
     pool="gpu",

@@ -10,11 +10,7 @@ def compare(job: Job[CompareParams]) -> None:
     """Compare every system with the baseline, and the last with every other."""
     job.write(
         "comparison",
-        systems.compare(
-            job.tables("metrics"),
-            baseline=job.params.baseline,
-            confidence=job.params.confidence,
-        ),
+        systems.compare(job.tables("metrics"), baseline=job.params.baseline, confidence=job.params.confidence),
     )
 
 

@@ -11,11 +11,10 @@ from noisyir.errors import DataError
 from noisyir.eval.bench import Cell, by_cell, read_blocks, summarise
 from noisyir.eval.bench_quality import detection_quality
 from noisyir.eval.settings import NoiseTableParams
-from noisyir.report.confidences import bench_figures, bench_quality
+from noisyir.report.cells import sections_in
 from noisyir.report.mining import of_bench
 from noisyir.schemas.noise import DETECTION
-from noisyir.schemas.reading import CONFIDENCE_QUALITY
-from noisyir.schemas.results import BENCH_PAGE, BENCH_SUMMARY, BENCH_VALUES, METRICS
+from noisyir.schemas.results import BENCH_PAGE, BENCH_SUMMARY, BENCH_VALUES, METRICS, SECTIONS
 from noisyir.schemas.training import CURVES, LOSS_GROUPS, MINING_QUALITY
 
 
@@ -35,19 +34,15 @@ def noise_table(job: Job[NoiseTableParams]) -> None:
             "kind of noise"
         )
     summary = summarise(
-        read_blocks(metrics),
-        baseline=params.baseline,
-        reference=params.reference,
-        confidence=params.confidence,
+        read_blocks(metrics), baseline=params.baseline, reference=params.reference, confidence=params.confidence
     )
     _write_values(job, metrics)
     job.write("bench_summary", summary)
     detection = detection_quality(by_cell(job.tables("detection")))
     builds = lineage(job.store, chain.from_iterable(job.refs(name).values() for name in job.step.stage.reads))
     seeds = sorted({cell.seed for cell in cells})
-    confidence = by_cell(job.tables("confidence"))
-    labels = bench_quality(confidence), bench_figures(confidence)
-    bench = Bench(summary, detection, seeds, len(cells), builds, of_bench(mining, losses, curves), *labels)
+    further = sections_in(job.tables("sections").values())
+    bench = Bench(summary, detection, seeds, len(cells), builds, of_bench(mining, losses, curves), further)
     folder = job.new_folder("bench_page")
     (folder / "bench.html").write_text(render(params, bench), encoding="utf-8")
     (folder / "bench.md").write_text(markdown(params, bench), encoding="utf-8")
@@ -74,7 +69,7 @@ NOISE_TABLE = Stage(
         "mining": MINING_QUALITY.all().each().or_none(),
         "losses": LOSS_GROUPS.all().each().or_none(),
         "sieve_curves": CURVES.all().each().or_none(),
-        "confidence": CONFIDENCE_QUALITY.all().each().or_none(),
+        "sections": SECTIONS.all().each().or_none(),
     },
     writes={"bench_values": BENCH_VALUES, "bench_summary": BENCH_SUMMARY, "bench_page": BENCH_PAGE},
     run=noise_table,

@@ -9,19 +9,16 @@ from pyarrow import csv
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
 from noisyir.engine.stage import Job, Stage
-from noisyir.report.cells import markdown_table
-from noisyir.report.confidences import Labels, confusing_of, find_cases, quality_figures, quality_table, with_texts
+from noisyir.report.cells import markdown_table, sections_in
 from noisyir.report.dataset import example_pairs, read_corpus
 from noisyir.report.history import Build, name_builds
 from noisyir.report.mining import of_run
 from noisyir.report.queries import RankChanges, largest_changes, values_of
 from noisyir.report.settings import ReportParams
 from noisyir.report.summary import difference_rows, summary_rows
-from noisyir.retrieval.texts import texts_of
 from noisyir.schemas.data import CORPUS, EXCLUDED, PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import DETECTION
-from noisyir.schemas.reading import CONFIDENCE_QUALITY, CONFIDENCES, CONFUSING, GOLD_RUN, SPANS
-from noisyir.schemas.results import COMPARISON, METRICS
+from noisyir.schemas.results import COMPARISON, METRICS, SECTIONS
 from noisyir.schemas.results import REPORT as PAGE
 from noisyir.schemas.retrieval import DENSE_RUN
 from noisyir.schemas.training import CURVES, MINING_QUALITY, TRIALS
@@ -40,7 +37,8 @@ def report(job: Job[ReportParams]) -> None:
     optional = ("curves", "detection", "trials", "mining")
     curves, detection, trials, mining = (job.table(name) if job.has(name) else None for name in optional)
     mined = of_run(mining, job.tables("sieve_curves"))
-    results = Results(comparison, curves, changes, detection, trials, mined, _labels(job))
+    further = sections_in(job.tables("sections").values())
+    results = Results(comparison, curves, changes, detection, trials, mined, further)
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))
@@ -55,7 +53,7 @@ def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> R
     first = {name: comparison[name][0].as_py() for name in ("measure", "split")}
     metrics = job.tables("metrics")
     system = list(metrics)[-1]
-    if not job.refs("runs"):  # of readers: their answers have no ranks
+    if not job.refs("runs"):  # answers have no ranks
         return None
     tested = pa.compute.and_(
         pa.compute.equal(comparison["system"], system), pa.compute.is_valid(comparison["baseline"])
@@ -69,25 +67,11 @@ def _changes(job: Job[ReportParams], comparison: pa.Table, qrels: pa.Table) -> R
     )
 
 
-def _labels(job: Job[ReportParams]) -> Labels | None:
-    """How well confidences tell right labels, with cases; None where no reader was trained by them."""
-    if not job.has("quality"):
-        return None
-    quality, confusing = job.table("quality"), job.table("confusing")
-    found = find_cases(job.table("confidences"), job.table("spans"), job.table("given"), job.params.examples)
-    others = {case.query_id: confusing_of(case, confusing) for cases in found for case in cases}
-    shown = [one.doc_id for cases in found for case in cases for one in case.instances]
-    shown += [doc_id for doc_ids in others.values() for doc_id in doc_ids]
-    texts = texts_of(job.batches("corpus"), pa.array(shown, pa.string()))
-    gained, lost = ([with_texts(case, texts, others[case.query_id]) for case in cases] for cases in found)
-    system = quality["system"][-1].as_py()
-    return Labels(quality_table(quality), quality_figures(quality), system, gained, lost)
-
-
 def _builds(job: Job[Any]) -> list[Build]:
     runs, metrics = job.refs("runs"), job.refs("metrics")
     systems = {label: [ref, runs[label]] if label in runs else [ref] for label, ref in metrics.items()}
-    others = [ref for ref in job.inputs.values() if isinstance(ref, Ref)] + list(job.refs("sieve_curves").values())
+    others = [ref for ref in job.inputs.values() if isinstance(ref, Ref)]
+    others += [*job.refs("sieve_curves").values(), *job.refs("sections").values()]
     return name_builds(lineage(job.store, [*chain(*systems.values()), *others]), systems)
 
 
@@ -104,11 +88,7 @@ REPORT = Stage(
         "trials": TRIALS.all().or_none(),
         "mining": MINING_QUALITY.all().or_none(),
         "sieve_curves": CURVES.all().each().or_none(),
-        "quality": CONFIDENCE_QUALITY.all().or_none(),
-        "confidences": CONFIDENCES.all().or_none(),
-        "spans": SPANS["query_id", "doc_id", "start", "end", "score"].or_none(),
-        "confusing": CONFUSING["query_id", "doc_id", "confusing", "rank"].or_none(),
-        "given": GOLD_RUN["query_id", "doc_id"].or_none(),
+        "sections": SECTIONS.all().each().or_none(),
         "corpus": CORPUS["doc_id", "title", "text"],
         "queries": QUERIES.all(),
         "pairs": PAIRS.all(),

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from noisyir.engine.stage import Job, Stage
-from noisyir.models.settings import InitModelParams, InitRankerParams, InitReaderParams
+from noisyir.models.settings import HeadedParams, InitModelParams, InitRankerParams
 from noisyir.models.weights import MINILM, check_minilm, encoder_digest, locate_weights, weights_digest
-from noisyir.schemas.reading import READER
 from noisyir.schemas.training import MODEL, RANKER
 
 
@@ -25,17 +24,11 @@ def init_ranker(job: Job[InitRankerParams]) -> None:
     """Build the ranker, save it, and note what is new about it.  DataError when the weights cannot give that shape."""
     from noisyir.models.ranker import initial_ranker
 
-    _init_with_head(job, initial_ranker, "ranker")
+    init_with_head(job, initial_ranker, "ranker")
 
 
-def init_reader(job: Job[InitReaderParams]) -> None:
-    """Build the reader, save it, and note what is new about it.  DataError when the weights cannot give that shape."""
-    from noisyir.models.reader import initial_reader
-
-    _init_with_head(job, initial_reader, "reader")
-
-
-def _init_with_head(job: Job[Any], initial: Callable[..., tuple[Any, list[str]]], kind: str) -> None:
+def init_with_head(job: Job[Any], initial: Callable[..., tuple[Any, list[str]]], kind: str) -> None:
+    """Build a model with a head, save it, and note what is new about it."""
     folder = _weights(job, f"{kind}.init.weights")
     model, new = initial(folder, job.params, seed=int(job.rng("head").integers(2**63)))
     _save(job, model, kind)
@@ -55,7 +48,8 @@ def _save(job: Job[Any], model: Any, name: str) -> None:
     model.save(job.new_folder(name))
 
 
-def _encoder_digest(params: InitRankerParams | InitReaderParams, kind: str) -> str:
+def digest_of_encoder(params: HeadedParams, kind: str) -> str:
+    """The digest of the weights that get the head."""
     return encoder_digest(params.weights, f"{kind}.init.weights")
 
 
@@ -77,17 +71,6 @@ INIT_RANKER = Stage(
     writes={"ranker": RANKER},
     run=init_ranker,
     seeded=True,
-    raw={"weights": partial(_encoder_digest, kind="ranker")},
-    pool="driver",
-)
-INIT_READER = Stage(
-    name="init_reader",
-    version=1,
-    params=InitReaderParams,
-    reads={},
-    writes={"reader": READER},
-    run=init_reader,
-    seeded=True,
-    raw={"weights": partial(_encoder_digest, kind="reader")},
+    raw={"weights": partial(digest_of_encoder, kind="ranker")},
     pool="driver",
 )

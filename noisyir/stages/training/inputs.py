@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
     from noisyir.models.bi_encoder import BiEncoder
     from noisyir.models.ranker import Ranker
-    from noisyir.models.reader import Reader
     from noisyir.training.batches import TrainingPairs
     from noisyir.training.examples import TokenisedDocuments
     from noisyir.training.lists import Lists, TrainingTexts
     from noisyir.training.run import Point, TrainingContext
     from noisyir.training.validation import Held
 
-M = TypeVar("M", "BiEncoder", "Ranker", "Reader")
+M = TypeVar("M")
 
 
 def pairs_are_there(params: Any, data: SplitCounts) -> None:
@@ -66,34 +65,28 @@ def start_model(job: Job[Any]) -> "BiEncoder":
     """The bi-encoder that training starts from, on the device that the machine's settings name."""
     from noisyir.models.bi_encoder import load_bi_encoder
 
-    return _ready(job, load_bi_encoder, "model")
+    return ready(job, load_bi_encoder, "model")
 
 
 def start_ranker(job: Job[Any]) -> "Ranker":
     """The ranker that training starts from, likewise."""
     from noisyir.models.ranker import load_ranker
 
-    return _ready(job, load_ranker, "ranker")
+    return ready(job, load_ranker, "ranker")
 
 
-def start_reader(job: Job[Any]) -> "Reader":
-    """The reader that training starts from, likewise."""
-    from noisyir.models.reader import load_reader
-
-    return _ready(job, load_reader, "reader")
-
-
-def _ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
+def ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
+    """The model of an input as training wants it: on the device, compiled where the machine's settings say so."""
     import torch
 
     from noisyir.models.at_once import attend_plainly, compile_in_place
 
     torch.set_num_threads(job.runtime.cpu_threads)
-    model = load(job.folder(name), job.runtime.device)
+    model: Any = load(job.folder(name), job.runtime.device)
     attend_plainly(model.transformers, model.device, job.params.precision)
     if job.runtime.compile:
         compile_in_place(model.transformers, model.device)
-    return model
+    return model  # type: ignore[no-any-return]
 
 
 # A bi-encoder's training ------------------------------------------------------------------------------------

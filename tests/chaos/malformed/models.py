@@ -15,10 +15,11 @@ from safetensors.torch import load_file, save_file
 from noisyir.models.bi_encoder import initial_bi_encoder, load_bi_encoder
 from noisyir.models.cross_encoder import load_cross_encoder
 from noisyir.models.ranker import initial_ranker, load_ranker
-from noisyir.models.reader import initial_reader, load_reader
-from noisyir.models.settings import InitModelParams, InitRankerParams, InitReaderParams
+from noisyir.models.settings import InitModelParams, InitRankerParams
 from noisyir.models.transformer_tower import quietly
 from noisyir.models.weights import encoder_digest, locate_weights, weights_digest
+from noisyir.readers.model import initial_reader, load_reader
+from noisyir.readers.settings import InitReaderParams
 from tests.chaos.malformed.trial import Make, Read, Trial, folder_until_the_end
 from tests.tiny_models import static_encoder, tiny_bert, tiny_classifier
 

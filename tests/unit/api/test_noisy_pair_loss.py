@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from sentence_transformers import (
-    SentenceTransformer,
-    SentenceTransformerTrainer,
-    SentenceTransformerTrainingArguments,
-)
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 
 import noisyir
 from noisyir.detection.settings import TrainNpcParams

@@ -69,12 +69,7 @@ class World:
         )
         tracker = Tracker()
         tracker.finish = lambda store, results: facts or {}
-        run_experiment(
-            exp,
-            Choice(),
-            Execution(store=self.store, runtime=RUNTIME, tracker=tracker),
-            pipeline=indexed,
-        )
+        run_experiment(exp, Choice(), Execution(store=self.store, runtime=RUNTIME, tracker=tracker), pipeline=indexed)
 
     def refresh(self, rows: list[dict[str, str]], *, remove: str = "", model: str = "tiny", **settings):
         self.files += 1
@@ -290,10 +285,7 @@ def test_of_two_refreshes_at_once_both_add_their_documents(world: World):
 
     def refresh(path: Path) -> None:
         params = RefreshCorpusParams(model="tiny", data={"path": str(path)})
-        refresh_corpus(
-            params,
-            Execution(store=Store(world.store.root, home=world.folder), runtime=RUNTIME),
-        )
+        refresh_corpus(params, Execution(store=Store(world.store.root, home=world.folder), runtime=RUNTIME))
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(refresh, files))

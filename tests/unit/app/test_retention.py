@@ -34,12 +34,7 @@ def test_recent_runs_and_registered_models_keep_what_they_were_made_from(store: 
         record(store, f"run{number}", plan, run(plan, store), **facts)
     assert doomed(store, 2) == []
     assert doomed(store, 1) == [("make", 2), ("upper", 0)]
-    assert doomed(store, 0) == [
-        ("make", 2),
-        ("make", 3),
-        ("upper", 0),
-        ("upper", 0),
-    ]
+    assert doomed(store, 0) == [("make", 2), ("make", 3), ("upper", 0), ("upper", 0)]
 
 
 def test_inputs_of_a_kept_build_are_kept_although_no_run_names_them(store: Store):

@@ -11,7 +11,7 @@ from noisyir.engine.plan import Plan
 from noisyir.engine.provenance import without_inputs
 from noisyir.engine.stage import Inputs, Output, Step
 from noisyir.errors import ConfigError
-from noisyir.pipelines.readers import bench_of, pipeline_of
+from noisyir.pipelines.planning import bench_of, pipeline_of
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.stages import stage_named
 from noisyir.training.launch import SerializedStep

@@ -122,12 +122,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, dict[str,
         noise=AnyDocument(rate=0.4),
         model=InitModelParams(backbone="static"),
     )
-    outcome = run_experiment(
-        exp,
-        Choice(),
-        Execution(store=store, runtime=Runtime(threads=1)),
-        pipeline=plan_of,
-    )
+    outcome = run_experiment(exp, Choice(), Execution(store=store, runtime=Runtime(threads=1)), pipeline=plan_of)
     refs = [result.meta.ref(name) for result in outcome.results.values() for name in result.meta.artifacts]
     tables = {ref.artifact: store.builds.table(ref) for ref in refs if store.builds.contents(ref).rows}
     return store, tables

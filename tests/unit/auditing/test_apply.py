@@ -137,10 +137,7 @@ def test_a_file_that_names_documents_gets_new_ids_and_copies_of_the_text_follow(
     file = opened(write(tmp_path / "mine.jsonl", rows), corpus)
     audit = audit_of_file(file, {text: wrong("d") for text in ("who ran?", "who sat?")})
     done = cleaned(audit, FileOfPairs(file), tmp_path / "out", relabel=1.0)
-    assert read(done.pairs) == [
-        {**rows[0], "doc_id": "d", "answer": DOG, "Title": "Dogs"},
-        {**rows[1], "doc_id": "d"},
-    ]
+    assert read(done.pairs) == [{**rows[0], "doc_id": "d", "answer": DOG, "Title": "Dogs"}, {**rows[1], "doc_id": "d"}]
 
 
 def test_of_a_row_with_several_documents_only_the_wrong_ones_go(tmp_path: Path):

@@ -39,10 +39,7 @@ def test_the_items_are_those_of_json_load_however_the_file_is_cut(tmp_path_facto
         ('[{"a": 1},]', r"item 2: invalid JSON: a comma before the closing \]"),
         ('[{"a": 1} {"b": 2}]', r"expected a comma or \] after item 1, found '{'"),
         ('[{"a": "never closed', r"item 1: the file ends within it, get it whole: Unterminated string"),
-        (
-            '[{"a": 1}, {"a" 2, "b": "' + "x" * 99 + '"}]',
-            r"item 2: invalid JSON, mend it: Expecting ':' delimiter at",
-        ),
+        ('[{"a": 1}, {"a" 2, "b": "' + "x" * 99 + '"}]', r"item 2: invalid JSON, mend it: Expecting ':' delimiter at"),
         ("[1]", r"item 1: expected a JSON object, found int"),
         ('[{"a": "\\ud83d"}]', r"item 1: a .ud... escape without its other half"),
         ("[{}] more", r"expected nothing after the closing \], found 'm'"),

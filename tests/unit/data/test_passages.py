@@ -50,12 +50,7 @@ def test_paragraphs_end_without_a_stop_and_chinese_signs_are_words():
 
 @pytest.mark.parametrize(
     ("query", "answers", "expected"),
-    [
-        ("who sat on the mat?", (), 1),
-        ("who sat on the mat?", ("a dog",), 2),
-        ("zebra", (), 0),
-        ("the", (), 0),
-    ],
+    [("who sat on the mat?", (), 1), ("who sat on the mat?", ("a dog",), 2), ("zebra", (), 0), ("the", (), 0)],
 )
 def test_the_best_passage_has_the_answer_or_the_rarest_of_the_querys_words(query, answers, expected):
     passages = ["The house. On the hill.", "The cat sat on the mat.", "The door is by the mat; a dog sat there."]

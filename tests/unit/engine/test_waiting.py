@@ -14,7 +14,7 @@ from noisyir import experiments
 from noisyir.engine.locks import WAIT, held, held_one_of, seconds_of
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, StoreError
-from noisyir.pipelines.readers import pipeline_of
+from noisyir.pipelines.planning import pipeline_of
 from tests.tiny import SETTINGS, write_beir
 
 HOLD = """

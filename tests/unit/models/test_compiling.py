@@ -13,8 +13,8 @@ import torch
 
 from noisyir.models.at_once import attend_plainly, compile_in_place, keep_fewer_activations
 from noisyir.models.bi_encoder import load_bi_encoder
-from noisyir.models.reader import Spans
 from noisyir.models.transformer_tower import read_encoder
+from noisyir.readers.model import Spans
 from noisyir.training.gradients import cached_backward, seeded
 from tests.tiny_models import static_encoder, tiny_encoder
 from tests.unit.training.reader_world import tiny_reader

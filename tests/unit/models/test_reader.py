@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from noisyir.errors import DataError
-from noisyir.models.reader import Spans, initial_reader, load_reader
-from noisyir.models.settings import InitReaderParams
+from noisyir.readers.model import Spans, initial_reader, load_reader
+from noisyir.readers.settings import InitReaderParams
 from tests.tiny_models import static_encoder
 
 QUESTIONS = [f"w{i} w{i + 1}" for i in range(40)]

@@ -8,8 +8,6 @@ import pyarrow as pa
 import pytest
 
 from noisyir import cli, experiments
-from noisyir.app.exports.pairs import most_believed
-from noisyir.app.lookup import find_confidences
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.auditing.account import account_of
 from noisyir.data.formats.pairs import Pairs
@@ -18,8 +16,9 @@ from noisyir.engine.plan import Choice, execute
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, StoreError
 from noisyir.methods.plain import Dpr
-from noisyir.pipelines.reader_methods import ReaderMethod
-from noisyir.pipelines.readers import bench_of, pipeline_of
+from noisyir.pipelines.planning import bench_of, pipeline_of
+from noisyir.readers.believed_pairs import find_confidences, most_believed
+from noisyir.readers.task import ReaderMethod
 from tests.tiny import write_dpr
 from tests.tiny_models import tiny_bert
 from tests.tiny_squad import SETTINGS, write_squad
@@ -133,7 +132,7 @@ def test_a_dense_run_may_be_labelled_and_read(world):
     assert spans.inputs["run"].artifact == "dense_run"
     (encode,) = plan.named("encode")
     assert encode.params.splits == ("train", "dev")
-    trained = pipeline_of(exp.model_copy(update={"reader": exp.reader.model_copy(update={"retriever": Dpr()})}))
+    trained = pipeline_of(exp.model_copy(update={"task": exp.task.model_copy(update={"retriever": Dpr()})}))
     assert [step.stage.name for step in trained.steps].count("train_dpr") == 1
     assert not any(step.stage.name == "encode" for step in pipeline_of(experiment(world)).steps)
 
@@ -175,6 +174,6 @@ def test_a_suite_of_readers_takes_no_noise(world, tmp_path):
 
 
 def test_every_method_changes_settings_that_exist(world):
-    params = experiment(world).reader.train
+    params = experiment(world).task.train
     for method in ReaderMethod.variants().values():
         assert type(params).model_validate({**dict(params), **method.changes})

@@ -3,25 +3,28 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from markupsafe import Markup
 
 from noisyir.eval.bench import Cell
 from noisyir.eval.settings import NoiseTableParams
-from noisyir.report.bench import Bench, markdown, render
-from noisyir.report.cells import templates
-from noisyir.report.charts import spark_line
-from noisyir.report.confidences import (
+from noisyir.readers.artifacts import CONFIDENCE_QUALITY, CONFIDENCES, CONFUSING, SPANS
+from noisyir.readers.confidence_pages import (
     Labels,
     around,
     bench_figures,
+    bench_page,
     bench_quality,
     confusing_of,
     find_cases,
+    label_page,
     quality_figures,
     quality_table,
     with_texts,
 )
+from noisyir.report.bench import Bench, markdown, render
+from noisyir.report.cells import Section
+from noisyir.report.charts import spark_line
 from noisyir.schemas.data import QRELS
-from noisyir.schemas.reading import CONFIDENCE_QUALITY, CONFIDENCES, CONFUSING, SPANS
 from noisyir.schemas.results import BENCH_SUMMARY
 from tests.unit.report.world import SCRIPT
 from tests.unit.stages.audit_world import table
@@ -120,11 +123,12 @@ def test_a_bench_tells_start_and_end_over_its_seeds():
     assert found.rows[1] == ["cds_sw", "0.550 ± 0.071", "0.600 ± 0.141", "+0.050", "1 of 2", "0.200", "2"]
     (figure,) = figures = bench_figures(cells)
     assert "AUROC by question by update: cds_sw 0.550 to 0.600" in figure.chart
-    bench = Bench(BENCH_SUMMARY.schema.empty_table(), (), [0, 1], 2, (), labels=found, label_figures=figures)
+    shown = Section("labels", "Confidences", Markup(bench_page(found, figures)), "| one |")
+    bench = Bench(BENCH_SUMMARY.schema.empty_table(), (), [0, 1], 2, (), further=[shown])
     params = NoiseTableParams(conditions="labels")
     page = render(params, bench)
     assert "0.550 ± 0.071" in page and "by update of the confidences" in page
-    assert "## Confidences" in markdown(params, bench)
+    assert "## Confidences\n\n| one |" in markdown(params, bench)
 
 
 def test_texts_cannot_become_markup():
@@ -132,7 +136,7 @@ def test_texts_cannot_become_markup():
     texts = dict.fromkeys("rxy", f"{SCRIPT}{SCRIPT}")
     shown = [[with_texts(case, texts, ["y"]) for case in some] for some in (gained, lost)]
     labels = Labels(quality_table(quality(0.7)), quality_figures(quality(0.7)), SCRIPT, *shown)
-    page = templates().get_template("reading.html").render(labels=labels, query_texts={"gains": SCRIPT})
+    page = label_page(labels, {"gains": SCRIPT})
     assert SCRIPT not in page and page.count("&lt;script&gt;") > 5 and "<mark>" in page
     assert page.count("<article") == page.count("</article>") == 3
 

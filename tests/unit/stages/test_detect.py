@@ -94,10 +94,7 @@ def test_several_detectors_are_judged_as_one_whatever_the_order_of_their_rows(ru
         return Scores(table["score"].to_numpy(), {"random": np.array(table["random_scores"].to_pylist())})
 
     np.testing.assert_allclose(
-        flags["score"].to_numpy(),
-        combined([scores(one), scores(other)]).observed,
-        rtol=1e-5,
-        atol=1e-6,
+        flags["score"].to_numpy(), combined([scores(one), scores(other)]).observed, rtol=1e-5, atol=1e-6
     )
     assert (~flags["is_clean"].to_numpy() == is_wrong()).mean() > 0.98
 

@@ -63,12 +63,7 @@ def test_exactly_the_asked_share_of_hideable_pairs_is_hidden(run_stage_on, note_
     assert set(pairs["query_id"].to_pylist()) == {f"q{n}" for n in range(QUERIES)}, "each keeps a pair"
     assert sum(split == "dev" for split in pairs["split"].to_pylist()) == 21
     assert tables["corpus"] == given["corpus"]
-    assert note_of() == {
-        "mechanism": "positives",
-        "training_pairs": 140,
-        "hideable": 105,
-        "hidden": round(rate * 105),
-    }
+    assert note_of() == {"mechanism": "positives", "training_pairs": 140, "hideable": 105, "hidden": round(rate * 105)}
 
 
 def test_each_pair_of_a_query_is_equally_likely_to_stay():

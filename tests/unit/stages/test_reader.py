@@ -7,15 +7,12 @@ import pytest
 
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, DataError
-from noisyir.models.reader import load_reader
-from noisyir.models.settings import InitReaderParams
-from noisyir.readers.settings import ReadParams
+from noisyir.readers.artifacts import CONFUSING, PASSAGES, SPANS
+from noisyir.readers.model import load_reader
+from noisyir.readers.settings import InitReaderParams, ReadParams, TrainReaderParams
+from noisyir.readers.stages.read import READ
+from noisyir.readers.stages.train_reader import INIT_READER, TRAIN_READER
 from noisyir.schemas.data import CORPUS, QUERIES
-from noisyir.schemas.reading import CONFUSING, PASSAGES, SPANS
-from noisyir.stages.reading.read import READ
-from noisyir.stages.reading.train_reader import TRAIN_READER
-from noisyir.stages.training.init_model import INIT_READER
-from noisyir.training.settings import TrainReaderParams
 from tests.tiny_models import tiny_bert
 from tests.unit.training.reader_world import PARAMS, of, world
 
@@ -127,7 +124,7 @@ def test_ds_top_trains_on_spans_near_words_of_the_question(train):
 
 
 def test_attention_on_a_cpu_in_bf16_is_plain_and_saved_readers_know_nothing_of_it(train, monkeypatch):
-    from noisyir.models import reader
+    from noisyir.readers import model as reader
 
     started = []
     monkeypatch.setattr(reader, "load_reader", lambda *given: started.append(load_reader(*given)) or started[-1])

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from noisyir.errors import DataError
-from noisyir.eval.settings import CompareParams, ScoreConfidenceParams, ScoreReadingParams
-from noisyir.readers.settings import EnsembleParams
+from noisyir.eval.settings import CompareParams
+from noisyir.readers.artifacts import CONFIDENCES, GOLD_RUN, PASSAGES, READINGS
+from noisyir.readers.settings import EnsembleParams, ScoreConfidenceParams, ScoreReadingParams
+from noisyir.readers.stages.read import ENSEMBLE, SCORE_CONFIDENCE, SCORE_READING
 from noisyir.schemas.data import ANSWERS, QUERIES
-from noisyir.schemas.reading import CONFIDENCES, GOLD_RUN, PASSAGES, READINGS
-from noisyir.stages.reading.read import ENSEMBLE
-from noisyir.stages.reading.score_reading import SCORE_CONFIDENCE, SCORE_READING
 from noisyir.stages.results.compare import COMPARE
 from tests.unit.stages.audit_world import table
 
@@ -21,10 +20,7 @@ PASSAGES_TABLE = table(PASSAGES, [(f"q{n}", "d", 1, 1.0, True) for n in range(6)
 
 
 def readings(*answers):
-    return table(
-        READINGS,
-        [(query, rank, "d", 0, len(text), text, score) for query, rank, text, score in answers],
-    )
+    return table(READINGS, [(query, rank, "d", 0, len(text), text, score) for query, rank, text, score in answers])
 
 
 GIVEN = readings(("q0", 1, "the paris", 2.0), ("q0", 2, "Rome", 1.0), ("q1", 1, "York City", 1.0), ("q5", 1, "n", 1.0))

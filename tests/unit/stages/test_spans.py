@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from noisyir.errors import DataError
+from noisyir.readers.artifacts import SPANS
 from noisyir.readers.settings import ConfusingParams, GoldRunParams, SpansParams
+from noisyir.readers.stages.spans import CONFUSING, GOLD, first_words
+from noisyir.readers.stages.spans import SPANS as STAGE
 from noisyir.retrieval.settings import Bm25IndexParams
 from noisyir.schemas.data import ANSWERS, PAIRS, QRELS
-from noisyir.schemas.reading import SPANS
 from noisyir.schemas.retrieval import BM25_RUN
-from noisyir.stages.reading.spans import CONFUSING, GOLD, first_words
-from noisyir.stages.reading.spans import SPANS as STAGE
 from noisyir.stages.retrieval.bm25 import BM25_INDEX
 from tests.has_answer import has_answer
 from tests.unit.stages.audit_world import table

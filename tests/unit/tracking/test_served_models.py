@@ -11,13 +11,14 @@ import pytest
 
 from noisyir.engine.meta import Ref, contents_of
 from noisyir.models.ranker import initial_ranker, load_ranker
-from noisyir.models.reader import initial_reader
-from noisyir.models.settings import InitRankerParams, InitReaderParams
-from noisyir.readers.settings import ReadParams
-from noisyir.stages.reading.read import READ
+from noisyir.models.settings import InitRankerParams
+from noisyir.readers.model import initial_reader
+from noisyir.readers.registered import READER
+from noisyir.readers.settings import InitReaderParams, ReadParams
+from noisyir.readers.stages.read import READ
 from noisyir.tracking.backend import Backend, exclusive
 from noisyir.tracking.card import Card
-from noisyir.tracking.kinds import RANKER, READER, Kind
+from noisyir.tracking.kinds import RANKER, Kind
 from noisyir.tracking.registry import Origin, register
 from tests.tiny_models import tiny_bert, tiny_classifier
 

@@ -12,14 +12,12 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from noisyir.models.reader import Reader, initial_reader
-from noisyir.models.settings import InitReaderParams
+from noisyir.readers.artifacts import CONFUSING, SPANS
+from noisyir.readers.learning import Confidences, Instances, train_reader, training_instances
+from noisyir.readers.model import Reader, initial_reader
+from noisyir.readers.settings import InitReaderParams, TrainReaderParams
 from noisyir.schemas.data import CORPUS, QUERIES
-from noisyir.schemas.reading import CONFUSING, SPANS
-from noisyir.training.instances import Instances, training_instances
-from noisyir.training.reader import Confidences, train_reader
 from noisyir.training.run import Point
-from noisyir.training.settings import TrainReaderParams
 from tests.unit.training.toy import training_context
 
 QUESTIONS = 12

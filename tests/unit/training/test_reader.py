@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from noisyir.training.instances import windows_and_spans
-from noisyir.training.reader import ReaderLearner
-from noisyir.training.settings import TrainReaderParams
+from noisyir.readers.learning import ReaderLearner, windows_and_spans
+from noisyir.readers.settings import TrainReaderParams
 from tests.unit.training.crew import without_dropout
 from tests.unit.training.reader_world import PARAMS, tiny_reader, toy_instances, train
 from tests.unit.training.toy import training_context

@@ -173,10 +173,7 @@ def test_who_asks_to_wait_for_long_is_asked_no_more(tmp_path):
 def test_a_refusal_of_one_text_ends_that_question_alone(tmp_path):
     with judge_server(
         lambda call, _: Reaction(413) if "question 1 " in call.text.replace("\n", " ") else verdict("right")
-    ) as (
-        _,
-        url,
-    ):
+    ) as (_, url):
         answers, spent, _ = ask(url, tmp_path, PAIRS[:4])
     assert words(answers) == ["clean", None, "clean", "clean"] and spent.calls == 4
 

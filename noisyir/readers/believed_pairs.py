@@ -5,10 +5,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.app.lookup import find_confidences
+from noisyir.app.lookup import find_build, kept_by_run
 from noisyir.auditing.files import write_pairs
 from noisyir.auditing.texts import read_texts
+from noisyir.engine.meta import Meta
 from noisyir.engine.store import Store
+from noisyir.errors import StoreError
 
 
 def most_believed(confidences: pa.Table) -> pa.Table:
@@ -51,3 +53,18 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
     texts = read_texts(corpus, pairs["doc_id"].unique(), ())
     write_pairs(pairs.sort_by("query_id"), texts.documents, target)
     return f"{target}: {pairs.num_rows:,} pairs\nnoisyir audit {target}"
+
+
+def find_confidences(store: Store, name: str) -> Meta:
+    """The trained reader that `name` means: the one that an experiment's run kept, or a build as `find_build` knows it.
+
+    StoreError where it has no confidences.
+    """
+    kept = kept_by_run(store, name, "reader")
+    meta = find_build(store, name) if kept is None else kept
+    if "confidences" not in meta.artifacts or not meta.artifacts["confidences"].rows:
+        raise StoreError(
+            f"{name!r} is a build of {meta.stage} without confidences, which only readers of CDS methods have: let "
+            "one be the last of reader.methods, or name its build's key: noisyir ls"
+        )
+    return meta

@@ -1,4 +1,4 @@
-"""train_reader: a reader taught by labelled spans, and how far each of them was believed meanwhile."""
+"""Training of readers: the model before, what labelled spans teach it, and how far each was believed meanwhile."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -11,25 +11,46 @@ import pyarrow.compute as pc
 
 from noisyir.engine.stage import Job, Stage, told
 from noisyir.errors import ConfigError, DataError
+from noisyir.readers.artifacts import CONFIDENCES, CONFUSING, READER, SPANS
+from noisyir.readers.settings import InitReaderParams, TrainReaderParams
 from noisyir.schemas.data import CORPUS, QUERIES
-from noisyir.schemas.reading import CONFIDENCES, CONFUSING, READER, SPANS
 from noisyir.schemas.training import CURVES
-from noisyir.stages.training.inputs import start_reader, training_context, write_curves
-from noisyir.training.settings import TrainReaderParams
+from noisyir.stages.training.init_model import digest_of_encoder, init_with_head
+from noisyir.stages.training.inputs import ready, training_context, write_curves
 
 if TYPE_CHECKING:
-    from noisyir.models.reader import Reader
-    from noisyir.training.instances import Instances
-    from noisyir.training.reader import Confidences
+    from noisyir.readers.learning import Confidences, Instances
+    from noisyir.readers.model import Reader
 
 _SPAN = ["query_id", "doc_id", "start", "end"]
 
 
+def init_reader(job: Job[InitReaderParams]) -> None:
+    """Build the reader, save it, and note what is new about it.  DataError when the weights cannot give that shape."""
+    from noisyir.readers.model import initial_reader
+
+    init_with_head(job, initial_reader, "reader")
+
+
+INIT_READER = Stage(
+    name="init_reader",
+    version=1,
+    params=InitReaderParams,
+    reads={},
+    writes={"reader": READER},
+    run=init_reader,
+    seeded=True,
+    raw={"weights": partial(digest_of_encoder, kind="reader")},
+    pool="driver",
+)
+
+
 def train_reader(job: Job[TrainReaderParams]) -> None:
     """Train on the spans of training questions; write the reader, its curves and, of CDS, the confidences."""
-    from noisyir.training.reader import train_reader as train
+    from noisyir.readers.learning import train_reader as train
+    from noisyir.readers.model import load_reader
 
-    reader = start_reader(job)
+    reader = ready(job, load_reader, "reader")
     instances, spans = _instances(job, reader)
     curves, confidences = train(reader, instances, job.params, training_context(job))
     reader.save(job.new_folder("reader"))
@@ -39,8 +60,8 @@ def train_reader(job: Job[TrainReaderParams]) -> None:
 
 def _instances(job: Job[TrainReaderParams], reader: "Reader") -> "tuple[Instances, pa.Table]":
     """The instances to train on, and the spans that they came from; notes how many there are and were."""
+    from noisyir.readers.learning import training_instances
     from noisyir.retrieval.texts import texts_of
-    from noisyir.training.instances import training_instances
 
     queries = job.table("queries")
     asked = queries.filter(pc.equal(queries["split"], "train"))

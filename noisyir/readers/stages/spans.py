@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from noisyir.engine.stage import Job, SplitCounts, Stage
 from noisyir.engine.tables import semi_join
 from noisyir.errors import DataError
+from noisyir.readers import artifacts
+from noisyir.readers.artifacts import GOLD_RUN, PASSAGES
 from noisyir.readers.settings import ConfusingParams, GoldRunParams, SpansParams
-from noisyir.schemas import reading
 from noisyir.schemas.data import ANSWERS, CORPUS, PAIRS, QRELS, QUERIES
-from noisyir.schemas.reading import GOLD_RUN, PASSAGES
 from noisyir.schemas.retrieval import BM25_RUN, LEXICAL_INDEX
 
 Row = dict[str, Any]
@@ -47,7 +47,7 @@ def spans(job: Job[SpansParams]) -> None:
     with job.writer("spans") as out, job.writer("passages") as passages:
         while some := [found for _, found in zip(range(_QUESTIONS_AT_ONCE), matched, strict=False)]:
             labelled, read = ([row for rows in kind for row in rows] for kind in zip(*some, strict=True))
-            out.append(pa.Table.from_pylist(labelled, schema=reading.SPANS.schema))
+            out.append(pa.Table.from_pylist(labelled, schema=artifacts.SPANS.schema))
             passages.append(pa.Table.from_pylist(read, schema=PASSAGES.schema))
             job.progress(counts["questions"], len(questions), "questions")
     if not counts["with_spans"]:
@@ -144,7 +144,7 @@ SPANS = Stage(
         "answers": ANSWERS.all(),
         "corpus": CORPUS["doc_id", "text"],
     },
-    writes={"spans": reading.SPANS, "passages": PASSAGES},
+    writes={"spans": artifacts.SPANS, "passages": PASSAGES},
     run=spans,
     seeded=True,
     fits=_fits,
@@ -255,8 +255,8 @@ def _without_answer(job: Job[ConfusingParams], pairs: pa.Table, found: dict[str,
         for query_id, doc_id in zip(pairs["query_id"].to_pylist(), pairs["doc_id"].to_pylist(), strict=True)
         for rank, (hit, score) in zip(range(1, job.params.per_passage + 1), kept(query_id, doc_id), strict=False)
     ]
-    named = [dict(zip(reading.CONFUSING.columns, row, strict=True)) for row in rows]
-    return pa.Table.from_pylist(named, schema=reading.CONFUSING.schema)
+    named = [dict(zip(artifacts.CONFUSING.columns, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(named, schema=artifacts.CONFUSING.schema)
 
 
 CONFUSING = Stage(
@@ -264,11 +264,11 @@ CONFUSING = Stage(
     version=1,
     params=ConfusingParams,
     reads={
-        "spans": reading.SPANS["query_id", "doc_id"],
+        "spans": artifacts.SPANS["query_id", "doc_id"],
         "lexical_index": LEXICAL_INDEX.all(),
         "corpus": CORPUS["doc_id", "text"],
         "answers": ANSWERS.all(),
     },
-    writes={"confusing": reading.CONFUSING},
+    writes={"confusing": artifacts.CONFUSING},
     run=confusing,
 )

@@ -1,22 +1,34 @@
-"""Steps of readers' pipelines: questions, labelled and read passages, and training, for all methods."""
+"""The pipelines of readers: an experiment's, and a bench's."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import product
 
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
-from noisyir.eval.settings import ScoreConfidenceParams
+from noisyir.eval.bench import Cell
 from noisyir.pipelines.experiment import Experiment
-from noisyir.pipelines.reader_methods import ReaderMethod
+from noisyir.pipelines.retrievers import context_of, data_of, report_of, table_of
 from noisyir.pipelines.searching import encoded, searched
-from noisyir.readers.settings import EnsembleParams, GoldRunParams, Passages, SpansParams
+from noisyir.pipelines.suite import Suite
+from noisyir.readers.settings import (
+    BenchSectionParams,
+    EnsembleParams,
+    GoldRunParams,
+    LabelSectionParams,
+    Passages,
+    ScoreConfidenceParams,
+    SpansParams,
+)
+from noisyir.readers.stages.read import ENSEMBLE, READ, SCORE_CONFIDENCE, SCORE_READING
+from noisyir.readers.stages.sections import BENCH_SECTION, LABEL_SECTION
+from noisyir.readers.stages.spans import CONFUSING, GOLD, SPANS
+from noisyir.readers.stages.train_reader import INIT_READER, TRAIN_READER
+from noisyir.readers.task import ReaderMethod, ReaderTask, reader_of
 from noisyir.settings import Split
-from noisyir.stages.reading.read import ENSEMBLE, READ
-from noisyir.stages.reading.score_reading import SCORE_CONFIDENCE, SCORE_READING
-from noisyir.stages.reading.spans import CONFUSING, GOLD, SPANS
-from noisyir.stages.reading.train_reader import TRAIN_READER
+from noisyir.stages.results.compare import COMPARE
+from noisyir.stages.results.noise_table import NOISE_TABLE
 from noisyir.stages.retrieval.bm25 import BM25, BM25_INDEX
-from noisyir.stages.training.init_model import INIT_READER
 
 ENSEMBLED = "ensemble"
 
@@ -36,13 +48,18 @@ class ReadingContext:
     label: str = ""
     asked: dict[str, Output] = field(default_factory=dict)
 
+    @property
+    def reader(self) -> ReaderTask:
+        """The experiment's settings of readers."""
+        return reader_of(self.exp)
+
     def name(self, what: str) -> str:
         """A step's label."""
         return f"{self.label}:{what}" if self.label else what
 
     def hold_out(self) -> None:
         """Draw the held-out questions and find what is read for each, under the plan's present seed."""
-        reader = self.exp.reader
+        reader = self.reader
         changes = {"splits": reader.score.splits, "max_questions": reader.held_out_questions, "max_spans": None}
         for kind in reader.passages:
             found = self._matched(kind, reader.spans.model_copy(update=changes), self.name(f"held_out:{kind}"))
@@ -50,11 +67,11 @@ class ReadingContext:
 
     def labelled(self, kind: Passages) -> Outputs:
         """The training questions' spans in these passages, and the passages."""
-        return self._matched(kind, self.exp.reader.spans, self.name(kind))
+        return self._matched(kind, self.reader.spans, self.name(kind))
 
     def train(self, method: ReaderMethod) -> Outputs:
         """A method's reader, its confidences and how training went."""
-        reader = self.exp.reader
+        reader = self.reader
         spans = self.labelled(method.labels or reader.labels)["spans"]
         return self.plan.add(
             TRAIN_READER,
@@ -68,19 +85,19 @@ class ReadingContext:
 
     def start(self) -> Output:
         """The reader before training."""
-        return self.plan.add(INIT_READER, self.exp.reader.init, self.label)["reader"]
+        return self.plan.add(INIT_READER, self.reader.init, self.label)["reader"]
 
     def confusing(self) -> Output:
         """The confusing passages of the distantly labelled ones."""
         bm25 = self.exp.bm25
-        params = self.exp.reader.confusing.model_copy(update={"k1": bm25.k1, "b": bm25.b})
-        spans = self.labelled(self.exp.reader.labels)["spans"]
+        params = self.reader.confusing.model_copy(update={"k1": bm25.k1, "b": bm25.b})
+        spans = self.labelled(self.reader.labels)["spans"]
         given = {"spans": spans, "corpus": self.data["corpus"], "answers": self.data["answers"]}
         return self.plan.add(CONFUSING, params, self.label, **self._lexical(), **given)["confusing"]
 
     def read(self, name: str, reader: Output) -> dict[str, Output]:
         """A reader's answers to the held-out questions, by kind of passages."""
-        params, given = self.exp.reader.read, {"reader": reader, **self._texts()}
+        params, given = self.reader.read, {"reader": reader, **self._texts()}
         return {
             kind: self.plan.add(READ, params, self.name(f"{name}:{kind}"), passages=passages, **given)["readings"]
             for kind, passages in self.asked.items()
@@ -88,7 +105,7 @@ class ReadingContext:
 
     def ensemble(self, readings: Mapping[str, Mapping[str, Output]]) -> dict[str, Output]:
         """The answers of several readers as one, by kind of passages."""
-        params, found = EnsembleParams(n_best=self.exp.reader.read.n_best), {}
+        params, found = EnsembleParams(n_best=self.reader.read.n_best), {}
         for kind in self.asked:
             of_kind = {name: of_reader[kind] for name, of_reader in readings.items()}
             found[kind] = self.plan.add(ENSEMBLE, params, self.name(kind), readings=of_kind)["readings"]
@@ -96,7 +113,7 @@ class ReadingContext:
 
     def score(self, name: str, readings: Mapping[str, Output]) -> Output:
         """Exact match and F1 of a reader's answers."""
-        truth, params = {key: self.data[key] for key in ("answers", "queries", "qrels")}, self.exp.reader.score
+        truth, params = {key: self.data[key] for key in ("answers", "queries", "qrels")}, self.reader.score
         scored = self.plan.add(SCORE_READING, params, self.name(name), readings=readings, passages=self.asked, **truth)
         return scored["metrics"]
 
@@ -107,6 +124,16 @@ class ReadingContext:
             label = self.name(next(iter(confidences)))
         scored = self.plan.add(SCORE_CONFIDENCE, ScoreConfidenceParams(), label, confidences=confidences, given=given)
         return scored["confidence_quality"]
+
+    def label_section(self, confidences: Mapping[str, Output]) -> Output:
+        """How well the methods' confidences tell right labels, with cases of the last one, for the report."""
+        *_, shown = confidences.values()
+        params, texts = LabelSectionParams(examples=self.exp.report.examples), self._texts()
+        labels = {"spans": self.labelled(self.reader.labels)["spans"], "confusing": self.confusing()}
+        quality, given = self.score_confidence(confidences), self.given()
+        return self.plan.add(
+            LABEL_SECTION, params, self.label, confidences=shown, quality=quality, given=given, **labels, **texts
+        )["sections"]
 
     def given(self) -> Output:
         """The passages that the data itself calls relevant."""
@@ -119,7 +146,7 @@ class ReadingContext:
 
     def _run(self, kind: Passages) -> Output:
         """The ranking that the passages come from, of training and of held-out questions; it makes no random choice."""
-        reader = self.exp.reader
+        reader = self.reader
         splits: tuple[Split, ...] = tuple(dict.fromkeys((*reader.spans.splits, *reader.score.splits)))
         if kind == "given":
             return self.given()
@@ -137,3 +164,65 @@ class ReadingContext:
 
     def _texts(self) -> dict[str, Output]:
         return {key: self.data[key] for key in ("queries", "corpus")}
+
+
+def train_reader(exp: Experiment) -> Plan:
+    """The experiment's readers on distant labels, scored on the same held-out questions, and their confidences."""
+    plan, params = Plan(exp.seed), reader_of(exp)
+    reading = _reading(plan, exp)
+    trained = {method.kind: reading.train(method) for method in params.methods}
+    readings = {name: reading.read(name, outputs["reader"]) for name, outputs in trained.items()}
+    others = [name for name in trained if name != exp.kept]
+    if params.ensemble:
+        readings[ENSEMBLED] = reading.ensemble({name: readings[name] for name in params.ensemble})
+        others.append(ENSEMBLED)
+    metrics = {name: reading.score(name, readings[name]) for name in (*others, exp.kept)}
+    comparison = plan.add(COMPARE, exp.compare, metrics=metrics)["comparison"]
+    confidences = {method.kind: trained[method.kind]["confidences"] for method in params.methods if method.is_cds}
+    sections: dict[str, Output] = {}
+    if confidences:
+        sections["labels"] = reading.label_section(confidences)
+    told: dict[str, Output | Outputs] = {"curves": trained[exp.kept]["curves"], "sections": sections}
+    report = report_of(plan, exp, reading.data, comparison, metrics, {}, **told)
+    plan.keep(reader=trained[exp.kept]["reader"], comparison=comparison, report=report)
+    return plan
+
+
+def reader_bench(suite: Suite) -> Plan:
+    """Every reader method of the suite under every seed, on the same held-out questions, and one table of it all."""
+    table, plan = table_of(suite), Plan(suite.experiment.seed)
+    metrics, confidence = dict[str, Output](), dict[str, Output]()
+    for (labels, rate, _), variant in product(suite.conditions, suite.variants):
+        plan.seed = suite.experiment.seed
+        reading = _reading(plan, suite.variant(variant), variant)
+        for seed in suite.seeds:
+            plan.seed = seed
+            of_seed = replace(reading, label=f"{seed}:{variant}" if variant else str(seed))
+            for method in (each for each in suite.methods if isinstance(each, ReaderMethod)):
+                name, trained = method.kind, of_seed.train(method)
+                cell = str(Cell(labels, rate, suite.arm(name, variant), seed))
+                metrics[cell] = of_seed.score(name, of_seed.read(name, trained["reader"]))
+                if method.is_cds:
+                    confidence[cell] = of_seed.score_confidence({name: trained["confidences"]})
+    plan.seed = suite.experiment.seed
+    sections = (
+        {"labels": plan.add(BENCH_SECTION, BenchSectionParams(), confidence=confidence)["sections"]}
+        if confidence
+        else {}
+    )
+    table = table.model_copy(update={"conditions": "labels"})
+    plan.keep(**plan.add(NOISE_TABLE, table, metrics=metrics, sections=sections))
+    return plan
+
+
+def _reading(plan: Plan, exp: Experiment, label: str = "") -> ReadingContext:
+    """The experiment's questions, their passages, and which held-out ones are read."""
+    data, retriever = data_of(plan, exp), None
+    if reader_of(exp).wants_dense:
+        context = context_of(plan, exp, data, label)
+        data = context.data
+        method = reader_of(exp).retriever
+        retriever = context.start if method is None else method.train(context)["model"]
+    reading = ReadingContext(plan, exp, data, retriever, label)
+    reading.hold_out()
+    return reading

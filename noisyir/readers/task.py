@@ -1,11 +1,25 @@
-"""How readers are trained on distant labels: what a method changes in `reader.train`.  No arithmetic."""
+"""The task `reader`: settings of an experiment that trains readers, and the ways to train one; no arithmetic."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from noisyir.readers.settings import Passages
-from noisyir.training.settings import TrainReaderParams
+from pydantic import Field, PositiveInt, model_validator
+
+from noisyir.pipelines.method import Method
+from noisyir.pipelines.task import Task
+from noisyir.readers.settings import (
+    ConfusingParams,
+    InitReaderParams,
+    Passages,
+    ReadParams,
+    ScoreReadingParams,
+    SpansParams,
+    TrainReaderParams,
+)
 from noisyir.variants import Variant
+
+if TYPE_CHECKING:
+    from noisyir.pipelines.experiment import Experiment
 
 
 class ReaderMethod(Variant):
@@ -117,3 +131,72 @@ class Supervised(ReaderMethod):
     kind: Literal["supervised"] = "supervised"
     changes: ClassVar[Mapping[str, Any]] = {"objective": "supervised"}
     labels: ClassVar[Passages | None] = "given"
+
+
+class ReaderTask(Task):
+    """Readers on distant labels, with everything that they want of an experiment."""
+
+    kind: Literal["reader"] = "reader"
+    pipeline: ClassVar[str] = "noisyir.readers.pipeline:train_reader"
+    bench: ClassVar[str] = "noisyir.readers.pipeline:reader_bench"
+    methods_of: ClassVar[type[Variant]] = ReaderMethod
+    reads_passages: ClassVar[bool] = False
+
+    methods: tuple[ReaderMethod, ...] = Field(
+        (DsAll(), CdsAverage()),
+        min_length=1,
+        description="trained side by side; the last one is on trial, unless `keep` names another",
+    )
+    ensemble: tuple[str, ...] = Field((), description="of the methods, those whose answers are also given as one")
+    labels: Passages = Field("bm25", description="whose passages are labelled and trained on")
+    retriever: Method | None = Field(
+        None, description="dense: the method, as of `methods`, that trains the retriever; null: the untrained model"
+    )
+    passages: tuple[Passages, ...] = Field(
+        ("bm25", "given"), min_length=1, description="what is read: retrieved passages, or the relevant ones"
+    )
+    spans: SpansParams = SpansParams()
+    confusing: ConfusingParams = ConfusingParams()
+    init: InitReaderParams = InitReaderParams()
+    train: TrainReaderParams = TrainReaderParams()
+    read: ReadParams = ReadParams()
+    held_out_questions: PositiveInt | None = Field(
+        None, description="questions of score.splits that are read, drawn at random; null: all"
+    )
+    score: ScoreReadingParams = ScoreReadingParams()
+
+    @model_validator(mode="after")
+    def _names_are_known(self) -> Self:
+        known = tuple(method.kind for method in self.methods)
+        for setting, names in (("methods", known), ("passages", self.passages), ("ensemble", self.ensemble)):
+            if len(set(names)) < len(names):
+                raise ValueError(f"reader.{setting}={list(names)} names one of them twice: leave one out")
+        if strangers := [name for name in self.ensemble if name not in known]:
+            raise ValueError(f"reader.ensemble: {strangers[0]!r} is not among reader.methods={list(known)}")
+        return self
+
+    @property
+    def wants_dense(self) -> bool:
+        """Whether a dense run is labelled or read."""
+        return "dense" in (self.labels, *self.passages)
+
+    @property
+    def trained(self) -> tuple[str, ...]:
+        """Its methods."""
+        return tuple(method.kind for method in self.methods)
+
+    @property
+    def own_labels(self) -> str:
+        """Whose passages are labelled."""
+        return self.labels
+
+    @property
+    def label_story(self) -> str:
+        """Where the labels come from."""
+        return f"Labels are distant: the passages of {self.labels} that hold an answer."
+
+
+def reader_of(exp: "Experiment") -> ReaderTask:
+    """The settings of readers in an experiment that trains them."""
+    assert isinstance(exp.task, ReaderTask)
+    return exp.task

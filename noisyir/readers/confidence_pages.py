@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jinja2
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +12,17 @@ from markupsafe import Markup
 
 from noisyir.engine.tables import semi_join
 from noisyir.eval.bench import Cell
-from noisyir.report.cells import Figure, TextTable, mean_and_std, mean_with_std, number, p_value, percent, signed
+from noisyir.report.cells import (
+    Figure,
+    TextTable,
+    mean_and_std,
+    mean_with_std,
+    number,
+    p_value,
+    percent,
+    signed,
+    templates,
+)
 from noisyir.report.charts import line_chart, spark_line
 from noisyir.report.line_chart import Line, Point, epoch_chart
 
@@ -72,9 +83,22 @@ class Labels:
     gained: Sequence[Case]
     lost: Sequence[Case]
 
-    def all(self) -> list[Case]:
-        """The cases."""
-        return [*self.gained, *self.lost]
+
+def label_page(labels: Labels, questions: Mapping[str, str]) -> str:
+    """The report's section as HTML; questions: by id."""
+    return _pages().get_template("distant_labels.html").render(labels=labels, query_texts=questions)
+
+
+def bench_page(table: TextTable, figures: Sequence[Figure]) -> str:
+    """The bench's section as HTML."""
+    return _pages().get_template("bench_confidences.html").render(labels=table, label_figures=figures)
+
+
+def _pages() -> jinja2.Environment:
+    """The templates of this room, which use those of the report."""
+    pages = templates()
+    assert pages.loader
+    return pages.overlay(loader=jinja2.ChoiceLoader([jinja2.PackageLoader("noisyir.readers"), pages.loader]))
 
 
 def quality_table(quality: pa.Table) -> TextTable:
@@ -190,7 +214,7 @@ def _instances(
     query_ids: Sequence[str], confidences: pa.Table, spans: pa.Table, relevant: pa.Table
 ) -> dict[str, list[Instance]]:
     """The instances of these questions, the most trusted at the end first."""
-    from noisyir.readers.sampling import counterfactual
+    from noisyir.readers.cds import counterfactual
 
     wanted = pa.array(query_ids, pa.string())
     rows = confidences.filter(pc.is_in(confidences["query_id"], value_set=wanted)).sort_by("update")

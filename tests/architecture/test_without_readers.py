@@ -1,0 +1,53 @@
+"""Readers are a room of their own: without it, all else works."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.architecture.test_architecture import ROOT
+from tests.tiny import SETTINGS, write_beir
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory):
+    """The checkout without the folder."""
+    folder = tmp_path_factory.mktemp("copy") / "checkout"
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "readers", "benchmarks", "docs", "bench")
+    shutil.copytree(ROOT, folder, ignore=left_out)
+    assert not (folder / "noisyir" / "readers").exists()
+    return folder
+
+
+@pytest.fixture
+def python(copy, tmp_path):
+    """`python(arguments)` in the copy; what it printed."""
+
+    def call(*arguments: str) -> str:
+        home = {"NOISYIR_HOME": str(tmp_path / "home"), "PYTHONPATH": str(copy), "PATH": "/usr/bin:/bin"}
+        done = subprocess.run([sys.executable, *arguments], cwd=copy, env=home, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+        return done.stdout
+
+    return call
+
+
+def test_the_rest_keeps_its_shape(python):
+    shapes = "layers or circle or upwards or downwards or one_writer or truth or two_classes or module_name"
+    said = python("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/architecture", "-k", shapes)
+    assert " passed" in said
+
+
+def test_help_dry_run_and_audit_work(python, tmp_path):
+    assert "audit" in python("-m", "noisyir.cli", "--help")
+    data = f"data.path={write_beir(tmp_path)}"
+    planned = python("-m", "noisyir.cli", "run", "demo", *SETTINGS, data, "--dry-run", "--json")
+    assert "train_dpr" in planned
+    file = tmp_path / "pairs.jsonl"
+    file.write_text(
+        "".join(json.dumps({"query": f"w{n} w{n + 1}", "text": f"w{n} x{n % 7}"}) + "\n" for n in range(120))
+    )
+    said = python("-m", "noisyir.cli", "audit", str(file))
+    assert "audit.html" in said
