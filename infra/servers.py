@@ -113,9 +113,13 @@ def inherited() -> dict[str, str]:
 def prefect_server(
     *, host: str, port: int, reach: str, home: Path, database: str | None = None, login: str | None = None
 ) -> Service:
-    """Prefect's server over `database`, or over SQLite in `home`.  `login`: the USER:PASSWORD that it asks for."""
-    url = f"http://{reach}:{port}"
+    """Prefect's server over `database`, or over SQLite in `home`, closed to other sites' pages.
+
+    login: the USER:PASSWORD that it asks for.
+    """
+    url, names = f"http://{reach}:{port}", _names(host)
     environment = {
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ",".join(f"http://{name}:{port}" for name in names),
         "PREFECT_HOME": str(home),
         "PREFECT_UI_URL": url,  # of links in notifications
         "PREFECT_SERVER_UI_API_URL": f"{url}/api" if host in LOOPBACK else "/api",  # else the page asks port 4200
@@ -128,7 +132,7 @@ def prefect_server(
     return Service(
         "prefect",
         "servers",
-        [sys.executable, "-m", "prefect", "server", "start", "--host", host, "--port", str(port)],
+        [sys.executable, "-m", "infra.prefect_app", host, str(port), ",".join(names)],
         {**inherited(), **environment},
         lambda since: answers(f"{url}/api/health"),
         listens=(host, port),
@@ -144,8 +148,7 @@ def mlflow_server(
 
     The check of the Host header compares the whole of it, so that each name is allowed with and without the port.
     """
-    url = f"http://{reach}:{port}"
-    names = [*LOOPBACK, *([] if host in LOOPBACK else _public_names(host))]
+    url, names = f"http://{reach}:{port}", _names(host)
     allowed = [f"{name}{suffix}" for name in names for suffix in ("", f":{port}")]
     return Service(
         "mlflow",
@@ -170,9 +173,12 @@ def mlflow_server(
     )
 
 
-def _public_names(host: str) -> list[str]:
+def _names(host: str) -> list[str]:
+    """The names under which a server may be asked: another is of a web site that points here."""
+    if host in LOOPBACK:
+        return [*LOOPBACK]
     found = {socket.gethostname(), socket.getfqdn()} if host == "0.0.0.0" else {host}
-    return sorted(found | set(filter(None, os.environ.get("NOISYIR_ALLOWED_HOSTS", "").split(","))))
+    return [*LOOPBACK, *sorted(found | set(filter(None, os.environ.get("NOISYIR_ALLOWED_HOSTS", "").split(","))))]
 
 
 def mlflow_login(settings: Settings, known: Mapping[str, str], database: str) -> dict[str, str]:

@@ -101,7 +101,7 @@ class Trained:
         from sentence_transformers import SentenceTransformer
 
         device = self._run.runtime.device
-        return SentenceTransformer(str(self.path), device=None if device == "auto" else device)
+        return SentenceTransformer(str(self.path), device=None if device == "auto" else device, trust_remote_code=False)
 
     @property
     def path(self) -> Path:

@@ -92,8 +92,9 @@ def read_encoder(folder: Path) -> Any:
 
     with quietly():
         encoder, loaded = AutoModel.from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, dtype=torch.float32, output_loading_info=True
-        )
+            folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True,
+            local_files_only=True, trust_remote_code=False,
+        )  # fmt: skip
     refuse_missing(folder, "is not a model", sorted(name for name in loaded["missing_keys"] if "pooler." not in name))
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None  # a tanh layer that no bi-encoder here uses, absent from many files

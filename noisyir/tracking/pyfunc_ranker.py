@@ -32,7 +32,7 @@ class PyfuncRanker(PythonModel):
 
         folder = Path(context.artifacts["ranker"])
         self.max_len = int(json.loads((folder / "ranker.json").read_text())["max_len"])
-        self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         self.model = AutoModelForSequenceClassification.from_pretrained(
             folder, use_safetensors=True, dtype=torch.float32, local_files_only=True, trust_remote_code=False
         ).eval()

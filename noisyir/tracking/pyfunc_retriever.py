@@ -17,7 +17,7 @@ class Retriever(PythonModel):
         """Read tokenizer and weights."""
         from sentence_transformers import SentenceTransformer
 
-        self.encoder = SentenceTransformer(context.artifacts["encoder"], local_files_only=True)
+        self.encoder = SentenceTransformer(context.artifacts["encoder"], local_files_only=True, trust_remote_code=False)
 
     def predict(
         self, context: PythonModelContext, model_input: list[str], params: dict[str, Any] | None = None

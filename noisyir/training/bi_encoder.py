@@ -29,7 +29,6 @@ class BiEncoderLearner(Learner[Batch]):
     """The retriever, which descends on an objective; with `patience` it stops early, at its best dev MRR@10."""
 
     name, unit, prefix, rate = "retriever", "pairs", "", "train.learning_rate"
-    fewer = "chunk_size"
 
     def __init__(
         self,

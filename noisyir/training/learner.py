@@ -46,7 +46,7 @@ class Learner(Generic[B]):
     """
 
     name: str
-    fewer: str
+    fewer = "chunk_size"
     unit = "lists"
     rate = "its learning rate"
 

@@ -272,3 +272,18 @@ def test_the_store_is_its_parts():
 
     store = Store("memory://parts", home=ROOT)
     assert len([name for name in dir(store) if not name.startswith("_")]) <= 20
+
+
+def test_no_model_folder_brings_code_of_its_own():
+    """Each call that loads one refuses its Python; without that, transformers asks in the middle of a run."""
+    faults = []
+    for path, tree in TREES.items():
+        for node in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            given = {keyword.arg: keyword.value for keyword in node.keywords}
+            if name == "from_pretrained" or (name == "SentenceTransformer" and "modules" not in given):
+                said = given.get("trust_remote_code")
+                shared = None in given and '"trust_remote_code": False' in path.read_text()
+                if not (shared or (isinstance(said, ast.Constant) and said.value is False)):
+                    faults.append(f"{place(path)}:{node.lineno}")
+    assert not faults

@@ -23,6 +23,7 @@ import pytest
 import yaml
 
 from infra import postgres, servers, supervision, up
+from infra.prefect_app import OwnPages
 from infra.servers import Settings
 from infra.start import MARK, marked, stop
 from infra.supervision import Service, Supervisor
@@ -35,6 +36,28 @@ SECRET_VARIABLES = ("POSTGRES_PASSWORD", "PREFECT_AUTH", "MLFLOW_PASSWORD", "MLF
 def definitions(settings: Settings, *, uses_postgres: bool = False) -> list[Service]:
     known = servers.passwords(settings)
     return [*up.both_servers(settings, known, uses_postgres), *servers.workers(settings, known)]
+
+
+# Other sites' pages
+
+
+@pytest.mark.parametrize(
+    ("headers", "own"),
+    [
+        ([("host", "127.0.0.1:4200")], True),
+        ([("host", "LOCALHOST:4200"), ("origin", "http://localhost:4200")], True),
+        ([("host", "127.0.0.1:4200"), ("origin", "http://evil.example")], False),
+        ([("host", "127.0.0.1:4200"), ("origin", "http://127.0.0.1:4201")], False),
+        ([("host", "127.0.0.1:4200"), ("origin", "null")], False),
+        ([("host", "127.0.0.1:4200"), ("origin", "http://localhost:4200"), ("origin", "http://evil.example")], False),
+        ([("host", "evil.example:4200")], False),
+        ([("host", "127.0.0.1.evil.example")], False),
+        ([], False),
+    ],
+)
+def test_a_server_answers_its_own_pages_and_programs_alone(headers, own):
+    pages = OwnPages(None, servers.LOOPBACK, 4200)
+    assert pages.is_own([(name.encode(), value.encode()) for name, value in headers]) is own
 
 
 # One machine
@@ -494,6 +517,13 @@ def check_access(home, ports, *, authenticated):
         (f"{env['PREFECT_API_URL']}/deployments/filter", b"{}", prefect_login),
         (f"{env['MLFLOW_TRACKING_URI']}/api/2.0/mlflow/experiments/search?max_results=1", None, mlflow_login),
     ]
+    api = env["PREFECT_API_URL"]
+    for foreign in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Host": "evil.example:4200"}):
+        assert status(f"{api}/deployments/filter", b"{}", prefect_login, foreign) == 403
+    assert status(f"{api}/deployments/filter", b"{}", prefect_login, {"Origin": api.removesuffix("/api")}) == 200
+    assert (
+        status(f"{env['MLFLOW_TRACKING_URI']}/api/2.0/mlflow/experiments/create", b"{}", mlflow_login, foreign) == 403
+    )
     for url, body, login in pages:
         assert status(url, body) == (401 if authenticated else 200)
         assert status(url, body, login) == 200
@@ -501,8 +531,8 @@ def check_access(home, ports, *, authenticated):
             assert status(url, body, "noisyir:wrong") == 401
 
 
-def status(url, body, login=None):
-    headers = {"Content-Type": "application/json"}
+def status(url, body, login=None, more=None):
+    headers = {"Content-Type": "application/json", **(more or {})}
     if login:
         headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
     try:

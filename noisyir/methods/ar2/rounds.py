@@ -44,7 +44,7 @@ class Material:
 class RetrieverLearner(Learner[ListBatch]):
     """The retriever, descending on the adversarial loss and on its distance from the ranker."""
 
-    name, fewer = "retriever", "chunk_size"
+    name = "retriever"
 
     def __init__(
         self, encoder: BiEncoder, ranker: Ranker, material: Material, params: TrainAr2Params, rng: Rng

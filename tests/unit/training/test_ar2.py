@@ -268,10 +268,10 @@ def test_a_loss_that_is_not_finite_ends_the_round(bert, tmp_path):
 def test_too_little_memory_comes_with_advice():
     with (
         pytest.raises(ConfigError, match=r"a step of the ranker needs more memory .* set lists_at_once, gradient_che"),
-        memory_advice("ranker"),
+        memory_advice("ranker", "lists_at_once"),
     ):
         torch.empty(2**60, dtype=torch.uint8)
-    with pytest.raises(RuntimeError, match="size"), memory_advice("retriever"):
+    with pytest.raises(RuntimeError, match="size"), memory_advice("retriever", "chunk_size"):
         torch.zeros(2) @ torch.zeros(3)
 
 

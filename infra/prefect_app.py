@@ -1,0 +1,66 @@
+"""Prefect's server for its own pages and for programs: what a page of another web site asks is refused.
+
+usage: python -m infra.prefect_app HOST PORT NAME[,NAME...]        settings: those of Prefect, in the environment
+"""
+
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+_REFUSED = b"noisyir: this server answers its own pages and programs alone (NOISYIR_ALLOWED_HOSTS names more hosts)\n"
+
+
+class OwnPages:
+    """An ASGI application behind a check of Host and Origin.
+
+    A browser sends both with what another site's page asks, and no page can change them; programs send no Origin.  The
+    check of Host keeps out a name of a foreign site that was made to point here (DNS rebinding).
+    """
+
+    def __init__(self, app: App, names: Sequence[str], port: int) -> None:
+        self.app = app
+        self.hosts = {f"{name}{suffix}" for name in names for suffix in ("", f":{port}")}
+        self.origins = {f"{scheme}://{host}" for scheme in ("http", "https") for host in self.hosts}
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Pass on what is from here, and refuse the rest."""
+        if scope["type"] not in ("http", "websocket") or self.is_own(scope["headers"]):
+            await self.app(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
+            await send({"type": "http.response.body", "body": _REFUSED})
+
+    def is_own(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+        """Whether every Host is one of this server's names, and every Origin one of its pages."""
+        hosts = [value.decode("latin-1").lower() for name, value in headers if name == b"host"]
+        origins = [value.decode("latin-1").lower() for name, value in headers if name == b"origin"]
+        return bool(hosts) and self.hosts.issuperset(hosts) and self.origins.issuperset(origins)
+
+
+def main(host: str, port: str, names: str) -> None:
+    """Serve until a signal ends it, as `prefect server start` does."""
+    import uvicorn
+    from prefect.server.api.server import create_app
+    from prefect.settings import get_current_settings
+
+    server = get_current_settings().server
+    uvicorn.run(
+        OwnPages(create_app(final=True), names.split(","), int(port)),
+        host=host,
+        port=int(port),
+        timeout_keep_alive=server.api.keepalive_timeout,
+        ws_ping_interval=server.api.websocket_ping_interval,
+        ws_ping_timeout=server.api.websocket_ping_timeout,
+        log_level=server.logging_level.lower(),
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
