@@ -44,7 +44,7 @@ def run(
     if place is None:
         listed = opened.fetched.all()
         return print_json([asdict(one) for one in listed]) if as_json else _list(opened, listed)
-    there = opened.fetched.find(name or place)
+    there = None if again else opened.fetched.find(name or place)
     if forget:
         return _forget(opened, there, name or place)
     if there is None or again or dry_run:
@@ -57,6 +57,10 @@ def run(
         opened.check_writable()
         with opened.locks.in_use():
             there = fetch(opened, source, place, name, _tell)
+    elif name is not None and there.source != place:
+        raise ConfigError(
+            f"{name} is {there.source} in this store: choose another name, or --again has it mean {place} from now on"
+        )
     elif revision not in (None, there.revision):
         raise ConfigError(f"the store has {there.name} at {there.revision}: --again brings {revision}")
     if as_json:

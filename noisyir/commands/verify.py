@@ -31,27 +31,32 @@ def run(
     with opened.locks.alone() if repair else opened.locks.in_use():
         builds = [find_build(opened, build)] if build else opened.builds.all()
         found, records = damaged(opened, builds), {} if build else opened.damaged_records()
+        fetched, lost = ({}, []) if build else opened.fetched.damaged()
         if repair:
-            _repair(opened, found, records)
-    if not found and not records:
+            _repair(opened, found, records, fetched)
+    if not found and not records and not fetched:
         files = sum(len(contents.files) for meta in builds for contents in meta.artifacts.values())
         print(f"{len(builds)} builds, {files} files: all as written")
         return 0
-    lines = [f"{folder}: {fault}" for folder, fault in {**found, **records}.items()]
+    lines = [f"{folder}: {fault}" for folder, fault in {**found, **records, **fetched}.items()]
     if not repair:
         raise StoreError("\n".join(["damaged:", *lines, "remove them, to be built anew: noisyir verify --repair"]))
     used = {
         run["experiment"] for run in opened.runs.all() if any(_is_of(step, found) for step in run["steps"].values())
     }
-    print("\n".join(["removed:", *lines, *(f"build it anew: noisyir run {name}" for name in sorted(used))]))
+    cures = [f"build it anew: noisyir run {name}" for name in sorted(used)]
+    cures += [f"fetch it anew: noisyir fetch {one.source} --as {one.name} --again" for one in lost]
+    print("\n".join(["removed:", *lines, *cures]))
     return 0
 
 
-def _repair(store: Store, builds: Iterable[str], records: Iterable[str]) -> None:
+def _repair(store: Store, builds: Iterable[str], records: Iterable[str], fetched: Iterable[str]) -> None:
     for folder in builds:
         store.builds.remove_folder(folder, keep_name=True)
     for record in records:
         store.runs.set_aside(record)
+    for path in fetched:
+        store.fetched.remove(path)
 
 
 def _is_of(step: dict[str, str | None], folders: dict[str, str]) -> bool:

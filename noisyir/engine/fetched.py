@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from noisyir.engine.locks import held
 from noisyir.engine.meta import canonical_json, sealed, sha256_file, unsealed
 from noisyir.engine.root import Root
-from noisyir.errors import StoreError
+from noisyir.errors import DataError, StoreError
 from noisyir.settings import Params, with_places
 
 P = TypeVar("P", bound=Params)
@@ -54,6 +54,7 @@ class FetchedSets:
 
     def __init__(self, root: Root) -> None:
         self._root = root
+        self._read: set[str] = set()  # copies that this process has found to be as they were fetched
 
     def be_source(self) -> None:
         """Have settings that this code meets from now on find what was fetched into this store."""
@@ -77,23 +78,59 @@ class FetchedSets:
 
     def all(self) -> list[FetchedSet]:
         """All that was fetched, by name."""
-        folder = f"{self._root.path}/.fetched/names"
-        paths = self._root.fs.ls(folder, detail=False) if self._root.fs.isdir(folder) else []
-        return sorted((self._set_at(path) for path in paths if path.endswith(".json")), key=lambda one: one.name)
+        return sorted(map(self._set_at, self._names()), key=lambda one: one.name)
 
     def add_file(self, path: Path) -> tuple[int, str]:
-        """Bring the bytes of a file in, unless they are there; (bytes, sha256)."""
-        found = path.stat().st_size, sha256_file(path.open("rb"))
-        target = self._file(found[1])
-        if not (self._root.fs.exists(target) and self._root.fs.size(target) == found[0]):
-            self._root.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
-            if self._root.is_local:
-                arriving = Path(f"{target}.{os.getpid()}")
+        """Bring the bytes of a file in, unless they are there; (bytes, sha256) of what was brought.
+
+        DataError where the file changes meanwhile.
+        """
+        if self._root.is_local:
+            arriving = Path(self._file(f"arriving.{os.getpid()}"))
+            arriving.parent.mkdir(parents=True, exist_ok=True)
+            try:
                 shutil.copyfile(path, arriving)
-                arriving.replace(target)
-            else:
-                self._root.fs.put_file(str(path), target)
+                found = arriving.stat().st_size, _sha256(arriving)
+                if self._digest_at(self._file(found[1])) != found[1]:
+                    arriving.replace(self._file(found[1]))
+            finally:
+                arriving.unlink(missing_ok=True)
+            return found
+        found = path.stat().st_size, _sha256(path)
+        if self._digest_at(target := self._file(found[1])) != found[1]:
+            self._root.fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+            self._root.fs.put_file(str(path), target)
+            if self._digest_at(target) != found[1]:
+                self._root.fs.rm_file(target)
+                raise DataError(f"{path} changed while it was fetched: fetch it again")
         return found
+
+    def damaged(self) -> tuple[dict[str, str], list[FetchedSet]]:
+        """By path what is wrong with names, bytes and copies here, and the sets to fetch anew; all is read."""
+        found: dict[str, str] = {}
+        sets = []
+        for path in self._names():
+            try:
+                sets.append(self._set_at(path))
+            except StoreError as error:
+                found[path] = str(error)
+        for one in sets:
+            copy = self._copy(one)
+            if copy.exists() and not _is_whole(copy, one):
+                found[str(copy)] = "has other bytes than were fetched; the next use makes it anew"
+        lost = set()
+        for digest in {digest for one in sets for _, digest in one.files.values()}:
+            if self._digest_at(self._file(digest)) != digest:
+                lost.add(digest)
+                found[self._file(digest)] = "has other bytes than were fetched, or is gone"
+        return found, [one for one in sets if any(digest in lost for _, digest in one.files.values())]
+
+    def remove(self, path: str) -> None:
+        """Remove what `damaged` named."""
+        if Path(path).is_dir():
+            shutil.rmtree(path)
+        elif self._root.fs.exists(path):
+            self._root.fs.rm_file(path)
 
     def name(self, found: FetchedSet) -> None:
         """Have the name mean these files from now on."""
@@ -110,14 +147,20 @@ class FetchedSets:
                 self._root.fs.rm_file(path)
 
     def copy_of(self, found: FetchedSet) -> Path:
-        """A local copy, made once under its digest; of a single file that file.  StoreError where bytes are wrong."""
-        folder = self._root.scratch / ".copies" / found.digest
+        """A local copy, made once under its digest and read when a process opens it first; of a single file that file.
+
+        A copy that is damaged is made anew.  StoreError where the store's bytes are wrong.
+        """
+        folder = self._copy(found)
         with held(self._root.scratch / ".locks" / f"fetched-{found.digest}"):
+            if found.digest not in self._read and folder.exists() and not _is_whole(folder, found):
+                shutil.rmtree(folder)
             if not folder.exists():
                 arriving = folder.with_name(f"{found.digest}.arriving")
                 for name, (_, digest) in found.files.items():
                     self._bring(digest, arriving / name)
                 arriving.rename(folder)
+            self._read.add(found.digest)
         return folder / next(iter(found.files)) if found.single else folder
 
     def _bring(self, digest: str, target: Path) -> None:
@@ -128,12 +171,12 @@ class FetchedSets:
         arriving.unlink(missing_ok=True)
         try:
             if self._root.is_local:
-                arriving.hardlink_to(self._file(digest))
+                shutil.copyfile(self._file(digest), arriving)
             else:
                 self._root.fs.get_file(self._file(digest), str(arriving))
         except FileNotFoundError as error:
             raise StoreError(f"{self._file(digest)} is gone from {self._root.url}: fetch it with --again") from error
-        if sha256_file(arriving.open("rb")) != digest:
+        if _sha256(arriving) != digest:
             raise StoreError(f"{self._file(digest)} has other bytes than were fetched: fetch it with --again")
         arriving.replace(target)
 
@@ -143,13 +186,42 @@ class FetchedSets:
             files = {name: (size, digest) for name, (size, digest) in fields.pop("files").items()}
             return FetchedSet(**fields, files=files)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise StoreError(f"{path} cannot be read: {error}. Remove it, and fetch what it names again") from error
+            name = unquote(path.rpartition("/")[2].removesuffix(".json"))
+            raise StoreError(f"{path} cannot be read: {error}; fetch {name} with --again") from error
+
+    def _names(self) -> list[str]:
+        folder = f"{self._root.path}/.fetched/names"
+        paths = self._root.fs.ls(folder, detail=False) if self._root.fs.isdir(folder) else []
+        return [path for path in paths if path.endswith(".json")]
+
+    def _digest_at(self, path: str) -> str | None:
+        """Of the bytes there; None where there are none."""
+        try:
+            with self._root.fs.open(path, "rb") as file:
+                return sha256_file(file)
+        except FileNotFoundError:
+            return None
+
+    def _copy(self, found: FetchedSet) -> Path:
+        return self._root.scratch / ".copies" / found.digest
 
     def _file(self, digest: str) -> str:
         return f"{self._root.path}/.fetched/files/{digest}"
 
     def _name_file(self, name: str) -> str:
         return f"{self._root.path}/.fetched/names/{quote(name, safe='')}.json"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return sha256_file(file)
+
+
+def _is_whole(folder: Path, found: FetchedSet) -> bool:
+    """Whether a copy has the files that were fetched and no other."""
+    there = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    wanted = {name: digest for name, (_, digest) in found.files.items()}
+    return there.keys() == wanted.keys() and all(_sha256(path) == wanted[name] for name, path in there.items())
 
 
 _source: ContextVar[FetchedSets | None] = ContextVar("source", default=None)

@@ -1,8 +1,9 @@
 """Settings of measuring and comparing."""
 
+import re
 from typing import Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
 
 from noisyir.settings import Fraction, Params, Split
 
@@ -10,10 +11,19 @@ from noisyir.settings import Fraction, Params, Split
 class ScoreParams(Params):
     """Measures of one run."""
 
-    measures: tuple[str, ...] = Field(("nDCG@10", "RR@10", "R@100"), description="ir-measures' names")
+    measures: tuple[str, ...] = Field(("nDCG@10", "RR@10", "R@100"), min_length=1, description="ir-measures' names")
     splits: tuple[Split, ...] = Field(("test",), description="the splits scored")
     answer_ranks: tuple[PositiveInt, ...] = Field((), description="k of answer-match R@k; needs answers")
     ignore_same_id: bool = Field(False, description="drop a hit whose document id is the query's id (BEIR's rule)")
+
+    @field_validator("measures")
+    @classmethod
+    def _cut_offs_begin_at_1(cls, measures: tuple[str, ...]) -> tuple[str, ...]:
+        """trec_eval ends the process at any other."""
+        for name in measures:
+            if (found := re.search(r"@\s*(-?\d+)", name)) and int(found[1]) < 1:
+                raise ValueError(f"score.measures: {name!r} has a cut-off below 1: write 1 or more, such as nDCG@10")
+        return measures
 
 
 class CompareParams(Params):

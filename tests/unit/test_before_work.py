@@ -18,6 +18,12 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path, name: str):
         experiments.from_settings({"name": name}, [])
 
 
+@pytest.mark.parametrize("measures", ["[]", "[nDCG@0]", "[RR@10, 'R@-1']"])
+def test_measures_that_nothing_can_be_measured_by_are_refused(measures: str):
+    with pytest.raises(ConfigError, match=r"score\.measures"):
+        experiments.load("demo", [f"score.measures={measures}"])
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [

@@ -105,3 +105,87 @@ def test_the_command_brings_lists_and_forgets(folder: Path, tmp_path: Path, caps
     assert "is gone" in typed("data/mine", "--forget") and "nothing was fetched" in typed()
     assert cli.main(["fetch", "data/mine", "--forget", *store]) == 1
     assert "has nothing of the name data/mine" in capsys.readouterr().err
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_copy_is_made_anew_and_shares_no_bytes_with_the_store(store: Store, folder: Path):
+    found = fetch(store, source_of(str(folder)), str(folder), "mine")
+    with store.fetched.as_source():
+        copy = Path(here("mine"))
+    flip(copy / "a.txt")
+    (copy / "planted.json").write_text("{}")
+    again = Store(store.url, home=store.home)
+    with again.fetched.as_source():
+        assert Path(here("mine"), "a.txt").read_text() == "a" and not (copy / "planted.json").exists()
+    assert again.fetched.damaged() == ({}, [])
+    assert found == again.fetched.find("mine")
+
+
+@pytest.mark.parametrize("damaged", ["bytes", "copy", "name"])
+def test_damage_is_found_removed_and_cured_by_the_advised_command(
+    store: Store, folder: Path, damaged: str, capsys, monkeypatch, tmp_path: Path
+):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["fetch", str(folder), "--as", "mine", "--store", store.url]) == 0
+    found = store.fetched.find("mine")
+    assert found
+    with store.fetched.as_source():
+        copy = Path(here("mine"))
+    place = {"bytes": Path(store.fetched._file(found.files["a.txt"][1])), "copy": copy / "a.txt",
+             "name": Path(store.fetched._name_file("mine"))}[damaged]  # fmt: skip
+    flip(place)
+    assert cli.main(["verify", "--store", store.url]) == 1
+    assert "noisyir verify --repair" in capsys.readouterr().err
+    assert cli.main(["verify", "--repair", "--store", store.url]) == 0
+    said = capsys.readouterr().out
+    if damaged == "bytes":
+        (cure,) = [line.partition("noisyir ")[2] for line in said.splitlines() if line.startswith("fetch it anew")]
+        assert cli.main([*cure.split(), "--store", store.url]) == 0
+    elif damaged == "name":
+        assert cli.main(["fetch", str(folder), "--as", "mine", "--store", store.url]) == 0
+    assert cli.main(["verify", "--store", store.url]) == 0
+    fresh = Store(store.url, home=store.home)
+    with fresh.fetched.as_source():
+        assert Path(here("mine"), "a.txt").read_text() == "a"
+
+
+def test_again_writes_anew_even_where_the_name_is_damaged(store: Store, folder: Path):
+    arguments = ["fetch", str(folder), "--as", "mine", "--store", store.url]
+    assert cli.main(arguments) == 0
+    found = store.fetched.find("mine")
+    assert found
+    flip(Path(store.fetched._file(found.files["a.txt"][1])))
+    flip(Path(store.fetched._name_file("mine")))
+    assert cli.main([*arguments, "--again"]) == 0 and cli.main(["verify", "--store", store.url]) == 0
+
+
+def test_a_name_that_is_taken_by_another_source_is_refused(store: Store, folder: Path, capsys):
+    arguments = ["--as", "mine", "--store", store.url]
+    assert cli.main(["fetch", str(folder), *arguments]) == 0
+    assert cli.main(["fetch", "s3://nowhere/at-all", *arguments]) == 1
+    assert f"mine is {folder}" in capsys.readouterr().err
+    assert cli.main(["fetch", str(folder / "part"), *arguments, "--again"]) == 0
+    found = store.fetched.find("mine")
+    assert found and {*found.files} == {"b.txt"}
+
+
+def test_a_file_that_changes_on_its_way_is_stored_under_the_digest_of_what_was_stored(
+    store: Store, tmp_path: Path, monkeypatch
+):
+    import shutil
+
+    file, copyfile = tmp_path / "growing.txt", shutil.copyfile
+    file.write_text("before")
+
+    def meanwhile(source, target):
+        Path(source).write_text("meanwhile")
+        return copyfile(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", meanwhile)
+    size, digest = store.fetched.add_file(file)
+    assert size == 9 and store.fetched._digest_at(store.fetched._file(digest)) == digest
