@@ -1,9 +1,17 @@
 """Settings of measuring and comparing."""
 
 import re
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, field_validator
+from pydantic import (
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from noisyir.settings import Fraction, Params, Split
 
@@ -11,7 +19,7 @@ from noisyir.settings import Fraction, Params, Split
 class ScoreParams(Params):
     """Measures of one run."""
 
-    measures: tuple[str, ...] = Field(("nDCG@10", "RR@10", "R@100"), min_length=1, description="ir-measures' names")
+    measures: tuple[str, ...] = Field(("nDCG@10", "RR@10", "R@100"), description="ir-measures' names")
     splits: tuple[Split, ...] = Field(("test",), description="the splits scored")
     answer_ranks: tuple[PositiveInt, ...] = Field((), description="k of answer-match R@k; needs answers")
     ignore_same_id: bool = Field(False, description="drop a hit whose document id is the query's id (BEIR's rule)")
@@ -24,6 +32,12 @@ class ScoreParams(Params):
             if (found := re.search(r"@\s*(-?\d+)", name)) and int(found[1]) < 1:
                 raise ValueError(f"score.measures: {name!r} has a cut-off below 1: write 1 or more, such as nDCG@10")
         return measures
+
+    @model_validator(mode="after")
+    def _something_is_measured(self) -> Self:
+        if not self.measures and not self.answer_ranks:
+            raise ValueError("score.measures: name at least one, such as nDCG@10, or set score.answer_ranks")
+        return self
 
 
 class CompareParams(Params):
