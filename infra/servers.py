@@ -174,11 +174,13 @@ def mlflow_server(
 
 
 def _names(host: str) -> list[str]:
-    """The names under which a server may be asked: another is of a web site that points here."""
-    if host in LOOPBACK:
-        return [*LOOPBACK]
-    found = {socket.gethostname(), socket.getfqdn()} if host == "0.0.0.0" else {host}
-    return [*LOOPBACK, *sorted(found | set(filter(None, os.environ.get("NOISYIR_ALLOWED_HOSTS", "").split(","))))]
+    """The names under which a server may be asked: another is of a web site that points here.
+
+    $NOISYIR_ALLOWED_HOSTS has more, such as localhost:9000 for a tunnel's end.
+    """
+    own = {socket.gethostname(), socket.getfqdn()} if host == "0.0.0.0" else {host}
+    further = filter(None, os.environ.get("NOISYIR_ALLOWED_HOSTS", "").split(","))
+    return [*LOOPBACK, *sorted({*own, *further} - {*LOOPBACK})]
 
 
 def mlflow_login(settings: Settings, known: Mapping[str, str], database: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import import_module
-from importlib.metadata import EntryPoints, entry_points
+from importlib.metadata import entry_points
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import Annotated, Any, NoReturn
@@ -125,20 +125,19 @@ class _Verbs(Mapping[str, TyperCommand | TyperGroup]):
 
     def __iter__(self) -> Iterator[str]:
         yield from (module.name for module in iter_modules(self.folder.__path__))
-        yield from (entry.name for entry in self._brought())
+        if self.folder is commands:
+            yield from entry_points(group=GROUP).names
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _brought(self) -> EntryPoints | tuple[()]:
-        """Verbs of other packages: modules with a function `run`."""
-        return entry_points(group=GROUP) if self.folder is commands else ()
-
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
         if name in [module.name for module in iter_modules(self.folder.__path__)]:
             module = import_module(f"{self.folder.__name__}.{name}")
-        elif brought := [entry for entry in self._brought() if entry.name == name]:
-            module = brought[0].load()
+        elif name in list(self):
+            from noisyir.variants import entries
+
+            (module,) = entries(GROUP, name)
         else:
             raise KeyError(name)
         if hasattr(module, "__path__"):

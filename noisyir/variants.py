@@ -155,13 +155,15 @@ def _load(home: str, group: str | None) -> None:
         entries(group)
 
 
-def entries(group: str) -> list[Any]:
-    """The objects that installed packages register in a group of entry points.
+def entries(group: str, name: str | None = None) -> list[Any]:
+    """The objects that installed packages register in a group of entry points, or those of one name.
 
     A room of noisyir's own that is not there is passed by.  ConfigError names the package of one that cannot be loaded.
     """
     found = []
     for entry in entry_points(group=group):
+        if name not in (None, entry.name):
+            continue
         package = entry.dist.name if entry.dist else entry.value
         try:
             found.append(entry.load())

@@ -45,7 +45,7 @@ def run(
         run["experiment"] for run in opened.runs.all() if any(_is_of(step, found) for step in run["steps"].values())
     }
     cures = [f"build it anew: noisyir run {name}" for name in sorted(used)]
-    cures += [f"fetch it anew: noisyir fetch {one.source} --as {one.name} --again" for one in lost]
+    cures += [f"fetch it again: {one.command}" for one in lost]
     print("\n".join(["removed:", *lines, *cures]))
     return 0
 

@@ -8,6 +8,7 @@ made of the store's.
 """
 
 import os
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -42,6 +43,15 @@ class FetchedSet:
     def digest(self) -> str:
         """Of all names and bytes."""
         return sha256(canonical_json(self.files).encode()).hexdigest()
+
+    @property
+    def command(self) -> str:
+        """The command that fetches the same again."""
+        words = ["noisyir", "fetch", self.source, "--as", self.name, "--again"]
+        if self.revision:  # of the Hub, where every model has weights of this kind
+            is_model = any(name.endswith(".safetensors") for name in self.files)
+            words += ["--revision", self.revision, *([] if is_model else ["--dataset"])]
+        return shlex.join(words)
 
     @property
     def size(self) -> int:
@@ -106,7 +116,7 @@ class FetchedSets:
         return found
 
     def damaged(self) -> tuple[dict[str, str], list[FetchedSet]]:
-        """By path what is wrong with names, bytes and copies here, and the sets to fetch anew; all is read."""
+        """By path what is wrong with names, bytes and copies here, and the sets to fetch again; all is read."""
         found: dict[str, str] = {}
         sets = []
         for path in self._names():
@@ -117,7 +127,7 @@ class FetchedSets:
         for one in sets:
             copy = self._copy(one)
             if copy.exists() and not _is_whole(copy, one):
-                found[str(copy)] = "has other bytes than were fetched; the next use makes it anew"
+                found[str(copy)] = "has other bytes than were fetched; the next use makes it again"
         lost = set()
         for digest in {digest for one in sets for _, digest in one.files.values()}:
             if self._digest_at(self._file(digest)) != digest:
@@ -149,7 +159,7 @@ class FetchedSets:
     def copy_of(self, found: FetchedSet) -> Path:
         """A local copy, made once under its digest and read when a process opens it first; of a single file that file.
 
-        A copy that is damaged is made anew.  StoreError where the store's bytes are wrong.
+        A damaged copy is made again.  StoreError where the store's bytes are wrong.
         """
         folder = self._copy(found)
         with held(self._root.scratch / ".locks" / f"fetched-{found.digest}"):
@@ -164,7 +174,7 @@ class FetchedSets:
         return folder / next(iter(found.files)) if found.single else folder
 
     def _bring(self, digest: str, target: Path) -> None:
-        if target.exists():  # of a copy that was cut off
+        if target.exists() and _sha256(target) == digest:  # of a copy that was cut off
             return
         target.parent.mkdir(parents=True, exist_ok=True)
         arriving = target.with_name(f"{target.name}.arriving")

@@ -3,15 +3,7 @@
 import re
 from typing import Literal, Self
 
-from pydantic import (
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveFloat,
-    PositiveInt,
-    field_validator,
-    model_validator,
-)
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from noisyir.settings import Fraction, Params, Split
 
@@ -24,19 +16,14 @@ class ScoreParams(Params):
     answer_ranks: tuple[PositiveInt, ...] = Field((), description="k of answer-match R@k; needs answers")
     ignore_same_id: bool = Field(False, description="drop a hit whose document id is the query's id (BEIR's rule)")
 
-    @field_validator("measures")
-    @classmethod
-    def _cut_offs_begin_at_1(cls, measures: tuple[str, ...]) -> tuple[str, ...]:
-        """trec_eval ends the process at any other."""
-        for name in measures:
-            if (found := re.search(r"@\s*(-?\d+)", name)) and int(found[1]) < 1:
-                raise ValueError(f"score.measures: {name!r} has a cut-off below 1: write 1 or more, such as nDCG@10")
-        return measures
-
     @model_validator(mode="after")
-    def _something_is_measured(self) -> Self:
+    def _something_can_be_measured(self) -> Self:
+        """Also no cut-off below 1, at which trec_eval ends the process."""
         if not self.measures and not self.answer_ranks:
             raise ValueError("score.measures: name at least one, such as nDCG@10, or set score.answer_ranks")
+        for name in self.measures:
+            if (found := re.search(r"@\s*(-?\d+)", name)) and int(found[1]) < 1:
+                raise ValueError(f"score.measures: {name!r} has a cut-off below 1: write 1 or more, such as nDCG@10")
         return self
 
 

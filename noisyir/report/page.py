@@ -33,6 +33,7 @@ class Results:
     trials: pa.Table | None
     false_negatives: FalseNegatives
     further: Sequence[Section] = ()
+    subject: str = "retrieval"
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
         trials=trial_rows(results.trials) if results.trials else [],
         mining=results.false_negatives,
         further=results.further,
+        subject=results.subject,
         changes=results.changes,
         doubts=doubts(comparison, params.settings.get("keep")),
         query_texts=_query_texts(dataset, results),

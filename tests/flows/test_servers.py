@@ -60,6 +60,17 @@ def test_a_server_answers_its_own_pages_and_programs_alone(headers, own):
     assert pages.is_own([(name.encode(), value.encode()) for name, value in headers]) is own
 
 
+def test_the_name_that_the_refusal_advises_to_allow_is_then_answered(tmp_path, monkeypatch):
+    def answers(host):
+        command = definitions(Settings(home=tmp_path))[0].command
+        pages = OwnPages(None, command[-1].split(","), int(command[-2]))
+        return pages.is_own([(b"host", host.encode()), (b"origin", f"http://{host}".encode())])
+
+    assert not answers("localhost:9000")
+    monkeypatch.setenv("NOISYIR_ALLOWED_HOSTS", "localhost:9000")
+    assert answers("localhost:9000") and answers("127.0.0.1:4200") and not answers("evil.example")
+
+
 # One machine
 
 

@@ -14,6 +14,7 @@ from typing import cast
 from noisyir import experiments
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, StoreError, did_you_mean
+from noisyir.variants import entries
 
 GROUP = "noisyir.exports"
 
@@ -66,6 +67,6 @@ def _module(kind: str) -> ModuleType:
     if kind not in formats():
         known = ", ".join(formats())
         raise ConfigError(f"no format {kind!r} to export to{did_you_mean(kind, formats())}; there are {known}")
-    for entry in entry_points(group=GROUP, name=kind):
-        return cast(ModuleType, entry.load())
+    if brought := entries(GROUP, kind):
+        return cast(ModuleType, brought[0])
     return import_module(f"{__name__}.{kind.replace('-', '_')}")

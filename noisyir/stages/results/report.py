@@ -38,7 +38,8 @@ def report(job: Job[ReportParams]) -> None:
     curves, detection, trials, mining = (job.table(name) if job.has(name) else None for name in optional)
     mined = of_run(mining, job.tables("sieve_curves"))
     further = sections_in(job.tables("sections").values())
-    results = Results(comparison, curves, changes, detection, trials, mined, further)
+    subject = "retrieval" if job.refs("runs") else "reading"
+    results = Results(comparison, curves, changes, detection, trials, mined, further, subject)
     dataset = Dataset(corpus, queries, pairs, qrels, job.table("excluded"), examples)
     folder = job.new_folder("report")
     page = render(job.params, results, dataset, _builds(job))

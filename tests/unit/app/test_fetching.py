@@ -1,5 +1,6 @@
 """Models and data sets in the store: brought once, found by name wherever they are not, and checked on their way."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from pydantic import Field
 
 from noisyir import cli
 from noisyir.app.fetching import fetch, source_of
-from noisyir.engine.fetched import here, located
+from noisyir.engine.fetched import FetchedSet, here, located
 from noisyir.engine.store import Store
 from noisyir.errors import DataError, StoreError
 from noisyir.models.settings import InitModelParams
@@ -113,7 +114,7 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-def test_a_damaged_copy_is_made_anew_and_shares_no_bytes_with_the_store(store: Store, folder: Path):
+def test_a_damaged_copy_is_made_again_and_shares_no_bytes_with_the_store(store: Store, folder: Path):
     found = fetch(store, source_of(str(folder)), str(folder), "mine")
     with store.fetched.as_source():
         copy = Path(here("mine"))
@@ -131,6 +132,7 @@ def test_damage_is_found_removed_and_cured_by_the_advised_command(
     store: Store, folder: Path, damaged: str, capsys, monkeypatch, tmp_path: Path
 ):
     monkeypatch.chdir(tmp_path)
+    folder = folder.rename(tmp_path / "two words")
     assert cli.main(["fetch", str(folder), "--as", "mine", "--store", store.url]) == 0
     found = store.fetched.find("mine")
     assert found
@@ -144,8 +146,8 @@ def test_damage_is_found_removed_and_cured_by_the_advised_command(
     assert cli.main(["verify", "--repair", "--store", store.url]) == 0
     said = capsys.readouterr().out
     if damaged == "bytes":
-        (cure,) = [line.partition("noisyir ")[2] for line in said.splitlines() if line.startswith("fetch it anew")]
-        assert cli.main([*cure.split(), "--store", store.url]) == 0
+        (cure,) = [line.partition("noisyir ")[2] for line in said.splitlines() if line.startswith("fetch it again")]
+        assert cli.main([*shlex.split(cure), "--store", store.url]) == 0
     elif damaged == "name":
         assert cli.main(["fetch", str(folder), "--as", "mine", "--store", store.url]) == 0
     assert cli.main(["verify", "--store", store.url]) == 0
@@ -154,7 +156,7 @@ def test_damage_is_found_removed_and_cured_by_the_advised_command(
         assert Path(here("mine"), "a.txt").read_text() == "a"
 
 
-def test_again_writes_anew_even_where_the_name_is_damaged(store: Store, folder: Path):
+def test_again_brings_all_even_where_the_name_is_damaged(store: Store, folder: Path):
     arguments = ["fetch", str(folder), "--as", "mine", "--store", store.url]
     assert cli.main(arguments) == 0
     found = store.fetched.find("mine")
@@ -189,3 +191,20 @@ def test_a_file_that_changes_on_its_way_is_stored_under_the_digest_of_what_was_s
     monkeypatch.setattr(shutil, "copyfile", meanwhile)
     size, digest = store.fetched.add_file(file)
     assert size == 9 and store.fetched._digest_at(store.fetched._file(digest)) == digest
+
+
+def test_the_command_of_a_set_of_the_hub_names_its_commit_and_kind(store: Store):
+    given = {"name": "mine", "source": "a/b", "revision": "abc", "fetched": "", "single": False}
+    model = FetchedSet(**given, files={"model.safetensors": (1, "")})
+    assert model.command == "noisyir fetch a/b --as mine --again --revision abc"
+    assert FetchedSet(**given, files={"pairs.csv": (1, "")}).command.endswith("--revision abc --dataset")
+
+
+def test_what_is_left_of_a_copy_that_was_cut_off_is_read(store: Store, folder: Path):
+    found = fetch(store, source_of(str(folder)), str(folder), "mine")
+    left = store.fetched._copy(found)
+    left = left.with_name(f"{left.name}.arriving")
+    left.mkdir(parents=True)
+    (left / "a.txt").write_text("x")
+    with store.fetched.as_source():
+        assert Path(here("mine"), "a.txt").read_text() == "a"
