@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
+import noisyir
 from noisyir.engine.store import Store
 from noisyir.models.bi_encoder import load_bi_encoder
 from tests.tiny import SETTINGS, write_beir
@@ -114,7 +115,8 @@ def test_a_lost_agent_ends_the_run_soon_and_one_machine_goes_on_from_the_store(
     assert started[1 - lost].wait(120) != 0
     # Who tells depends on who dies first: the process without an agent, or the one whose peer is gone.
     said = "".join((home / f"said-{number}").read_text() for number, home in enumerate(homes))
-    assert "noisyir: " in said and "Traceback" not in said.split("noisyir: ")[0]
+    # torchrun's own agent may print the traceback of a meeting point that is gone; ours ends in a line.
+    assert "noisyir: " in said and f'File "{Path(noisyir.__file__).parent}' not in said
     until = time.monotonic() + 60
     while left := [process.pid for home in homes for process in processes_of(home)]:
         assert time.monotonic() < until, left
