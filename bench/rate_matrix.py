@@ -3,13 +3,13 @@
     python -m bench.rate_matrix ../shared/data/squad --pairs 3000 --rates 0.24
     python -m bench.rate_matrix pairs.jsonl --rates 0.24
     python -m bench.rate_matrix pydocs --rates 0.24 --kinds uniform
+    python -m bench.rate_matrix ../shared/data/squad --pairs 200 --rates 0.2 --kinds uniform neighbour --seeds 5
 
 Of SQuAD's questions so many are kept, or all pairs of a file that are right, a share of them is made wrong by each kind
 of noise in turn, and the experiment's detectors judge them as the audit does.  A cell is what a null says: the rate,
 and how far it may be believed (`noisyir.detection.rate.RateByNull.reading`).  Then: the range over all nulls as it is
 printed, and whether it holds the truth (`yes`), or the text says that it cannot be known (`said`), or neither (`NO`).
-Last: the share that may be kept with 5 % wrong at most by the nulls that agree, the share of these that is wrong in
-truth, and AUROC.
+Last: the share that is flagged, the share of these that is right in truth, and AUROC.  The last lines count.
 A kind of noise in a file of its own is taken up by itself.  Texts that many cells have are encoded once.
 """
 
@@ -27,7 +27,6 @@ import pyarrow as pa
 from bench.remembered import remember_texts
 from noisyir import experiments
 from noisyir.app.runs import Execution, run_experiment
-from noisyir.auditing.keeping import Keeping, kept_by_nulls
 from noisyir.auditing.rates import cannot_be_known
 from noisyir.data.corruptions import Corruption
 from noisyir.detection.detect import nulls_in
@@ -42,16 +41,15 @@ from noisyir.eval.detection import detection_quality
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import open_tracker
 
-_WRONG = 0.05  # of what is kept
-
 
 def main() -> None:
-    """Print the matrix, a row as soon as it is known, and how many rows hold."""
+    """Print the matrix, a row as soon as it is known, and how often an agreement is wrong."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path, help="SQuAD's folder, holding train-v1.1.json, a file of pairs, or pydocs")
     parser.add_argument("--pairs", type=int, default=3000, help="training pairs kept of SQuAD")
     parser.add_argument("--rates", type=float, nargs="+", default=[0.05, 0.24, 0.5], help="shares made wrong")
     parser.add_argument("--kinds", nargs="+", default=sorted(Corruption.variants()), help="of noise")
+    parser.add_argument("--seeds", type=int, default=1, help="draws of the noise, and of made-up pairs")
     parser.add_argument("--detectors", type=json.loads, default={}, help="the setting, in JSON, if not the default")
     given = parser.parse_args()
     remember_texts()
@@ -61,13 +59,24 @@ def main() -> None:
         data = {"kind": "pydocs", "max_documents": 4500, "dev_queries": 100, "test_queries": 100}
     if given.data.is_dir():
         data = {"kind": "squad", "path": str(slice_of(given.data, given.pairs, home / "slice"))}
-    names = ["noise", "truth", *NULLS, "range", "holds", "kept, wrong of these", "AUROC"]
+    names = ["noise", "truth", *NULLS, "range", "holds", "flagged, right of these", "AUROC"]
     print(f"| {' | '.join(names)} |\n|---|--:|{'---|' * (len(names) - 2)}", flush=True)
-    held = [row(home, data, kind, rate, given.detectors) for kind, rate in cells(given.kinds, given.rates)]
-    known = [value for value in held if value is not None]
-    print(
-        f"\nThe range held the truth, or the text said that it cannot be known, in {sum(known)} of {len(known)} rows."
-    )
+    rows = [
+        row(
+            home,
+            {"data": data, "seed": seed, **({"detectors": given.detectors} if given.detectors else {})},
+            kind,
+            rate,
+        )
+        for kind, rate in cells(given.kinds, given.rates)
+        for seed in range(given.seeds)
+    ]
+    known = [found for found in rows if found]
+    agreed, wrong = sum(found.agrees for found in known), sum(found.is_wrongly_agreed for found in known)
+    print(f"\nA null agreed in {agreed} of {len(known)} rows, and none of those that did held the truth in {wrong}.")
+    flagged = [found for found in known if found.flagged]
+    right = sum(found.right for found in flagged) / max(1, sum(found.flagged for found in flagged))
+    print(f"Pairs were flagged in {len(flagged)} rows; of all that were, {right:.1%} are right.")
 
 
 def cells(kinds: list[str], rates: list[float]) -> Iterator[tuple[str, float]]:
@@ -98,53 +107,60 @@ def slice_of(squad: Path, pairs: int, folder: Path) -> Path:
     return folder
 
 
-def row(home: Path, data: dict[str, Any], kind: str, rate: float, detectors: dict[str, Any]) -> bool | None:
-    """Print a row; whether it holds, None where this noise cannot be put in."""
+def row(home: Path, settings: dict[str, Any], kind: str, rate: float) -> "Found | None":
+    """Print a row; None where this noise cannot be put in."""
     try:
-        found = judged(home, data, kind, rate, detectors)
+        found = judged(home, {**settings, "name": "rate_matrix", "noise": {"kind": kind, "rate": rate}})
     except DataError as error:
         print(f"| {kind} {rate:.0%} | - | {error} |", flush=True)
         return None
     said, truth = nulls_in(found.estimate), found.truth
     low, high = rate_range(said)
-    holds = low <= truth <= high
-    verdict = "yes" if holds else "said" if cannot_be_known(said) else "NO"
+    verdict = "said" if cannot_be_known(said) else "NO" if found.is_wrongly_agreed else "yes"
     cells = [_cell(said, null) for null in NULLS]
     printed = f"{low:.1%} to {high:.1%}{' (cannot be known)' if cannot_be_known(said) else ''}"
-    shown = [kind if rate else "none", f"{truth:.1%}", *cells, printed, verdict, found.kept(), found.auroc]
+    shown = [kind if rate else "none", f"{truth:.1%}", *cells, printed, verdict, found.told(), found.auroc]
     print(f"| {' | '.join(shown)} |", flush=True)
-    return verdict != "NO"
+    return found
 
 
 @dataclass(frozen=True)
 class Found:
     """estimate: what detect estimates.  truth: the share of the training pairs that were made wrong.
 
-    is_wrong: of the pairs, the least suspect first.  keeping: how many of them may be kept.
+    pairs, flagged, right: how many there are, are flagged, and of these are right.
     auroc: how often a wrong pair is more suspect than a right one, in digits; a dash where none is wrong.
     """
 
     estimate: dict[str, float]
     truth: float
-    is_wrong: list[bool]
-    keeping: Keeping
+    pairs: int
+    flagged: int
+    right: int
     auroc: str
 
-    def kept(self) -> str:
-        """The share kept, and the share of these that is wrong."""
-        if not (most := self.keeping.most(_WRONG)):
-            return "-"
-        return f"{most / len(self.is_wrong):.1%}, {sum(self.is_wrong[:most]) / most:.1%}"
+    @property
+    def agreeing(self) -> list[RateByNull]:
+        """The nulls that the scores agree with."""
+        return [found for found in nulls_in(self.estimate).values() if found.reading == "agrees"]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether one does."""
+        return bool(self.agreeing)
+
+    @property
+    def is_wrongly_agreed(self) -> bool:
+        """Whether one does, and no interval of those that do holds the truth."""
+        return self.agrees and not any(found.low <= self.truth <= found.high for found in self.agreeing)
+
+    def told(self) -> str:
+        """The share flagged, and the share of these that is right."""
+        return f"{self.flagged / self.pairs:.1%}, {self.right / self.flagged:.1%}" if self.flagged else "-"
 
 
-def judged(home: Path, data: dict[str, Any], kind: str, rate: float, detectors: dict[str, Any]) -> Found:
+def judged(home: Path, settings: dict[str, Any]) -> Found:
     """What the audit's stages say of the data with this noise."""
-    settings = {
-        "name": "rate_matrix",
-        "data": data,
-        "noise": {"kind": kind, "rate": rate},
-        **({"detectors": detectors} if detectors else {}),
-    }
     exp, store = experiments.from_settings(settings, []), Store(home / "store", home=home)
     tracker = open_tracker(experiment=exp, home=home, enabled=False)
     outcome = run_experiment(
@@ -159,11 +175,11 @@ def judged(home: Path, data: dict[str, Any], kind: str, rate: float, detectors: 
 
     estimate, truth = last_estimate(table("detect", "noise_estimate")), table("corrupt", "noise_truth")
     flags = table("detect", "noise_flags").join(truth, ["query_id", "doc_id"]).sort_by("score")
-    keeping = kept_by_nulls(table("detect", "kept_by_null"), estimate, flags.num_rows)
-    is_wrong = flags["is_noisy"].to_pylist()
-    quality = detection_quality(*(flags[name].to_numpy() for name in ("score", "is_clean", "is_noisy")))
-    auroc = f"{quality['auroc']:.3f}" if any(is_wrong) else "-"
-    return Found(estimate, sum(is_wrong) / len(is_wrong), is_wrong, keeping, auroc)
+    scores, is_clean, is_wrong = (flags[name].to_numpy() for name in ("score", "is_clean", "is_noisy"))
+    quality = detection_quality(scores, is_clean, is_wrong)
+    auroc = f"{quality['auroc']:.3f}" if is_wrong.any() else "-"
+    counts = len(scores), int((~is_clean).sum()), int((~is_clean & ~is_wrong).sum())
+    return Found(estimate, float(is_wrong.mean()), *counts, auroc)
 
 
 def _cell(said: dict[Null, RateByNull], null: Null) -> str:

@@ -78,7 +78,7 @@ def _tell(found: Audited, folder: Path, applied: Applied | None) -> None:
     """A table of what was found and written."""
     rows = {
         "pairs judged": f"{found.table.num_rows:,}",
-        "flagged as wrong": f"{found.wrong:,}",
+        "flagged": f"{found.flagged:,}",
         "how many are wrong": found.noise_in_words,
         "files": str(folder),
     }

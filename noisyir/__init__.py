@@ -8,7 +8,7 @@ A tour, each name with more in its own help:
     found.table, found.flagged, found.rate    # the most suspect first; what is known of the rate, and what is not
     sample = found.sample(50)                 # to be judged: a quarter of an hour
     found = found.judged(sample)              # now the rate has an interval
-    cleaned = found.apply()                   # the pairs with weights, the surest wrong ones relabelled
+    cleaned = found.apply()                   # the pairs with weights
     found.page("audit.html")                  # for the data's owner
 
     trained = noisyir.train(pairs)            # doubts pairs where held-out queries say that this helps

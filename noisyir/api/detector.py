@@ -13,7 +13,7 @@ from noisyir.auditing.rates import NOT_KNOWN, by_each_null
 from noisyir.detection.combine import Scores, combined, robust_z, weights_of
 from noisyir.detection.detect import detect, nulls_in
 from noisyir.detection.mixture import Components
-from noisyir.detection.null import NULLS, Null
+from noisyir.detection.null import NULLS, Assumed, Null
 from noisyir.detection.rate import rate_range
 from noisyir.detection.settings import DetectParams
 from noisyir.errors import DataError
@@ -31,32 +31,41 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
     `null` where made-up pairs are given, else `gmm`.  threshold: least chance to be clean that a clean pair has.
     min_rate: of made-up pairs, the estimated share of wrong pairs below which none is flagged.
     components: when a mixture is believed to have two: `dip`, `bic` or `two` (docs/noise.md).
+    assume: a kind of made-up pairs that wrong ones are taken to be like, or `best`.  Without it nothing is flagged, and
+    chances are NaN, where the scores warrant no kind.  A mixture without made-up pairs is believed as it is.
 
     After `fit`: `rate_`, what can be said of the share of wrong pairs, which is no number without judgements;
     `estimate_`, the numbers behind it; `weights_` of several scores; `classes_`, [0, 1], 1 being wrong.
 
     >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(1)
     >>> scores = np.concatenate([rng.normal(0, 1, 800), rng.normal(5, 1, 200)])     # the last 200 are wrong
     >>> made_up = rng.normal(5, 1, (1000, 10))      # each query with ten documents drawn at random, as scored
     >>> detector = noisyir.NoiseDetector().fit(scores, null=made_up)
     >>> int(detector.predict(scores)[:800].sum()), int(detector.predict(scores)[800:].sum())
-    (3, 197)
+    (1, 195)
     >>> detector.predict_proba([[-1.0], [6.0]]).round(2).tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     >>> print(detector.rate_)                       # doctest: +ELLIPSIS
     not known without judgements: ...
-      if wrong pairs have random documents: 17 % [14, 20]; the scores agree with that
+      if wrong pairs have random documents: 20 % [13, 23]; the scores agree with that
       ...
     """
 
     def __init__(
-        self, method: Method = "auto", *, threshold: float = 0.5, min_rate: float = 0.02, components: Components = "dip"
+        self,
+        method: Method = "auto",
+        *,
+        threshold: float = 0.5,
+        min_rate: float = 0.02,
+        components: Components = "dip",
+        assume: Assumed = None,
     ) -> None:
         self.method = method
         self.threshold = threshold
         self.min_rate = min_rate
         self.components = components
+        self.assume = assume
 
     def fit(self, X: Any, y: None = None, *, null: Any = None) -> Self:  # noqa: N803 - scikit-learn's name
         """Judge the pairs of these scores.
@@ -83,7 +92,8 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
         self.rate_: NoiseRate = assumed_rate(found.estimate if nulls else {}, DetectParams().confidence)
         self.flags_any_ = bool((~found.is_clean).any())
         self.known_scores_, first = np.unique(pairs.observed, return_index=True)
-        self.known_p_clean_ = found.p_clean[first].astype(np.float64)
+        p_clean = np.full(len(scores), np.nan) if found.p_clean is None else found.p_clean
+        self.known_p_clean_ = p_clean[first].astype(np.float64)
         return self
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803 - scikit-learn's name
@@ -112,9 +122,9 @@ class NoiseDetector(BaseEstimator):  # type: ignore[misc]
         if method == "null" and not has_null:
             raise DataError("method='null' goes by scores of made-up pairs: fit(scores, null=made_up), or method='gmm'")
         least = self.min_rate if has_null else 0.0
-        return DetectParams.parse(
-            {"method": method, "threshold": self.threshold, "min_rate": least, "components": self.components}
-        )
+        assume = self.assume if has_null else "best"
+        said = {"method": method, "threshold": self.threshold, "min_rate": least, "components": self.components}
+        return DetectParams.parse({**said, "assume": assume})
 
 
 def _columns(X: Any) -> Any:  # noqa: N803

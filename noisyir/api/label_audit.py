@@ -20,6 +20,7 @@ from noisyir.api.given import Rows, as_file, documents_file, model_path
 from noisyir.api.running import Running, Settings, running
 from noisyir.app.label_audit import Audited, experiment_to_audit
 from noisyir.app.label_cleaning import CleaningWords, refuse_too_much, refuse_unjudged
+from noisyir.auditing.columns import FLAGGED
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import json_lines
 from noisyir.detection.judgement import draw_sample
@@ -32,6 +33,7 @@ _PYTHON = CleaningWords(
     apply="apply()",
     judge_first="fill the column verdict (wrong, clean or unclear) of .sample(50), and call .judged(it).apply()",
     force="force=True",
+    assume="settings={'detect.assume': 'random'} and force=True",
     threshold="settings={{'detect.threshold': {:g}}}",
 )
 
@@ -111,7 +113,7 @@ class Audit:
 
     @property
     def table(self) -> pa.Table:
-        """One row a pair, the most suspect first: query, document, verdict, p_clean, score, better, reason and more.
+        """One row a pair, the most suspect first: query, document, suspicion, verdict, better, reason and more.
 
         `.to_pandas()` makes a DataFrame of it; docs/audit.md lists the columns.
         """
@@ -119,8 +121,8 @@ class Audit:
 
     @cached_property
     def flagged(self) -> pa.Table:
-        """The rows of the pairs held for wrong, the most suspect first."""
-        return self.table.filter(pc.equal(self.table["verdict"], "wrong"))
+        """The rows of the pairs called wrong or suspect, the most suspect first."""
+        return self.table.filter(pc.is_in(self.table["verdict"], value_set=pa.array(FLAGGED)))
 
     @cached_property
     def rate(self) -> NoiseRate:
@@ -152,7 +154,7 @@ class Audit:
     def apply(
         self, folder: str | os.PathLike[str] | None = None, *, drop: bool = False, force: bool = False
     ) -> Cleaned:
-        """The pairs with weights, the surest wrong ones relabelled; `drop`: flagged ones left out, and no weights.
+        """The pairs with weights; `drop`: flagged ones left out, and no weights.
 
         folder: where to write them and the log of what was changed; None: nowhere.
         ConfigError where nobody judged a random sample, or more would change than that allows for, unless `force`.
@@ -184,12 +186,12 @@ class Audit:
 
     def __repr__(self) -> str:
         """The pairs and the flags in a line."""
-        return f"<Audit of {self.table.num_rows:,} pairs, {self.flagged.num_rows:,} flagged as wrong>"
+        return f"<Audit of {self.table.num_rows:,} pairs, {self.flagged.num_rows:,} flagged>"
 
     def _repr_html_(self) -> str:
         """The view of a notebook: the summary, and the most suspect pairs."""
-        shown = self.table.select(["query", "document", "p_clean", "reason"]).slice(0, _SHOWN).to_pylist()
-        heads = "".join(f"<th>{name}</th>" for name in ("query", "document", "p_clean", "reason"))
+        shown = self.table.select(["query", "document", "suspicion", "reason"]).slice(0, _SHOWN).to_pylist()
+        heads = "".join(f"<th>{name}</th>" for name in ("query", "document", "suspicion", "reason"))
         rows = "".join(f"<tr>{''.join(f'<td>{_cell(value)}</td>' for value in row.values())}</tr>" for row in shown)
         return f"<pre>{escape(str(self))}</pre><table><tr>{heads}</tr>{rows}</table>"
 

@@ -96,10 +96,10 @@ def _choose(
     table: pa.Table, order: np.ndarray, people: dict[Pair, ByPeople], params: AskParams, seed: int
 ) -> Questions:
     """Places of `order` to ask about: pairs that people judged at random before others that they judged."""
-    facts = table.select(["query_id", "doc_id", "p_clean"]).take(order)
+    facts = table.select(["query_id", "doc_id", "p_clean", "suspicion"]).take(order)
     said = [people.get(pair) for pair in pair_ids(facts)]
     query, document = (_numbers(facts[name]) for name in ("query_id", "doc_id"))
-    p_clean = facts["p_clean"].to_numpy().astype(np.float64)
+    p_clean = pc.coalesce(facts["p_clean"], pc.subtract(1.0, facts["suspicion"])).to_numpy().astype(np.float64)
     return choose_questions(
         doubt(p_clean) * harm(query, document),
         np.array([0 if one is None else 1 + (one.weight is not None) for one in said], np.int64),

@@ -17,9 +17,11 @@ from noisyir import experiments
 from noisyir.app.runs import Execution, Outcome, run_experiment
 from noisyir.auditing.apply import Applied, apply_audit
 from noisyir.auditing.by_hand import how_many
-from noisyir.auditing.keeping import Keeping, kept_by_nulls
+from noisyir.auditing.columns import FLAGGED
+from noisyir.auditing.judgements import drawn_at_random, given_judgements
+from noisyir.auditing.keeping import Keeping, kept_if_assumed
 from noisyir.auditing.pairs_to_clean import FileOfPairs, PairsToClean, TableOfPairs
-from noisyir.auditing.rates import in_a_sentence, in_terminal
+from noisyir.auditing.rates import NOT_SAID, by_each_null, in_terminal, why_none_is_flagged
 from noisyir.auditing.settings import AuditParams
 from noisyir.data.formats.pairs import PairsFile
 from noisyir.data.limits import SCHEME
@@ -27,6 +29,8 @@ from noisyir.data.recognise import IR_DATASETS, recognise
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.flags import last_estimate
+from noisyir.detection.null import named_null
+from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
@@ -62,9 +66,9 @@ class Audited:
         return self.store.builds.table(self.outcome.kept["audit"])
 
     @property
-    def wrong(self) -> int:
-        """Pairs flagged as wrong."""
-        return pc.sum(pc.equal(self.table["verdict"], "wrong")).as_py() or 0
+    def flagged(self) -> int:
+        """Pairs that are called wrong, or suspect."""
+        return pc.sum(pc.is_in(self.table["verdict"], value_set=pa.array(FLAGGED))).as_py() or 0
 
     @property
     def judgements(self) -> dict[str, Any] | None:
@@ -94,14 +98,18 @@ class Audited:
     @cached_property
     def estimate(self) -> dict[str, float]:
         """The estimate of detect, without a judgement."""
-        ref = self.outcome.results["detect"].meta.ref("noise_estimate")
-        return last_estimate(self.store.builds.table(ref))
+        return last_estimate(self.store.builds.table(self._detected("noise_estimate")))
+
+    def _detected(self, artifact: str) -> Ref:
+        """An artifact of detect, under whatever label."""
+        metas = [result.meta for result in self.outcome.results.values()]
+        return next(meta.ref(artifact) for meta in metas if meta.stage == "detect")
 
     @property
     def keeping(self) -> Keeping:
-        """How many pairs may be kept without a judgement."""
-        bounds = self.outcome.results["detect"].meta.ref("kept_by_null")
-        return kept_by_nulls(self.store.builds.table(bounds), self.estimate, self.table.num_rows)
+        """How many pairs may be kept without a judgement: known only under an assumption."""
+        bounds = self.store.builds.table(self._detected("kept_by_null"))
+        return kept_if_assumed(bounds, self.table.num_rows, named_null(self.exp.detect.assume))
 
     @property
     def noise_in_words(self) -> str:
@@ -109,7 +117,7 @@ class Audited:
         if self.sampled:
             rate, low, high = (f"{value:.1%}" for value in self.noise)
             return f"{rate} [{low}, {high}] at {self.exp.detect.confidence:.0%}, by judgements"
-        return in_a_sentence(self.estimate)
+        return NOT_SAID
 
     @property
     def readings(self) -> list[str]:
@@ -122,17 +130,32 @@ class Audited:
     def summary(self, error: float | None = None) -> str:
         """The findings, for a terminal; error: say how many pairs to judge for the noise rate within it."""
         confidence = self.exp.detect.confidence
-        lines = [f"\n{self.table.num_rows:,} training pairs, {self.wrong:,} flagged as wrong"]
+        called = "flagged as wrong" if self.judgements else "flagged as suspect"
+        lines = [f"\n{self.table.num_rows:,} training pairs, {self.flagged:,} {called}"]
         if self.judgements:
             lines.append(self.judgements["summary"])
+        elif not self.flagged:
+            lines.append(f"{'none flagged':<14}{why_none_is_flagged(self.estimate)}")
         if not self.sampled:
-            lines.append(in_terminal(self.estimate))
+            lines.append(in_terminal(self.estimate, self.exp.detect.assume))
         lines += [f"{'reading':<14}{said}" for said in self.readings]
         if error is not None:
             lines.append(how_many(self.noise.rate, error, confidence, self.table.num_rows))
         if "audit_negatives" in self.outcome.results:
             lines.append(_suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
         return "\n".join(lines)
+
+    def for_machines(self) -> dict[str, Any]:
+        """The findings as one object: `rate` is None where nobody judged a random sample."""
+        rate = self.noise._asdict() | {"confidence": self.exp.detect.confidence, "judged": self.sampled}
+        return {
+            "pairs": self.table.num_rows,
+            "flagged": self.flagged,
+            "assumed": self.exp.detect.assume,
+            "rate": rate if self.sampled else None,
+            "judgements": self.judgements,
+            "by_made_up_pairs": {said.assumed: said.rate for said in by_each_null(self.estimate)},
+        }
 
     def write(self, folder: Path) -> list[str]:
         """Put the audit's files and its table into a folder, those of an earlier one giving way; their names."""
@@ -151,7 +174,7 @@ class Audited:
         """Write the cleaned pairs and a log of what was changed.  DataError when they are there already."""
         source = self._source()
         table = self._of_documents() if isinstance(source, FileOfPairs) else self.table
-        return apply_audit(table, source, folder, relabel=self.exp.repair.relabel, drop=drop)
+        return apply_audit(table, source, folder, drop=drop)
 
     def _of_documents(self) -> pa.Table:
         """The table with whole documents in the place of their passages, where they were cut: as the file has them."""
@@ -193,14 +216,17 @@ def experiment_to_audit(
     judgements: Sequence[str] = (),
     refit: bool = False,
     budget: str | None = None,
+    assume: str | None = None,
 ) -> Experiment:
     """The experiment whose audit is asked for.
 
     data: an experiment's name or file, a data set's folder, or a file of pairs, whose documents may lie in `corpus`.
-    model: judges by its own reading.  budget: how long a transformer may read, such as 5m.
+    model: judges by its own reading.  budget: how long a transformer may read, such as 5m.  assume: the made-up pairs
+    that wrong ones are taken to be like.
     ConfigError when it is none of these, and for a budget where no detector has one.
     """
     given: dict[str, Any] = {"audit.sample": sample, "audit.refit": refit or None, "model.weights": model or None}
+    given["detect.assume"] = assume
     given["audit.judgements"] = list(judgements) or None
     changed = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
     exp = _named(data, corpus, [*overrides, *changed])
@@ -224,6 +250,37 @@ def _within(budget: str, detectors: Mapping[str, Detector]) -> dict[str, Detecto
         name: detector.within(seconds) if isinstance(detector, Ensemble) else detector
         for name, detector in detectors.items()
     }
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A limit on the share of wrong pairs, for CI: it goes by the upper end of the judged rate's interval.
+
+    ConfigError, before any work, where there are no judgements of a random sample to go by.
+    """
+
+    exp: Experiment
+    most: float
+
+    def __post_init__(self) -> None:
+        """See the class."""
+        if not 0 < self.most < 1:
+            raise ConfigError(f"--fail-over is a share between 0 and 1, such as 0.05, not {self.most:g}")
+        files = self.exp.audit.judgement_files if self.exp.audit else ()
+        if not files or not drawn_at_random(given_judgements(files)):
+            raise ConfigError(
+                "--fail-over goes by the rate, which is known by judgements of a random sample alone: make one with "
+                "--sample 50 or --judge, and give it with --judgements"
+            )
+
+    def is_over(self, found: Audited) -> bool:
+        """Whether more than that share may be wrong."""
+        return found.noise.high > self.most
+
+    def told(self, found: Audited) -> str:
+        """The outcome, in a line."""
+        said = "more than" if self.is_over(found) else "no more than"
+        return f"gate          {said} {self.most:.1%} may be wrong: the interval ends at {found.noise.high:.1%}"
 
 
 def files_of(exp: Experiment) -> list[str]:

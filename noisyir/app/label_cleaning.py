@@ -29,6 +29,7 @@ class CleaningWords:
         "that with --judgements beside --apply (or judge with --judge)"
     )
     force: str = "--force"
+    assume: str = "--assume random --force"
     threshold: str = "detect.threshold={:g}"
 
 
@@ -36,14 +37,19 @@ _COMMAND_LINE = CleaningWords()
 
 
 def refuse_unjudged(exp: Experiment, *, force: bool, words: CleaningWords = _COMMAND_LINE) -> None:
-    """ConfigError, before anything is computed, where no random sample of the pairs was judged."""
+    """ConfigError, before anything is computed, where no random sample of the pairs was judged.
+
+    Forced, what people said of single pairs is enough, or an assumption: else there is nothing to go by.
+    """
     files = exp.audit.judgement_files if exp.audit else ()
-    if force or (files and drawn_at_random(given_judgements(files))):
+    enough = (files or exp.detect.assume) if force else files and drawn_at_random(given_judgements(files))
+    if enough:
         return
     theirs = " (the verdicts given carry no weights, so they were chosen otherwise)" if files else ""
     raise ConfigError(
         f"{words.apply} changes training data, and nobody judged a random sample of it{theirs}, so how much is wrong "
-        f"is not known: {words.judge_first}; {words.force} applies what the machine believes"
+        f"is not known: {words.judge_first}; {words.assume} applies what would follow if wrong pairs had random "
+        "documents"
     )
 
 
@@ -59,7 +65,7 @@ def refuse_too_much(found: Audited, *, drop: bool, force: bool, words: CleaningW
             f"are: judge more of the sample, or add {words.force}"
         )
     most = math.floor(_MOST * found.noise.high * pairs)
-    count = changed(found.table, relabel=found.exp.repair.relabel, drop=drop)
+    count = changed(found.table, drop=drop)
     if count > most:
         raise ConfigError(
             f"{words.apply} would change {count:,} of {pairs:,} pairs ({count / pairs:.0%}), but by the sample at most "
@@ -69,7 +75,7 @@ def refuse_too_much(found: Audited, *, drop: bool, force: bool, words: CleaningW
 
 def _fewer(found: Audited, most: int, words: CleaningWords) -> str:
     """Advice on flagging at most so many pairs: a threshold that does it, where there is one."""
-    by_chance = sorted(found.table["machine_p_clean"].to_pylist())
+    by_chance = sorted(found.table["machine_p_clean"].drop_null().to_pylist())
     room = most - found.table["judged"].to_pylist().count("wrong")
     threshold = math.floor(1e4 * by_chance[room]) / 1e4 if 0 <= room < len(by_chance) else 0.0
     raised = words.threshold.format(threshold)

@@ -30,6 +30,7 @@ _WORDS = CleaningWords(
         "audit it with --sample 50, fill the column verdict of the sample.csv that it writes, audit it again with "
         "--judgements sample.csv, and then export"
     ),
+    assume="an audit with --assume random, and --force here,",
 )
 Rows = list[tuple[Any, ...]]
 
@@ -47,8 +48,8 @@ def export_pairs(
     """Write pairs in a format; what was written, in words, and where.
 
     name: a path of data, which is written as it is; else an experiment or a file of pairs, by its name, as its newest
-    audit leaves it: the surest wrong pairs relabelled, the others with weights, or left out: with `drop`, and where
-    the format holds no weights.  to: None: beside, by the name.  force: also where nobody judged a random sample.
+    audit leaves it: relabelled where judgements vouch for it, else with weights, or left out: with `drop`, and where
+    the format holds none.  to: None: beside, by the name.  force: also where nobody judged a random sample.
     ConfigError for a format that is not written, and as of `audit --apply`; StoreError where nobody audited; DataError
     for what the format cannot hold.
     """
@@ -101,7 +102,7 @@ def _as_audited(store: Store, name: str, *, drop: bool, force: bool) -> _Given:
     found = Audited(exp, store, outcome)
     refuse_unjudged(exp, force=force, words=_WORDS)
     refuse_too_much(found, drop=drop, force=force, words=_WORDS)
-    fates = decide(found.table, relabel=exp.repair.relabel, drop=drop)
+    fates = decide(found.table, drop=drop)
     metas = {result.meta.stage: result.meta for result in outcome.results.values()}
 
     def read(table: str, *stages: str) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Apply an audit: pairs get weights, the surest wrong ones another document, or are dropped; the source stays."""
+"""Apply an audit: pairs get weights, those that people vouch for another document, or are dropped; the source stays."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,17 +13,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.auditing.by_hand import MOST_SUSPECT_FIRST
 from noisyir.auditing.files import write_jsonl
 from noisyir.auditing.judgements import Pair
 from noisyir.auditing.pairs_to_clean import Action, Fate, PairChanges, PairsToClean
 from noisyir.detection.relabel import gets_replacement
-from noisyir.detection.settings import RepairParams
-from noisyir.errors import ConfigError, DataError
+from noisyir.errors import DataError
 
 Log: TypeAlias = list[tuple[Pair, Fate]]
 
 HALF = 0.5  # a pair of less weight counts as changed; one that the audit calls clean has no less
+_LEAST_LIKELY_FIRST = [
+    ("p_clean", "ascending"),
+    ("score", "descending"),
+    ("query_id", "ascending"),
+    ("doc_id", "ascending"),
+]
 _BY_MACHINE = {
     "query_id": "query_id",
     "doc_id": "doc_id",
@@ -63,18 +67,15 @@ class Applied:
         )
 
 
-def apply_audit(
-    audit: pa.Table, source: PairsToClean, folder: Path, *, relabel: float = RepairParams().relabel, drop: bool = False
-) -> Applied:
+def apply_audit(audit: pa.Table, source: PairsToClean, folder: Path, *, drop: bool = False) -> Applied:
     """Write the cleaned pairs, in the source's format, and a log of every change into `folder`.
 
-    relabel: share of the flagged, the surest first, that get their replacement, if they have one that is new to their
-    query.  drop: leave the other flagged pairs out; else all pairs stay, each with its weight in a column `weight`.
-    DataError when a file is there already, or the audit is not of these pairs; nothing is written then.
+    drop: leave flagged pairs out that are not relabelled; else all pairs stay, each with its weight in a column
+    `weight`.  DataError when a file is there already, or the audit is not of these pairs; nothing is written then.
     """
     pairs, log = folder / f"{source.stem}.cleaned{source.suffix}", folder / f"{source.stem}.changes.jsonl"
     _refuse_existing(pairs, log)
-    changes, logged, total, unaudited = _by_row(source, decide(audit, relabel=relabel, drop=drop), weigh=not drop)
+    changes, logged, total, unaudited = _by_row(source, decide(audit, drop=drop), weigh=not drop)
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".applying-") as name:
         half = Path(name)
@@ -87,19 +88,17 @@ def apply_audit(
     return Applied(pairs, log, total - len(logged), met["relabel"], met["drop"], met["weigh"], unaudited)
 
 
-def decide(audit: pa.Table, *, relabel: float, drop: bool = False) -> dict[Pair, Fate]:
+def decide(audit: pa.Table, *, drop: bool = False) -> dict[Pair, Fate]:
     """The fate of every audited pair.
 
-    The machine's flags decide first, as if nobody had judged: of those flagged, the surest are those of the least
-    p_clean, then those of the highest score.  Then people's verdicts decide about their own pairs, and about no other:
-    a pair judged clean stays whole, and one judged wrong gets the replacement that a person named, or the one that the
-    machine would give it, or goes.  So a verdict never moves the border between the surest and the others.
+    A pair is relabelled where the column `relabel` says that people vouch for it.  Of the others the machine's chances
+    decide first, as if nobody had judged, and where there are none a pair stays whole.  Then people's verdicts decide
+    about their own pairs, and about no other: a pair judged clean stays whole, and one judged wrong gets its
+    replacement or goes.
     """
-    if not 0 <= relabel <= 1:
-        raise ConfigError(f"relabel is the share of the flagged pairs that are relabelled: 0 to 1, not {relabel}")
-    by_machine = _by_machine(audit, relabel)
+    by_machine = _by_machine(audit)
     fates, said = {}, []
-    for row in audit.select(["query_id", "doc_id", "judged", "accepted", "replacement", "reason"]).to_pylist():
+    for row in audit.select(["query_id", "doc_id", "judged", "relabel", "replacement", "reason"]).to_pylist():
         pair = row["query_id"], row["doc_id"]
         fates[pair] = by_machine[pair]._replace(reason=f"{row['reason']}{by_machine[pair].reason}")
         if row["judged"] in ("clean", "wrong"):
@@ -109,28 +108,30 @@ def decide(audit: pa.Table, *, relabel: float, drop: bool = False) -> dict[Pair,
     taken = {*fates, *given}
     for pair, row in said:
         if row["judged"] == "wrong":
-            new = row["replacement"] if row["accepted"] else by_machine[pair].new_doc_id
+            new = row["replacement"] if row["relabel"] else None
             fates[pair] = _judged_wrong(pair, new, taken, row["reason"])
             taken.add((pair[0], new))
     return {pair: _dropped(fate) for pair, fate in fates.items()} if drop else fates
 
 
-def changed(audit: pa.Table, *, relabel: float, drop: bool = False) -> int:
+def changed(audit: pa.Table, *, drop: bool = False) -> int:
     """How many pairs would be dropped, relabelled, or left less than half of their weight: never more than flagged."""
-    return sum(fate.action != "keep" for fate in decide(audit, relabel=relabel, drop=drop).values())
+    return sum(fate.action != "keep" for fate in decide(audit, drop=drop).values())
 
 
-def _by_machine(audit: pa.Table, relabel: float) -> dict[Pair, Fate]:
-    """The fate of every pair by the machine's verdicts; `reason` is only what is to be added to the audit's."""
-    machine = audit.select(list(_BY_MACHINE)).rename_columns(list(_BY_MACHINE.values()))
+def _by_machine(audit: pa.Table) -> dict[Pair, Fate]:
+    """The fate of every pair by the machine's chances; `reason` is only what is to be added to the audit's."""
+    machine = audit.select([*_BY_MACHINE, "relabel", "judged"])
+    machine = machine.rename_columns([_BY_MACHINE.get(name, name) for name in machine.column_names])
     # The order of a query's rows says which of them gets what several have found.
-    ordered = machine.sort_by(MOST_SUSPECT_FIRST)
-    wrong = pc.equal(ordered["verdict"], "wrong").to_numpy()
-    gets = gets_replacement(ordered, np.flatnonzero(wrong).tolist(), relabel)
+    ordered = machine.sort_by(_LEAST_LIKELY_FIRST)
+    unseen = pc.and_(ordered["relabel"], pc.is_null(ordered["judged"])).to_numpy()
+    gets = gets_replacement(ordered, np.flatnonzero(unseen).tolist(), 1.0)
     fates = {}
-    for number, (row, flagged) in enumerate(zip(ordered.to_pylist(), wrong.tolist(), strict=True)):
+    for number, row in enumerate(ordered.to_pylist()):
         new = row["replacement"] if gets.get(number) else None
-        p_clean = row["p_clean"]
+        p_clean, flagged = 1.0 if row["p_clean"] is None else row["p_clean"], row["verdict"] in ("wrong", "suspect")
+        flagged = flagged and row["p_clean"] is not None
         weight = 1.0 if new else p_clean if flagged else max(p_clean, HALF)
         action: Action = "relabel" if new else "weigh" if weight < HALF else "keep"
         aside = _taken(row["replacement"]) if gets.get(number) is False else ""

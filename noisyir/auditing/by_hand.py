@@ -8,10 +8,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float
 
+from noisyir.auditing.columns import FLAGGED
 from noisyir.auditing.judgements import HumanJudgement, Judgements, drawn_at_random
 from noisyir.detection.judged import FEWEST, JudgedPairs
 from noisyir.detection.judgement import rate_of_sample, recalibrate
-from noisyir.detection.judging import judge_all
+from noisyir.detection.judging import guaranteed, judge_all
 from noisyir.detection.rate import pairs_to_judge
 from noisyir.engine.tables import pair_ids
 from noisyir.errors import ConfigError, DataError
@@ -19,12 +20,8 @@ from noisyir.errors import ConfigError, DataError
 Array = np.ndarray
 Features: TypeAlias = Float[np.ndarray, "pair feature"]
 
-MOST_SUSPECT_FIRST = [
-    ("p_clean", "ascending"),
-    ("score", "descending"),
-    ("query_id", "ascending"),
-    ("doc_id", "ascending"),
-]
+MOST_SUSPECT_FIRST = [("suspicion", "descending"), ("query_id", "ascending"), ("doc_id", "ascending")]
+_RELABELLED = (0.1, 0.95)  # at most this share of unseen pairs is relabelled wrongly, with this confidence
 _LEAST_CHANCE = np.finfo(np.float32).tiny
 _LARGEST_CHANCE = np.nextafter(np.float32(1), np.float32(0))
 
@@ -56,7 +53,7 @@ class ByHand:
     def summary(self) -> str:
         """The effects, for a terminal."""
         unclear = f", {self.unclear:,} unclear" if self.unclear else ""
-        agreed = f"; the machine had said the same of {self.agreed:.0%}" if self.judged else ""
+        agreed = f"; the machine had said the same of {self.agreed:.0%}" if self.judged and self.flagged_before else ""
         lines = [f"judged      {self.judged:,} pairs{unclear}{agreed}"]
         if self.interval is not None:
             rate, low, high = self.interval
@@ -101,11 +98,11 @@ def judged_by_hand(
 ) -> tuple[pa.Table, ByHand]:
     """The pairs as people judged them; where they judged a random sample, the others as the sample sets the machine.
 
-    pairs: query_id, doc_id, score, verdict, p_clean, replacement, by_hand, as the machine has them.  Those judged get
-    their verdict, p_clean 0 or 1 and, where a judge named it, the replacement.  All other pairs stay to the bit as they
-    are, unless at least FEWEST of those judged were drawn at random, or `refit` wants a border by all verdicts.
-    Columns added: judged (the people's verdict, null where there is none), accepted (whether a person named the
-    replacement), machine_verdict, machine_p_clean and machine_replacement (as if these pairs had not been judged).
+    pairs: query_id, doc_id, score, verdict (`suspect` or null), p_clean, replacement, by_hand, rests_on, as the machine
+    has them.  Those judged get their verdict, p_clean 0 or 1 and, where a judge named it, the replacement.  All other
+    pairs stay to the bit as they are, unless at least FEWEST of those judged were drawn at random, or `refit` wants a
+    border by all verdicts.
+    Columns added: those of `as_the_machine_says`.
     threshold: least probability of being clean that a clean pair has.  features: of each pair, where a detector gave
     any: a model then learns from the sample and from what a session asked for, and not the border alone is set.
     DataError where a refit is not possible.
@@ -113,10 +110,13 @@ def judged_by_hand(
     place = {pair: row for row, pair in enumerate(pair_ids(pairs))}
     decided = _decided({place[pair]: judged for pair, judged in judgements.items()})
     sample = decided.at_random()
-    before = pc.equal(pairs["verdict"], "wrong").to_numpy()
+    before = pc.is_valid(pairs["verdict"]).to_numpy()
     anew = _set_right(pairs, decided, threshold, confidence, refit, features)
-    pairs = anew.pairs
-    pairs = _with_hands(as_the_machine_says(pairs), {place[pair]: judged for pair, judged in judgements.items()})
+    pairs = as_the_machine_says(anew.pairs)
+    by_row = {place[pair]: judged for pair, judged in judgements.items()}
+    if anew.by_judgements:
+        pairs = _replaced(pairs, {"relabel": pa.array(_may_be_relabelled(pairs, by_row))})
+    pairs = _with_hands(pairs, by_row)
     return pairs, ByHand(
         judged=len(decided.rows),
         unclear=len(judgements) - len(decided.rows),
@@ -126,17 +126,23 @@ def judged_by_hand(
         confidence=confidence,
         threshold=anew.border,
         anew=anew.by_judgements,
-        flagged=int(pc.sum(pc.equal(pairs["verdict"], "wrong")).as_py() or 0),
+        flagged=int(pc.sum(pc.is_in(pairs["verdict"], value_set=pa.array(FLAGGED))).as_py() or 0),
         flagged_before=int(before.sum()),
         notes=tuple(anew.notes),
     )
 
 
 def as_the_machine_says(pairs: pa.Table) -> pa.Table:
-    """The pairs with the columns that `judged_by_hand` adds, as they are where nobody judged."""
+    """The pairs as they are where nobody judged, with six columns more.
+
+    judged (the people's verdict, null where there is none), accepted (whether a person named the replacement), relabel
+    (whether it may take the document's place), and machine_verdict, machine_p_clean and machine_replacement, as if
+    these very pairs had not been judged.
+    """
     columns = {
         "judged": pa.nulls(pairs.num_rows, pa.string()),
         "accepted": pa.repeat(False, pairs.num_rows),
+        "relabel": pa.repeat(False, pairs.num_rows),
         "machine_verdict": pairs["verdict"],
         "machine_p_clean": pairs["p_clean"],
         "machine_replacement": pairs["replacement"],
@@ -144,6 +150,21 @@ def as_the_machine_says(pairs: pa.Table) -> pa.Table:
     for name, column in columns.items():
         pairs = pairs.append_column(name, column)
     return pairs
+
+
+def with_suspicion(pairs: pa.Table) -> pa.Table:
+    """The pairs with `suspicion`: the share of the others that are less suspect, ties half.
+
+    Pairs judged wrong come before all, those judged clean after all; between them the chance decides where there is
+    one, and then the score.
+    """
+    by_hand = pairs["by_hand"].to_numpy(zero_copy_only=False)
+    chance = pc.fill_null(pairs["p_clean"], 0.5).to_numpy().astype(np.float64)
+    chance = np.where(by_hand, np.where(chance > 0.5, 2.0, -1.0), chance)  # by hand it is 0 or 1
+    ordered = np.stack([-chance, pairs["score"].to_numpy().astype(np.float64)], axis=1)
+    _, level, size = np.unique(ordered, axis=0, return_inverse=True, return_counts=True)
+    below = (np.cumsum(size) - size + (size - 1) / 2)[level.ravel()]
+    return pairs.append_column("suspicion", pa.array((below / max(1, len(below) - 1)).astype(np.float32)))
 
 
 def how_many(rate: float, error: float, confidence: float, pairs: int) -> str:
@@ -244,23 +265,51 @@ def _probability(threshold: float) -> float:
     return threshold
 
 
+def _may_be_relabelled(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> Array:
+    """The least likely right pairs of which at most a tenth would get a wrong document, or lose a right one.
+
+    By the pairs among them that were drawn at random: a replacement is right where a person named the same.  The place
+    of each is by a model that has not seen its own query's verdicts.
+    """
+    given = pairs["replacement"].to_pylist()
+    rows = np.flatnonzero(pc.and_(pc.equal(pairs["verdict"], "wrong"), pc.is_valid(pairs["replacement"])).to_numpy())
+    said = [(place, by_row[row], given[row]) for place, row in enumerate(rows.tolist()) if row in by_row]
+    drawn = [(place, judged, new) for place, judged, new in said if judged.tells_of_others]
+    chance = pairs["p_clean"].to_numpy().astype(np.float64)[rows]
+    most, sureness = _RELABELLED
+    bounds = guaranteed(
+        chance,
+        np.array([place for place, _, _ in drawn], np.int64),
+        np.array([judged.verdict == "clean" or judged.replacement != new for _, judged, new in drawn], bool),
+        np.array([judged.weight for _, judged, _ in drawn], np.float64),
+        sureness,
+    )
+    known = bounds.most(most) if bounds else None
+    relabel = np.zeros(pairs.num_rows, bool)
+    if known:
+        relabel[rows[np.argsort(chance, kind="stable")[: known[0]]]] = True
+    return relabel
+
+
 def _with_chances(pairs: pa.Table, p_wrong: Array, threshold: float) -> pa.Table:
     p_clean = np.clip((1 - p_wrong).astype(np.float32), _LEAST_CHANCE, _LARGEST_CHANCE)
     verdict = pc.if_else(pa.array(p_clean < threshold), "wrong", "clean")
-    return _replaced(pairs, {"p_clean": pa.array(p_clean), "verdict": verdict})
+    rests_on = pa.repeat("judgements", pairs.num_rows)
+    return _replaced(pairs, {"p_clean": pa.array(p_clean), "verdict": verdict, "rests_on": rests_on})
 
 
 def _with_hands(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> pa.Table:
     """The verdicts of people above those of the machine, and the replacements that they named."""
-    names = ("verdict", "p_clean", "replacement", "by_hand", "judged", "accepted")
-    verdict, p_clean, replacement, by_hand, said, accepted = (pairs[name].to_pylist() for name in names)
+    names = ("verdict", "p_clean", "replacement", "by_hand", "judged", "accepted", "rests_on", "relabel")
+    columns = tuple(pairs[name].to_pylist() for name in names)
+    verdict, p_clean, replacement, by_hand, said, accepted, rests_on, relabel = columns
     for row, judged in by_row.items():
         said[row] = judged.verdict
         if judged.verdict != "unclear":
             verdict[row], p_clean[row], by_hand[row] = judged.verdict, float(judged.verdict == "clean"), True
+            rests_on[row], relabel[row] = "hand", relabel[row] and judged.verdict == "wrong"
         if judged.replacement is not None:
-            replacement[row], accepted[row] = judged.replacement, True
-    columns = (verdict, p_clean, replacement, by_hand, said, accepted)
+            replacement[row], accepted[row], relabel[row] = judged.replacement, True, True
     typed = {name: pa.array(values, pairs[name].type) for name, values in zip(names, columns, strict=True)}
     return _replaced(pairs, typed)
 

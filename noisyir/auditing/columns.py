@@ -32,19 +32,38 @@ class AuditColumn:
         return bool(pa.types.is_integer(self.type) or pa.types.is_floating(self.type))
 
 
+FLAGGED = ("wrong", "suspect")
+"""Verdicts on pairs that are held for wrong."""
+
 # What people judged stands above what the machine says, which the columns machine_ keep.
 COLUMNS = (
     AuditColumn("query_id", STRING, "the query", on_page=True),
     AuditColumn("doc_id", STRING, "the document of the pair"),
-    AuditColumn("source", STRING, "where the pair comes from, if the data says", True, "source", 4, on_page=True),
-    AuditColumn("query", STRING, "text of the query", heading="query", place=5),
-    AuditColumn("document", STRING, "text of the document", heading="document", place=6),
-    AuditColumn("verdict", STRING, "`clean` or `wrong`", heading="verdict", place=0, on_page=True),
-    AuditColumn("p_clean", F32, "the estimated chance that the pair is right", False, "p(clean)", 1, on_page=True),
-    AuditColumn("score", F32, "the detectors' score, the higher the likelier wrong", False, "score", 2, on_page=True),
+    AuditColumn("source", STRING, "where the pair comes from, if the data says", True, "source", 5, on_page=True),
+    AuditColumn("query", STRING, "text of the query", heading="query", place=6),
+    AuditColumn("document", STRING, "text of the document", heading="document", place=7),
+    AuditColumn(
+        "suspicion", F32, "the share of the other pairs that are less suspect", False, "suspicion", 1, on_page=True
+    ),
+    AuditColumn(
+        "verdict", STRING,
+        "`wrong` or `clean` by people or by what their judgements teach; `suspect` where made-up pairs warrant a flag, "
+        "or are assumed to; null: nothing can be said",
+        True, "verdict", 0, on_page=True,
+    ),
+    AuditColumn(
+        "p_clean", F32, "the chance that the pair is right, by what `rests_on` names; null: not known", True,
+        "p(clean)", 1, on_page=True,
+    ),
+    AuditColumn(
+        "rests_on", STRING,
+        "the ground of `p_clean`: `hand`, `judgements` of other pairs, or the kind of made-up pairs that is assumed",
+        True,
+    ),
+    AuditColumn("score", F32, "the detectors' score, the higher the likelier wrong", False, "score", 3, on_page=True),
     AuditColumn(
         "rank", I32, "the document's rank for the query, by the first detector that searches; null below `depth` (100)",
-        True, "rank", 3, on_page=True,
+        True, "rank", 4, on_page=True,
     ),
     AuditColumn("similarity", F32, "similarity of the two, by the same detector", True, on_page=True),
     AuditColumn("better", STRINGS, "documents that fit the query better"),
@@ -54,13 +73,14 @@ COLUMNS = (
     AuditColumn("reason", STRING, "the strongest evidence, in a sentence with numbers", on_page=True),
     AuditColumn("judged", STRING, "people's verdict: `clean`, `wrong` or `unclear`; null: nobody judged", True),
     AuditColumn("accepted", BOOL, "whether a person named the replacement"),
-    AuditColumn("machine_verdict", STRING, "the machine's verdict, where people's stands above it"),
-    AuditColumn("machine_p_clean", F32, "the machine's chance"),
+    AuditColumn("relabel", BOOL, "whether `--apply` puts the replacement in the document's place"),
+    AuditColumn("machine_verdict", STRING, "the machine's verdict, where people's stands above it", True),
+    AuditColumn("machine_p_clean", F32, "the machine's chance", True),
     AuditColumn("machine_replacement", STRING, "the machine's replacement", True),
 )  # fmt: skip
 AUDIT = Artifact(
     "audit",
-    2,
+    3,
     {column.name: column.type for column in COLUMNS},
     PAIR_KEY,
     nullable=tuple(column.name for column in COLUMNS if column.nullable),
@@ -75,10 +95,14 @@ def computed(pairs: pa.Table) -> pa.Table:
     return pairs.select([column.name for column in COLUMNS])
 
 
-def in_table() -> list[tuple[str, str, str]]:
-    """(name, heading, text or num) of the columns of the page's table, in its order."""
+def in_table(condition: str = "") -> list[tuple[str, str, str]]:
+    """(name, heading, text or num) of the columns of the page's table, in its order.
+
+    condition: on which p_clean rests, where nobody judged.
+    """
     shown = sorted((column for column in COLUMNS if column.heading), key=lambda column: column.place)
-    return [(column.name, column.heading, "num" if column.is_number else "text") for column in shown]
+    heading = {column.name: column.heading for column in shown} | {"p_clean": f"p(clean){condition}"}
+    return [(column.name, heading[column.name], "num" if column.is_number else "text") for column in shown]
 
 
 def documented() -> str:

@@ -1,6 +1,5 @@
-"""How many pairs may be kept so that few of them are wrong, in words: by judgements, or by made-up pairs that fit."""
+"""How many pairs may be kept so that few of them are wrong, in words: by judgements, or by an assumption."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,7 +7,6 @@ import pyarrow as pa
 
 from noisyir.auditing.judgements import Judgements
 from noisyir.auditing.rates import ASSUMED
-from noisyir.detection.detect import nulls_in
 from noisyir.detection.flags import last_epoch
 from noisyir.detection.guarantee import Guarantee, judgements_needed
 from noisyir.detection.judging import guaranteed
@@ -17,19 +15,20 @@ from noisyir.engine.tables import pair_ids
 
 SURENESS = 0.9
 _HALF = 0.5  # of the pairs
-_CONDITION = "judgements need no such condition (--judge)"
+_TOO_FEW = 50  # judgements that say something, in a quarter of an hour or so
 
 
 @dataclass(frozen=True)
 class Keeping:
     """The part of so many pairs that may be kept.
 
-    bounds: None where nothing can be said.  nulls: those that it rests on where nobody judged; None: judgements.
+    bounds: None where nothing can be said.  assumed: the kind of made-up pairs that wrong ones are taken to be like;
+    None: the bounds rest on judgements.
     """
 
     bounds: Guarantee | None
     pairs: int
-    nulls: Sequence[Null] | None = None
+    assumed: Null | None = None
 
     def most(self, wrong: float) -> int:
         """The most pairs, those of the lowest score, of which at most this share is wrong; 0 where none are known."""
@@ -38,41 +37,32 @@ class Keeping:
 
     @property
     def condition(self) -> str:
-        """On what the bounds rest, in a clause; empty for judgements."""
-        if not self.nulls:
-            return ""
-        return f"if wrong pairs have {' or '.join(ASSUMED[null] for null in self.nulls)}, with which the scores agree"
+        """On what the bounds rest, in a clause that begins a sentence; empty for judgements."""
+        return f"if wrong pairs have {ASSUMED[self.assumed]}, " if self.assumed else ""
 
     def told(self, wrong: float) -> str:
         """How many pairs to keep so that at most the share `wrong` of them is wrong, as a sentence without its end."""
         if self.bounds is None:
-            return self._nothing()
-        given = f", {self.condition}; {_CONDITION}" if self.condition else ""
+            return (
+                f"nothing can be said with {SURENESS:.0%} confidence: judge {_TOO_FEW} pairs drawn at random (--judge)"
+            )
         at = f"with {self.bounds.confidence:.0%} confidence"
         if found := self.bounds.most(wrong):
             return (
-                f"keep the {found[0]:,} of {self.pairs:,} pairs with the lowest score: "
-                f"at most {found[1]:.1%} of them are wrong, {at}{given}"
+                f"{self.condition}keep the {found[0]:,} of {self.pairs:,} pairs with the lowest score: "
+                f"at most {found[1]:.1%} of them are wrong, {at}"
             )
         least = int(np.argmin(self.bounds.bound))
         said = (
-            f"no part of the pairs is known to have at most {wrong:.1%} wrong {at}{given}; the least known: "
+            f"{self.condition}no part of the pairs is known to have at most {wrong:.1%} wrong {at}; the least known: "
             f"at most {self.bounds.bound[least]:.1%} of the {self.bounds.kept[least]:,} with the lowest score"
         )
-        if self.nulls is not None:
+        if self.assumed:
             return said
         needed = judgements_needed(wrong, _HALF, self.bounds.confidence)
         return (
             f"{said}. To keep half of all takes {needed:,} pairs drawn at random and judged, none of those kept being "
             "wrong"
-        )
-
-    def _nothing(self) -> str:
-        if self.nulls is None:
-            return f"nothing can be said with {SURENESS:.0%} confidence: judge more pairs drawn at random (--judge)"
-        return (
-            "it cannot be known without judgements how many may be kept: made-up pairs of no kind are like wrong ones "
-            "among yours; judge pairs drawn at random (--judge)"
         )
 
 
@@ -90,11 +80,10 @@ def kept_by_judgements(pairs: pa.Table, judgements: Judgements) -> Keeping:
     return Keeping(found, pairs.num_rows)
 
 
-def kept_by_nulls(bounds: pa.Table, estimate: Mapping[str, float], pairs: int) -> Keeping:
-    """By made-up pairs of the nulls that agree.  bounds: KEPT_BY_NULL, of which the last epoch counts."""
-    nulls = [null for null, found in nulls_in(estimate).items() if found.reading == "agrees"]
+def kept_if_assumed(bounds: pa.Table, pairs: int, assumed: Null | None) -> Keeping:
+    """Where nobody judged.  bounds: KEPT_BY_NULL, of which the last epoch counts; no rows without an assumption."""
     if not bounds.num_rows:
-        return Keeping(None, pairs, nulls)
+        return Keeping(None, pairs)
     last = last_epoch(bounds)
     found = Guarantee(last["kept"].to_numpy().astype(np.int64), last["bound"].to_numpy(), SURENESS, 0)
-    return Keeping(found, pairs, nulls)
+    return Keeping(found, pairs, assumed)

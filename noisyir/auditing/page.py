@@ -14,14 +14,15 @@ from jaxtyping import Bool, Float, Int
 from jinja2 import Environment
 from markupsafe import Markup
 
-from noisyir.auditing.columns import COLUMNS, in_table
+from noisyir.auditing.columns import COLUMNS, FLAGGED, in_table
 from noisyir.auditing.files import first_of_each
 from noisyir.auditing.keeping import Keeping
-from noisyir.auditing.rates import NOT_KNOWN, by_each_null
+from noisyir.auditing.rates import ASSUMED, NOT_KNOWN, by_each_null, why_none_is_flagged
 from noisyir.auditing.reasons import chance
 from noisyir.auditing.settings import AuditParams
 from noisyir.auditing.suspects_page import Suspects, brief, shown_columns, values_for_script
 from noisyir.auditing.texts import PairTexts
+from noisyir.detection.null import Null, named_null
 from noisyir.detection.settings import DetectParams
 from noisyir.engine.tables import pair_ids
 from noisyir.report.cells import templates
@@ -32,12 +33,12 @@ _SOURCES = 12  # rows of the table of sources
 _Z = 1.96  # standard deviations of a 95 % interval
 
 
-def border(scores: Float[np.ndarray, " pair"], is_clean: Bool[np.ndarray, " pair"]) -> float | None:
-    """The score halfway between the last clean and the first wrong pair; None where no score parts the two."""
-    if is_clean.all() or not is_clean.any():
+def border(scores: Float[np.ndarray, " pair"], flagged: Bool[np.ndarray, " pair"]) -> float | None:
+    """The score halfway between the last pair not flagged and the first flagged; None where no score parts the two."""
+    if flagged.all() or not flagged.any():
         return None
-    last_clean, first_wrong = float(scores[is_clean].max()), float(scores[~is_clean].min())
-    return (last_clean + first_wrong) / 2 if first_wrong >= last_clean else None
+    last, first = float(scores[~flagged].max()), float(scores[flagged].min())
+    return (last + first) / 2 if first >= last else None
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,11 @@ class VerdictProvenance:
     judged: int = 0
     sampled: int = 0
     border: bool = False
+
+    @property
+    def assumed(self) -> Null | None:
+        """The made-up pairs that wrong ones are taken to be like, where a kind is assumed by its name."""
+        return named_null(self.detect.assume) if self.detect else None
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,9 @@ def render(params: AuditParams, audit: AuditPage) -> str:
     )
     script = _script(pages, audit)
     pairs, detect = audit.pairs, audit.making.detect
-    is_clean = pc.equal(pairs["verdict"], "clean").to_numpy(zero_copy_only=False)
+    flagged = pc.is_in(pairs["verdict"], value_set=pa.array(FLAGGED)).to_numpy(zero_copy_only=False)
+    making = audit.making
+    assumed = ASSUMED[making.assumed] if making.assumed and not making.border else ""
     # a Beta's moments do not draw it: its curve is no bell
     mixture = audit.estimate if not (detect and detect.method == "beta") else {}
     by_machine = ~pairs["by_hand"].to_numpy(zero_copy_only=False)
@@ -93,19 +101,21 @@ def render(params: AuditParams, audit: AuditPage) -> str:
         shown=audit.shown.num_rows,
         queries=pc.count_distinct(pairs["query_id"]).as_py(),
         corpus=audit.texts.corpus,
-        flagged=int((~is_clean).sum()),
+        flagged=int(flagged.sum()),
+        assumed=assumed,
+        none_flagged=why_none_is_flagged(audit.estimate),
         estimate=audit.estimate,
         rates=by_each_null(audit.estimate) if "rate" in audit.estimate else [],
         not_known=NOT_KNOWN,
-        making=audit.making,
+        making=making,
         keeping=audit.keeping,
         mixture="clean_mean" in mixture,
-        histogram=Markup(histogram(scores, is_clean, mixture, border(scores[by_machine], is_clean[by_machine]))),
+        histogram=Markup(histogram(scores, flagged, mixture, border(scores[by_machine], flagged[by_machine]))),
         sources=worst_sources(pairs)[:_SOURCES],
         source_count=pc.count_distinct(pairs["source"]).as_py(),
-        columns=shown_columns(in_table(), audit.shown),
+        columns=shown_columns(in_table(f", if {assumed}" if assumed else ""), audit.shown),
         **(audit.suspects.summary(params.promote) if audit.suspects else {"judges": []}),
-        data=Markup(json_for_html(page_data(params, audit))),
+        data=Markup(json_for_html(page_data(params, audit, assumed))),
         script=Markup(script),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
@@ -130,8 +140,11 @@ def documents_shown(pairs: pa.Table, suspects: Suspects | None, better: int) -> 
     return pa.concat_arrays([pairs["doc_id"].combine_chunks(), fits_better, replacements, *of_suspects])
 
 
-def page_data(params: AuditParams, audit: AuditPage) -> dict[str, Any]:
-    """Data of audit.js: columns of rows that name documents by number, and each document's text once."""
+def page_data(params: AuditParams, audit: AuditPage, assumed: str = "") -> dict[str, Any]:
+    """Data of audit.js: columns of rows that name documents by number, and each document's text once.
+
+    assumed: the documents that wrong pairs are taken to have, in words; empty where chances rest on no assumption.
+    """
     shown, documents = audit.shown, audit.texts.documents
     named = documents_shown(shown, audit.suspects, params.better)
     documents = documents.filter(pc.is_in(documents["doc_id"], value_set=named))
@@ -158,6 +171,7 @@ def page_data(params: AuditParams, audit: AuditPage) -> dict[str, Any]:
         },
         "common": sorted(audit.texts.common),
         "keeping": _for_slider(audit.keeping),
+        "condition": f" if wrong pairs have {assumed}" if assumed else "",
         **({"negatives": audit.suspects.for_script(number, params.text_chars)} if audit.suspects else {}),
     }
 
@@ -166,7 +180,12 @@ def _for_slider(keeping: Keeping) -> dict[str, Any] | None:
     """Numbers of pairs kept, and the share of them that is wrong at most; null where nothing can be said."""
     if (bounds := keeping.bounds) is None:
         return None
-    return {"kept": bounds.kept.tolist(), "bound": brief(bounds.bound.tolist()), "confidence": bounds.confidence}
+    return {
+        "kept": bounds.kept.tolist(),
+        "bound": brief(bounds.bound.tolist()),
+        "confidence": bounds.confidence,
+        "condition": keeping.condition,
+    }
 
 
 def worst_sources(pairs: pa.Table) -> list[dict[str, Any]]:
@@ -175,7 +194,7 @@ def worst_sources(pairs: pa.Table) -> list[dict[str, Any]]:
     Empty with fewer than two sources; pairs without source are not counted.
     """
     known = pairs.filter(pc.is_valid(pairs["source"]))
-    wrong = pc.cast(pc.equal(known["verdict"], "wrong"), pa.int64())
+    wrong = pc.cast(pc.is_in(known["verdict"], value_set=pa.array(FLAGGED)), pa.int64())
     table = pa.table({"source": known["source"], "wrong": wrong})
     counted = table.group_by("source", use_threads=False).aggregate([("wrong", "count"), ("wrong", "sum")])
     if counted.num_rows < 2:
@@ -223,12 +242,12 @@ class Bars:
     wrong: Float[np.ndarray, " bin"]
 
 
-def bin_scores(scores: Float[np.ndarray, " pair"], is_clean: Bool[np.ndarray, " pair"], bins: int = _BINS) -> Bars:
-    """Counts by verdict; scores above the 99.9 % quantile are counted in the last bin."""
+def bin_scores(scores: Float[np.ndarray, " pair"], flagged: Bool[np.ndarray, " pair"], bins: int = _BINS) -> Bars:
+    """Counts of pairs not flagged and flagged; scores above the 99.9 % quantile are counted in the last bin."""
     low, high = float(scores.min()), float(np.quantile(scores, _SHOWN))
     edges = np.linspace(low, high if high > low else low + 1.0, bins + 1)
     inside = np.minimum(scores, edges[-1])
-    clean, wrong = (np.histogram(inside[kind], edges)[0].astype(float) for kind in (is_clean, ~is_clean))
+    clean, wrong = (np.histogram(inside[kind], edges)[0].astype(float) for kind in (~flagged, flagged))
     return Bars(edges, clean, wrong)
 
 
@@ -249,12 +268,12 @@ def component(
 
 def histogram(
     scores: Float[np.ndarray, " pair"],
-    is_clean: Bool[np.ndarray, " pair"],
+    flagged: Bool[np.ndarray, " pair"],
     estimate: Mapping[str, float],
     limit: float | None,
 ) -> str:
     """Bars of pairs by score, those flagged in another tone and hatched; the mixture's curves; the border, if any."""
-    bars = bin_scores(scores, is_clean)
+    bars = bin_scores(scores, flagged)
     at = np.linspace(bars.edges[0], bars.edges[-1], _POINTS)
     pairs_a_unit = len(scores) * (bars.edges[1] - bars.edges[0])
     curves = {
@@ -271,7 +290,7 @@ def histogram(
     parts += frame.x_axis()
     if limit is not None:
         parts.append(frame.limit(limit))
-    return svg(_WIDTH, _HEIGHT, parts, _spoken(scores, is_clean, limit), kind="chart histogram")
+    return svg(_WIDTH, _HEIGHT, parts, _spoken(scores, flagged, limit), kind="chart histogram")
 
 
 _HATCH = (
@@ -311,8 +330,8 @@ class _HistogramFrame:
         x = self.x(min(max(score, self.x.low), self.x.high))
         return (
             f'<line class="limit" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP - 8}" y2="{_HEIGHT - _BOTTOM}"/>'
-            f'<text class="label" x="{x - 8:.1f}" y="{_TOP - 12}" text-anchor="end">clean</text>'
-            f'<text class="label" x="{x + 8:.1f}" y="{_TOP - 12}">wrong</text>'
+            f'<text class="label" x="{x - 8:.1f}" y="{_TOP - 12}" text-anchor="end">not flagged</text>'
+            f'<text class="label" x="{x + 8:.1f}" y="{_TOP - 12}">flagged</text>'
         )
 
 
@@ -331,7 +350,7 @@ def _bar_shapes(bars: Bars, frame: _HistogramFrame) -> list[str]:
     return shapes
 
 
-def _spoken(scores: Float[np.ndarray, " pair"], is_clean: Bool[np.ndarray, " pair"], limit: float | None) -> str:
+def _spoken(scores: Float[np.ndarray, " pair"], flagged: Bool[np.ndarray, " pair"], limit: float | None) -> str:
     ends = f"scores of {len(scores):,} pairs from {scores.min():.3g} to {scores.max():.3g}"
-    verdicts = f"{int(is_clean.sum()):,} clean and {int((~is_clean).sum()):,} wrong"
+    verdicts = f"{int((~flagged).sum()):,} not flagged and {int(flagged.sum()):,} flagged"
     return f"{ends}; {verdicts}" + (f", parted at {limit:.3g}" if limit is not None else "")

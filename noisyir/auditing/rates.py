@@ -45,19 +45,33 @@ def by_each_null(estimate: Mapping[str, float]) -> list[RateSentence]:
     ]
 
 
-def in_terminal(estimate: Mapping[str, float]) -> str:
-    """The lines of a terminal that stand for the noise rate where nobody has judged pairs."""
+def in_terminal(estimate: Mapping[str, float], assumed: str | None) -> str:
+    """The lines of a terminal that stand for the noise rate where nobody has judged pairs.
+
+    assumed: `detect.assume`; only then is said what would follow from each kind of made-up pairs.
+    """
+    first = f"noise rate    {NOT_KNOWN}"
+    if assumed is None:
+        return f"{first}\n{'':<14}--assume random says what would follow if wrong pairs had {ASSUMED['random']}"
     lines = by_each_null(estimate)
     width = max(len(line.assumed) for line in lines)
-    return "\n".join([f"noise rate    {NOT_KNOWN}", *(f"  {line.assumed:<{width}}  {line.rate}" for line in lines)])
+    return "\n".join([first, *(f"  {line.assumed:<{width}}  {line.rate}" for line in lines)])
 
 
-def in_a_sentence(estimate: Mapping[str, float]) -> str:
-    """The same for running text, without a full stop."""
-    lines = "; ".join(f"{line.assumed}: {line.rate.replace('; ', ', ')}" for line in by_each_null(estimate)[:-1])
-    return (
-        f"how many are wrong is {NOT_KNOWN} ({lines})" if nulls_in(estimate) else f"how many are wrong is {NOT_KNOWN}"
-    )
+NOT_SAID = f"how many are wrong is {NOT_KNOWN}"
+
+
+def why_none_is_flagged(estimate: Mapping[str, float]) -> str:
+    """Why no pair is flagged where nobody judged, in a clause."""
+    said = nulls_in(estimate).values()
+    if said and all(found.reading == "blind" for found in said):
+        return (
+            "made-up pairs look no more suspect than yours: either all of yours are wrong, or the detectors know "
+            "nothing of such texts; judge 20 to know which"
+        )
+    if said and all(found.reading == "few" for found in said):
+        return "hardly any pair looks like a made-up one; those that are wrong in other ways cannot be seen"
+    return "no made-up pairs vouch for a border; the order stands, and judgements tell where to cut it"
 
 
 def _statement(found: RateByNull) -> str:
@@ -70,9 +84,9 @@ def _statement(found: RateByNull) -> str:
     if found.reading == "too_easy":
         return "says little: these made-up pairs are too easy to tell from yours"
     if found.reading == "weak":
-        return (
-            f"{at_most}; your detectors tell made-up pairs from yours with AUROC {found.auroc:.2f}, too weak to count"
-        )
+        return f"{at_most}; right pairs may look like these made-up ones (AUROC {found.auroc:.2f}): too weak to count"
+    if found.reading == "blind":
+        return f"any rate is possible: these made-up pairs look no more suspect than yours (AUROC {found.auroc:.2f})"
     if found.reading == "few":
         return f"{at_most}; hardly any of your pairs looks like that"
     return f"{interval}; this cannot be checked with so few pairs, or so few made up for each"

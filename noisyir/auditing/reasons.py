@@ -1,5 +1,6 @@
 """Why a pair, or a candidate for a hard negative, got its verdict: in one sentence with numbers."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ _CLOSE = 0.8  # cosine
 class Evidence:
     """Evidence on a pair.
 
+    verdict: clean, wrong, suspect, or None where nothing is said.  suspicion: the share of the pairs that are less
+    suspect.  p_clean: None where nothing warrants a chance.
     rank: of the pair's document for its query, None where the search did not go so deep or the collection was not
     searched.  similarity: of query and document, None in the second case.
     better: the other document that fits best and its similarity, None where none fits better than the pair's own.
@@ -19,10 +22,10 @@ class Evidence:
     by_hand: whether the verdict is a person's.
     """
 
-    is_clean: bool
+    verdict: str | None
     by_hand: bool
-    score: float
-    p_clean: float
+    suspicion: float
+    p_clean: float | None
     rank: int | None
     similarity: float | None
     better: tuple[str, float] | None
@@ -30,23 +33,28 @@ class Evidence:
 
 
 def reason(pair: Evidence) -> str:
-    """The strongest evidence: a person's word, else rank and better documents, else words and score."""
+    """The strongest evidence: a person's word, else rank and better documents, else words and the order's place."""
     if pair.by_hand:
-        return f"Judged {'clean' if pair.is_clean else 'wrong'} by hand."
+        return f"Judged {pair.verdict} by hand."
     if pair.better and pair.similarity is not None:
         return _beside_better(pair, *pair.better, pair.similarity)
     if pair.rank == 1:
-        return _found_first(pair)
-    side = "right" if pair.is_clean else "wrong"
+        first = "The document is found first for its query"
+        return f"{first}, but {_place(pair)}." if pair.verdict in ("wrong", "suspect") else f"{first}."
     fit = f"is found at rank {pair.rank:,}" if pair.rank else f"shares {_count(pair.shared)} with the query"
-    return (
-        f"The document {fit}; its score {pair.score:.2f} lies among those of {side} pairs "
-        f"(chance of being right {chance(pair.p_clean)})."
-    )
+    return f"The document {fit}; {_place(pair)}."
 
 
-def chance(p: float) -> str:
-    """A probability to two places, never shown as certain."""
+def _place(pair: Evidence) -> str:
+    """Where the pair stands among all, and its chance where there is one."""
+    known = "" if pair.p_clean is None else f" (chance of being right {chance(pair.p_clean)})"
+    return f"{math.floor(100 * pair.suspicion)} % of the pairs are less suspect{known}"
+
+
+def chance(p: float | None) -> str:
+    """A probability to two places, never shown as certain; a dash for one that is not known."""
+    if p is None:
+        return "\N{EN DASH}"
     if p < 0.005:
         return "<0.01"
     return ">0.99" if p > 0.995 else f"{p:.2f}"
@@ -64,21 +72,9 @@ def _beside_better(pair: Evidence, other: str, theirs: float, own: float) -> str
     best, mine = apart(theirs, own)
     place = f"rank {pair.rank:,}" if pair.rank else "too deep to be found"
     aside = place + ("" if pair.shared else ", no telling word shared")
-    if not pair.is_clean:
+    if pair.verdict != "clean":
         return f"Another document fits the query better: {other} scores {best}, this one {mine} ({aside})."
-    return (
-        f"Other documents fit better ({other} scores {best}, this one {mine}; {aside}), but the pair's score "
-        f"{pair.score:.2f} lies among those of right pairs."
-    )
-
-
-def _found_first(pair: Evidence) -> str:
-    if pair.is_clean:
-        return "The document is found first for its query."
-    return (
-        f"The document is found first for its query, but its score {pair.score:.2f} lies among those of wrong pairs "
-        f"(chance of being right {chance(pair.p_clean)})."
-    )
+    return f"Other documents fit better ({other} scores {best}, this one {mine}; {aside}), but {_place(pair)}."
 
 
 def _count(shared: int) -> str:

@@ -178,8 +178,8 @@ def _competitors(rows: Sequence[Row], asked: RowQuery) -> list[str]:
 def _noise_flags(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     threshold = asked.params.get("threshold", asked.params.get("detection", {}).get("threshold"))
     return [
-        f"{row['doc_id']}, epoch {row['epoch']}: {'called clean' if row['is_clean'] else 'flagged as wrong'}, "
-        f"chance of being right {chance(row['p_clean'])} (clean from {threshold}){_instead(row['replacement'])}"
+        f"{row['doc_id']}, epoch {row['epoch']}: {'flagged' if not row['is_clean'] else 'not flagged'}, "
+        f"{_chance(row['p_clean'], f' (not flagged from {threshold})')}{_instead(row['replacement'])}"
         for row in asked.of(rows)
     ]
 
@@ -200,10 +200,17 @@ def _repaired_pairs(rows: Sequence[Row], asked: RowQuery) -> list[str]:
 
 def _audit(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     return [
-        f"{row['doc_id']} is called {row['verdict']}, chance of being right {chance(row['p_clean'])}"
-        f"{_instead(row['replacement'])}: {row['reason']}"
+        f"{row['doc_id']} is {_CALLED[row['verdict']]}, {_chance(row['p_clean'])}{_instead(row['replacement'])}: "
+        f"{row['reason']}"
         for row in asked.of(rows)
     ]
+
+
+_CALLED = {None: "not flagged", "suspect": "suspect", "wrong": "called wrong", "clean": "called clean"}
+
+
+def _chance(p_clean: float | None, aside: str = "") -> str:
+    return "no chance known" if p_clean is None else f"chance of being right {chance(p_clean)}{aside}"
 
 
 def _audit_negatives(rows: Sequence[Row], asked: RowQuery) -> list[str]:

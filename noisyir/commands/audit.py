@@ -2,16 +2,25 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from noisyir.commands import StoreUrl, argument, experiment_names, flag, open_store, option, split_settings
+from noisyir.commands import (
+    Json,
+    StoreUrl,
+    argument,
+    experiment_names,
+    flag,
+    open_store,
+    option,
+    print_json,
+    split_settings,
+)
 
 if TYPE_CHECKING:
     from noisyir.app.judging.after_audit import JudgingOptions
-    from noisyir.app.label_audit import Audited
+    from noisyir.app.label_audit import Audited, Gate
     from noisyir.auditing.asking.settings import AskParams
     from noisyir.engine.runtime import Runtime
     from noisyir.engine.store import Store
@@ -27,8 +36,14 @@ _Budget: TypeAlias = Annotated[
 _Judgements: TypeAlias = Annotated[
     list[str] | None, option("FILE", "take verdicts by hand back; a random sample sets the machine (repeatable)")
 ]
+_FailOver: TypeAlias = Annotated[
+    float | None, option("E", "end with exit code 3 where, by judgements, more than the share E may be wrong")
+]
+_Assume: TypeAlias = Annotated[
+    str | None, option("KIND", "say what would follow if wrong pairs had random documents (or near, lexical, source)")
+]
 _Apply: TypeAlias = Annotated[
-    bool, flag("--apply", "write pairs with weights, the surest wrong ones relabelled, and a log")
+    bool, flag("--apply", "write pairs with weights, those relabelled that judgements vouch for, and a log")
 ]
 
 
@@ -47,6 +62,9 @@ def run(
     terminal: Annotated[bool | None, flag("--terminal/--page", "with --judge: there, display or not")] = None,
     judge_as: Annotated[str | None, option("NAME", "with --judge: who you are (default: login name)", "--as")] = None,
     keep_wrong_below: Annotated[float | None, option("E", "say how many to keep so that E are wrong at most")] = None,
+    assume: _Assume = None,
+    fail_over: _FailOver = None,
+    as_json: Json = False,
     judge_model: Annotated[str | None, option("MODEL", "ask a sequence classifier, by folder or name")] = None,
     judge_url: Annotated[str | None, option("URL", "ask an endpoint of the chat protocol: texts go there")] = None,
     judge_name: Annotated[str | None, option("NAME", "the model's name at --judge-url")] = None,
@@ -62,24 +80,32 @@ def run(
     """
     from noisyir.app.asking import whom_to_ask
     from noisyir.app.judging.after_audit import AuditArguments, JudgingOptions
-    from noisyir.app.label_audit import experiment_to_audit
-    from noisyir.errors import ConfigError
+    from noisyir.app.label_audit import Gate, experiment_to_audit
 
-    if drop and not apply:
-        raise ConfigError("--drop says how an audit is applied: give it with --apply")
+    output = _Output(as_json=as_json)
+    _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
     settings, machine = split_settings(overrides)
     wishes = JudgingOptions(
-        AuditArguments(data, overrides or (), corpus, out, model, budget, store),
+        AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store),
         *(judgements or (), by_hand, terminal, judge_as, keep_wrong_below),
     )
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
-    audited = partial(experiment_to_audit, data, settings, corpus=corpus, model=model, budget=budget)
-    exp = audited(sample=sample, judgements=judgements or (), refit=refit)
-    applying = _Applying(drop=drop, force=force) if apply else None
-    if applying:
-        applying.check(exp)
-    folder = Path(out or f"{exp.name}-audit")
-    return _carried_out(exp, machine, store, folder, error, judge, applying, wishes)
+    named = {"corpus": corpus, "model": model, "budget": budget, "assume": assume}
+    exp = experiment_to_audit(data, settings, **named, sample=sample, judgements=judgements or (), refit=refit)
+    applying = _Applying(drop=drop, force=force).checked(exp) if apply else None
+    folder, gate = Path(out or f"{exp.name}-audit"), None if fail_over is None else Gate(exp, fail_over)
+    found, stopped = _carried_out(exp, machine, store, folder, error, judge, applying, wishes, output)
+    return output.ended(found, gate) or int(stopped)
+
+
+def _refuse_together(*, alone: bool, spoken: bool) -> None:
+    """ConfigError for --drop alone, and for --json with somebody to judge."""
+    from noisyir.errors import ConfigError
+
+    if alone:
+        raise ConfigError("--drop says how an audit is applied: give it with --apply")
+    if spoken:
+        raise ConfigError("--json prints what an audit found: judge first, and then give the file with --judgements")
 
 
 def _carried_out(
@@ -91,8 +117,9 @@ def _carried_out(
     judge: "AskParams | None",
     applying: "_Applying | None",
     wishes: "JudgingOptions",
-) -> int:
-    """Audit, write, ask, apply, and do what else is wished; the exit code."""
+    output: "_Output",
+) -> "tuple[Audited, bool]":
+    """Audit, write, ask, apply, and do what else is wished; the audit, and whether a judge stopped answering."""
     from noisyir.app.label_audit import refuse_to_overwrite
     from noisyir.experiments import load_runtime
 
@@ -100,17 +127,43 @@ def _carried_out(
     opened.check_writable()
     refuse_to_overwrite(exp, folder)
     found = _audited(exp, opened, runtime)
-    _say(found.summary(error))
+    output.say(found.summary(error), **found.for_machines())
     if applying:
         applying.check_size(found)
-    for name in found.write(folder):
-        _say(f"{name:<23}{folder / name}")
+    names = found.write(folder)
+    output.say("\n".join(f"{name:<23}{folder / name}" for name in names), files=[str(folder / name) for name in names])
     stopped = judge is not None and _asked(judge, found, folder, runtime)
     if applying:
-        _say(applying.apply(found, folder))
+        said = applying.apply(found, folder)
+        output.say(said, applied=said.split("\n"))
     if said := wishes.run(found, folder):
-        _say(said)
-    return int(stopped)
+        output.say(said, kept=said.split("\n"))
+    return found, stopped
+
+
+_OVER = 3  # the exit code of `--fail-over`
+
+
+@dataclass
+class _Output:
+    """The output of the command: text as it comes, or one object in the end."""
+
+    as_json: bool
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def say(self, text: str, **facts: Any) -> None:
+        """Print the text, or keep the facts."""
+        self.facts |= facts
+        if not self.as_json:
+            _say(text)
+
+    def ended(self, found: "Audited", gate: "Gate | None") -> int:
+        """Say whether the gate is passed, and print the facts where they are wanted; the exit code."""
+        if gate:
+            self.say(gate.told(found), over=gate.is_over(found))
+        if self.as_json:
+            print_json(self.facts)
+        return _OVER if gate and gate.is_over(found) else 0
 
 
 @dataclass(frozen=True)
@@ -120,11 +173,12 @@ class _Applying:
     drop: bool
     force: bool
 
-    def check(self, exp: "Experiment") -> None:
-        """Refuse, before any work, what cannot be known to be right."""
+    def checked(self, exp: "Experiment") -> "_Applying":
+        """Itself; ConfigError, before any work, for what cannot be known to be right."""
         from noisyir.app.label_cleaning import refuse_unjudged
 
         refuse_unjudged(exp, force=self.force)
+        return self
 
     def check_size(self, found: "Audited") -> None:
         """Refuse to change more than the rate allows for."""

@@ -70,7 +70,8 @@ def _best_weights(observed: Array, nulls: Mapping[Null, Array]) -> Float[Array, 
 
 def by_null(pairs: Scores, confidence: float = 0.95) -> dict[Null, RateByNull]:
     """Values of each null that has a draw."""
-    found = {null: rate_by_null(rank_shares(pairs.observed, draws), confidence) for null, draws in pairs.nulls.items()}
+    shares = {null: rank_shares(pairs.observed, draws) for null, draws in pairs.nulls.items()}
+    found = {null: rate_by_null(of_null, confidence, null) for null, of_null in shares.items()}
     return {null: rate for null, rate in found.items() if rate is not None}
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Float32
 
 from noisyir.detection.combine import Scores, by_null
 from noisyir.detection.mixture import Mixture, fit_betas, fit_gaussians, is_unimodal
-from noisyir.detection.null import NULLS, Null, wrong_by_null, wrong_scores
+from noisyir.detection.null import NULLS, Null, named_null, wrong_by_null, wrong_scores
 from noisyir.detection.rate import RateByNull, best_fit, rate_range
 from noisyir.detection.settings import DetectParams
 from noisyir.errors import DataError
@@ -26,16 +26,17 @@ _MIXTURES = {"gmm": fit_gaussians, "beta": fit_betas}
 class Detection:
     """Verdicts on pairs, and what was estimated on the way.
 
+    p_clean: None, and all pairs are called clean, where no null is warranted and none is assumed.
     is_clean is p_clean >= params.threshold, except that nothing is flagged where `rate` is below `min_rate`; both are
     monotone in the score, but where `params.posterior` is `bayes`.
-    estimate: `rate`, the share of wrong pairs by the null that fits best, 0 where there is no null; `rate_low` and
+    estimate: `rate`, the share of wrong pairs by the null assumed, or that fits best, 0 without any; `rate_low` and
     `rate_high`, the range over all nulls; what each null says, `random.rate` and so on (`RateByNull`), where it can be
     said; `flagged`, the share of pairs called wrong; `threshold`, the highest score of a pair called clean (absent
     where none is); of a mixture, where one was fitted, the `clean_` and `noisy_` `weight`, `mean` and `std` in the
     unit of the scores.
     """
 
-    p_clean: Float32[Array, " pair"]
+    p_clean: Float32[Array, " pair"] | None
     is_clean: Bool[Array, " pair"]
     estimate: dict[str, float]
 
@@ -43,29 +44,51 @@ class Detection:
 def detect(pairs: Scores, params: DetectParams) -> Detection:
     """Judge pairs by their scores, higher being likelier wrong; none is flagged where the rate is below `min_rate`.
 
-    DataError for no pairs.
-    The method `null` takes wrong pairs to score as the documents of the null that fits best do.  They do not if the
-    scoring model was trained on these very pairs: the rate is then too low, and a mixture judges better.
+    DataError for no pairs, and where there are no made-up pairs of the kind that is assumed.
+    Of a null that is not assumed, and is not `random`, the interval's lower end is the rate: right pairs may look like
+    its documents, too.  The method `null` takes wrong pairs to score as the documents of that null do.  They do not if
+    the scoring model was trained on these very pairs: the rate is then too low, and a mixture judges better.
     """
     scores = pairs.observed
     if not len(scores):
         raise DataError("detect: there are no pairs to judge")
     said = by_null(pairs, params.confidence)
-    best = best_fit(said) if said else None
+    best = _supposed(said, params)
     rate, (low, high) = said[best].rate if best else 0.0, rate_range(said)
     estimate = {"rate": rate, "rate_low": low, "rate_high": high, **_in_estimate(said)}
+    p_clean, is_clean = None, np.ones(len(scores), bool)
+    if params.assume or (best and said[best].reading == "agrees"):
+        sure = said[best].low if best and best != "random" and not params.assume else rate
+        p_clean, mixture = _chances(pairs, params, best, sure)
+        is_clean = (p_clean >= np.float32(params.threshold)) | (rate < params.min_rate)
+        estimate |= mixture.in_score_unit() if mixture else {}
+    estimate["flagged"] = float(1 - is_clean.mean())
+    if is_clean.any():
+        estimate["threshold"] = float(scores[is_clean].max())
+    return Detection(p_clean, is_clean, estimate)
+
+
+def _supposed(said: Mapping[Null, RateByNull], params: DetectParams) -> Null | None:
+    """The null that wrong pairs are taken to be like: as assumed, else the one that fits best; None without any."""
+    if (assumed := named_null(params.assume)) is None:
+        return best_fit(said) if said else None
+    if assumed not in said:
+        there = f"there are some of {', '.join(said)}" if said else "the detectors made none up"
+        raise DataError(f"detect.assume={assumed}: there are no made-up pairs of this kind; {there}")
+    return assumed
+
+
+def _chances(
+    pairs: Scores, params: DetectParams, best: Null | None, rate: float
+) -> tuple[Float32[Array, " pair"], Mixture | None]:
+    """How likely each pair is right, and the mixture that says so, where one does."""
+    scores, mixture = pairs.observed, None
     if params.method == "null":
         p_clean = 1 - _wrong(scores, pairs.nulls[best], rate) if best else np.ones(len(scores))
     else:
         mixture = _mixture(pairs, params)
         p_clean = mixture.posterior(scores, params.posterior) if mixture else np.ones(len(scores))
-        estimate |= mixture.in_score_unit() if mixture else {}
-    p_clean = p_clean.astype(np.float32)
-    is_clean = (p_clean >= np.float32(params.threshold)) | (rate < params.min_rate)
-    estimate["flagged"] = float(1 - is_clean.mean())
-    if is_clean.any():
-        estimate["threshold"] = float(scores[is_clean].max())
-    return Detection(p_clean, is_clean, estimate)
+    return p_clean.astype(np.float32), mixture
 
 
 def _mixture(pairs: Scores, params: DetectParams) -> Mixture | None:

@@ -158,29 +158,16 @@ def _poisson(number: Int[Array, " number"], mean: float) -> Float[Array, " numbe
 _STEP = 1.25  # between the numbers of made-up pairs at which the order is looked at
 
 
-def nulls_that_agree(pairs: Scores, confidence: float = 0.95) -> list[Null]:
-    """Those whose made-up pairs are like wrong ones, as far as that can be checked."""
-    return [null for null, found in by_null(pairs, confidence).items() if found.reading == "agrees"]
-
-
-def guaranteed_by_nulls(pairs: Scores, confidence: float = 0.9, sizes: int = 100) -> Guarantee | None:
-    """The bounds that hold whichever of the nulls that agree wrong pairs are like; None where none agrees.
+def guaranteed_by_null(pairs: Scores, null: Null, confidence: float = 0.9, sizes: int = 100) -> Guarantee:
+    """The bounds that hold if wrong pairs are like made-up ones of this null.
 
     Half of the risk is that there are more wrong pairs than the upper end of the rate's interval, the other half that
     more of them are kept.
     """
     risk = (1 - confidence) / 2
-    ends = by_null(pairs, 1 - 2 * risk)
-    found = [
-        guarantee_by_null(
-            pairs.observed, upper_half(pairs.observed, pairs.nulls[null]), ends[null].high, risk, sizes=sizes
-        )
-        for null in nulls_that_agree(pairs)
-    ]
-    if not found:
-        return None
-    kept, worst = found[0][0], np.max([bound for _, bound in found], axis=0)
-    return Guarantee(kept, worst, confidence, 0)
+    highest = by_null(pairs, 1 - 2 * risk)[null].high
+    like_wrong = upper_half(pairs.observed, pairs.nulls[null])
+    return Guarantee(*guarantee_by_null(pairs.observed, like_wrong, highest, risk, sizes=sizes), confidence, 0)
 
 
 def guarantee_by_null(

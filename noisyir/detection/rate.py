@@ -14,13 +14,16 @@ from noisyir.errors import ConfigError, DataError
 
 Array = np.ndarray
 
-Reading = Literal["agrees", "at_most", "too_easy", "weak", "few", "unchecked"]
+Reading = Literal["agrees", "at_most", "too_easy", "weak", "few", "unchecked", "blind"]
 
 _CHECKED = 3  # draws that a check takes: of one or two, as much of each upper half lies above as below 3/4
 _COUNTED = 20  # pairs in the upper half that a check takes: of fewer, all must lie on one side to be unlikely
 _FEW = 0.05  # a rate that right pairs of a clean collection may give: near neighbours, 1 to 4 % on SQuAD
 _LEVEL = 0.05  # of either check
-_CROWD = 1.5  # times as many below the half: 1.0 to 1.4 were seen with a right null, 1.7 to 2.5 with half answers
+_CROWD = 1.5  # times as dense below the half: 1.0 to 1.4 were seen with a right null, 1.7 to 2.5 with half answers
+_EVEN = 1.6  # by its upper limit; at 2 weak detectors agree with a wrong rate more often
+_SEPARATED = 3.3  # standard errors: pure noise passes once in a thousand times
+_TRUSTED = 0.98  # 0.95 and 0.9 let detectors of AUROC 0.8 agree with a rate of .6 where half of all pairs are wrong
 _SLIGHT = 0.02  # off 1/2, which is 4 % of the rate: so much does not matter, however many pairs show it
 _POWER = 0.9  # of which no more than one right pair in a hundred or so lies in the upper half
 
@@ -29,25 +32,25 @@ _POWER = 0.9  # of which no more than one right pair in a hundred or so lies in 
 class RateByNull:
     """The rate by one null: the share of wrong pairs if their documents were of this null, with its interval.
 
-    counted: pairs in the upper half of their own ranking.  tail: the share of these in its upper quarter, which is 1/2
-    where the null is the right one.  fit: the p-value of that, NaN where a pair has too few draws to tell.
-    below: pairs just below, from 3/8 to 1/2, of which the right null has a quarter of those counted.
+    low: allows for right pairs that look as if they were made up, which no score shows: `LOOK_MADE_UP`.
+    pairs: that have a document of this null.  counted: pairs in the upper half of their own ranking.
+    tail: the share of these in its upper quarter, which is 1/2 where the null is the right one.
+    fit: the p-value of that, NaN where a pair has too few draws to tell.
+    beside: pairs between 1/4 and 1/2, of which the right null has half as many as are counted.
     auroc: chance that a made-up document is more suspect than the pair's own.
+    trusted: the same for the half of the pairs that fit best, at least; pure noise gives 3/4.
     """
 
     rate: float
     low: float
     high: float
+    pairs: float
     counted: float
     tail: float
     fit: float
-    below: float
+    beside: float
     auroc: float
-
-    @property
-    def power(self) -> float:
-        """`auroc` of the right pairs alone, (A - r/2) / (1 - r): a wrong one and a made-up one are told by chance."""
-        return (self.auroc - self.rate / 2) / (1 - self.rate) if self.rate < 1 else 1 / 2
+    trusted: float
 
     @property
     def z(self) -> float:
@@ -55,30 +58,49 @@ class RateByNull:
         return (2 * self.tail - 1) * math.sqrt(self.counted)
 
     @property
-    def crowded(self) -> bool:
-        """Whether far more pairs lie just below the half than above it: wrong ones that fit better than this null's.
+    def separated(self) -> bool:
+        """Whether made-up pairs are told from the given ones at all: `auroc` lies above what noise would give.
 
-        So it is where wrong pairs look right: the null counts those few that fit badly, and these may pass its check.
+        Of noise each share is uniform, so that their mean has the standard error 1 / sqrt(12 pairs).
         """
-        expected, both = self.counted / 4, self.counted + self.below
-        z = (self.below - both / 5) / math.sqrt(both * 4 / 25) if both else 0.0
-        return self.below > _CROWD * expected and z > _quantile(1 - 2 * _LEVEL)
+        return self.auroc - 1 / 2 > _SEPARATED / math.sqrt(12 * self.pairs)
+
+    @property
+    def crowd(self) -> tuple[float, float, float]:
+        """(value, low, high): how many times as dense the pairs lie between 1/4 and 1/2 as above 1/2.
+
+        It is 1 where only wrong pairs of this null lie there, and above where right pairs do, or wrong ones that fit
+        better than its documents.  Both limits are of 95 % each.  It does not use the rate.
+        """
+        if not self.counted:
+            return math.inf, 0.0, math.inf
+        share = self.beside / (self.beside + self.counted)
+        low, high = wilson(share, self.beside + self.counted, 1 - 2 * _LEVEL)
+        return tuple(2 * end / (1 - end) for end in (share, low, high))  # type: ignore[return-value]
 
     @property
     def supported(self) -> bool:
-        """Whether right pairs are told from its documents, and wrong ones are seen at all."""
-        return self.counted >= _COUNTED and self.power >= _POWER
+        """Whether right pairs are told from its documents, and wrong ones are seen at all, if the rate is right.
+
+        The power is `auroc` of the right pairs alone, (A - r/2) / (1 - r): a wrong one and a made-up one are told by
+        chance.  It vouches for no rate, as it uses it: detectors are weighed by it.
+        """
+        power = (self.auroc - self.rate / 2) / (1 - self.rate) if self.rate < 1 else 1 / 2
+        return self.counted >= _COUNTED and power >= _POWER
 
     @property
     def reading(self) -> Reading:
         """How far this may be believed.
 
+        blind: made-up pairs are not told from the given ones: all of these are wrong, or the detector knows nothing.
         at_most: made-up pairs fit better than the wrong ones among yours, more than half of which are counted.
         too_easy: right pairs, or wrong ones that are harder to tell, crowd in below: in the upper half's lower quarter,
         or just below the half.
-        weak: right pairs are told from made-up ones with less than 0.9, so that some are counted.
+        weak: right pairs may lie in the upper half, too, so that some are counted: the pairs do not rule it out.
         few: no more than right pairs may be by their own spread.  unchecked: too few pairs or draws for a check.
         """
+        if not self.separated:
+            return "blind"
         if self.counted < _COUNTED:
             return "few" if self.rate < _FEW else "unchecked"
         if not math.isfinite(self.fit):
@@ -88,12 +110,17 @@ class RateByNull:
             return "at_most" if self.tail > 1 / 2 else "too_easy"
         if self.rate < _FEW:
             return "few"
-        if self.crowded:
+        value, low, high = self.crowd
+        if value > _CROWD and low > 1:
             return "too_easy"
-        return "agrees" if self.power >= _POWER else "weak"
+        return "agrees" if high <= _EVEN and self.trusted >= _TRUSTED else "weak"
 
 
-def rate_by_null(shares: RankShares, confidence: float = 0.95) -> RateByNull | None:
+LOOK_MADE_UP: dict[Null, float] = {"random": 0.05, "near": 0.2, "lexical": 0.2, "source": 0.2}
+"""The share of right pairs that may look made up: near neighbours of a right document often are right, too."""
+
+
+def rate_by_null(shares: RankShares, confidence: float = 0.95, null: Null = "random") -> RateByNull | None:
     """The rate from the rank shares among a null's documents; None where no pair has one.
 
     Of W wrong pairs the number X above 1/2 is binomial (W, 1/2), and no right pair is taken to lie there: W = 2X,
@@ -108,8 +135,18 @@ def rate_by_null(shares: RankShares, confidence: float = 0.95) -> RateByNull | N
     rate, low, high = (min(max(value / pairs, 0.0), 1.0) for value in (2 * counted, centre - half, centre + half))
     off = abs(2 * highest - counted) / math.sqrt(counted) if counted else 0.0
     fit = math.erfc(off / math.sqrt(2)) if shares.draws >= _CHECKED else math.nan
-    tail, below = highest / counted if counted else 1 / 2, shares.above(3 / 8) - counted
-    return RateByNull(rate, low, high, counted, tail, fit, below, 1 - shares.mean())
+    tail, beside = highest / counted if counted else 1 / 2, shares.above(1 / 4) - counted
+    alike = LOOK_MADE_UP[null]
+    low = max(0.0, (low - alike) / (1 - alike))
+    return RateByNull(rate, low, high, pairs, counted, tail, fit, beside, 1 - shares.mean(), 1 - _most_trusted(shares))
+
+
+def _most_trusted(shares: RankShares) -> float:
+    """Upper 95 % limit of the share of draws that fit better than the own document, over the half that fits best."""
+    steps = shares.draws + 1
+    ahead = np.sort((shares.low + shares.high) / 2)[: max(1, len(shares.low) // 2)]
+    ahead = (ahead - 1 / (2 * steps)) * steps / shares.draws
+    return float(ahead.mean() + _quantile(1 - 2 * _LEVEL) * ahead.std() / math.sqrt(len(ahead)))
 
 
 def best_fit(said: Mapping[Null, RateByNull]) -> Null:
@@ -130,12 +167,13 @@ def best_fit(said: Mapping[Null, RateByNull]) -> Null:
 def rate_range(said: Mapping[Null, RateByNull]) -> tuple[float, float]:
     """From the least to the greatest rate that a null allows; all rates where none says anything.
 
-    A null that only says "at most" allows all lower ones, and one that is too easy says nothing.
+    A null that only says "at most" allows all lower ones; one that is too easy, or that nothing is told from, says
+    nothing.
     """
     allowed = [
         (found.low if found.reading in ("agrees", "unchecked") else 0.0, found.high)
         for found in said.values()
-        if found.reading != "too_easy"
+        if found.reading not in ("too_easy", "blind")
     ]
     return (min(low for low, _ in allowed), max(high for _, high in allowed)) if allowed else (0.0, 1.0)
 

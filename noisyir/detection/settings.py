@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from noisyir.detection.null import Assumed, Null
 from noisyir.settings import Fraction, Params
 from noisyir.training.settings import TrainDprParams
 
@@ -28,6 +29,11 @@ class DetectParams(Params):
         "monotone", description="of a mixture; bayes: a wide component may win both ends (NPC, Eq. 5 literally)"
     )
     confidence: Fraction = Field(0.95, description="of each null's interval of the noise rate")
+    assume: Assumed = Field(
+        None,
+        description="take wrong pairs to be like these made-up ones, whatever the scores say; best: the kind that fits "
+        "best; null: flag nothing where no kind is warranted",
+    )
 
 
 class RepairParams(Params):
@@ -66,6 +72,7 @@ class NpcDetectParams(DetectParams):
     # such a model scores its pairs too well for the noise rate to be read off: no gate by it here
     min_rate: Fraction = Field(0.0, description="estimated noise rate below which no pair is flagged")
     components: Components = Field("made_up", description="as of `detect`; two: always (NPC, Eq. 4 literally)")
+    assume: Null | Literal["best"] = Field("best", description="as of `detect`; the paper checks nothing")
 
 
 class TrainNpcParams(TrainDprParams):

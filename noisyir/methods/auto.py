@@ -171,9 +171,12 @@ class Auto(Method):
         return HoldOutFoldParams(**self.hold_out.model_dump(exclude_unset=True), fold=number, **more)
 
     def train(self, context: "Context") -> Outputs:
-        """Train every candidate on all pairs, and under each seed without the held-out queries; choose."""
-        plan, names = context.plan, (PLAIN, *self.candidates)
-        final = {name: Method.parse(name).train(context) for name in names}
+        """Train every candidate on all pairs, and under each seed without the held-out queries; choose.
+
+        Chances that nothing warrants are tried, too: held-out queries decide.
+        """
+        plan, names, trusting = context.plan, (PLAIN, *self.candidates), _trusting(context)
+        final = {name: Method.parse(name).train(trusting) for name in names}
         texts, pairs = {name: context.data[name] for name in ("queries", "qrels")}, context.noisy["noisy_pairs"]
         drawn = context.exp.data.hold_out
         by_dev = {"by_dev": False} if drawn and drawn.dev else {}  # all training queries tell more than a tenth of them
@@ -182,7 +185,7 @@ class Auto(Method):
         for number in range(self.seeds):
             label, fold = context.name(f"trial{number}"), self._fold(number, **by_dev)
             trial = held[str(number)] = plan.add(HOLD_OUT, fold, label, pairs=pairs, **texts)["trial"]
-            on_trial = replace(context, label=label, judged={}, trial=trial, training_seed=plan.seed + number)
+            on_trial = replace(trusting, label=label, judged={}, trial=trial, training_seed=plan.seed + number)
             trials |= {f"{name}:{number}": Method.parse(name).train(on_trial)["model"] for name in names}
         chosen = plan.add(
             CHOOSE_MODEL,
@@ -197,3 +200,16 @@ class Auto(Method):
         )
         context.tried = chosen["trials"]
         return {"model": chosen["model"], "curves": chosen["curves"]}
+
+
+def _trusting(context: "Context") -> "Context":
+    """The context with detections that take the kind of made-up pairs that fits best for wrong ones.
+
+    Its steps have labels of their own, for other methods take nothing for granted.
+    """
+    detect = context.exp.detect
+    if detect.assume:
+        return context
+    assumed = detect.model_copy(update={"assume": "best"})
+    exp = context.exp.model_copy(update={"detect": assumed})
+    return replace(context, exp=exp, label=context.name("auto"))

@@ -27,26 +27,27 @@ COMPETITORS = Artifact(
     PAIR_KEY,
     nullable=("rank",),  # null: deeper than the search went
 )
+# p_clean: null where nothing warrants a chance; no pair is flagged then.
 NOISE_FLAGS = Artifact(
     "noise_flags",
-    1,
+    2,
     {**PAIR, "epoch": I32, "score": F32, "p_clean": F32, "is_clean": BOOL, "replacement": STRING},
     (*PAIR_KEY, "epoch"),
-    nullable=("replacement",),
+    nullable=("p_clean", "replacement"),
 )
 # rate (the share of wrong pairs by the null that fits best), rate_low, rate_high (the range over all nulls), and of
 # each null NULL.rate, .low, .high, .fit, .tail, .auroc (noise.rate.RateByNull); flagged, threshold, and the mixture's
 # clean_weight, clean_mean, clean_std, noisy_weight, noisy_mean, noisy_std, in the unit of `score`, where there is one.
 NOISE_ESTIMATE = Artifact("noise_estimate", 1, {"epoch": I32, "name": STRING, "value": F64}, ("epoch", "name"))
-# Without judgements: of the `kept` least suspect pairs at most the share `bound` is wrong, all bounds together with
-# 90 % confidence, if wrong pairs are like made-up ones of the nulls that agree; no rows where none does.
+# Of the `kept` least suspect pairs at most the share `bound` is wrong, all bounds together with 90 % confidence, if
+# wrong pairs are like made-up ones of the null that detect assumes; no rows where it assumes none.
 KEPT_BY_NULL = Artifact("kept_by_null", 1, {"epoch": I32, "kept": I32, "bound": F64}, ("epoch", "kept"))
 _MEASURED = {"system": STRING, "epoch": I32, "measure": STRING}
 DETECTION = Artifact("detection", 1, {**_MEASURED, "value": F64}, tuple(_MEASURED))
 REPAIRED_PAIRS = Artifact("repaired_pairs", 1, {**PAIR, "split": STRING, "action": STRING}, PAIR_KEY)
 # All pairs given, and those that a cross-encoder made: `score` is its probability that the document is relevant.
 PSEUDO_PAIRS = Artifact("pseudo_pairs", 1, {**PAIRS.columns, "score": F32}, PAIR_KEY, nullable=("source", "score"))
-REPAIRED_FLAGS = Artifact("repaired_flags", 1, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=("replacement",))
+REPAIRED_FLAGS = Artifact("repaired_flags", 2, NOISE_FLAGS.columns, NOISE_FLAGS.key, nullable=NOISE_FLAGS.nullable)
 GIVEN_WEIGHTS = Artifact("given_weights", 2, {**PAIR, "weight": F32}, PAIR_KEY)  # what the data itself gives its pairs
 # Candidates for negatives that at least one judge does not keep, the likeliest relevant first.
 AUDIT_NEGATIVES = Artifact(

@@ -155,7 +155,9 @@ def test_a_hundred_pairs_by_keyboard_and_the_command_that_uses_them(page, owner)
     assert told and len(written) == int(told[1]) and all(json.loads(line)["document"] for line in written)
     alone = [*command[1 : command.index("--judgements")], "--out", "alone"]
     unjudged = owner.run(NOISYIR, *alone, "--keep-wrong-below", "0.2")
-    assert "if wrong pairs have" in unjudged or "cannot be known without judgements" in unjudged
+    assert "nothing can be said with 90% confidence: judge 50 pairs" in unjudged
+    assumed = owner.run(NOISYIR, *alone, "--keep-wrong-below", "0.2", "--assume", "random")
+    assert re.search(r"guarantee +if wrong pairs have random documents, (keep the|no part of)", assumed)
 
 
 def test_the_page_goes_on_after_the_server_was_killed(page, owner):  # noqa: F811

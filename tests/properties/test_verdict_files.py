@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from noisyir.auditing.apply import changed, decide
 from noisyir.auditing.by_hand import as_the_machine_says, judged_by_hand
-from noisyir.auditing.columns import AUDIT
+from noisyir.auditing.columns import AUDIT, FLAGGED
 from noisyir.auditing.judgements import Judgements, Pair, given_judgements, read_judgements
 
 QUERIES, DOCUMENTS = 6, 5
@@ -32,9 +32,10 @@ def audits(draw: st.DrawFn) -> pa.Table:
             "query_id": [f"q{query}" for query, _ in ids],
             "doc_id": [f"d{doc}" for _, doc in ids],
             "score": pa.array([10 * (1 - p) for p in chances], pa.float32()),
-            "verdict": ["wrong" if p < border else "clean" for p in chances],
+            "verdict": pa.array(["suspect" if p < border else None for p in chances], pa.string()),
             "p_clean": pa.array(chances, pa.float32()),
             "replacement": pa.array([None if doc is None else f"d{doc}" for doc in replacements], pa.string()),
+            "rests_on": ["random"] * len(ids),
             "by_hand": np.zeros(len(ids), bool),
         }
     )
@@ -81,14 +82,14 @@ def by_pair(table: pa.Table) -> dict[Pair, dict[str, Any]]:
     return {(row["query_id"], row["doc_id"]): row for row in table.to_pylist()}
 
 
-@given(drawn=files(), relabel=st.sampled_from([0.0, 0.5, 1.0]), drop=st.booleans())
-def test_no_verdict_changes_a_pair_that_was_not_judged(tmp_path_factory, drawn, relabel, drop):
+@given(drawn=files(), drop=st.booleans())
+def test_no_verdict_changes_a_pair_that_was_not_judged(tmp_path_factory, drawn, drop):
     """Neither verdict nor chance nor fate, whatever the order of verdicts, judges and second thoughts."""
     pairs, parts = drawn
     judgements = read(parts, pairs, tmp_path_factory.mktemp("said"))
     alone, judged = as_the_machine_says(pairs), judged_by_hand(pairs, judgements, **LIMITS)[0]
     before, after = by_pair(alone), by_pair(judged)
-    fates = [decide(finished(table), relabel=relabel, drop=drop) for table in (alone, judged)]
+    fates = [decide(finished(table), drop=drop) for table in (alone, judged)]
     for pair in before.keys() - {pair for pair, said in judgements.items() if said.verdict != "unclear"}:
         assert after[pair] | {"judged": None} == before[pair]
         assert fates[1][pair] == fates[0][pair]
@@ -98,17 +99,17 @@ def test_no_verdict_changes_a_pair_that_was_not_judged(tmp_path_factory, drawn, 
             assert (fates[1][pair].action == "keep") == (said.verdict == "clean")
 
 
-@given(drawn=files(weights=True), relabel=st.floats(0, 1), drop=st.booleans())
-def test_no_more_is_changed_than_the_audit_calls_wrong(tmp_path_factory, drawn, relabel, drop):
+@given(drawn=files(weights=True), drop=st.booleans())
+def test_no_more_is_changed_than_the_audit_calls_wrong(tmp_path_factory, drawn, drop):
     """With random samples among the verdicts as without; and pairs called clean keep at least half of their weight."""
     pairs, parts = drawn
     judgements = read(parts, pairs, tmp_path_factory.mktemp("said"))
     table, found = judged_by_hand(pairs, judgements, **LIMITS)
     audit = finished(table)
-    wrong = {pair for pair, row in by_pair(audit).items() if row["verdict"] == "wrong"}
-    fates = decide(audit, relabel=relabel, drop=drop)
+    wrong = {pair for pair, row in by_pair(audit).items() if row["verdict"] in FLAGGED}
+    fates = decide(audit, drop=drop)
     assert {pair for pair, fate in fates.items() if fate.action != "keep"} <= wrong
-    assert changed(audit, relabel=relabel, drop=drop) <= len(wrong) == found.flagged
+    assert changed(audit, drop=drop) <= len(wrong) == found.flagged
     assert all(0 <= fate.weight <= 1 for fate in fates.values())
     assert all(fate.weight >= 0.5 for pair, fate in fates.items() if pair not in wrong)
     kept = [(pair[0], fate.new_doc_id or pair[1]) for pair, fate in fates.items() if fate.action != "drop"]

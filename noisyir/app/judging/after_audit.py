@@ -39,6 +39,7 @@ class AuditArguments(NamedTuple):
     out: str | None
     model: str | None
     budget: str | None
+    assume: str | None
     store: str | None
 
     def with_judgements(self, path: Path) -> str:
@@ -76,7 +77,7 @@ class JudgingOptions:
     def run(self, audited: Audited, folder: Path) -> str:
         """Do what is wished for; what came of it, empty where nothing is.
 
-        Without any judgements what may be kept rests on made-up pairs.
+        Without any judgements what may be kept is known under an assumption alone.
         """
         if self.judge:
             return self._judged(audited, folder)

@@ -243,13 +243,14 @@ function saveVerdicts() {
 // How many pairs may be kept: the bounds, where there are any, hold together ------------------------------------
 
 function boundOfKept() {
-  const { kept, bound, confidence } = data.keeping;
+  const { kept, bound, confidence, condition } = data.keeping;
   const place = byId("keep").value;
   const share = (value) => `${(100 * value).toFixed(1)} %`;
   byId("keep").setAttribute("aria-valuetext", `${kept[place].toLocaleString("en")} pairs`);
+  const start = condition ? `${condition[0].toUpperCase()}${condition.slice(1)}keep` : "Keep";
   byId("bound").replaceChildren(
-    `Keep the ${kept[place].toLocaleString("en")} pairs with the lowest score (${share(kept[place] / kept.at(-1))}): at most `,
-    element("strong", {}, share(bound[place])), ` of these are wrong, with ${100 * confidence} % confidence.`);
+    `${start} the ${kept[place].toLocaleString("en")} pairs with the lowest score (${share(kept[place] / kept.at(-1))}): at most `,
+    element(condition ? "span" : "strong", {}, share(bound[place])), ` of these are wrong, with ${100 * confidence} % confidence.`);
 }
 
 if (data.keeping) {
@@ -271,9 +272,10 @@ function cells(row) {
   const yours = verdicts.get(row.key);
   return {
     verdict: [
-      element("span", { class: `says ${row.verdict}` }, row.verdict),
+      element("span", { class: `says ${row.verdict ?? ""}` }, row.verdict ?? "–"),
       yours ? element("span", { class: "yours" }, `you: ${yours.verdict}${yours.replacement === null ? "" : ", replaced"}`) : null,
     ],
+    suspicion: [row.suspicion.toFixed(3)],
     p_clean: [row.chance],
     score: [row.score.toFixed(2)],
     rank: [row.rank === null ? "–" : row.rank.toLocaleString("en")],
@@ -316,7 +318,9 @@ function detail(row) {
 const suggested = () => element("span", { class: "best" }, "suggested replacement");
 
 function measures(row) {
-  const known = [`Called ${row.verdict}`, `chance of being right ${row.chance}`, `score ${row.score}`];
+  const known = [`More suspect than ${(100 * row.suspicion).toFixed(1)} % of the pairs`, `score ${row.score}`];
+  if (row.verdict !== null) known.unshift(`Called ${row.verdict}`);
+  if (row.p_clean !== null) known.push(`chance of being right ${row.chance}${data.condition}`);
   if (row.rank !== null) known.push(`rank ${row.rank.toLocaleString("en")}`);
   if (row.duplicates) known.push(`${row.duplicates} other document${row.duplicates > 1 ? "s have" : " has"} the same words`);
   return `${known.join(" · ")}. Shared words are marked, common ones left out.`;
@@ -328,8 +332,8 @@ function fits(row) {
   return (!source || row.source === source) && (!verdict || isOfVerdict);
 }
 
-const pairs = new Listing("", "Pair", rows, { sort: "p_clean", falling: false }, {
-  highestFirst: ["score"], // the highest score is the most suspect
+const pairs = new Listing("", "Pair", rows, { sort: "suspicion", falling: true }, {
+  highestFirst: ["score", "suspicion"], // the highest is the most suspect
   fits,
   texts: (row) => [row.query_id, row.source, row.query, ...documentTexts(row.document)],
   sortValue: (row, key) => (key === "document" ? firstWords(row.document) : row[key]),

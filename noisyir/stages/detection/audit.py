@@ -9,17 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.auditing.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judged_by_hand
+from noisyir.auditing.by_hand import MOST_SUSPECT_FIRST, as_the_machine_says, judged_by_hand, with_suspicion
 from noisyir.auditing.columns import AUDIT as ROWS
-from noisyir.auditing.columns import computed
+from noisyir.auditing.columns import FLAGGED, computed
 from noisyir.auditing.files import better_documents, with_reasons, write_csv, write_pairs
 from noisyir.auditing.judgements import Judgements, drawn_at_random, judgements_digest, read_judgements
-from noisyir.auditing.keeping import Keeping, kept_by_judgements, kept_by_nulls
+from noisyir.auditing.keeping import Keeping, kept_by_judgements, kept_if_assumed
 from noisyir.auditing.settings import AuditParams
 from noisyir.auditing.suspects_page import Suspects
 from noisyir.auditing.texts import PairTexts, read_texts
 from noisyir.detection.flags import last_estimate, with_flags
 from noisyir.detection.judgement import draw_sample
+from noisyir.detection.null import Null
 from noisyir.detection.settings import DetectParams
 from noisyir.engine.meta import Ref
 from noisyir.engine.provenance import lineage
@@ -49,15 +50,16 @@ def write_audit(job: Job[AuditParams]) -> None:
     """Judge the training pairs by their last flags, and by hand: a table of all, and the files that people open."""
     from noisyir.auditing.page import AuditPage, documents_shown, render
 
-    pairs, estimate, making = _flagged(job), last_estimate(job.table("estimate")), _making(job)
-    keeping = _kept_by_nulls(job, estimate, pairs.num_rows)
+    estimate, making = last_estimate(job.table("estimate")), _making(job)
+    pairs = _flagged(job, making.assumed)
+    keeping = _kept_if_assumed(job, pairs.num_rows, making)
     if job.params.judgement_files:
         judgements = read_judgements(job.params.judgement_files, pairs)
         keeping = kept_by_judgements(pairs, judgements) if drawn_at_random(judgements) else keeping
         pairs, estimate, making = _by_hand(job, judgements, pairs, estimate, making)
     else:
         pairs = as_the_machine_says(pairs)
-    pairs = _searched(job, pairs.sort_by(MOST_SUSPECT_FIRST).combine_chunks())
+    pairs = _searched(job, with_suspicion(pairs).sort_by(MOST_SUSPECT_FIRST).combine_chunks())
     suspects = _suspects(job)
     on_page = documents_shown(pairs.slice(0, job.params.html_rows), suspects, job.params.better)
     accepted = pairs["replacement"].filter(pairs["accepted"]).combine_chunks()
@@ -77,14 +79,21 @@ def write_audit(job: Job[AuditParams]) -> None:
     (folder / "audit.html").write_text(page, encoding="utf-8")
 
 
-def _flagged(job: Job[AuditParams]) -> pa.Table:
-    """The training pairs with the query's text and the last epoch's flags as verdicts, none of them by hand."""
+def _flagged(job: Job[AuditParams], assumed: Null | None) -> pa.Table:
+    """The training pairs with the query's text and the last epoch's flags as verdicts, none of them by hand.
+
+    Nobody has judged them: one that is flagged is suspect, and it has a chance under an assumption alone.
+    """
     given = job.table("pairs")
     pairs = given.filter(pc.equal(given["split"], "train")).select([*_PAIR, "source"])
     if not pairs.num_rows:
         raise DataError("audit: none of the pairs is in the split train, which is what is audited")
     pairs = with_flags(pairs, job.table("flags"))
-    pairs = pairs.append_column("verdict", pc.if_else(pairs["is_clean"], "clean", "wrong")).drop_columns(["is_clean"])
+    none = pa.scalar(None, pa.string())
+    verdict, chance = pc.if_else(pairs["is_clean"], none, "suspect"), pairs["p_clean"]
+    pairs = pairs.drop_columns(["is_clean", "p_clean"]).append_column("verdict", verdict)
+    pairs = pairs.append_column("p_clean", chance if assumed else pa.nulls(pairs.num_rows, pa.float32()))
+    pairs = pairs.append_column("rests_on", pa.array([assumed] * pairs.num_rows, pa.string()))
     pairs = pairs.append_column("by_hand", pa.repeat(False, pairs.num_rows))
     queries = job.table("queries")
     _refuse_unknown(pairs["query_id"], queries["query_id"], "queries", "the queries")
@@ -109,10 +118,10 @@ def _by_hand(
     return pairs, estimate | rates, replace(hands, detect=detect)
 
 
-def _kept_by_nulls(job: Job[AuditParams], estimate: dict[str, float], pairs: int) -> Keeping:
+def _kept_if_assumed(job: Job[AuditParams], pairs: int, making: "VerdictProvenance") -> Keeping:
     """The number of pairs that may be kept where nobody judged."""
     bounds = job.table("kept_by_null") if job.has("kept_by_null") else KEPT_BY_NULL.schema.empty_table()
-    return kept_by_nulls(bounds, estimate, pairs)
+    return kept_if_assumed(bounds, pairs, making.assumed)
 
 
 def _features(job: Job[AuditParams], pairs: pa.Table) -> np.ndarray | None:
@@ -135,14 +144,17 @@ def _searched(job: Job[AuditParams], pairs: pa.Table) -> pa.Table:
         "similarity": competitors["similarity"],
         "better": better,
         "better_similarities": similarities,
-        "replacement": pc.if_else(pc.equal(pairs["verdict"], "clean"), none, pairs["replacement"]),
-        "machine_replacement": pc.if_else(
-            pc.equal(pairs["machine_verdict"], "clean"), none, pairs["machine_replacement"]
-        ),
+        "replacement": pc.if_else(_is(pairs["verdict"], "clean"), none, pairs["replacement"]),
+        "machine_replacement": pc.if_else(_is(pairs["machine_verdict"], *FLAGGED), pairs["machine_replacement"], none),
     }
     for name, column in columns.items():
         pairs = pairs.drop_columns([name] if name in pairs.column_names else []).append_column(name, column)
     return pairs
+
+
+def _is(verdicts: pa.ChunkedArray, *some: str) -> pa.ChunkedArray:
+    """Whether each is one of these; a verdict that is null is none."""
+    return pc.is_in(verdicts, value_set=pa.array(some))
 
 
 def _suspects(job: Job[AuditParams]) -> Suspects | None:
@@ -225,7 +237,7 @@ def _making(job: Job[AuditParams]) -> "VerdictProvenance":
 
 AUDIT = Stage(
     name="audit",
-    version=6,
+    version=7,
     params=AuditParams,
     reads={
         "corpus": CORPUS["doc_id", "title", "text"],

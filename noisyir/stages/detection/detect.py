@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from noisyir.auditing.rates import in_a_sentence
+from noisyir.auditing.rates import NOT_SAID
 from noisyir.detection.combine import Scores, combined
 from noisyir.detection.detect import Detection
 from noisyir.detection.detect import detect as judge
 from noisyir.detection.flags import with_flags
-from noisyir.detection.guarantee import Guarantee, guaranteed_by_nulls
-from noisyir.detection.null import NULLS
+from noisyir.detection.guarantee import guaranteed_by_null
+from noisyir.detection.null import NULLS, named_null
 from noisyir.detection.relabel import gets_replacement
 from noisyir.detection.settings import DetectParams, RepairParams
 from noisyir.engine.meta import Meta
@@ -40,7 +40,7 @@ def detect(job: Job[DetectParams]) -> None:
             found = judge(scores, job.params)
             flags.append(_flags(tables, scores.observed, found))
             estimates.append(_rows(epoch, found.estimate))
-            bounds.append(_bounds(epoch, guaranteed_by_nulls(scores)))
+            bounds.append(_bounds(epoch, scores, job.params))
             summary[str(epoch)] = {"pairs": len(scores.observed), **found.estimate}
     job.note("detection", summary)
 
@@ -99,7 +99,7 @@ def _flags(tables: list[pa.Table], scores: np.ndarray, found: Detection) -> pa.T
             "doc_id": tables[0]["doc_id"],
             "epoch": pc.max_element_wise(*(table["epoch"] for table in tables)),
             "score": pa.array(scores, pa.float32()),
-            "p_clean": pa.array(found.p_clean),
+            "p_clean": pa.nulls(len(scores), pa.float32()) if found.p_clean is None else pa.array(found.p_clean),
             "is_clean": pa.array(found.is_clean),
             "replacement": pc.coalesce(*(table["best_other"] for table in tables)),
         }
@@ -111,9 +111,11 @@ def _rows(epoch: int, estimate: dict[str, float]) -> pa.Table:
     return pa.table({"epoch": pa.repeat(epoch, len(names)), "name": names, "value": values})
 
 
-def _bounds(epoch: int, found: Guarantee | None) -> pa.Table:
-    if found is None:
+def _bounds(epoch: int, scores: Scores, params: DetectParams) -> pa.Table:
+    """No rows where no null is assumed by its name."""
+    if (assumed := named_null(params.assume)) is None:
         return KEPT_BY_NULL.schema.empty_table()
+    found = guaranteed_by_null(scores, assumed)
     columns = {"epoch": np.full(len(found.kept), epoch), "kept": found.kept, "bound": found.bound}
     return pa.table(columns).cast(KEPT_BY_NULL.schema)
 
@@ -123,12 +125,12 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
     if note := meta.notes.get("detection"):
         found = note[max(note, key=int)]
         flagged = round(found["flagged"] * found["pairs"])
-        yield f"Detection: {flagged:,} of {found['pairs']:,} pairs were flagged; {in_a_sentence(found)}."
+        yield f"Detection: {flagged:,} of {found['pairs']:,} pairs were flagged; {NOT_SAID}."
 
 
 DETECT = Stage(
     name="detect",
-    version=4,
+    version=5,
     params=DetectParams,
     reads={"scores": PAIR_SCORES.all().each()},
     writes={"noise_flags": NOISE_FLAGS, "noise_estimate": NOISE_ESTIMATE, "kept_by_null": KEPT_BY_NULL},

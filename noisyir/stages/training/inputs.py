@@ -1,5 +1,6 @@
 """Common parts of stages that train: their inputs, the model they start from, the run, their outputs."""
 
+import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from noisyir.training.validation import Held
 
 M = TypeVar("M")
+log = logging.getLogger(__name__)
+_UNWARRANTED = (
+    "no made-up pairs vouch for what the detectors say of these pairs, so that all of them count alike: judge 20 drawn "
+    "at random (noisyir audit --judge), or set detect.assume=best, and the weights rest on nothing"
+)
 
 
 def pairs_are_there(params: Any, data: SplitCounts) -> None:
@@ -95,13 +101,18 @@ def ready(job: Job[Any], load: Callable[[Path, str], M], name: str) -> M:
 def training_pairs(job: Job[Any]) -> pa.Table:
     """The training pairs, less those held out for a trial; with p_clean and is_clean where flags are given.
 
-    `weight` is there where the data weighs its pairs.
+    `weight` is there where the data weighs its pairs.  Where nothing warrants a chance, all pairs are clean.
     """
     pairs = job.table("pairs")
     pairs = pairs.filter(pc.equal(pairs["split"], "train"))
     if job.has("trial"):
         pairs = pairs.filter(pc.invert(pc.is_in(pairs["query_id"], value_set=job.table("trial")["query_id"])))
-    pairs = with_flags(pairs, job.table("flags")) if job.has("flags") else pairs
+    if job.has("flags"):
+        pairs = with_flags(pairs, job.table("flags"))
+        if pairs.num_rows and pairs["p_clean"].null_count == pairs.num_rows:
+            log.warning(_UNWARRANTED)
+        place = pairs.column_names.index("p_clean")
+        pairs = pairs.set_column(place, "p_clean", pc.fill_null(pairs["p_clean"], pa.scalar(1.0, pa.float32())))
     return with_weights(pairs, job.table("weights")) if job.has("weights") else pairs
 
 

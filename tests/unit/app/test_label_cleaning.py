@@ -10,7 +10,6 @@ import pytest
 from noisyir.app.label_audit import NoiseSummary, experiment_to_audit
 from noisyir.app.label_cleaning import refuse_too_much, refuse_unjudged
 from noisyir.auditing.apply import changed
-from noisyir.detection.settings import RepairParams
 from noisyir.errors import ConfigError
 from tests.unit.auditing.world import audit_of
 from tests.unit.stages.audit_world import judged_as
@@ -25,9 +24,8 @@ def audited(p_clean, high: float, *, threshold: float = 0.5, judged_wrong: int =
         if number < judged_wrong:
             said |= {"judged": "wrong", "verdict": "wrong", "p_clean": 0.0}
         rows[f"q{number}", "d"] = said
-    exp = SimpleNamespace(repair=RepairParams())
     table: pa.Table = audit_of(rows)
-    return SimpleNamespace(table=table, sampled=sampled, noise=NoiseSummary(high / 2, 0.0, high), exp=exp)
+    return SimpleNamespace(table=table, sampled=sampled, noise=NoiseSummary(high / 2, 0.0, high))
 
 
 def refused(found, drop=True) -> str:
@@ -52,7 +50,7 @@ def test_the_threshold_that_is_advised_is_enough(judged_wrong):
     threshold = float(re.search(r"detect.threshold=([\d.]+) flags fewer", message)[1])
     found = audited(p_clean, 0.1, threshold=threshold, judged_wrong=judged_wrong)
     refuse_too_much(found, drop=True, force=False)
-    assert 0 < changed(found.table, relabel=0.5, drop=True) <= 20
+    assert 0 < changed(found.table, drop=True) <= 20
 
 
 def test_where_no_threshold_helps_none_is_advised():
@@ -75,5 +73,11 @@ def test_without_a_random_sample_nothing_is_begun(tmp_path):
         exp = experiment_to_audit(str(pairs), judgements=files)
         with pytest.raises(ConfigError, match=why):
             refuse_unjudged(exp, force=False)
-        refuse_unjudged(exp, force=True)
+        assumed = experiment_to_audit(str(pairs), judgements=files, assume="random")
+        refuse_unjudged(assumed, force=True)
+        if files:
+            refuse_unjudged(exp, force=True)
+            continue
+        with pytest.raises(ConfigError, match="--assume random --force applies what would follow"):
+            refuse_unjudged(exp, force=True)
     refuse_unjudged(experiment_to_audit(str(pairs), judgements=[page, drawn]), force=False)

@@ -37,8 +37,9 @@ def world(tmp_path_factory):
     verdicts = [f"q{n},d{n},{'wrong' if n % 4 == 3 else 'clean'},1" for n in range(40)]
     (folder / "all.csv").write_text("\n".join(["query_id,doc_id,verdict,weight", *verdicts]) + "\n")
     found = audited(settings, store, f"audit={{judgements: [{folder / 'all.csv'}]}}")
-    assert found.wrong == 10 and found.sampled == 40
+    assert found.flagged == 10 and found.sampled == 40
     audited({**settings, "name": "unjudged"}, store, "audit={}")
+    audited({**settings, "name": "assumed", "detect": {"assume": "random"}}, store, "audit={}")
     return store, found, path
 
 
@@ -91,8 +92,10 @@ def test_what_cannot_be_done_is_refused_with_what_to_do(world, tmp_path, monkeyp
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"--sample 50.*--force"):
         export_pairs(store, "unjudged", "tevatron", None)
-    assert export_pairs(store, "unjudged", "tevatron", None, force=True)[1].is_file()
-    Path("unjudged-tevatron.jsonl").unlink()
+    with pytest.raises(ConfigError, match="--assume random, and --force"):
+        export_pairs(store, "unjudged", "tevatron", None, force=True)
+    assert export_pairs(store, "assumed", "tevatron", None, force=True)[1].is_file()
+    Path("assumed-tevatron.jsonl").unlink()
     with pytest.raises(ConfigError, match="did you mean tevatron"):
         export_pairs(store, "pairs", "tevatrn", None)
     with pytest.raises(StoreError, match="noisyir audit nobody"):

@@ -101,7 +101,7 @@ def plan_of(exp: Experiment) -> Plan:
              **{name: data[name] for name in ("qrels", "queries", "answers", "corpus")})  # fmt: skip
     scored = plan.add(SCORE_PAIRS, Bm25Margin(), "bm25", model=start, pairs=noisy,
                       **texts, **lexical)  # fmt: skip
-    flags = plan.add(DETECT, DetectParams(method="gmm"), scores={"bm25": scored["pair_scores"]})
+    flags = plan.add(DETECT, DetectParams(method="gmm", assume="best"), scores={"bm25": scored["pair_scores"]})
     plan.add(REPAIR, RepairParams(relabel=1.0), pairs=noisy, flags=flags["noise_flags"])
     plan.add(AUDIT, AuditParams(), pairs=noisy, flags=flags["noise_flags"], estimate=flags["noise_estimate"],
              competitors=scored["competitors"], **texts)  # fmt: skip
@@ -151,8 +151,8 @@ def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
     says = said(account)
     assert says["pairs"] == f"not paired with {wrong}, but with {replaced['true']}"
     assert says["noise_truth"] == f"replaced on purpose: {wrong} was put in (uniform), so the pair is wrong"
-    assert f"{wrong}, epoch 0: flagged as wrong, chance of being right" in says["noise_flags"]
-    assert f"(clean from 0.5); {replaced['replacement']} would be paired instead" in says["noise_flags"]
+    assert f"{wrong}, epoch 0: flagged, chance of being right" in says["noise_flags"]
+    assert f"(not flagged from 0.5); {replaced['replacement']} would be paired instead" in says["noise_flags"]
     assert says["pair_scores"].startswith(f"{wrong}, epoch 0: bm25_margin {replaced['score']:.3f}, and ")
     scored = next(
         row for row in tables["pair_scores"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong)
@@ -164,7 +164,7 @@ def test_a_wrong_pair_is_told_from_ingest_to_audit(finished, replaced):
     )
     place = f"at rank {rank} of all documents" if rank else "not found by the query's words"
     assert says["competitors"].startswith(f"{wrong} {place} (similarity ")
-    assert f"{wrong} is called wrong" in says["audit"]
+    assert f"{wrong} is suspect, no chance known" in says["audit"]
     audited = next(row for row in tables["audit"].to_pylist() if (row["query_id"], row["doc_id"]) == (query, wrong))
     assert audited["reason"] in says["audit"]
     ran = next(row for row in tables["bm25_run"].to_pylist() if row["query_id"] == query and row["rank"] == 1)

@@ -14,7 +14,7 @@ from noisyir.auditing.apply import apply_audit, changed, decide
 from noisyir.auditing.pairs_to_clean import FileOfPairs, TableOfPairs
 from noisyir.data.formats.pairs import Pairs, PairsFile
 from noisyir.data.records import Query
-from noisyir.errors import ConfigError, DataError
+from noisyir.errors import DataError
 from noisyir.schemas.data import PAIRS
 from tests.unit.auditing.world import audit_of, audit_of_file, id_of, wrong
 
@@ -99,7 +99,9 @@ def test_nothing_flagged_is_the_same_content(tmp_path: Path, suffix: str):
 def test_the_log_names_every_change_in_the_order_of_the_source(tmp_path: Path):
     file = opened(write(tmp_path / "mine.jsonl", ROWS))
     cat, dog, eel = (id_of(file, text) for text in (CAT, DOG, EEL))
-    audit = audit_of_file(file, {"who swam?": wrong(eel, p_clean=0.01), "who ran?": wrong(dog, p_clean=0.2)})
+    audit = audit_of_file(
+        file, {"who swam?": wrong(eel, p_clean=0.01), "who ran?": wrong(dog, p_clean=0.2, relabel=False)}
+    )
     done = cleaned(audit, FileOfPairs(file), tmp_path)
     ids = {query.text: query.query_id for query in file.records() if isinstance(query, Query)}
     assert read(done.log) == [
@@ -136,7 +138,7 @@ def test_a_file_that_names_documents_gets_new_ids_and_copies_of_the_text_follow(
     ]
     file = opened(write(tmp_path / "mine.jsonl", rows), corpus)
     audit = audit_of_file(file, {text: wrong("d") for text in ("who ran?", "who sat?")})
-    done = cleaned(audit, FileOfPairs(file), tmp_path / "out", relabel=1.0)
+    done = cleaned(audit, FileOfPairs(file), tmp_path / "out")
     assert read(done.pairs) == [{**rows[0], "doc_id": "d", "answer": DOG, "Title": "Dogs"}, {**rows[1], "doc_id": "d"}]
 
 
@@ -198,19 +200,22 @@ def test_a_data_set_becomes_jsonl_that_can_be_read_back(tmp_path: Path):
 
 def fates(said: dict, **settings):
     audit = audit_of({(query, "x"): values for query, values in said.items()})
-    found = decide(audit, **{"relabel": 0.5} | settings)
+    found = decide(audit, **settings)
     return {query: fate.new_doc_id for (query, _), fate in found.items() if fate.action != "keep"}
 
 
-def test_the_surest_are_relabelled_by_chance_then_by_score():
-    said = {
-        "a": wrong("r", p_clean=0.0, score=5.0), "b": wrong("r", p_clean=0.0, score=9.0), "c": wrong("r", p_clean=0.3),
-        "d": wrong("r", p_clean=0.4), "e": {},
-    }  # fmt: skip
-    assert fates(said, relabel=0.25) == {"a": None, "b": "r", "c": None, "d": None}
-    assert fates(said) == {"a": "r", "b": "r", "c": None, "d": None}
-    assert fates(said, relabel=0.0) == {"a": None, "b": None, "c": None, "d": None}
-    assert fates({"a": wrong(None), "b": wrong("r", p_clean=0.4)}) == {"a": None, "b": None}  # the surer one has none
+def test_a_pair_is_relabelled_where_people_vouch_for_it_and_else_weighted():
+    unvouched = {"relabel": False}
+    said = {"a": wrong("r"), "b": wrong("r", **unvouched), "c": wrong(None), "d": {}}
+    assert fates(said) == {"a": "r", "b": None, "c": None}
+    assert fates(said, drop=True) == fates(said)
+
+
+def test_where_nobody_judged_and_nothing_is_assumed_all_pairs_stay_whole():
+    said = {"a": wrong("r", verdict="suspect", p_clean=None, relabel=False), "b": {"verdict": None, "p_clean": None}}
+    assert fates(said) == fates(said, drop=True) == {}
+    assumed = {"a": wrong("r", verdict="suspect", p_clean=0.2, relabel=False)}
+    assert fates(assumed) == {"a": None}
 
 
 def by_people(verdict: str, replacement: str | None = None, /, **said) -> dict:
@@ -222,22 +227,27 @@ def by_people(verdict: str, replacement: str | None = None, /, **said) -> dict:
         "replacement": replacement or machine["replacement"],
     }
     return {**machine, **hand, "judged": verdict, "accepted": replacement is not None,
+            "relabel": replacement is not None or said.get("relabel", False),
             **{f"machine_{name}": machine[name] for name in ("verdict", "p_clean", "replacement")}}  # fmt: skip
 
 
 def test_verdicts_of_people_decide_about_their_own_pairs_alone():
-    machine = {name: wrong("r", p_clean=number / 10) for number, name in enumerate("abcd")} | {"e": {}, "f": {}}
+    chances = {name: {"p_clean": number / 10} for number, name in enumerate("abcd")}
+    machine = {name: wrong("r", **chance, relabel=name in "ab") for name, chance in chances.items()} | {
+        "e": {},
+        "f": {},
+    }
     assert fates(machine) == {"a": "r", "b": "r", "c": None, "d": None}
     said = machine | {
-        "a": by_people("clean", **wrong("r", p_clean=0.0)),  # none moves up into the surest half for it
-        "b": by_people("wrong", **wrong("r", p_clean=0.1)),  # gets what the machine would have given it
+        "a": by_people("clean", **wrong("r", p_clean=0.0, relabel=False)),
+        "b": by_people("wrong", **wrong("r", p_clean=0.1)),  # judgements of other pairs vouch for the machine's
         "c": by_people("wrong", "z", **wrong("r", p_clean=0.2)),
         "e": by_people("wrong", "own"),
         "f": by_people("wrong"),
     }
     assert fates(said) == {"b": "r", "c": "z", "d": None, "e": "own", "f": None}
     assert fates(said, drop=True) == fates(said)
-    found = decide(audit_of({(query, "x"): values for query, values in said.items()}), relabel=0.5)
+    found = decide(audit_of({(query, "x"): values for query, values in said.items()}))
     assert {query: round(fate.weight, 2) for (query, _), fate in found.items()} == {
         "a": 1.0, "b": 1.0, "c": 1.0, "d": 0.3, "e": 1.0, "f": 0.0,
     }  # fmt: skip
@@ -245,7 +255,7 @@ def test_verdicts_of_people_decide_about_their_own_pairs_alone():
 
 def test_a_replacement_that_a_person_named_is_not_given_where_the_query_has_it():
     audit = audit_of({("q", "x"): by_people("wrong", "y"), ("q", "y"): {}, ("p", "x"): by_people("wrong", "x")})
-    found = decide(audit, relabel=0.5)
+    found = decide(audit)
     assert [found[pair].action for pair in (("q", "x"), ("p", "x"))] == ["weigh", "weigh"]
     assert "Its replacement y is a document of the query already" in found["q", "x"].reason
 
@@ -253,10 +263,10 @@ def test_a_replacement_that_a_person_named_is_not_given_where_the_query_has_it()
 def test_what_the_audit_calls_clean_keeps_half_of_its_weight():
     """So that no more pairs are changed than are flagged, whatever the threshold."""
     audit = audit_of({("a", "x"): {"p_clean": 0.3}, ("b", "x"): wrong(None, p_clean=0.6), ("c", "x"): {"p_clean": 0.7}})
-    found = decide(audit, relabel=0.5)
+    found = decide(audit)
     assert [round(fate.weight, 3) for fate in found.values()] == [0.5, 0.6, 0.7]
-    assert changed(audit, relabel=0.5) == 0
-    assert changed(audit, relabel=0.5, drop=True) == 1
+    assert changed(audit) == 0
+    assert changed(audit, drop=True) == 1
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -339,7 +349,7 @@ def test_a_data_set_becomes_jsonl_with_weights(tmp_path: Path):
 def test_a_replacement_that_the_query_has_already_is_not_given_twice():
     audit = audit_of({("q", "x"): wrong("z", p_clean=0.0), ("q", "y"): wrong("z"), ("q", "w"): wrong("x"),
                       ("p", "x"): wrong("z")})  # fmt: skip
-    found = decide(audit, relabel=1.0)
+    found = decide(audit)
     assert {pair: fate.new_doc_id for pair, fate in found.items() if fate.flagged} == {
         ("q", "x"): "z", ("q", "y"): None, ("q", "w"): None, ("p", "x"): "z",
     }  # fmt: skip
@@ -355,7 +365,7 @@ def test_nothing_is_overwritten_and_nothing_half_done_stays(tmp_path: Path):
     assert (tmp_path / "mine.changes.jsonl").read_text() == "precious"
     unknown = audit_of_file(file, {"who ran?": wrong("nowhere", p_clean=0.0)})
     with pytest.raises(DataError, match=r"replacements are not in .*mine\.jsonl, for example 'nowhere'"):
-        cleaned(unknown, FileOfPairs(file), tmp_path / "out", relabel=1.0)
+        cleaned(unknown, FileOfPairs(file), tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -369,8 +379,3 @@ def test_the_audit_of_other_pairs_is_refused(tmp_path: Path):
     audit = audit_of({("q", "x"): {}})
     with pytest.raises(DataError, match=r"query 'r' with document 'x' is not in the audit"):
         cleaned(audit, TableOfPairs(pairs, audit, [], "pydocs"), tmp_path / "out")
-
-
-def test_a_share_is_a_share(tmp_path: Path):
-    with pytest.raises(ConfigError, match="0 to 1, not 2"):
-        decide(audit_of({("q", "x"): {}}), relabel=2)

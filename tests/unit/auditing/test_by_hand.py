@@ -4,21 +4,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from noisyir.auditing.by_hand import how_many, judged_by_hand
+from noisyir.auditing.by_hand import how_many, judged_by_hand, with_suspicion
 from noisyir.auditing.judgements import HumanJudgement
 from noisyir.detection.judged import FEWEST
 from noisyir.errors import ConfigError, DataError
 
 
-def judged_pairs(scores, p_clean=0.9, threshold=1.5) -> pa.Table:
-    """Pairs (q0, d), (q1, d), ... that the machine calls wrong above the threshold."""
+def judged_pairs(scores, threshold=1.5) -> pa.Table:
+    """Pairs (q0, d), (q1, d), ... that are suspect above the threshold."""
     return pa.table(
         {
             "query_id": [f"q{n}" for n in range(len(scores))],
             "doc_id": ["d"] * len(scores),
             "score": pa.array(scores, pa.float32()),
-            "verdict": np.where(np.asarray(scores) > threshold, "wrong", "clean"),
-            "p_clean": pa.array(np.full(len(scores), p_clean), pa.float32()),
+            "verdict": pa.array(["suspect" if score > threshold else None for score in scores], pa.string()),
+            "p_clean": pa.nulls(len(scores), pa.float32()),
+            "rests_on": pa.nulls(len(scores), pa.string()),
             "replacement": pa.array(["r"] * len(scores)),
             "by_hand": np.zeros(len(scores), bool),
         }
@@ -157,7 +158,32 @@ def test_a_replacement_that_a_person_names_stands_above_the_machines():
     said = {("q1", "d"): HumanJudgement("wrong", None, "other"), ("q2", "d"): HumanJudgement("wrong")}
     rows = anew(judged_pairs(np.zeros(4)), said)[0].to_pylist()
     assert [(row["replacement"], row["accepted"]) for row in rows[1:3]] == [("other", True), ("r", False)]
+    assert [row["relabel"] for row in rows] == [False, True, False, False]
     assert {row["machine_replacement"] for row in rows} == {"r"}
+
+
+@pytest.mark.parametrize(("accepted", "some"), [(1.0, True), (0.6, False)])
+def test_unseen_pairs_are_relabelled_where_nearly_all_replacements_seen_were_right(accepted, some):
+    """The lower end of the chance that the old is wrong and the new is right lies above .9, or none is relabelled."""
+    rng = np.random.default_rng(3)
+    scores, truth = np.concatenate([rng.normal(0, 1, 600), rng.normal(8, 1, 400)]), np.arange(1000) >= 600
+    pairs, drawn = judged_pairs(scores), rng.permutation(1000)[:250]
+    said = {
+        (f"q{n}", "d"): HumanJudgement(
+            "wrong" if truth[n] else "clean", 4.0, "r" if truth[n] and rng.random() < accepted else None
+        )
+        for n in drawn.tolist()
+    }
+    table, _ = anew(pairs, said)
+    unseen = table["relabel"].to_numpy(zero_copy_only=False) & ~np.isin(np.arange(1000), drawn)
+    assert bool(unseen.sum() > 100) is some and (unseen & ~truth).sum() <= 0.05 * unseen.sum()
+
+
+def test_suspicion_is_the_share_of_pairs_that_are_less_suspect():
+    pairs = judged_pairs([1.0, 3.0, 2.0, 2.0, 0.0])
+    assert with_suspicion(pairs)["suspicion"].to_pylist() == [0.25, 1.0, 0.625, 0.625, 0.0]
+    said = sample({4: "wrong", 1: "clean"}, weight=None)
+    assert with_suspicion(anew(pairs, said)[0])["suspicion"].to_pylist() == [0.25, 0.0, 0.625, 0.625, 1.0]
 
 
 def test_only_people_are_certain():

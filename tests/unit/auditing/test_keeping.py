@@ -4,36 +4,28 @@ import numpy as np
 import pyarrow as pa
 
 from noisyir.auditing.judgements import HumanJudgement
-from noisyir.auditing.keeping import Keeping, kept_by_judgements, kept_by_nulls
+from noisyir.auditing.keeping import Keeping, kept_by_judgements, kept_if_assumed
 from noisyir.detection.guarantee import Guarantee
 from noisyir.schemas.noise import KEPT_BY_NULL
 
 BOUNDS = Guarantee(np.array([40, 60, 80, 100]), np.array([0.03, 0.02, 0.08, 0.3]), 0.9, 0)
-FITS = {"rate": 0.24, "low": 0.22, "high": 0.26, "counted": 360, "tail": 0.5, "fit": 1.0, "below": 90, "auroc": 0.87}
-TOO_EASY = {**FITS, "tail": 0.1, "fit": 0.0}
 
 
-def estimate(**nulls):
-    return {f"{null}.{name}": value for null, values in nulls.items() for name, value in values.items()}
-
-
-def test_without_judgements_the_condition_is_named():
+def test_without_judgements_the_condition_begins_the_sentence():
     table = pa.table({"epoch": [0, 1, 1], "kept": [9, 60, 100], "bound": [0.5, 0.02, 0.3]}).cast(KEPT_BY_NULL.schema)
-    keeping = kept_by_nulls(table, estimate(random=FITS, near=TOO_EASY), 100)
+    keeping = kept_if_assumed(table, 100, "random")
     assert keeping.most(0.05) == 60 and keeping.most(0.01) == 0
     assert keeping.told(0.05) == (
-        "keep the 60 of 100 pairs with the lowest score: at most 2.0% of them are wrong, with 90% confidence, "
-        "if wrong pairs have random documents, with which the scores agree; judgements need no such condition (--judge)"
+        "if wrong pairs have random documents, keep the 60 of 100 pairs with the lowest score: at most 2.0% of them "
+        "are wrong, with 90% confidence"
     )
-    assert keeping.told(0.01).startswith(
-        "no part of the pairs is known to have at most 1.0% wrong with 90% confidence, if"
-    )
+    assert keeping.told(0.01).startswith("if wrong pairs have random documents, no part of the pairs is known to have")
     assert "judged, none" not in keeping.told(0.01)
 
 
-def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
-    keeping = kept_by_nulls(KEPT_BY_NULL.schema.empty_table(), estimate(random=TOO_EASY), 100)
-    assert keeping.most(1.0) == 0 and "cannot be known without judgements" in keeping.told(0.05)
+def test_where_nothing_is_assumed_and_nobody_judged_nothing_is_said():
+    keeping = kept_if_assumed(KEPT_BY_NULL.schema.empty_table(), 100, None)
+    assert keeping.most(1.0) == 0 and keeping.told(0.05).startswith("nothing can be said with 90% confidence: judge 50")
 
 
 def test_by_judgements_there_is_no_condition():

@@ -4,12 +4,14 @@ import math
 
 import pytest
 
-from noisyir.auditing.rates import beside, by_each_null, cannot_be_known, in_a_sentence, in_terminal
+from noisyir.auditing.rates import beside, by_each_null, cannot_be_known, in_terminal, why_none_is_flagged
 from noisyir.detection.detect import nulls_in
 
-FITS = {"rate": 0.24, "low": 0.221, "high": 0.259, "counted": 360, "tail": 0.5, "fit": 1.0, "auroc": 0.87}
-HARD = {"rate": 0.46, "low": 0.44, "high": 0.484, "counted": 690, "tail": 0.95, "fit": 0.0, "auroc": 0.75}
-EASY = {"rate": 0.02, "low": 0.015, "high": 0.027, "counted": 30, "tail": 0.1, "fit": 0.0, "auroc": 0.98}
+PAIRS = {"pairs": 3000, "beside": 180, "trusted": 0.99}
+FITS = {"rate": 0.24, "low": 0.221, "high": 0.259, "counted": 360, "tail": 0.5, "fit": 1.0, "auroc": 0.87, **PAIRS}
+HARD = {"rate": 0.46, "low": 0.44, "high": 0.484, "counted": 690, "tail": 0.95, "fit": 0.0, "auroc": 0.75, **PAIRS}
+EASY = {"rate": 0.02, "low": 0.015, "high": 0.027, "counted": 30, "tail": 0.1, "fit": 0.0, "auroc": 0.98, **PAIRS}
+BLIND = {**FITS, "auroc": 0.5}
 
 
 def estimate(**nulls):
@@ -21,7 +23,7 @@ def rates(**nulls):
 
 
 def test_each_null_has_its_line_and_the_range_comes_last():
-    told = in_terminal(estimate(random=FITS, near=HARD, lexical=EASY)).splitlines()
+    told = in_terminal(estimate(random=FITS, near=HARD, lexical=EASY), "random").splitlines()
     assert told == [
         "noise rate    not known without judgements: judge 50 pairs to know it",
         "  if wrong pairs have random documents                       24 % [22, 26]; the scores agree with that",
@@ -40,9 +42,10 @@ def test_each_null_has_its_line_and_the_range_comes_last():
     [
         ({}, "24 % [22, 26]; the scores agree with that"),
         (
-            {"auroc": 0.71},
-            "at most 26 %; your detectors tell made-up pairs from yours with AUROC 0.71, too weak to count",
+            {"trusted": 0.9},
+            "at most 26 %; right pairs may look like these made-up ones (AUROC 0.87): too weak to count",
         ),
+        ({"auroc": 0.5}, "any rate is possible: these made-up pairs look no more suspect than yours (AUROC 0.50)"),
         ({"rate": 0.04, "high": 0.05}, "at most 5.0 %; hardly any of your pairs looks like that"),
         ({"fit": math.nan}, "24 % [22, 26]; this cannot be checked with so few pairs, or so few made up for each"),
         (
@@ -71,12 +74,19 @@ def test_where_no_made_up_pair_is_like_the_wrong_ones_it_cannot_be_known():
     assert known == [True, True, True, False, False]
 
 
-def test_in_running_text_it_is_one_sentence():
-    assert in_a_sentence(estimate(random=FITS)) == (
-        "how many are wrong is not known without judgements: judge 50 pairs to know it "
-        "(if wrong pairs have random documents: 24 % [22, 26], the scores agree with that; "
-        "over all of these: 22 to 26 %)"
-    )
+def test_without_an_assumption_the_terminal_says_only_how_to_know():
+    assert in_terminal(estimate(random=FITS), None).splitlines() == [
+        "noise rate    not known without judgements: judge 50 pairs to know it",
+        "              --assume random says what would follow if wrong pairs had random documents",
+    ]
+
+
+def test_why_none_is_flagged_names_both_causes_where_two_look_alike():
+    said = why_none_is_flagged(estimate(random=BLIND, near=BLIND))
+    assert "either all of yours are wrong, or the detectors know nothing" in said and "judge 20" in said
+    assert why_none_is_flagged(estimate(random={**EASY, "counted": 3})).startswith("hardly any pair looks")
+    assert why_none_is_flagged(estimate(random=BLIND, near=HARD)).startswith("no made-up pairs vouch")
+    assert why_none_is_flagged({}).startswith("no made-up pairs vouch")
 
 
 def test_scores_beside_a_pairs_own_are_told_by_their_middle():

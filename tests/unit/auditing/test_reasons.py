@@ -5,9 +5,9 @@ import pytest
 from noisyir.auditing.reasons import Evidence, NotKept, Suspicion, chance, reason, suspicion
 
 PAIR = {
-    "is_clean": False,
+    "verdict": "wrong",
     "by_hand": False,
-    "score": 7.25,
+    "suspicion": 0.987,
     "p_clean": 0.02,
     "rank": None,
     "similarity": None,
@@ -32,28 +32,28 @@ CANDIDATE = {
             "Another document fits the query better: d7 scores 0.71, this one 0.22 (rank 1,240).",
         ),
         (
-            {"better": ("d7", 0.7123), "similarity": 0.7121, "rank": 2, "shared": 0, "is_clean": True},
+            {"better": ("d7", 0.7123), "similarity": 0.7121, "rank": 2, "shared": 0, "verdict": "clean"},
             "Other documents fit better (d7 scores 0.7123, this one 0.7121; rank 2, no telling word shared), "
-            "but the pair's score 7.25 lies among those of right pairs.",
+            "but 98 % of the pairs are less suspect (chance of being right 0.02).",
         ),
-        ({"rank": 1, "is_clean": True}, "The document is found first for its query."),
+        ({"rank": 1, "verdict": "clean"}, "The document is found first for its query."),
+        ({"rank": 1, "verdict": None, "p_clean": None}, "The document is found first for its query."),
         (
             {"rank": 1},
-            "The document is found first for its query, but its score 7.25 lies among those of wrong pairs "
-            "(chance of being right 0.02).",
+            "The document is found first for its query, but 98 % of the pairs are less suspect (chance of being right "
+            "0.02).",
         ),
         (
-            {},
-            "The document shares no telling word with the query; its score 7.25 lies among those of wrong pairs "
-            "(chance of being right 0.02).",
+            {"verdict": None, "p_clean": None},
+            "The document shares no telling word with the query; 98 % of the pairs are less suspect.",
         ),
         (
-            {"is_clean": True, "score": -0.5, "p_clean": 0.999, "shared": 1},
-            "The document shares 1 telling word with the query; its score -0.50 lies among those of right pairs "
-            "(chance of being right >0.99).",
+            {"verdict": "clean", "suspicion": 0.0, "p_clean": 0.999, "shared": 1},
+            "The document shares 1 telling word with the query; 0 % of the pairs are less suspect (chance of being "
+            "right >0.99).",
         ),
         ({"better": ("d7", 0.71), "similarity": 0.22, "rank": 3, "by_hand": True}, "Judged wrong by hand."),
-        ({"rank": 1, "by_hand": True, "is_clean": True}, "Judged clean by hand."),
+        ({"rank": 1, "by_hand": True, "verdict": "clean"}, "Judged clean by hand."),
     ],
 )
 def test_the_reason_is_one_sentence_with_the_strongest_numbers(known, said):

@@ -12,14 +12,16 @@ from noisyir.data.records import RecordsByKind
 
 CLEAN = {
     "source": None, "query": "", "document": "", "verdict": "clean", "p_clean": 0.9, "score": 1.0, "rank": 1,
+    "suspicion": 0.2, "rests_on": "judgements", "relabel": False,
     "similarity": 0.8, "better": [], "better_similarities": [], "replacement": None, "duplicates": 0,
     "reason": "The document is found first for its query.", "judged": None, "accepted": False,
 }  # fmt: skip
 
 
 def wrong(replacement: str | None = None, *, p_clean: float = 0.1, score: float = 5.0, **more: Any) -> dict[str, Any]:
-    """What an audit says of a flagged pair."""
+    """What an audit says of a flagged pair, one whose replacement judgements vouch for."""
     found = {"verdict": "wrong", "p_clean": p_clean, "score": score, "rank": 40, "reason": "Another document fits."}
+    found |= {"suspicion": 0.9, "relabel": replacement is not None}
     return {**found, "replacement": replacement, "better": [replacement] if replacement else [], **more}
 
 

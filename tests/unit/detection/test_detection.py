@@ -57,8 +57,36 @@ def test_without_noise_nothing_is_flagged_though_two_gaussians_fit_better_than_o
     assert found.is_clean.all()
     assert found.estimate["rate"] < 0.02 and found.estimate["flagged"] == 0
     if method == "gmm":
-        assert judged(scores, null, method=method, min_rate=0.0).is_clean.all(), "one peak"
-        assert not judged(scores, null, method=method, min_rate=0.0, components="bic").is_clean.all()
+        believed = {"method": method, "min_rate": 0.0, "assume": "best"}
+        assert judged(scores, null, **believed).is_clean.all(), "one peak"
+        assert not judged(scores, null, **believed, components="bic").is_clean.all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("pairs", [100, 1000, 10_000])
+def test_scores_without_information_flag_nothing(method, pairs):
+    """Less than one pair in a hundred over 100 seeds, and no chance is given."""
+    flagged = []
+    for seed in range(100 if method == "null" else 10):
+        rng = np.random.default_rng(seed)
+        found = judged(rng.normal(size=pairs), rng.normal(size=(pairs, 9)), method=method)
+        flagged.append((~found.is_clean).mean())
+        assert (found.p_clean is None) is bool(found.is_clean.all())
+    assert np.mean(flagged) < 0.01
+
+
+def test_what_is_assumed_is_taken_whatever_the_scores_say():
+    rng = np.random.default_rng(0)
+    scores, null = rng.normal(size=500), rng.normal(size=(500, 9))
+    assert judged(scores, null).p_clean is None
+    assert (
+        judged(scores, null, assume="random").p_clean is not None
+        and judged(scores, null, assume="best").p_clean is not None
+    )
+    with pytest.raises(
+        DataError, match="assume=near: there are no made-up pairs of this kind; there are some of random"
+    ):
+        judged(scores, null, assume="near")
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -76,7 +104,7 @@ def test_a_handful_of_pairs_is_judged_without_complaint(method, scores):
 
 
 def test_where_no_pair_is_clean_there_is_no_threshold():
-    found = judged(np.full(100, 5.0), np.full((100, 9), 5.0), method="null")
+    found = judged(np.full(100, 5.0), np.full((100, 9), 5.0), method="null", assume="best")
     assert not found.is_clean.any() and "threshold" not in found.estimate and found.estimate["flagged"] == 1
 
 

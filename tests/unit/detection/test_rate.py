@@ -18,8 +18,15 @@ def shares(values, counts, draws=9):
 def test_the_interval_holds_the_counts_of_wrong_pairs_that_explain_what_was_seen():
     found = rate_by_null(shares([0.1, 0.6, 0.9], [800, 100, 100]))
     assert found.rate == 0.4 and found.counted == 200 and found.tail == 0.5 and found.fit == 1.0
-    for end in (found.low, found.high):  # |X - W / 2| = z sqrt(W) / 2
+    for end in (0.95 * found.low + 0.05, found.high):  # |X - W / 2| = z sqrt(W) / 2; low is less 5 % of right pairs
         assert abs(200 - 1000 * end / 2) == pytest.approx(1.959964 * np.sqrt(1000 * end) / 2)
+
+
+def test_more_right_pairs_look_like_neighbours_than_like_random_documents():
+    values = shares([0.1, 0.6, 0.9], [800, 100, 100])
+    random, near = (rate_by_null(values, null=null) for null in ("random", "near"))
+    assert 0.8 * near.low + 0.2 == pytest.approx(0.95 * random.low + 0.05)
+    assert (near.rate, near.high) == (random.rate, random.high)
 
 
 def test_the_check_is_the_binomial_test_of_the_upper_quarter():
@@ -33,26 +40,37 @@ def test_of_no_pair_nothing_is_said():
     assert rate_by_null(shares([0.1], [0])) is None
 
 
-def test_the_power_is_that_of_the_right_pairs_alone():
+def test_the_half_that_fits_best_is_told_from_made_up_pairs_without_the_rate():
     rng = np.random.default_rng(0)
-    values = np.concatenate([rng.random(4000), 0.2 * rng.random(6000)])
-    assert rate_by_null(shares(values, 1)).power == pytest.approx(0.9, abs=0.01)
+    noise, strong = rng.random(4000), np.concatenate([rng.random(2000), 0.02 * rng.random(2000)])
+    far = [rate_by_null(shares(values, 1, draws=10**6)).trusted for values in (noise, strong)]
+    assert far[0] == pytest.approx(0.75, abs=0.01) and far[1] > 0.98
+    assert far[0] < 1 - np.sort(noise)[:2000].mean(), "a lower limit"
 
 
-def said(rate=0.2, low=0.18, high=0.22, counted=200.0, tail=0.5, fit=1.0, below=50.0, auroc=0.88):
-    return RateByNull(rate, low, high, counted, tail, fit, below, auroc)
+def test_the_crowd_is_how_dense_pairs_lie_below_the_half():
+    value, low, high = rate_by_null(shares([0.1, 0.3, 0.6, 0.9], [600, 100, 100, 100])).crowd
+    assert value == pytest.approx(1.0) and low < 1 < high
+    assert rate_by_null(shares([0.1], [100])).crowd == (np.inf, 0.0, np.inf)
+
+
+def said(rate=0.2, low=0.18, high=0.22, pairs=2000.0, counted=200.0, tail=0.5, fit=1.0, beside=100.0, auroc=0.88,
+         trusted=0.99):  # fmt: skip
+    return RateByNull(rate, low, high, pairs, counted, tail, fit, beside, auroc, trusted)
 
 
 def test_how_far_a_null_may_be_believed():
     assert said().reading == "agrees" and said().supported
+    assert said(auroc=0.52).reading == "blind" and said(auroc=0.53).reading == "agrees"  # 3.3 / sqrt(12 * 2000) = .021
     assert said(tail=0.6, fit=0.01).reading == "at_most"
     assert said(tail=0.4, fit=0.01).reading == "too_easy"
     assert said(tail=0.515, fit=0.001).reading == "agrees"  # of so many pairs that a trifle shows
-    assert said(auroc=0.8).reading == "weak" and not said(auroc=0.8).supported
+    assert said(trusted=0.97).reading == "weak" and not said(auroc=0.8).supported
     assert said(counted=19.0).reading == "unchecked" and said(rate=0.04).reading == "few"  # so many may be right ones
     assert said(fit=np.nan).reading == "unchecked"
-    assert said(below=74.0).reading == "agrees" and said(below=80.0).reading == "too_easy"
-    assert said(counted=24.0, below=10.0).reading == "agrees"  # of so few it may be chance
+    assert said(beside=118.0).reading == "agrees" and said(beside=160.0).reading == "too_easy"
+    assert said(beside=145.0).reading == "weak"  # neither is ruled out
+    assert said(counted=24.0, beside=19.0).reading == "weak"  # of so few it may be chance
 
 
 def test_wrong_pairs_that_look_half_right_are_not_taken_for_the_few_that_do_not():
@@ -60,7 +78,7 @@ def test_wrong_pairs_that_look_half_right_are_not_taken_for_the_few_that_do_not(
     rng = np.random.default_rng(1)
     values = np.concatenate([0.1 * rng.random(2000), 0.1 + 0.55 * rng.random(600) ** 2, rng.random(60)])
     found = rate_by_null(shares(values, 1))
-    assert found.rate < 0.12 and found.crowded and found.reading == "too_easy"
+    assert found.rate < 0.12 and found.crowd[1] > 1.5 and found.reading == "too_easy"
 
 
 def test_of_nulls_that_agree_the_highest_rate_fits_best_as_an_easy_one_counts_easy_pairs():

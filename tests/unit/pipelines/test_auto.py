@@ -15,9 +15,9 @@ from tests.tiny import write_beir
 def plan_of(tmp_path):
     folder = write_beir(tmp_path / "beir")
 
-    def make(methods, seed=7, data=None):
+    def make(methods, seed=7, data=None, **settings):
         data = {"kind": "beir", "path": str(folder), **(data or {})}
-        given = {"name": "x", "seed": seed, "data": data, "methods": methods}
+        given = {"name": "x", "seed": seed, "data": data, "methods": methods, **settings}
         return train_retriever(experiments.from_settings(given, []))
 
     return make
@@ -45,11 +45,14 @@ def test_what_other_methods_train_is_trained_once(plan_of):
     auto = {"kind": "auto", "candidates": ["reweight_relabel", "npc_relabel"]}
     apart = plan_of(["dpr", "reweight_relabel", "npc_relabel"])
     together = plan_of(["dpr", "reweight_relabel", "npc_relabel", auto])
+    only = plan_of(["dpr", "reweight_relabel", "npc_relabel", auto], detect={"assume": "best"})
     keys = {step.key for step in together.steps}
     assert {step.key for step in apart.steps if step.stage.name.startswith(("train", "detect", "score_pairs"))} <= keys
-    count = Counter(step.stage.name for step in together.steps)
-    assert (count["train_dpr"], count["train_npc"]) == (2 + 2 * 5, 1 + 5)
-    assert count["detect"] == count["repair"] == count["choose_model"] == 1
+    count, fewer = (Counter(step.stage.name for step in plan.steps) for plan in (together, only))
+    assert (fewer["train_dpr"], fewer["train_npc"]) == (2 + 2 * 5, 1 + 5)
+    assert fewer["detect"] == fewer["repair"] == fewer["choose_model"] == 1
+    assert (count["train_dpr"], count["train_npc"]) == (3 + 2 * 5, 2 + 5), "auto tries chances that nothing warrants"
+    assert sorted(step.name for step in together.named("detect")) == ["detect", "detect@auto"]
     folds = [step.params.fold for step in together.steps if step.stage.name == "hold_out"]
     assert folds == [0, 1, 2, 3, 4]
 

@@ -30,7 +30,8 @@ def audit_tables(pairs: int, *, spice: str = "", sources: int = 5) -> dict[str, 
     flags = zip(ids, scores, p_clean, replacements, strict=True)
     mixture = {"clean_weight": 2 / 3, "clean_mean": 1.0, "clean_std": 0.5,
                "noisy_weight": 1 / 3, "noisy_mean": 6.0, "noisy_std": 0.5}  # fmt: skip
-    random = {"rate": 1 / 3, "low": 0.32, "high": 0.35, "counted": 200, "tail": 0.5, "fit": 0.9, "auroc": 0.8}
+    random = {"rate": 1 / 3, "low": 0.32, "high": 0.35, "counted": 200, "tail": 0.5, "fit": 0.9, "auroc": 0.8,
+              "pairs": 1200, "beside": 100, "trusted": 0.99}  # fmt: skip
     mixture |= {f"random.{name}": value for name, value in random.items()}
     estimate = {"rate": 1 / 3, "rate_low": 0.32, "rate_high": 0.35, "flagged": 1 / 3, "threshold": 3.5, **mixture}
     return {

@@ -15,7 +15,7 @@ from noisyir.schemas.noise import NOISE_ESTIMATE, NOISE_FLAGS, PAIR_SCORES
 from noisyir.stages.detection.detect import DETECT
 from noisyir.stages.detection.score_pairs import SCORE_DETECTION
 
-PARAMS = DetectParams(method="gmm")
+PARAMS = DetectParams(method="gmm", assume="best")
 
 
 def is_wrong(pairs=300):
@@ -103,7 +103,7 @@ def test_the_null_that_fits_is_the_one_that_wrong_pairs_are_like(run_stage_on):
     """Random documents are easier to tell than those that the wrong pairs have."""
     near, wrong = np.random.default_rng(11).normal(6, 1, (3000, 9)), is_wrong(3000)
     table = scores_table(3000, null=near + 1.5, near=near)
-    by_null = PARAMS.model_copy(update={"method": "null"})
+    by_null = DetectParams(method="null", assume="near")
     out = run_stage_on(DETECT, by_null, {"scores": {"margin": table}})
     found = estimate_of(out, 1)
     assert found["rate"] == found["near.rate"] == pytest.approx(wrong.mean(), abs=0.03)

@@ -26,8 +26,7 @@ DETECTED = {"rate": 0.21, "pairs": 2000, "flagged": 0.5, **{f"random.{name}": va
             "detect",
             {"detection": {"9": {}, "10": DETECTED}},
             "Detection: 1,000 of 2,000 pairs were flagged; how many are wrong is not known without judgements: "
-            "judge 50 pairs to know it (if wrong pairs have random documents: 21 % [20, 25], the scores agree with "
-            "that; over all of these: 20 to 25 %).",
+            "judge 50 pairs to know it.",
         ),
         (
             "train_co_teaching",
