@@ -33,6 +33,7 @@ def run(as_json: Json = False, store: StoreUrl = None) -> int:
 
     example: noisyir doctor
     """
+    from rich.markup import escape
     from rich.table import Table
 
     from noisyir.app.console import stdout_console
@@ -46,7 +47,7 @@ def run(as_json: Json = False, store: StoreUrl = None) -> int:
         table = Table(box=None, show_header=False, pad_edge=False)
         for finding in findings:
             mark = "[green]ok[/]" if finding.ok else "[red]missing[/]" if finding.needed else "[yellow]none[/]"
-            table.add_row(mark, finding.name, finding.says)
+            table.add_row(mark, finding.name, escape(finding.says))
         stdout_console().print(table)
     return int(any(finding.needed and not finding.ok for finding in findings))
 

@@ -38,7 +38,7 @@ def detection_quality(
         quality["auroc"] = float(roc_auc_score(is_wrong, scores))
     if called:
         quality["precision"] = found / called
-    if called + wrong:
+    if wrong:
         quality["f1"] = 2 * found / (called + wrong)
     return quality
 

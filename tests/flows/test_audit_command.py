@@ -495,3 +495,22 @@ def test_a_gate_for_ci_goes_by_the_upper_end_and_json_holds_everything(noisyir, 
 def test_a_gate_without_a_ground_is_refused_before_work(noisyir, file, tmp_path, more, said):
     code, _, err = noisyir("audit", file, "--out", "made", *more)
     assert code == 1 and said in err and not (tmp_path / "made").exists()
+
+
+def test_what_follows_from_an_assumption_names_it_in_the_same_sentence(noisyir, file, tmp_path):
+    code, out, err = noisyir("audit", file, "--assume", "random", "--keep-wrong-below", "0.3", "--out", "made")
+    assert code == 0, err
+    numbers = [line for line in out.splitlines() if re.search(r"\d ?%", line)]
+    assert numbers and all("if wrong pairs have" in line or "over all of these" in line for line in numbers)
+    rows = table(tmp_path / "made")
+    assert {row["rests_on"] for row in rows} == {"random"} and {row["verdict"] for row in rows} <= {"suspect", None}
+    page = (tmp_path / "made" / "audit.html").read_text()
+    text = re.sub(r"\s+", " ", page[: page.index('<script type="application/json"')])
+    assert "p(clean), if random documents" in text and "right if wrong pairs have random documents" in text
+    assert re.search(
+        r"Flagged as suspect</dt> <dd><strong>\d+</strong> <span class=\"muted\">if wrong pairs have", text
+    )
+    assert not re.search(r"<strong>[^<]*%", text), "no number under an assumption is bold"
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])
+    assert data["keeping"]["condition"] == "if wrong pairs have random documents, "
+    assert data["condition"] == " if wrong pairs have random documents"

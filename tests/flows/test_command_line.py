@@ -184,3 +184,13 @@ def test_what_was_built_can_be_shown_traced_searched_and_exported(finished, tmp_
     assert exported.returncode == 0 and (tmp_path / "model" / "modules.json").exists()
     again = noisyir(home, "export", "demo", "--to", str(tmp_path / "model"))
     assert again.returncode == 1 and "exists" in again.stderr
+
+
+def test_doctor_names_the_extra_that_is_missing(monkeypatch, capsys):
+    """What it advises stands there as it is typed: brackets are no markup."""
+    from noisyir.cli import main
+    from noisyir.commands import doctor
+
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "s3fs" else object())
+    main(["doctor"])
+    assert 'pip install "noisyir[s3]"' in capsys.readouterr().out.replace("\n", "")

@@ -103,6 +103,7 @@ def test_quality_of_detection_is_that_of_counting(rows):
     tp, fp = (~is_clean & is_wrong).sum(), (~is_clean & ~is_wrong).sum()
     assert found["accuracy"] == pytest.approx((~is_clean == is_wrong).mean())
     assert ("precision" in found) is bool((~is_clean).any()) and ("recall" in found) is bool(is_wrong.any())
+    assert ("f1" in found) is bool(is_wrong.any()), "of nothing to be found there is no F1"
     if tp + fp:
         assert found["precision"] == pytest.approx(tp / (tp + fp))
     if "precision" in found and "recall" in found and tp:

@@ -233,7 +233,7 @@ def _story(meta: Meta, store: Store) -> Iterator[str]:
 
 SCORE_DETECTION = Stage(
     name="score_detection",
-    version=2,
+    version=3,
     params=ScoreDetectionParams,
     reads={
         "truth": NOISE_TRUTH["query_id", "doc_id", "is_noisy"],
