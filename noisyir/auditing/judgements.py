@@ -103,7 +103,7 @@ def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
     said = _all_said(paths)
     known = set(pair_ids(pairs))
     if unknown := {pair: rows[0].place for pair, rows in said.items() if pair not in known}:
-        raise DataError(_unknown_pairs(unknown))
+        raise DataError(_unknown_pairs(unknown, len(said), paths))
     return _all_settled(said)
 
 
@@ -243,11 +243,16 @@ def _time(row: Mapping[str, Any], place: str) -> float | None:
     return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
-def _unknown_pairs(unknown: Mapping[Pair, str]) -> str:
+def _unknown_pairs(unknown: Mapping[Pair, str], judged: int, paths: Sequence[str]) -> str:
+    if len(unknown) == judged:
+        return (
+            f"{' and '.join(paths)}: these judgements are of other pairs, for none of the {judged:,} is in this audit: "
+            "give those that were made of it"
+        )
     examples = [f"{query!r} with {doc!r} ({place})" for (query, doc), place in list(unknown.items())[:_SHOWN]]
     more = ", ..." if len(unknown) > _SHOWN else ""
     return (
-        f"{len(unknown):,} judged pairs are not in this audit: {', '.join(examples)}{more}; "
+        f"{len(unknown):,} of {judged:,} judged pairs are not in this audit: {', '.join(examples)}{more}; "
         "give the audit that they were judged in, or remove them"
     )
 

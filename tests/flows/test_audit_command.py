@@ -332,7 +332,7 @@ def test_judgements_that_do_not_fit_are_refused(noisyir, owner, file, tmp_path, 
     for rows, message in [
         (
             [row | {"verdict": "wrong"}, {"query_id": "q", "doc_id": "d", "verdict": "clean"}],
-            "1 judged pairs are not in",
+            "1 of 2 judged pairs are not in",
         ),
         ([row | {"verdict": "maybe"}], "the verdict must be wrong, clean, unclear or empty, found 'maybe'"),
         ([row | {"verdict": ""}], "holds no verdict of a person"),

@@ -219,7 +219,7 @@ def test_a_replacement_that_a_person_names_is_the_pairs_and_must_be_a_document(r
 
 def test_judgements_of_other_pairs_are_refused(run, tmp_path):
     path = judged_as(tmp_path / "judgements.csv", [("q0", "d1", "wrong"), ("q0", "d0", "clean")])
-    with pytest.raises(DataError, match=r"1 judged pairs are not in this audit: 'q0' with 'd0' \(.* line 3\)"):
+    with pytest.raises(DataError, match=r"1 of 2 judged pairs are not in this audit: 'q0' with 'd0' \(.* line 3\)"):
         run(audit_tables(9), judgements=path)
 
 
