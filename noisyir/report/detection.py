@@ -37,7 +37,7 @@ def flag_warnings(detection: pa.Table) -> list[str]:
     """Sentences on systems whose last flags disagree grossly with the noise rate that the detectors estimate.
 
     Gross is more than twice the interval's upper end, or less than half its lower end, by five points at least; where
-    nobody estimated a rate, more than three quarters of the pairs.
+    nobody estimated a rate, more than three quarters of the pairs.  Where none is flagged there is nothing to rely on.
     """
     qualities = [each for each in detection_quality({_ONE_RUN: detection}) if each.when != "first"]
     rated = next((each for each in qualities if "rate_high" in each.means), None)
@@ -45,7 +45,7 @@ def flag_warnings(detection: pa.Table) -> list[str]:
     said = []
     for each in qualities:
         flagged = each.means.get("flagged")
-        if flagged is None or low / 2 - _POINTS <= flagged <= max(2 * high, high + _POINTS):
+        if not flagged or low / 2 - _POINTS <= flagged <= max(2 * high, high + _POINTS):
             continue
         rate = f"{rated.detector} estimate {_of(rated.means)}" if rated else "nobody estimated the rate"
         said.append(

@@ -29,6 +29,7 @@ def detection(**flagged):
         ({"detectors": 0.2, "npc": 0.873}, ["npc"]),
         ({"detectors": 0.2, "npc": 0.03}, ["npc"]),
         ({"detectors": 0.5, "npc": 0.2}, ["detectors"]),
+        ({"detectors": 0.0, "npc": 0.2}, []),
         ({"npc": 0.57}, []),
         ({"npc": 0.873}, ["npc"]),
     ],
