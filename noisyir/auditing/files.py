@@ -15,7 +15,7 @@ from noisyir.auditing.reasons import Evidence, reason
 from noisyir.auditing.texts import PairTexts, full_text, shared_words
 from noisyir.engine.tables import aligned
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four: full-width = + - @
 _BYTE_ORDER_MARK = "\ufeff".encode()  # spreadsheets take UTF-8 without it for the machine's old encoding
 _OWN = ("query_id", "doc_id", "query")
 

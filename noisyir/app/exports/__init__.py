@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
 from pkgutil import iter_modules
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import cast
 
@@ -29,7 +30,7 @@ def export(store: Store, name: str, kind: str, to: str | None, licence: str | No
     """Write a model or a result in a format; what was written, in words, and where.
 
     to: a file or folder that is not there yet; None: beside, by the name of what is exported.  licence: of the model,
-    for its card.  StoreError where `to` is there already or cannot be written.
+    for its card.  What was cut off is not there.  StoreError where `to` is there already or cannot be written.
     """
     module = _module(kind)
     stem = experiments.name_of(name).replace("models:/", "").replace("/", "-").replace("@", "-")
@@ -37,7 +38,12 @@ def export(store: Store, name: str, kind: str, to: str | None, licence: str | No
     if target.exists():
         raise StoreError(f"{target} exists already: name a new path with --to")
     try:
-        return str(module.export(store, name, target, licence)), target
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as folder:
+            half = Path(folder) / target.name
+            said = str(module.export(store, name, half, licence)).replace(str(half), str(target))
+            half.rename(target)
+        return said, target
     except OSError as error:
         raise StoreError(f"cannot write {target}: {error}") from error
 

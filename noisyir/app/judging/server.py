@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import socket
 import sys
@@ -212,6 +213,7 @@ def page(common: Sequence[str]) -> str:
 
 
 _ACCESS = "judging.json"  # beside the judgements while a session is open
+_LAST_PORT, _TOKEN = 65535, re.compile(r"[\w-]{32}", re.ASCII)  # as token_urlsafe(24) makes it
 
 
 @dataclass(frozen=True)
@@ -226,9 +228,12 @@ class Access:
         """That of the session before where it was killed, so that an open page goes on; else a new one."""
         try:
             found = json.loads((folder / _ACCESS).read_text())
-            return cls(int(found["port"]), str(found["token"]))
-        except (OSError, ValueError, KeyError, TypeError):
-            return cls(0, secrets.token_urlsafe(24))
+            port, token = found["port"], found["token"]
+            if type(port) is int and 0 < port <= _LAST_PORT and _TOKEN.fullmatch(token):
+                return cls(port, token)
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            pass
+        return cls(0, secrets.token_urlsafe(24))
 
     def keep(self, folder: Path) -> None:
         """Write it where nobody else reads it."""

@@ -229,7 +229,7 @@ function undo() {
 function saveVerdicts() {
   // No column weight: nobody drew these pairs at random, so they tell nothing of others.
   // As noisyir/verdicts/files.py: a quote mark goes before what a spreadsheet would take for a formula.
-  const cell = (text) => `"${(/^'*[=+\-@\t\r\n]/.test(text) ? "'" + text : text).replaceAll('"', '""')}"`;
+  const cell = (text) => `"${(/^'*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text) ? "'" + text : text).replaceAll('"', '""')}"`;
   const lines = rows.filter((row) => verdicts.has(row.key)).map((row) => {
     const { verdict, replacement, at } = verdicts.get(row.key);
     return [row.query_id, row.doc_id, verdict, replacement ?? "", at ?? ""].map(cell).join(",");

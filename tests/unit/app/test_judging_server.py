@@ -140,5 +140,11 @@ def test_the_token_is_kept_for_a_killed_session_where_only_its_owner_reads_it(tm
     kept.keep(tmp_path)
     assert stat.S_IMODE((tmp_path / "judging.json").stat().st_mode) == 0o600
     assert Access.of(tmp_path) == kept and kept.url == f"{HOST}/{first.token}/"
-    (tmp_path / "judging.json").write_text("{")
-    assert Access.of(tmp_path) != kept
+    token = f'"{first.token}"'
+    damaged = ["{", "[1]", "[" * 100_000]
+    damaged += [f'{{"port": {port}, "token": {token}}}' for port in ("70000", "-1", "0", "1e400", "true", '"4711"')]
+    damaged += [f'{{"port": 4711, "token": {word}}}' for word in ('""', '"a"', '"a/b"', r'"\ud800"', r'"a\r\nb"', "3")]
+    for text in damaged:
+        (tmp_path / "judging.json").write_text(text)
+        found = Access.of(tmp_path)
+        assert found.port == 0 and found.token != first.token, text

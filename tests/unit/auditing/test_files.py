@@ -4,6 +4,7 @@ import csv
 import re
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,12 @@ def test_no_cell_starts_a_formula_and_every_cell_reads_back(text):
     guarded = guard(text)
     assert not re.match(r"[=+\-@\t\r\n]", guarded)
     assert unguard(guarded) == text
+
+
+@pytest.mark.parametrize("first", "=+-@\uff1d\uff0b\uff0d\uff20\t\r\n")
+def test_signs_that_a_spreadsheet_computes_with_are_guarded_full_width_ones_too(first):
+    """Source: OWASP, CSV Injection."""
+    assert guard(f"{first}1+1") == f"'{first}1+1" and unguard(f"'{first}1+1") == f"{first}1+1"
 
 
 def test_csv_keeps_numbers_lists_nulls_and_every_character(tmp_path):
