@@ -167,13 +167,16 @@ def best_fit(said: Mapping[Null, RateByNull]) -> Null:
 def rate_range(said: Mapping[Null, RateByNull]) -> tuple[float, float]:
     """From the least to the greatest rate that a null allows; all rates where none says anything.
 
-    A null that only says "at most" allows all lower ones; one that is too easy, or that nothing is told from, says
-    nothing.
+    A null that only says "at most" allows all lower ones, one that nothing is told from allows all, and one that is too
+    easy says nothing.
     """
     allowed = [
-        (found.low if found.reading in ("agrees", "unchecked") else 0.0, found.high)
+        (
+            found.low if found.reading in ("agrees", "unchecked") else 0.0,
+            1.0 if found.reading == "blind" else found.high,
+        )
         for found in said.values()
-        if found.reading not in ("too_easy", "blind")
+        if found.reading != "too_easy"
     ]
     return (min(low for low, _ in allowed), max(high for _, high in allowed)) if allowed else (0.0, 1.0)
 

@@ -104,6 +104,7 @@ def test_the_range_is_over_what_the_nulls_allow():
     assert rate_range({"random": said()}) == (0.18, 0.22)
     assert rate_range({"random": said(), "near": near}) == (0.0, 0.48)
     assert rate_range({"random": easy, "near": said()}) == (0.18, 0.22)
+    assert rate_range({"random": said(), "near": said(auroc=0.5)}) == (0.0, 1.0), "nothing is told from near ones"
     assert rate_range({"random": easy}) == rate_range({}) == (0.0, 1.0)
 
 
