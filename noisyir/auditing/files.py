@@ -82,8 +82,8 @@ def write_jsonl(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
             out.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-_OF_PAIR = ("verdict", "suspicion", "p_clean", "by_hand", "rank", "similarity")
-_EVIDENCE = [*_OF_PAIR, "query", "better", "better_similarities"]
+_OF_PAIR = ("verdict", "suspicion", "by_hand", "rank", "similarity")
+_EVIDENCE = [*_OF_PAIR, "p_clean", "rests_on", "query", "better", "better_similarities"]
 
 
 def better_documents(competitors: pa.Table) -> tuple[pa.Array, pa.Array]:
@@ -121,7 +121,8 @@ def with_reasons(pairs: pa.Table, texts: PairTexts) -> pa.Table:
 def _evidence(row: dict[str, Any], document: str, texts: PairTexts) -> Evidence:
     best = (row["better"][0], row["better_similarities"][0]) if row["better"] else None
     shared = shared_words(row["query"], document, texts.common)
-    return Evidence(better=best, shared=len(shared), **{name: row[name] for name in _OF_PAIR})
+    known = row["p_clean"] if row["rests_on"] == "judgements" else None  # under an assumption it is no evidence
+    return Evidence(better=best, shared=len(shared), p_clean=known, **{name: row[name] for name in _OF_PAIR})
 
 
 def _kept(lists: pa.ListArray, owner: np.ndarray, keep: np.ndarray) -> pa.ListArray:

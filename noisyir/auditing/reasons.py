@@ -14,7 +14,7 @@ class Evidence:
     """Evidence on a pair.
 
     verdict: clean, wrong, suspect, or None where nothing is said.  suspicion: the share of the pairs that are less
-    suspect.  p_clean: None where nothing warrants a chance.
+    suspect.  p_clean: None where no judgement tells it.
     rank: of the pair's document for its query, None where the search did not go so deep or the collection was not
     searched.  similarity: of query and document, None in the second case.
     better: the other document that fits best and its similarity, None where none fits better than the pair's own.

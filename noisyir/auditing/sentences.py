@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from noisyir.auditing.rates import beside
+from noisyir.auditing.rates import ASSUMED, beside
 from noisyir.auditing.reasons import chance
 
 Row: TypeAlias = dict[str, Any]
@@ -179,7 +179,7 @@ def _noise_flags(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     threshold = asked.params.get("threshold", asked.params.get("detection", {}).get("threshold"))
     return [
         f"{row['doc_id']}, epoch {row['epoch']}: {'flagged' if not row['is_clean'] else 'not flagged'}, "
-        f"{_chance(row['p_clean'], f' (not flagged from {threshold})')}{_instead(row['replacement'])}"
+        f"{_chance(row['p_clean'], _IF_SO)} (not flagged from {threshold}){_instead(row['replacement'])}"
         for row in asked.of(rows)
     ]
 
@@ -200,8 +200,8 @@ def _repaired_pairs(rows: Sequence[Row], asked: RowQuery) -> list[str]:
 
 def _audit(rows: Sequence[Row], asked: RowQuery) -> list[str]:
     return [
-        f"{row['doc_id']} is {_CALLED[row['verdict']]}, {_chance(row['p_clean'])}{_instead(row['replacement'])}: "
-        f"{row['reason']}"
+        f"{row['doc_id']} is {_CALLED[row['verdict']]}, {_chance(row['p_clean'], _ground(row['rests_on']))}"
+        f"{_instead(row['replacement'])}: {row['reason']}"
         for row in asked.of(rows)
     ]
 
@@ -209,8 +209,16 @@ def _audit(rows: Sequence[Row], asked: RowQuery) -> list[str]:
 _CALLED = {None: "not flagged", "suspect": "suspect", "wrong": "called wrong", "clean": "called clean"}
 
 
-def _chance(p_clean: float | None, aside: str = "") -> str:
-    return "no chance known" if p_clean is None else f"chance of being right {chance(p_clean)}{aside}"
+_IF_SO = " if wrong pairs are like the made-up ones that the detection takes them for"
+
+
+def _ground(rests_on: str | None) -> str:
+    """The assumption that a chance rests on, in a clause; empty where people judged."""
+    return f" if wrong pairs have {ASSUMED[rests_on]}" if rests_on in ASSUMED else ""
+
+
+def _chance(p_clean: float | None, ground: str) -> str:
+    return "no chance known" if p_clean is None else f"chance of being right {chance(p_clean)}{ground}"
 
 
 def _audit_negatives(rows: Sequence[Row], asked: RowQuery) -> list[str]:

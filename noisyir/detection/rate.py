@@ -23,7 +23,7 @@ _LEVEL = 0.05  # of either check
 _CROWD = 1.5  # times as dense below the half: 1.0 to 1.4 were seen with a right null, 1.7 to 2.5 with half answers
 _EVEN = 1.6  # by its upper limit; at 2 weak detectors agree with a wrong rate more often
 _SEPARATED = 3.3  # standard errors: pure noise passes once in a thousand times
-_TRUSTED = 0.98  # 0.95 and 0.9 let detectors of AUROC 0.8 agree with a rate of .6 where half of all pairs are wrong
+_TRUSTED = 0.98  # at 0.9 detectors of AUROC 0.8 agree with a wrong rate in up to a quarter of simulated draws
 _SLIGHT = 0.02  # off 1/2, which is 4 % of the rate: so much does not matter, however many pairs show it
 _POWER = 0.9  # of which no more than one right pair in a hundred or so lies in the upper half
 

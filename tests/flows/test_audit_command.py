@@ -514,3 +514,4 @@ def test_what_follows_from_an_assumption_names_it_in_the_same_sentence(noisyir, 
     data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page)[1])
     assert data["keeping"]["condition"] == "if wrong pairs have random documents, "
     assert data["condition"] == " if wrong pairs have random documents"
+    assert not any("chance" in row["reason"] for row in rows)

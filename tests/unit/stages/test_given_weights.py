@@ -83,7 +83,14 @@ def trained(run_stage_on, file, tmp_path):
 
 def flags(p_clean):
     rows = [
-        {"query_id": f"q{n}", "doc_id": f"d{n}", "epoch": 0, "score": 1 - p, "p_clean": p, "is_clean": p >= 0.5}
+        {
+            "query_id": f"q{n}",
+            "doc_id": f"d{n}",
+            "epoch": 0,
+            "score": 0.0,
+            "p_clean": p,
+            "is_clean": p is None or p >= 0.5,
+        }
         for n, p in enumerate(p_clean)
     ]
     return pa.Table.from_pylist(rows, schema=NOISE_FLAGS.schema)
@@ -167,3 +174,12 @@ def test_plain_training_reads_weights_where_the_file_has_them(file):
         (step,) = plain.named("train_dpr")
         assert "weights" not in step.inputs
         assert not any(other.stage is GIVEN for other in plain.steps)
+
+
+@pytest.mark.parametrize(("stage", "params"), [(TRAIN_DPR, PLAIN), (TRAIN_DPR, WEIGHTED), (TRAIN_NPC, npc("given"))])
+def test_flags_without_a_warrant_count_all_pairs_alike_and_say_so_once(trained, caplog, stage, params):
+    believed = trained(stage, params, None, WHOLE)
+    assert not [record for record in caplog.records if "vouch" in record.message]
+    assert trained(stage, params, None, [None] * 8) == believed
+    (said,) = [record.message for record in caplog.records if "vouch" in record.message]
+    assert "all of them count alike" in said and "detect.assume=best" in said
