@@ -102,8 +102,8 @@ class Audited:
 
     def _detected(self, artifact: str) -> Ref:
         """An artifact of detect, under whatever label."""
-        metas = [result.meta for result in self.outcome.results.values()]
-        return next(meta.ref(artifact) for meta in metas if meta.stage == "detect")
+        found = self.outcome.results.values()
+        return next(result.meta.ref(artifact) for result in found if result.meta.stage == "detect")
 
     @property
     def keeping(self) -> Keeping:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from noisyir.auditing.by_hand import BY_ID
 from noisyir.auditing.files import write_jsonl
 from noisyir.auditing.judgements import Pair
 from noisyir.auditing.pairs_to_clean import Action, Fate, PairChanges, PairsToClean
@@ -22,12 +23,7 @@ from noisyir.errors import DataError
 Log: TypeAlias = list[tuple[Pair, Fate]]
 
 HALF = 0.5  # a pair of less weight counts as changed; one that the audit calls clean has no less
-_LEAST_LIKELY_FIRST = [
-    ("p_clean", "ascending"),
-    ("score", "descending"),
-    ("query_id", "ascending"),
-    ("doc_id", "ascending"),
-]
+_LEAST_LIKELY_FIRST = [("p_clean", "ascending"), ("score", "descending"), *BY_ID]
 _BY_MACHINE = {
     "query_id": "query_id",
     "doc_id": "doc_id",

@@ -20,8 +20,9 @@ from noisyir.errors import ConfigError, DataError
 Array = np.ndarray
 Features: TypeAlias = Float[np.ndarray, "pair feature"]
 
-MOST_SUSPECT_FIRST = [("suspicion", "descending"), ("query_id", "ascending"), ("doc_id", "ascending")]
-_RELABELLED = (0.1, 0.95)  # at most this share of unseen pairs is relabelled wrongly, with this confidence
+BY_ID = [("query_id", "ascending"), ("doc_id", "ascending")]
+MOST_SUSPECT_FIRST = [("suspicion", "descending"), *BY_ID]
+_WRONGLY_RELABELLED, _SURELY_RELABELLED = 0.1, 0.95  # at most this share of unseen pairs, with this confidence
 _LEAST_CHANCE = np.finfo(np.float32).tiny
 _LARGEST_CHANCE = np.nextafter(np.float32(1), np.float32(0))
 
@@ -276,17 +277,15 @@ def _may_be_relabelled(pairs: pa.Table, by_row: dict[int, HumanJudgement]) -> Ar
     said = [(place, by_row[row], given[row]) for place, row in enumerate(rows.tolist()) if row in by_row]
     drawn = [(place, judged, new) for place, judged, new in said if judged.tells_of_others]
     chance = pairs["p_clean"].to_numpy().astype(np.float64)[rows]
-    most, sureness = _RELABELLED
     bounds = guaranteed(
         chance,
         np.array([place for place, _, _ in drawn], np.int64),
         np.array([judged.verdict == "clean" or judged.replacement != new for _, judged, new in drawn], bool),
         np.array([judged.weight for _, judged, _ in drawn], np.float64),
-        sureness,
+        _SURELY_RELABELLED,
     )
-    known = bounds.most(most) if bounds else None
     relabel = np.zeros(pairs.num_rows, bool)
-    if known:
+    if bounds and (known := bounds.most(_WRONGLY_RELABELLED)):
         relabel[rows[np.argsort(chance, kind="stable")[: known[0]]]] = True
     return relabel
 

@@ -15,7 +15,6 @@ from noisyir.engine.tables import pair_ids
 
 SURENESS = 0.9
 _HALF = 0.5  # of the pairs
-_TOO_FEW = 50  # judgements that say something, in a quarter of an hour or so
 
 
 @dataclass(frozen=True)
@@ -43,9 +42,7 @@ class Keeping:
     def told(self, wrong: float) -> str:
         """How many pairs to keep so that at most the share `wrong` of them is wrong, as a sentence without its end."""
         if self.bounds is None:
-            return (
-                f"nothing can be said with {SURENESS:.0%} confidence: judge {_TOO_FEW} pairs drawn at random (--judge)"
-            )
+            return f"nothing can be said with {SURENESS:.0%} confidence: judge 50 pairs drawn at random (--judge)"
         at = f"with {self.bounds.confidence:.0%} confidence"
         if found := self.bounds.most(wrong):
             return (

@@ -210,6 +210,5 @@ def _trusting(context: "Context") -> "Context":
     detect = context.exp.detect
     if detect.assume:
         return context
-    assumed = detect.model_copy(update={"assume": "best"})
-    exp = context.exp.model_copy(update={"detect": assumed})
+    exp = context.exp.model_copy(update={"detect": detect.model_copy(update={"assume": "best"})})
     return replace(context, exp=exp, label=context.name("auto"))
