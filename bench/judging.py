@@ -3,33 +3,31 @@
     python bench/judging.py ../shared/data/staqc_sql/sql_annotated.jsonl \\
         --query title --document code --query-id qid --doc-id id --label label --wrong 0
 
-Scores and features are those of the audit's detector `ensemble`, through the pipeline, without labels.  Sessions then
-look up the labels that they ask for: `random`, all drawn at random, and `teaching`, as a session of `--judge` does it,
-50 at random and then by turns one at random and one that teaches.  AUROC is over the pairs whose queries nobody judged;
-error, coverage and broken are of the rate, of its nominal 95 % interval and of the 90 % guarantee anywhere on its
-curve; kept is the share of pairs of which the guarantee says that at most `--at-most` are wrong.
+Scores and features are from the detector `ensemble`, through the pipeline, without labels.  Sessions look up
+the labels of pairs in the order in which `--judge` asks for them.  AUROC is over the pairs whose queries have no judged
+pair, ECE is the calibration error of their chances in tenths; error, coverage and broken are of the rate, of its
+nominal 95 % interval and of the 90 % guarantee anywhere on its curve; kept is the share of pairs of which the guarantee
+says that at most `--at-most` are wrong.
 """
 
 import argparse
 import json
 import os
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from noisyir import experiments
+from noisyir.app.judging.session import random_order
 from noisyir.app.runs import Execution, run_experiment
 from noisyir.detection.judged import JudgedPairs, auroc
-from noisyir.detection.judging import LearntOrder, judge_all
+from noisyir.detection.judging import judge_all
 from noisyir.engine.plan import Choice
 from noisyir.engine.store import Store
 from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.tracking import open_tracker
-
-FIRST, BATCH = 50, 25  # as noisyir/app/judging/session.py has them
 
 
 class Pairs(NamedTuple):
@@ -52,53 +50,27 @@ class Outcome(NamedTuple):
     width: float
     broken: bool
     kept: float
+    calibration: float
 
 
 def main() -> None:
     given = _arguments()
     pairs = _pairs(given)
     print(f"{len(pairs.scores):,} pairs, {pairs.is_wrong.mean():.1%} wrong, {given.seeds} sessions each\n")
-    print("| drawn | judged | AUROC before | AUROC | improves | rate's error | covered | width | broken | kept |")
-    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
-    for drawn in given.drawn:
-        found: dict[int, list[Outcome]] = {number: [] for number in given.judged}
-        for seed in range(given.seeds):
-            for judged, outcome in _session(pairs, drawn == "teaching", given.judged, seed, given.at_most):
-                found[judged].append(outcome)
-        for judged, outcomes in found.items():
-            means = [float(np.mean(column)) for column in zip(*outcomes, strict=True)]
-            print(f"| {drawn} | {judged} | " + " | ".join(f"{mean:.3f}" for mean in means) + " |", flush=True)
+    print("| judged | AUROC before | AUROC | improves | rate's error | covered | width | broken | kept | ECE |")
+    print("|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for judged in given.judged:
+        outcomes = [_outcome(pairs, judged, seed, given.at_most) for seed in range(given.seeds)]
+        means = [float(np.mean(column)) for column in zip(*outcomes, strict=True)]
+        print(f"| {judged} | " + " | ".join(f"{mean:.3f}" for mean in means) + " |", flush=True)
 
 
-def _session(
-    pairs: Pairs, teaching: bool, numbers: list[int], seed: int, at_most: float
-) -> Iterator[tuple[int, Outcome]]:
-    order = np.random.default_rng(seed).permutation(len(pairs.scores)).tolist()
-    drawn: list[int] = []
-    chosen: list[int] = []
-    for number in range(BATCH, max(numbers) + 1, BATCH):
-        told = _told(pairs, drawn, chosen) if drawn and teaching else None
-        teach = [] if told is None else told.teaching.tolist()
-        while (judged := len(set(drawn) | set(chosen))) < number:
-            if teaching and judged >= FIRST and judged % 2 and teach:
-                chosen.append(teach.pop(0))
-            else:  # one that was judged because it teaches counts as drawn from now on
-                drawn.append(order[len(drawn)])
-        if number in numbers:
-            yield number, _outcome(pairs, _told(pairs, drawn, chosen), [*drawn, *chosen], at_most)
-
-
-def _told(pairs: Pairs, drawn: list[int], chosen: list[int]) -> LearntOrder:
-    only = [row for row in chosen if row not in set(drawn)]
-    rows = np.array([*drawn, *only])
-    weights = np.r_[np.ones(len(drawn)), np.full(len(only), np.nan)]
-    answers = JudgedPairs(rows, pairs.is_wrong[rows], weights)
-    return judge_all(pairs.scores, pairs.features, pairs.query, answers, wanted=2 * BATCH)
-
-
-def _outcome(pairs: Pairs, told: LearntOrder, judged: list[int], at_most: float) -> Outcome:
+def _outcome(pairs: Pairs, judged: int, seed: int, at_most: float) -> Outcome:
+    """Of the session with this seed after so many judgements."""
+    rows, weights = (column[:judged] for column in random_order(pairs.scores, np.random.default_rng(seed)))
+    told = judge_all(pairs.scores, pairs.features, pairs.query, JudgedPairs(rows, pairs.is_wrong[rows], weights))
     assert told.rate is not None and told.guarantee is not None
-    unseen = ~np.isin(pairs.query, pairs.query[judged])
+    unseen = ~np.isin(pairs.query, pairs.query[rows])
     wrong, truth = pairs.is_wrong, float(pairs.is_wrong.mean())
     before, after = (auroc(order[unseen], wrong[unseen]) for order in (pairs.scores, told.lesson.suspicion))
     assert before is not None and after is not None
@@ -114,7 +86,14 @@ def _outcome(pairs: Pairs, told: LearntOrder, judged: list[int], at_most: float)
         width=rate.high - rate.low,
         broken=bool((of_kept > bounds.bound).any()),
         kept=most[0] / len(wrong) if most else 0.0,
+        calibration=calibration_error(told.lesson.p_wrong[unseen], wrong[unseen]),
     )
+
+
+def calibration_error(chance: np.ndarray, is_wrong: np.ndarray) -> float:
+    """Mean distance of chance and share of wrong pairs over ten parts of the chances, each as its pairs weigh."""
+    part = np.minimum((10 * chance).astype(int), 9)
+    return float(sum(abs((chance - is_wrong)[part == number].sum()) for number in range(10)) / len(chance))
 
 
 def _pairs(given: argparse.Namespace) -> Pairs:
@@ -159,7 +138,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--doc-id", default="doc_id")
     parser.add_argument("--judged", type=int, nargs="+", default=[25, 50, 100, 200, 400])
     parser.add_argument("--seeds", type=int, default=8)
-    parser.add_argument("--drawn", nargs="+", choices=["random", "teaching"], default=["random", "teaching"])
     parser.add_argument("--at-most", type=float, default=0.1, help="share of wrong pairs among the kept")
     return parser.parse_args()
 

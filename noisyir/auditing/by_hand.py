@@ -75,17 +75,10 @@ class _Decided:
     rows: Array
     is_wrong: Array
     weights: Array
-    teaches: Array
 
     def at_random(self) -> "_Decided":
-        return self._those(~np.isnan(self.weights))
-
-    def that_teach(self) -> "_Decided":
-        """Those of which a model may learn: drawn at random, or asked for by what it sees of them."""
-        return self._those(self.teaches | ~np.isnan(self.weights))
-
-    def _those(self, kept: Array) -> "_Decided":
-        return _Decided(self.rows[kept], self.is_wrong[kept], self.weights[kept], self.teaches[kept])
+        drawn = ~np.isnan(self.weights)
+        return _Decided(self.rows[drawn], self.is_wrong[drawn], self.weights[drawn])
 
 
 def judged_by_hand(
@@ -105,7 +98,7 @@ def judged_by_hand(
     border by all verdicts.
     Columns added: those of `as_the_machine_says`.
     threshold: least probability of being clean that a clean pair has.  features: of each pair, where a detector gave
-    any: a model then learns from the sample and from what a session asked for, and not the border alone is set.
+    any: a model then learns from the sample, and not the border alone is set.
     DataError where a refit is not possible.
     """
     place = {pair: row for row, pair in enumerate(pair_ids(pairs))}
@@ -181,9 +174,8 @@ def _decided(by_row: dict[int, HumanJudgement]) -> _Decided:
     said = {row: judged for row, judged in by_row.items() if judged.verdict != "unclear"}
     weights = [np.nan if judged.weight is None else judged.weight for judged in said.values()]
     is_wrong = [judged.verdict == "wrong" for judged in said.values()]
-    teaches = [judged.teaches for judged in said.values()]
     rows = np.array(list(said), np.int64)
-    return _Decided(rows, np.array(is_wrong, bool), np.array(weights, np.float64), np.array(teaches, bool))
+    return _Decided(rows, np.array(is_wrong, bool), np.array(weights, np.float64))
 
 
 def _rate(pairs: pa.Table, sample: _Decided, confidence: float) -> tuple[float, float, float] | None:
@@ -212,7 +204,7 @@ def _set_right(
 ) -> _Anew:
     """The pairs with the chances and verdicts that the judgements give them, and what to know."""
     sample, scores = decided.at_random(), pairs["score"].to_numpy().astype(np.float64)
-    chosen = len(decided.rows) - len(decided.that_teach().rows)
+    chosen = len(decided.rows) - len(sample.rows)
     if refit:
         found = recalibrate(scores, decided.rows, decided.is_wrong, _probability(threshold), confidence)
         notes = [_SELECTED.format(chosen)] if chosen else []
@@ -226,7 +218,7 @@ def _set_right(
     if len(sample.rows) < least:
         return _Anew(pairs, notes)
     if features is not None and sample.is_wrong.any() and not sample.is_wrong.all():
-        return _taught(pairs, decided.that_teach(), _probability(threshold), confidence, features, notes)
+        return _taught(pairs, sample, _probability(threshold), confidence, features, notes)
     try:
         weighted = sample.is_wrong, _probability(threshold), confidence, sample.weights
         found = recalibrate(scores, sample.rows, *weighted)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _WORDS: Mapping[str, Verdict] = {**{word: word for word in _VERDICTS}, "right": "clean", "unsure": "unclear"}
 _COLUMNS = ("query_id", "doc_id", "verdict")
-_MORE = ("judge", "weight", "replacement", "at", "draw")
+_MORE = ("judge", "weight", "replacement", "at")
 _SETTING = "audit.judgements"
 BY_MODEL = "model:"  # how the names of judges that are not people begin
 _SHOWN = 3  # examples in a message
@@ -39,13 +39,11 @@ class HumanJudgement:
     weight: how many pairs it stands for, as one drawn at random; None where it was chosen in another way, by its rank
     on the page for one: it then tells nothing of other pairs.
     replacement: the document that the query gets instead, where a judge named one and the verdict is wrong.
-    teaches: whether it was asked for by what the machine sees of it, so that a model may learn from it.
     """
 
     verdict: Verdict
     weight: float | None = None
     replacement: str | None = None
-    teaches: bool = False
 
     @property
     def tells_of_others(self) -> bool:
@@ -67,7 +65,6 @@ class _Said(NamedTuple):
     weight: float | None
     replacement: str | None
     at: float | None
-    teaches: bool
     place: str
 
 
@@ -133,7 +130,7 @@ def _settled(pair: Pair, said: Sequence[_Said]) -> HumanJudgement | None:
     named = [word.replacement for word in words if word.verdict == "wrong" and word.replacement]
     weights = [row.weight for row in said if row.weight is not None]
     replacement = _most_frequent(named) if verdict == "wrong" else None
-    return HumanJudgement(verdict, max(weights, default=None), replacement, any(row.teaches for row in said))
+    return HumanJudgement(verdict, max(weights, default=None), replacement)
 
 
 def _last_word(pair: Pair, said: Sequence[_Said]) -> _Said:
@@ -192,8 +189,7 @@ def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
             judge = str(row.get("judge") or "").strip()
             if judge.startswith(BY_MODEL):
                 continue
-            teaches, weight = row.get("draw") == "teaching", _weight(row.get("weight"), place)
-            yield pair, _Said(judge, verdict, weight, replacement, at, teaches, place)
+            yield pair, _Said(judge, verdict, _weight(row.get("weight"), place), replacement, at, place)
 
 
 def _id(row: Mapping[str, Any], column: str, file: RowFile, place: str) -> str:

@@ -19,7 +19,7 @@ Array = np.ndarray
 
 FOLDS = 10
 FEWEST = 20  # judged pairs drawn at random: fewer tell the rate, roughly, and neither an order nor a border
-_ERRORS = 0.5  # standard errors by which features must lower the log loss
+GAIN_CONFIDENCE = 0.9  # that the gain is as large as its low end says
 _OF_LEVEL, _OF_ORDER = 0.25, 4.0  # precisions of a and b
 _OF_PLATT = 1.0  # of the level and the slope of what is set right at the end
 _LEAST_SLOPE = 0.05  # there, and of the order where no feature bends it: the order stays
@@ -28,28 +28,33 @@ _VARIANCES = (0.3, 0.1, 0.03)  # of a feature's weight, tried in turn
 
 @dataclass(frozen=True)
 class JudgedPairs:
-    """Pairs that people judged wrong or clean.
+    """Pairs that were drawn at random, and that people judged wrong or clean.
 
-    rows: of the pairs; each once.  weights: how many pairs each one stands for, up to a common factor, where it was
-    drawn at random; nan where it was chosen.
+    rows: of the pairs; each once.  weights: how many pairs each one stands for, up to a common factor.
     """
 
     rows: Int[Array, " judged"]
     is_wrong: Bool[Array, " judged"]
     weights: Float[Array, " judged"]
 
-    @property
-    def at_random(self) -> Bool[Array, " judged"]:
-        """Whether each was drawn at random."""
-        return np.asarray(~np.isnan(self.weights))
 
-
-class Auroc(NamedTuple):
-    """The area under the ROC curve with its interval."""
+class Interval(NamedTuple):
+    """An estimate and the ends of its interval."""
 
     value: float
     low: float
     high: float
+
+    def __str__(self) -> str:
+        """In percent."""
+        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+
+
+class Gain(NamedTuple):
+    """The share of the log loss that is gone: an estimate, and what it is at least, with GAIN_CONFIDENCE."""
+
+    value: float
+    at_least: float
 
 
 @dataclass(frozen=True)
@@ -60,9 +65,9 @@ class Lesson:
     at random.  suspicion: the order that this gives, or the label-free scores where judgements do not improve them.
     fold: the number of that model, for each pair; chance: what it says before calibration; chance_by_fold: mean of
     what each model says over all pairs.
-    order, unlearnt: AUROC of p_wrong and of the label-free order on the judged pairs that were drawn at random; gain:
-    the one less the other.  All None where these are too few or of one kind.  improves: whether p_wrong uses more than
-    the label-free order.
+    order: AUROC of `suspicion` on the judged pairs.  gain: of the features, cross-validated; None without
+    features.  Both None where these are too few or of one kind.  improves: whether the gain is above 0 at least, so
+    that p_wrong and the order use the features.
     """
 
     p_wrong: Float[Array, " pair"]
@@ -70,20 +75,22 @@ class Lesson:
     fold: Int[Array, " pair"]
     chance: Float[Array, " pair"]
     chance_by_fold: Float[Array, " fold"]
-    order: Auroc | None
-    unlearnt: Auroc | None
-    gain: Auroc | None
+    order: Interval | None
+    gain: Gain | None
     improves: bool
 
     def advice(self) -> str:
         """Whether judgements improve the order, in a sentence."""
-        if self.gain is None:
+        if self.order is None:
             return "Too few pairs are judged to say whether judgements improve the order."
+        if self.gain is None:
+            return "The order stays without judgements: this detector has no features to learn from."
+        gain = (
+            f"by {self.gain.value:.0%}, and by {self.gain.at_least:.0%} at least with {GAIN_CONFIDENCE:.0%} confidence"
+        )
         if not self.improves:
-            return "Judgements do not improve the order here: it stays the one without them."
-        if self.gain.low <= 0:
-            return "Judgements seem to improve the order, but so few leave it open."
-        return "Judgements improve the order."
+            return f"The order stays without judgements: they change the log loss of unseen verdicts {gain}."
+        return f"Judgements improve the order: they lower the log loss of unseen verdicts {gain}."
 
 
 def learn(
@@ -95,35 +102,36 @@ def learn(
     """How likely each pair is wrong by the judgements, and whether they improve the label-free order.
 
     scores: that order, higher being likelier wrong; only ranks count.  query: of each pair; the pairs of a query are in
-    one fold.  Verdicts on chosen pairs teach the weights, which they do not bias, since pairs are chosen by what the
-    model sees of them; the level, and which order is better, are from pairs drawn at random alone.
-    The features count only where, cross-validated, they lower the log loss.  DataError for a score that is not finite.
-    Source: Platt, 1999 (last step); Zadrozny, ICML 2004 (selection by what is seen does not bias a regression).
+    one fold.
+    The features count only where the gain by them is above 0 at least, and AUROC on the judged pairs does not fall; the
+    largest variance of their weights for which that holds is taken.  DataError for a score that is not finite.
+    Source: Platt, 1999 (last step).
     """
     check_finite("score", scores)
     level, order = np.ones(len(scores)), _normal_scores(scores)
-    fold, drawn = _folds(query, answers), answers.at_random
-    truth, rows = answers.is_wrong[drawn], answers.rows[drawn]
-    odds, improves = _cross_fitted(np.column_stack([level, order]), fold, answers), False
-    known = len(truth) >= FEWEST and bool(truth.any()) and not truth.all()
-    if features is not None and known:
-        columns, plain = np.column_stack([level, order, features]), _losses(_own(odds, fold), answers)
-        for variance in _VARIANCES:
-            taught = _cross_fitted(columns, fold, answers, variance)
-            if _is_above_0(plain - _losses(_own(taught, fold), answers)):
-                odds, improves = taught, True
-                break
-    own, free = _own(odds - odds.mean(axis=0) + odds.mean(), fold), np.asarray(scores, np.float64)
-    suspicion = own if improves else free
+    fold, truth, rows = _folds(query, answers), answers.is_wrong, answers.rows
+    odds, free = _cross_fitted(np.column_stack([level, order]), fold, answers), np.asarray(scores, np.float64)
+    own, found, gain, improves = odds.mean(axis=1), None, None, False
+    if len(truth) >= FEWEST and bool(truth.any()) and not truth.all():
+        found = auroc(free[rows], truth)
+        if features is not None:
+            columns, plain = np.column_stack([level, order, features]), _losses(_own(odds, fold), answers)
+            for variance in _VARIANCES:
+                taught = _cross_fitted(columns, fold, answers, variance)
+                gain = _share_gained(plain, _losses(_own(taught, fold), answers))
+                learnt = _own(taught - taught.mean(axis=0) + taught.mean(), fold)
+                by_features = auroc(learnt[rows], truth)
+                if gain.at_least > 0 and by_features.value >= found.value:
+                    odds, own, found, improves = taught, learnt, by_features, True
+                    break
     return Lesson(
-        p_wrong=_calibrated(own if improves else odds.mean(axis=1), rows, truth),
-        suspicion=suspicion,
+        p_wrong=_calibrated(own, rows, truth),
+        suspicion=own if improves else free,
         fold=fold,
         chance=_chance(_own(odds, fold)),
         chance_by_fold=_chance(odds).mean(axis=0),
-        order=auroc(suspicion[rows], truth) if known else None,
-        unlearnt=auroc(free[rows], truth) if known else None,
-        gain=auroc_gain(suspicion[rows], free[rows], truth) if known else None,
+        order=found,
+        gain=gain,
         improves=improves,
     )
 
@@ -191,17 +199,19 @@ def _chance(odds: Array) -> Array:
 
 
 def _losses(odds: Float[Array, " pair"], answers: JudgedPairs) -> Float[Array, " judged"]:
-    """Negative log-likelihood of each verdict, in nats.
-
-    Pairs that were chosen are doubtful to the model with features: if anything they speak against it.
-    """
+    """Negative log-likelihood of each verdict, in nats."""
     judged = odds[answers.rows]
     return np.asarray(np.logaddexp(0, np.where(answers.is_wrong, -judged, judged)))
 
 
-def _is_above_0(gained: Float[Array, " judged"]) -> bool:
-    """Whether the mean is above 0 by _ERRORS standard errors."""
-    return bool(gained.mean() > _ERRORS * gained.std(ddof=1) / np.sqrt(len(gained)))
+def _share_gained(plain: Float[Array, " judged"], taught: Float[Array, " judged"]) -> Gain:
+    """The share of the loss `plain` that is gone in `taught`, of the same pairs; its limit is normal.
+
+    Losses in one fold hang together: on four sets the limit held in 92 % of 600 draws, an interval of 80 % in 72 %.
+    """
+    gained, lost = plain - taught, float(plain.mean())
+    error = float(gained.std(ddof=1)) / math.sqrt(len(gained))
+    return Gain(float(gained.mean()) / lost, (float(gained.mean()) - _quantile(2 * GAIN_CONFIDENCE - 1) * error) / lost)
 
 
 _ROUNDS, _TOLERANCE = 50, 1e-6
@@ -239,7 +249,9 @@ def most_likely_weights(
     return weights
 
 
-def auroc(suspicion: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], confidence: float = 0.95) -> Auroc | None:
+def auroc(
+    suspicion: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], confidence: float = 0.95
+) -> Interval | None:
     """The chance that a wrong pair is more suspect than a right one, ties half; None where one kind is lacking.
 
     The interval is normal on the scale of log odds, so that it stays within 0 and 1; half a pair of either order is
@@ -255,22 +267,7 @@ def auroc(suspicion: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], conf
     floor = shrunk * (1 - shrunk) / (wrong + right)  # a handful in perfect order does not prove perfection
     error = math.sqrt(max(_variance(of_wrong) + _variance(of_right), floor)) / (shrunk * (1 - shrunk))
     odds, half = math.log(shrunk / (1 - shrunk)), _quantile(confidence) * error
-    return Auroc(value, *(1 / (1 + math.exp(-(odds + side * half))) for side in (-1, 1)))
-
-
-def auroc_gain(
-    new: Float[Array, " pair"], old: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], confidence: float = 0.95
-) -> Auroc | None:
-    """The gain in AUROC of the order `new` over `old` on the same pairs; None where one kind is lacking.
-
-    Source: DeLong et al., 1988 (both orders' placements of the same pairs).
-    """
-    if is_wrong.all() or not is_wrong.any():
-        return None
-    gained = [one - other for one, other in zip(_placements(new, is_wrong), _placements(old, is_wrong), strict=True)]
-    value = float(gained[0].mean())
-    half = _quantile(confidence) * math.sqrt(sum(map(_variance, gained)))
-    return Auroc(value, value - half, value + half)
+    return Interval(value, *(1 / (1 + math.exp(-(odds + side * half))) for side in (-1, 1)))
 
 
 def _placements(suspicion: Array, is_wrong: Array) -> tuple[Float[Array, " wrong"], Float[Array, " right"]]:

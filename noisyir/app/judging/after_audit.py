@@ -113,7 +113,7 @@ class JudgingOptions:
             else:
                 serve_page(session, folder, told, stdout_console().print)
             session.finish()
-            kept = self._written(audited, session.learnt.known.keeping(audited.table.num_rows), folder)
+            kept = self._written(audited, session.known.keeping(audited.table.num_rows), folder)
             return f"{told()}\n{kept}".rstrip()
 
 
@@ -150,7 +150,7 @@ def known_from(audited: Audited, files: Sequence[str]) -> Knowledge:
     """Judgements of the audited pairs, from files.  DataError for pairs that were not audited."""
     pairs = _pairs(audited)
     said = read_judgements(files, pairs.audit)
-    return _learner(audited, pairs).learn({pairs.row_of[pair]: judged for pair, judged in said.items()}, 0).known
+    return _learner(audited, pairs).learn({pairs.row_of[pair]: judged for pair, judged in said.items()})
 
 
 def _pairs(audited: Audited) -> PairsToJudge:

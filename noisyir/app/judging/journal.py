@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from noisyir.auditing.judgements import Pair, Verdict
 from noisyir.errors import DataError, StoreError
-
-Draw = Literal["random", "teaching"]
 
 _VERDICTS = (*get_args(Verdict), None)
 
@@ -20,15 +18,14 @@ _VERDICTS = (*get_args(Verdict), None)
 class JournalEntry:
     """One answer of a judge on a pair; verdict None takes back the one before.
 
-    draw: how the pair was chosen.  weight: how many pairs it stands for, up to a factor that all have in common; None
-    for one that was not drawn at random.  replacement: a document accepted instead.  at: when, as ISO 8601 in UTC.
+    weight: how many pairs it stands for, up to a factor that all have in common; None for one that was not drawn at
+    random.  replacement: a document accepted instead.  at: when, as ISO 8601 in UTC.
     """
 
     query_id: str
     doc_id: str
     verdict: Verdict | None
     judge: str
-    draw: Draw
     weight: float | None
     replacement: str | None
     at: str
@@ -113,7 +110,6 @@ def _answer(row: Mapping[str, Any]) -> JournalEntry:
         doc_id=str(row["doc_id"]),
         verdict=row["verdict"],
         judge=row["judge"],
-        draw="random" if row.get("weight") is not None else "teaching",
         weight=row.get("weight"),
         replacement=row.get("replacement"),
         at=row["at"],

@@ -1,6 +1,6 @@
-"""Learning in a session, after each batch of answers: chances of all pairs, and the pairs to ask about next."""
+"""Learning in a session, after each batch of answers: the rate, the order, and how many pairs may be kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -10,20 +10,8 @@ from jaxtyping import Float, Int
 from noisyir.auditing.judgements import HumanJudgement
 from noisyir.auditing.keeping import SURENESS, Keeping
 from noisyir.detection.guarantee import Guarantee
-from noisyir.detection.judged import JudgedPairs
+from noisyir.detection.judged import Interval, JudgedPairs
 from noisyir.detection.judging import judge_all
-
-
-class Interval(NamedTuple):
-    """An estimate and the ends of its interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        """In percent."""
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
 class Kept(NamedTuple):
@@ -37,16 +25,14 @@ class Kept(NamedTuple):
 class Knowledge:
     """The judgements' message.
 
-    sampled: pairs drawn at random that were judged wrong or clean.  rate: share of wrong pairs among all, from these
-    alone.  order, unlearnt: how often a wrong pair is more suspect than a right one (AUROC), in the order that the
-    judgements teach (cross-validated) and in the order without them.  narrower: what more judgements would do.
+    sampled: pairs drawn at random that were judged wrong or clean.  rate: share of wrong pairs among all.  order: how
+    often a wrong pair is more suspect than a right one (AUROC, cross-validated).  narrower: of what more would do.
     advice: whether judgements improve the order.  guarantee: bounds that hold together at `confidence`, by pairs kept.
     """
 
     sampled: int = 0
     rate: Interval | None = None
     order: Interval | None = None
-    unlearnt: Interval | None = None
     narrower: str = ""
     advice: str = ""
     guarantee: tuple[Kept, ...] = ()
@@ -64,19 +50,11 @@ class Knowledge:
         return Keeping(Guarantee(kept, bound, self.confidence, self.sampled), pairs)
 
 
-@dataclass(frozen=True)
-class Learnt:
-    """The outcome of one look at the judgements.  teaching: rows of open pairs, those that teach most first."""
-
-    known: Knowledge
-    teaching: Sequence[int] = ()
-
-
 class OrderLearner(Protocol):
     """Learns from judgements; slow, so that it is called beside the answering."""
 
-    def learn(self, judged: Mapping[int, HumanJudgement], wanted: int) -> Learnt:
-        """The message of these judgements, by row of the pairs, and `wanted` pairs that would teach most."""
+    def learn(self, judged: Mapping[int, HumanJudgement]) -> Knowledge:
+        """The message of these judgements, by row of the pairs."""
 
 
 Array = np.ndarray
@@ -93,36 +71,25 @@ class PairLearner:
     features: Float[Array, "pair feature"] | None
     query: Int[Array, " pair"]
 
-    def learn(self, judged: Mapping[int, HumanJudgement], wanted: int) -> Learnt:
-        """As `OrderLearner`; pairs of which the judges were unsure count for nothing, and are not asked about again."""
-        decided = {row: said for row, said in judged.items() if said.verdict != "unclear"}
+    def learn(self, judged: Mapping[int, HumanJudgement]) -> Knowledge:
+        """As `OrderLearner`; pairs that were not drawn at random, or of which the judges were unsure, do not count."""
+        decided = {row: said for row, said in judged.items() if said.tells_of_others}
         answers = JudgedPairs(
             np.array(list(decided), np.int64),
             np.array([said.verdict == "wrong" for said in decided.values()], bool),
-            np.array([np.nan if said.weight is None else said.weight for said in decided.values()], np.float64),
+            np.array([said.weight for said in decided.values()], np.float64),
         )
-        unsure = len(judged) - len(decided)
-        found = judge_all(
-            self.scores,
-            self.features,
-            self.query,
-            answers,
-            confidence=_CONFIDENCE,
-            sureness=SURENESS,
-            wanted=wanted + unsure,
-        )
+        found = judge_all(self.scores, self.features, self.query, answers, confidence=_CONFIDENCE, sureness=SURENESS)
         lesson, bounds, half = found.lesson, found.guarantee, found.narrower(_MORE)
-        known = Knowledge(
+        return Knowledge(
             sampled=found.sampled,
             rate=found.rate and Interval(*found.rate[:3]),
-            order=lesson.order and Interval(*lesson.order),
-            unlearnt=lesson.unlearnt and Interval(*lesson.unlearnt),
+            order=lesson.order,
             narrower=_narrower(half, _MORE, len(self.scores) - found.sampled),
             advice=lesson.advice() if decided else "",
             guarantee=tuple(map(Kept, bounds.kept.tolist(), bounds.bound.tolist())) if bounds else (),
             confidence=SURENESS,
         )
-        return Learnt(known, [row for row in found.teaching.tolist() if row not in judged][:wanted])
 
 
 def _narrower(half: float | None, more: int, left: int) -> str:

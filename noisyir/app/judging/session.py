@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from noisyir.app.judging.journal import Draw, Journal, JournalEntry
-from noisyir.app.judging.learning import Knowledge, Learnt, OrderLearner
+from noisyir.app.judging.journal import Journal, JournalEntry
+from noisyir.app.judging.learning import Knowledge, OrderLearner
 from noisyir.app.judging.pairs_to_judge import PairsToJudge, Shown
 from noisyir.auditing.judgements import HumanJudgement, Pair, Verdict, cohens_kappa, given_judgements
 from noisyir.auditing.keeping import Keeping
@@ -18,7 +18,6 @@ from noisyir.detection.judgement import strata_by_score
 from noisyir.errors import DataError, NoisyirError
 
 BATCH = 25  # answers after which everything is learnt anew
-RANDOM_FIRST = 50  # pairs drawn at random before the first that is chosen; later every other one is
 _AHEAD = 12  # pairs that are chosen before they are asked about
 _READ_AHEAD = 100  # pairs drawn at random whose texts are read together
 
@@ -38,10 +37,10 @@ class JudgingSession:
     def __init__(self, pairs: PairsToJudge, journal: Journal, judge: str, learner: OrderLearner, seed: int = 0) -> None:
         """Go on where the journal ends.  DataError where it is about pairs that are not these."""
         self.pairs, self.journal, self.judge, self.learner = pairs, journal, judge, learner
-        self.learnt = Learnt(Knowledge())
+        self.known = Knowledge()
         self._lock, self._wanted, self._ended = RLock(), Event(), False
         self._order = random_order(pairs.scores, np.random.default_rng(seed))
-        self._weight: dict[int, float] = {}  # of the rows that were drawn at random
+        self._weight: dict[int, float] = {}  # of the rows that were drawn
         self._drawn = 0  # how far the random order is used up
         self._queue: list[int] = []
         self._learning = True
@@ -84,9 +83,8 @@ class JudgingSession:
         row = self._row(said.pair)
         with self._lock:
             weight = self._weight.get(row)
-            draw: Draw = "teaching" if weight is None else "random"
             replacement = said.replacement if said.verdict == "wrong" else None
-            answer = JournalEntry(*said.pair, said.verdict, self.judge, draw, weight, replacement, self.journal.time())
+            answer = JournalEntry(*said.pair, said.verdict, self.judge, weight, replacement, self.journal.time())
             if not answer.says_as(self._own.get(said.pair)):
                 self.journal.append(answer)
             self._own.pop(said.pair, None)
@@ -120,7 +118,7 @@ class JudgingSession:
         self._wanted.set()
         if self._thread.is_alive():
             self._thread.join()
-        self.learnt = self._look()
+        self.known = self._look()
 
     # What is known -------------------------------------------------------------------------------------------------
 
@@ -136,32 +134,19 @@ class JudgingSession:
                 "learning": self._learning,
                 "learnt_from": self._answered_at_last_look,
                 "last": last and {"query_id": last.query_id, "doc_id": last.doc_id, "verdict": last.verdict},
-                "known": self.learnt.known.as_json(),
+                "known": self.known.as_json(),
                 "agreement": agreement(self.journal.latest()),
             }
 
     # Choosing ------------------------------------------------------------------------------------------------------
 
     def _plan(self) -> None:
-        """Choose so many pairs that some are known before they are asked about.
-
-        The first are drawn at random; then every other one is, and those between are those that teach most.
-        """
-        while len(self._queue) < _AHEAD and (row := self._choose(len(self._own) + len(self._queue))) is not None:
+        """Draw so many pairs that some are known before they are asked about."""
+        while len(self._queue) < _AHEAD and (row := self._draw()) is not None:
             self._queue.append(row)
 
-    def _choose(self, place: int) -> int | None:
-        if place >= RANDOM_FIRST and place % 2:
-            for row in self.learnt.teaching:
-                if row not in self._queue and self.pairs.ids[row] not in self._own:
-                    return row
-        return self._draw()
-
     def _draw(self) -> int | None:
-        """The next pair of the random order.  One that was answered because it teaches counts as drawn from now on.
-
-        To leave it out would take the hardest pairs out of the sample.
-        """
+        """The next pair of the random order.  One that was chosen and answered before counts as drawn from now on."""
         while self._drawn < len(self._order.rows):
             row, weight = (column[self._drawn].item() for column in self._order)
             self._drawn += 1
@@ -171,7 +156,7 @@ class JudgingSession:
                 if row not in self._queue:
                     return int(row)
             elif known.weight is None:
-                drawn = replace(known, draw="random", weight=weight, at=self.journal.time())
+                drawn = replace(known, weight=weight, at=self.journal.time())
                 self.journal.append(drawn)
                 self._own[pair] = drawn
         return None
@@ -179,7 +164,7 @@ class JudgingSession:
     def _coming(self) -> list[int]:
         """Rows whose texts will be shown soon."""
         drawn = self._order.rows[self._drawn : self._drawn + _READ_AHEAD].tolist()
-        return [*self._queue, *drawn, *self.learnt.teaching]
+        return [*self._queue, *drawn]
 
     def _resume(self) -> dict[Pair, JournalEntry]:
         own = self.journal.latest().get(self.judge, {})
@@ -210,20 +195,18 @@ class JudgingSession:
         while self._wanted.wait() and not self._ended:
             self._wanted.clear()
             try:
-                self.learnt = self._look()
+                self.known = self._look()
                 self.pairs.prepare(self._coming())
             except NoisyirError as error:
-                self.learnt = Learnt(
-                    replace(self.learnt.known, advice=f"Nothing was learnt from the last answers: {error}.")
-                )
+                self.known = replace(self.known, advice=f"Nothing was learnt from the last answers: {error}.")
             with self._lock:
                 self._learning = self._wanted.is_set()
 
-    def _look(self) -> Learnt:
+    def _look(self) -> Knowledge:
         with self._lock:
             judged = self._judged()
             self._answered_at_last_look = len(self._own)
-        return self.learner.learn(judged, 2 * BATCH)
+        return self.learner.learn(judged)
 
     def _judged(self) -> Mapping[int, HumanJudgement]:
         """The word of all judges together, as `noisyir audit --judgements` reads it."""
@@ -270,7 +253,7 @@ def summary(session: JudgingSession, command: str, wrong: float | None = None) -
     own = session.journal.latest().get(session.judge, {})
     if not own:
         return f"{session.judge} judged nothing."
-    known = session.learnt.known
+    known = session.known
     lines = [f"{len(own):,} pairs judged by {session.judge}: {session.journal.path}", *told(known)]
     if wrong is not None:
         lines.append(told_guarantee(known.keeping(len(session.pairs.ids)), wrong))
@@ -284,10 +267,8 @@ def told(known: Knowledge) -> list[str]:
         lines.append(f"wrong pairs    {known.rate} at 95 %, by {known.sampled:,} pairs drawn at random")
     if known.narrower:
         lines.append(f"               {known.narrower}")
-    if known.unlearnt:
-        lines.append(f"order          AUROC {_plain(known.unlearnt)} without judgements")
     if known.order:
-        lines.append(f"               AUROC {_plain(known.order)} as the judgements teach it, cross-validated")
+        lines.append(f"order          a wrong pair is above a right one in {known.order} of cases")
     if known.advice:
         lines.append(f"               {known.advice}")
     return lines
@@ -296,11 +277,6 @@ def told(known: Knowledge) -> list[str]:
 def told_guarantee(keeping: Keeping, wrong: float) -> str:
     """How many pairs to keep so that at most the share `wrong` of them is wrong, a line."""
     return f"guarantee      {keeping.told(wrong)}"
-
-
-def _plain(interval: tuple[float, float, float]) -> str:
-    value, low, high = interval
-    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
 
 
 def agreement(latest: Mapping[str, Mapping[Pair, JournalEntry]]) -> list[dict[str, Any]]:

@@ -77,7 +77,7 @@ def _said(session: JudgingSession, key: str) -> str:
     if key == "?":
         return _HELP
     if key == "i":
-        return "\n".join(told(session.learnt.known)) or f"The first figures come after {BATCH} answers."
+        return "\n".join(told(session.known)) or f"The first figures come after {BATCH} answers."
     if key == "z":
         return "Taken back." if session.undo() else "There is nothing to take back."
     (shown,) = session.next_pairs(1)
@@ -97,7 +97,7 @@ def _said(session: JudgingSession, key: str) -> str:
 
 def _progress(session: JudgingSession) -> str:
     state = session.state()
-    known = session.learnt.known
+    known = session.known
     rate = f"  wrong pairs {known.rate} by {known.sampled:,} drawn at random" if known.rate else ""
     return f"{state['judged']:,} of {state['pairs']:,} judged{rate}"
 

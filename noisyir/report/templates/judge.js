@@ -269,11 +269,8 @@ function drawKnown(known, agreement) {
     `By ${count(known.sampled)} pairs drawn at random, with 95 % confidence.`, known.narrower);
   else add("Share of wrong pairs", [element("span", { class: "muted" }, "not known yet")],
     `The first figures come after ${state.batch} answers.`);
-  const order = (value) => value.toFixed(3);
-  if (known.unlearnt) add("Order without judgements", interval(known.unlearnt, order),
-    "How often a wrong pair is more suspect than a right one (AUROC): 0.5 is chance, 1 is perfect.");
-  if (known.order) add("Order that your answers teach", interval(known.order, order), known.advice);
-  else if (known.advice) add("Order that your answers teach", [element("span", { class: "muted" }, "none")], known.advice);
+  if (known.order) add("Wrong pairs above right ones", interval(known.order, percent), "50 % is chance.", known.advice);
+  else if (known.advice) add("Wrong pairs above right ones", [element("span", { class: "muted" }, "not known yet")], known.advice);
   for (const { judges, pairs, kappa } of agreement)
     add(`Agreement of ${judges.join(" and ")}`, [element("strong", {}, kappa === null ? "–" : kappa.toFixed(2)),
       element("span", { class: "muted" }, `Cohen's kappa, ${count(pairs)} pairs judged by both`)]);

@@ -1,6 +1,5 @@
 """Files of judgements that a person or a spreadsheet spoilt."""
 
-import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +38,6 @@ _JSON: dict[str, Damage] = {
     "a bad time": field("at", lambda draw: draw.choice(["yesterday", "2026-13-01", "25:00", [1], {"a": 1}])),
     "a time beyond time": field("at", lambda draw: "99999-01-01T00:00:00Z"),
     "a replacement that is a list": field("replacement", lambda draw: ["d1"]),
-    "a late draw": line(lambda text, draw: json.dumps({**json.loads(text), "draw": "teaching"}), first=105),
     "no verdicts": raw(lambda data, draw: data.replace(b'"wrong"', b'""')),
     "no column for the verdict": raw(lambda data, draw: data.replace(b'"verdict"', b'"said"')),
     "two words of one judge": line(lambda text, draw: text + "\n" + text.replace('"wrong"', '"clean"')),

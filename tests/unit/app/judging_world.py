@@ -4,9 +4,10 @@ import numpy as np
 import pyarrow as pa
 
 from noisyir.app.judging.journal import Journal
-from noisyir.app.judging.learning import Interval, Kept, Knowledge, Learnt
+from noisyir.app.judging.learning import Kept, Knowledge
 from noisyir.app.judging.pairs_to_judge import PairsToJudge
 from noisyir.app.judging.session import JudgingSession
+from noisyir.detection.judged import Interval
 
 SPICE = "</script><script>alert(1)</script>"
 
@@ -28,17 +29,17 @@ def pairs(count=120):
 
 
 class Learner:
-    """Teaches with the rows that it is given, and keeps what it was shown."""
+    """Keeps what it was shown."""
 
-    def __init__(self, teaching=()):
-        self.teaching, self.seen = teaching, []
+    def __init__(self):
+        self.seen = []
 
-    def learn(self, judged, wanted):
+    def learn(self, judged):
         self.seen.append(dict(judged))
         known = Knowledge(
             sampled=len(judged), rate=Interval(0.25, 0.1, 0.4), guarantee=(Kept(60, 0.04), Kept(120, 0.4))
         )
-        return Learnt(known if judged else Knowledge(), [row for row in self.teaching if row not in judged])
+        return known if judged else Knowledge()
 
 
 def session(folder, judge="ann", learner=None, of=None, start=True):

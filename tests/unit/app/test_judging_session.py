@@ -11,7 +11,7 @@ import pytest
 
 from noisyir.app.judging import journal as journals
 from noisyir.app.judging.journal import Journal, JournalEntry
-from noisyir.app.judging.session import BATCH, RANDOM_FIRST, Progress, random_order
+from noisyir.app.judging.session import BATCH, Progress, random_order
 from noisyir.auditing.judgements import given_judgements
 from noisyir.errors import DataError, StoreError
 from tests.unit.app.judging_world import Learner, pair_of, pairs, session
@@ -58,8 +58,8 @@ def test_an_answer_is_on_the_disk_before_it_is_acknowledged(tmp_path, monkeypatc
     answer_next(one, "wrong", "o1")
     assert synced == [(tmp_path / "judgements.jsonl").stat().st_size]
     (line,) = lines(tmp_path)
-    assert list(line) == ["query_id", "doc_id", "verdict", "judge", "draw", "weight", "replacement", "at"]
-    assert (line["verdict"], line["judge"], line["draw"], line["replacement"]) == ("wrong", "ann", "random", "o1")
+    assert list(line) == ["query_id", "doc_id", "verdict", "judge", "weight", "replacement", "at"]
+    assert (line["verdict"], line["judge"], line["replacement"]) == ("wrong", "ann", "o1")
     assert line["weight"] == 120 / 50 and line["at"].endswith("+00:00")
 
 
@@ -140,32 +140,25 @@ def test_a_skipped_pair_comes_again_before_the_session_ends(tmp_path):
     assert one.next_pairs(1) == []
 
 
-def test_the_first_pairs_are_random_then_every_other_one_teaches(tmp_path):
-    teaching = list(range(100, 120))
-    one = session(tmp_path, learner=Learner(teaching))
-    for _ in range(RANDOM_FIRST + 20):
-        until(lambda: not one.state()["learning"])
+def test_every_answer_stands_for_as_many_pairs_as_its_chance_says(tmp_path):
+    one = session(tmp_path)
+    for _ in range(100):
         answer_next(one)
-    found = lines(tmp_path)
-    assert {line["draw"] for line in found[:RANDOM_FIRST]} == {"random"}
-    later = [line["draw"] for line in found[RANDOM_FIRST:]]
-    assert 6 <= later.count("teaching") <= 10
-    for line in found:
-        assert (line["weight"] is None) == (line["draw"] == "teaching")
-        if line["draw"] == "teaching":
-            assert int(line["query_id"][1:]) in teaching
+    assert {line["weight"] for line in lines(tmp_path)} == {120 / 50}
 
 
-def test_a_pair_that_taught_counts_as_random_once_it_is_drawn(tmp_path):
-    """Else the sample would lack the pairs that are hardest to tell."""
-    one = session(tmp_path, learner=Learner(range(120)))
-    while one.next_pairs(1):
-        until(lambda: not one.state()["learning"])
-        answer_next(one)
+def test_a_pair_that_was_chosen_before_counts_as_random_once_it_is_drawn(tmp_path):
+    """Sessions of version 0.2 chose pairs; without them the sample would lack the pairs that are hardest to tell."""
+    one = session(tmp_path)
+    pair = answer_next(one)
+    path = tmp_path / "judgements.jsonl"
+    path.write_text(json.dumps(lines(tmp_path)[0] | {"draw": "teaching", "weight": None}) + "\n")
+    two = session(tmp_path)
+    while two.next_pairs(1):
+        assert answer_next(two) != pair
     last = {(line["query_id"], line["doc_id"]): line for line in lines(tmp_path)}
-    assert len(last) == 120 and {line["draw"] for line in last.values()} == {"random"}
-    assert len(lines(tmp_path)) > 120
-    assert all(judged.weight for judged in given_judgements([str(tmp_path / "judgements.jsonl")]).values())
+    assert len(last) == 120 and len(lines(tmp_path)) == 121
+    assert all(judged.weight for judged in given_judgements([str(path)]).values())
 
 
 def test_it_learns_after_each_batch_from_what_all_judges_say(tmp_path):
@@ -197,9 +190,9 @@ def test_judges_are_asked_about_the_same_random_pairs(tmp_path):
 
 def test_answering_never_waits_for_the_learner(tmp_path):
     class Slow(Learner):
-        def learn(self, judged, wanted):
+        def learn(self, judged):
             time.sleep(5 if judged else 0)
-            return super().learn(judged, wanted)
+            return super().learn(judged)
 
     one = session(tmp_path, learner=Slow())
     until(lambda: not one.state()["learning"])
@@ -208,12 +201,12 @@ def test_answering_never_waits_for_the_learner(tmp_path):
         answer_next(one)
     assert one.state()["learning"] and time.monotonic() - began < 5
     one.finish()
-    assert one.learnt.known.sampled == 2 * BATCH
+    assert one.known.sampled == 2 * BATCH
 
 
 def test_a_learner_that_cannot_learn_says_so_and_the_session_goes_on(tmp_path):
     class Fails(Learner):
-        def learn(self, judged, wanted):
+        def learn(self, judged):
             raise DataError("all judged pairs are clean")
 
     one = session(tmp_path, learner=Fails())
@@ -239,7 +232,7 @@ def test_two_who_answer_at_once_corrupt_nothing(tmp_path):
 
 def test_times_rise_even_where_the_clock_is_set_back(tmp_path):
     one = Journal(tmp_path / "judgements.jsonl")
-    ahead = JournalEntry("q", "d", "clean", "ann", "random", 1.0, None, "2040-01-01T00:00:00+00:00")
+    ahead = JournalEntry("q", "d", "clean", "ann", 1.0, None, "2040-01-01T00:00:00+00:00")
     one.append(ahead)
     one.append(replace(ahead, verdict="wrong", at=one.time()))
     (said,) = given_judgements([str(one.path)]).values()

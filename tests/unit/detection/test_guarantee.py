@@ -51,7 +51,7 @@ def test_it_holds_in_the_order_that_the_judgements_themselves_taught():
     wrong = rng.random(count) < 1 / (1 + np.exp(1.5 - scores - 6 * features[:, 0]))
     for _ in range(runs):
         rows = rng.choice(count, 80, replace=False)
-        told = judge_all(scores, features, np.arange(count), JudgedPairs(rows, wrong[rows], np.ones(80)), wanted=1)
+        told = judge_all(scores, features, np.arange(count), JudgedPairs(rows, wrong[rows], np.ones(80)))
         broken += is_broken(told.guarantee, told.lesson.suspicion, wrong)
     assert broken / runs <= 0.1
 

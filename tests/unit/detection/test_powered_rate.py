@@ -91,6 +91,6 @@ def test_the_rate_that_judgements_teach_covers_at_its_level():
     inside = []
     for _ in range(200):
         rows = rng.choice(1500, 100, replace=False)
-        told = judge_all(scores, features, query, JudgedPairs(rows, wrong[rows], np.ones(100)), wanted=1)
+        told = judge_all(scores, features, query, JudgedPairs(rows, wrong[rows], np.ones(100)))
         inside.append(told.rate.low <= wrong.mean() <= told.rate.high)
     assert np.mean(inside) >= 0.92
