@@ -38,17 +38,12 @@ def _missing(settings: Settings) -> str | None:
     except ImportError:
         return "install noisyir[servers]"
     if os.geteuid() == 0:
-        if _system_user() is None:
+        if SUPERUSER not in [user.pw_name for user in pwd.getpwall()]:
             return "it does not run as root, and there is no user postgres"
         settings.folder.mkdir(parents=True, exist_ok=True)
-        if not _reaches(settings.folder):
+        if subprocess.run(["/usr/bin/test", "-x", settings.folder], check=False, **_as_user()).returncode:
             return f"it runs as the user postgres, who cannot enter {settings.folder}"
     return None
-
-
-def _reaches(folder: Path) -> bool:
-    found = subprocess.run(["/usr/bin/test", "-x", str(folder)], cwd="/", check=False, **_as_user())
-    return found.returncode == 0
 
 
 def binaries(folder: Path) -> Path | None:
@@ -62,104 +57,58 @@ def binaries(folder: Path) -> Path | None:
 
 def service(settings: Settings, known: Mapping[str, str]) -> Service:
     """The server, whose cluster is made when there is none."""
-    folder = settings.folder / "postgres"
-    programs = binaries(settings.folder)
+    folder, programs = settings.folder / "postgres", binaries(settings.folder)
     assert programs is not None
     if not folder.exists():
-        _make_cluster(folder, programs, known[f"{SUPERUSER}_superuser"])
-    port = settings.postgres_port
-    options = ["listen_addresses=127.0.0.1", f"port={port}", "unix_socket_directories=", "max_connections=200"]
-    return Service(
-        "postgres",
-        "postgres",
-        [str(programs / "postgres"), "-D", str(folder), *(word for option in options for word in ("-c", option))],
-        {"LANG": "C.UTF-8", "PATH": os.environ.get("PATH", os.defpath)},
-        lambda since: _prepared(settings, known),
-        listens=("127.0.0.1", port),
-        port_variable="POSTGRES_PORT",
-        folder="/",
-        user=SUPERUSER,
-        signal="INT",  # SIGTERM would wait for the clients to leave
-    )
-
-
-def url(settings: Settings, known: Mapping[str, str], database: str, driver: str) -> str:
-    """Where a server finds its `database`, password included."""
-    return f"postgresql+{driver}://{USER}:{known['postgres']}@127.0.0.1:{settings.postgres_port}/{database}"
+        _make_cluster(folder, programs, known["postgres"])
+    place = ("127.0.0.1", settings.postgres_port)
+    return Service("postgres", "postgres", lambda since: _takes_connections(settings, known), place, "POSTGRES_PORT")
 
 
 def _make_cluster(folder: Path, programs: Path, password: str) -> None:
-    """A cluster under a name of its own until it is whole."""
-    new, secret = folder.with_name("postgres.new"), folder.with_name("postgres.password")
+    """A cluster with the role and the databases, under a name of its own until it is whole.
+
+    Its superuser has no password, and so no way in but Postgres's single-user mode.
+    """
+    new = folder.with_name("postgres.new")
     shutil.rmtree(new, ignore_errors=True)
-    secret.unlink(missing_ok=True)
     new.mkdir(mode=0o700)
-    with os.fdopen(os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as handle:
-        handle.write(password)
-    if (user := _system_user()) and os.geteuid() == 0:
-        for path in (new, secret):
-            os.chown(path, user.pw_uid, user.pw_gid)
-    command = [
-        *(str(programs / "initdb"), "--pgdata", str(new), "--username", SUPERUSER, "--pwfile", str(secret)),
-        *("--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions"),
-    ]
-    try:
-        made = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", **_as_user())
-        if made.returncode:
-            raise SystemExit(f"initdb failed: {made.stderr.strip()}")
-        new.rename(folder)
-    finally:
-        secret.unlink()
+    if os.geteuid() == 0:
+        shutil.chown(new, SUPERUSER, SUPERUSER)
+
+    def call(program: str, *options: str, statements: str = "") -> None:
+        command = [str(programs / program), *options]
+        done = subprocess.run(command, input=statements, capture_output=True, text=True, check=False, **_as_user())
+        if done.returncode:
+            raise SystemExit(f"{program} failed: {done.stderr.strip()}")
+
+    logins = ("--username", SUPERUSER, "--auth-local", "peer", "--auth-host", "scram-sha-256")
+    call("initdb", "-D", str(new), *logins, "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions")
+    single = ("--single", "-D", str(new), "-c", "exit_on_error=true", "-c", "log_min_error_statement=panic")
+    databases = "".join(f"CREATE DATABASE {name} OWNER {USER}\n" for name in DATABASES)
+    call("postgres", *single, "postgres", statements=f"CREATE ROLE {USER} LOGIN PASSWORD '{password}'\n{databases}")
+    # Prefect's text search; of Debian's postgresql-contrib.
+    call("postgres", *single, "prefect", statements="CREATE EXTENSION pg_trgm\n")
+    new.rename(folder)
 
 
-def _prepared(settings: Settings, known: Mapping[str, str]) -> bool:
-    """Whether Postgres takes connections; then the role and the databases are there, too."""
+def _takes_connections(settings: Settings, known: Mapping[str, str]) -> bool:
+    """Whether the role may come in.  SystemExit where its password is another."""
     import psycopg2
 
-    def connect(database: str) -> Any:
-        password = known[f"{SUPERUSER}_superuser"]
-        place = {"host": "127.0.0.1", "port": settings.postgres_port, "connect_timeout": 5}
-        connection = psycopg2.connect(dbname=database, user=SUPERUSER, password=password, **place)
-        connection.autocommit = True
-        return connection
-
+    place = {"host": "127.0.0.1", "port": settings.postgres_port, "connect_timeout": 5}
     try:
-        connection = connect("postgres")
+        psycopg2.connect(dbname="prefect", user=USER, password=known["postgres"], **place).close()
     except psycopg2.OperationalError as error:
         if "password authentication failed" in str(error):
             raise SystemExit(f"Postgres refuses the password of {settings.folder / 'secrets.json'}") from error
         return False
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SET log_min_error_statement = panic"
-        )  # a statement that fails goes to the log, password and all
-        cursor.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [USER])
-        if cursor.fetchone() is None:
-            cursor.execute(f"CREATE ROLE {USER} LOGIN PASSWORD %s", [known["postgres"]])
-        for name in DATABASES:
-            cursor.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
-            if cursor.fetchone() is None:
-                cursor.execute(f"CREATE DATABASE {name} OWNER {USER}")
-    connection.close()
-    connection = connect("prefect")
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "CREATE EXTENSION IF NOT EXISTS pg_trgm"
-        )  # Prefect's text search; of Debian's postgresql-contrib
-    connection.close()
     return True
-
-
-def _system_user() -> pwd.struct_passwd | None:
-    try:
-        return pwd.getpwnam("postgres")
-    except KeyError:
-        return None
 
 
 def _as_user() -> dict[str, Any]:
     """Popen's arguments for a process that may not be root's."""
-    user = _system_user()
-    if os.geteuid() != 0 or user is None:
-        return {}
-    return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    if os.geteuid() != 0:
+        return {"cwd": "/"}
+    user = pwd.getpwnam(SUPERUSER)
+    return {"cwd": "/", "user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}

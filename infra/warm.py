@@ -37,7 +37,7 @@ NEEDED = (
 )
 NICE_TO_HAVE = ("faiss", "numba", "transformers", "bm25s", "IPython")  # of extras that a machine may lack
 # What may differ between this process and a flow run: it is read by the run itself, and by nothing that is imported.
-_OF_A_RUN = ("PREFECT__", "NOISYIR_SERVER", "CUDA_VISIBLE_DEVICES", "PWD", "OLDPWD", "SHLVL", "_")
+_OF_A_RUN = ("PREFECT__", "NOISYIR_SERVER", "SUPERVISOR_", "CUDA_VISIBLE_DEVICES", "PWD", "OLDPWD", "SHLVL", "_")
 _REQUEST_SECONDS = 10.0
 COLD, WARM = b"cold", b"warm"
 

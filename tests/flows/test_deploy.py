@@ -13,7 +13,7 @@ def test_what_was_switched_on_stays_on_and_what_is_gone_comes_back():
     from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 
     from flows.promote import promote
-    from infra.deploy import restore, schedules
+    from infra.bootstrap import restore, schedules
 
     nightly = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 2 * * *"), active=False, slug="nightly")
     own = DeploymentScheduleCreate(schedule=IntervalSchedule(interval=timedelta(hours=7)), active=True)
