@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -27,7 +27,6 @@ from prefect.automations import AutomationCore
 from prefect.blocks.webhook import Webhook
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import DeploymentScheduleCreate, WorkPoolCreate, WorkPoolUpdate
-from prefect.client.schemas.objects import DeploymentSchedule
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY
 from prefect.workers.process import ProcessWorker
@@ -35,13 +34,12 @@ from pydantic import SecretStr
 
 FOLDER = Path(__file__).resolve().parent
 WANTED = Template((FOLDER / "bootstrap.yaml").read_text())
-POOLS, QUEUE = (yaml.safe_load(WANTED.template)[name] for name in ("pools", "queue"))
+POOLS, QUEUE, SCHEDULES = (yaml.safe_load(WANTED.template)[name] for name in ("pools", "queue", "schedules"))
 DEPLOY = ("-m", "prefect", "--no-prompt", "deploy", "--prefect-file", "infra/prefect.yaml", "--all")
 BEATS = 4  # heartbeats that must be missing in a row
 LEAST_BEATS = 3  # with fewer, a run that is merely busy counts as crashed
 WEBHOOK = "noisyir-failures"
 START_SECONDS = 300  # from a worker's taking a run to its first sign of life
-Schedules = Mapping[str, Sequence[DeploymentSchedule]]
 
 
 def main() -> int:
@@ -156,37 +154,19 @@ def ensure_webhook(client: SyncPrefectClient, url: str) -> UUID:
 
 
 def deploy(client: SyncPrefectClient) -> int:
-    """Register what prefect.yaml deploys, and leave people's schedules as they are; the exit code.
+    """Register what prefect.yaml deploys, with the schedules and the automation that want a deployment; the exit code.
 
-    `prefect deploy` sets every schedule to what the file says, and removes those that it does not know: a schedule that
-    somebody switched on would be off after an upgrade.  So what was there before is put back.
+    People's schedules stay as they are: prefect.yaml has none, so that `prefect deploy` touches none.
     """
-    before = schedules(client)
     code = subprocess.run([sys.executable, *DEPLOY], cwd=FOLDER.parent, check=False).returncode
-    restore(client, before)
     if code == 0:
+        for name, wanted in SCHEDULES.items():
+            deployment = client.read_deployment_by_name(name)
+            if wanted["slug"] not in [present.slug for present in deployment.schedules]:
+                client.create_deployment_schedules(deployment.id, [DeploymentScheduleCreate(**wanted)])
         gate = client.read_deployment_by_name("promote/on-demand").id
         ensure_automation(client, automation("promotion", DEPLOYMENT=gate))
     return code
-
-
-def schedules(client: SyncPrefectClient) -> Schedules:
-    """The schedules of every deployment, by its id."""
-    return {str(deployment.id): deployment.schedules for deployment in client.read_deployments()}
-
-
-def restore(client: SyncPrefectClient, before: Schedules) -> None:
-    """Switch the schedules on and off as they were, and make again those that are gone."""
-    for deployment in client.read_deployments():
-        present = {one.slug or str(one.schedule): one for one in deployment.schedules}
-        for old in before.get(str(deployment.id), ()):
-            now = present.get(old.slug or str(old.schedule))
-            if now is None:
-                fields = ("schedule", "active", "max_scheduled_runs", "parameters", "slug")
-                again = DeploymentScheduleCreate(**{name: getattr(old, name) for name in fields})
-                client.create_deployment_schedules(deployment.id, [again])
-            elif now.active != old.active:
-                client.update_deployment_schedule(deployment.id, now.id, active=old.active)
 
 
 if __name__ == "__main__":

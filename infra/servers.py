@@ -6,6 +6,7 @@ every user of the machine can see.
 
 import json
 import os
+import pwd
 import re
 import secrets
 import shutil
@@ -20,31 +21,16 @@ from typing import Any
 
 import httpx
 import jinja2
+import yaml
+from markupsafe import Markup
 
 from infra.supervision import ROOT, Service, write_private
 
 LOOPBACK = ("127.0.0.1", "localhost")
 USER = "noisyir"
-TELEMETRY_OFF = {
-    "DO_NOT_TRACK": "1",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-}
-# So that a stage's hop to another pool is short: whoever works asks often, and each client asks nothing first.
-QUICK = {
-    "PREFECT_WORKER_QUERY_SECONDS": "0.5",
-    "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",  # the server wants no such tokens
-    "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",  # both are of one installation
-    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",  # Prefect's least
-}
-# Of the caller's environment: they lead to other servers and databases, or tell a secret to who need not know it.
-NOT_INHERITED = (
-    *("PREFECT_API_", "PREFECT_HOME", "PREFECT_PROFILE", "PREFECT_UI_", "PREFECT_SERVER_API_"),
-    *("PREFECT_SERVER_DATABASE_", "NOISYIR_WEBHOOK", "MLFLOW_TRACKING_", "MLFLOW_REGISTRY_"),
-    *("MLFLOW_BACKEND_", "MLFLOW_AUTH_", "MLFLOW_RUN_ID"),
-)
+SUPERUSER = "postgres"  # made by Debian's package: Postgres does not run as root
+_ENVIRONMENT = yaml.safe_load(Path(__file__).with_name("environment.yaml").read_text())
+TELEMETRY_OFF, QUICK, NOT_INHERITED = (_ENVIRONMENT[name] for name in ("telemetry_off", "quick", "not_inherited"))
 
 
 @dataclass(frozen=True)
@@ -58,6 +44,7 @@ class Settings:
     postgres_port: int = 5439  # not 5432: a packaged Postgres listens there
     database: str = "auto"
     auth: bool = False
+    only_pages: bool = False  # over what `noisyir run` has left in `home`
 
     def __post_init__(self) -> None:
         if self.host not in LOOPBACK and not self.auth:
@@ -69,8 +56,18 @@ class Settings:
 
     @property
     def folder(self) -> Path:
-        """All that the servers write."""
-        return self.home / "servers"
+        """Settings, logs and passwords."""
+        return self.home / ("ui" if self.only_pages else "servers")
+
+    @property
+    def data(self) -> Path:
+        """The folder of the databases, and of the artifacts that MLflow keeps."""
+        return self.home if self.only_pages else self.folder
+
+    @property
+    def prefect_home(self) -> Path:
+        """The folder of Prefect's SQLite."""
+        return Path((self.only_pages and os.environ.get("PREFECT_HOME")) or self.data / "prefect")
 
     @property
     def reach(self) -> str:
@@ -84,21 +81,24 @@ class Settings:
         return {name: f"http://{self.reach}:{port}" for name, port in ports.items()}
 
 
-def port(variable: str, usual: int) -> int:
-    """The port that the environment's `variable` names, or the usual one."""
-    value = os.environ.get(variable) or str(usual)
-    if not value.isdigit() or not 1024 <= int(value) <= 65535:
-        raise SystemExit(f"{variable}={value}: a port is a number from 1024 to 65535")
-    return int(value)
+def asked() -> dict[str, Any]:
+    """The settings that the environment's variables name.  SystemExit for a port that is none."""
+    names = {"host": "NOISYIR_HOST", "database": "NOISYIR_DATABASE"}
+    names |= {f"{server}_port": f"{server.upper()}_PORT" for server in ("prefect", "mlflow", "postgres")}
+    found: dict[str, Any] = {name: os.environ[one] for name, one in names.items() if os.environ.get(one)}
+    for name in filter(lambda name: name.endswith("_port"), found):
+        if not found[name].isdigit() or not 1024 <= int(found[name]) <= 65535:
+            raise SystemExit(f"{names[name]}={found[name]}: a port is a number from 1024 to 65535")
+        found[name] = int(found[name])
+    return found
 
 
 def passwords(settings: Settings) -> dict[str, str]:
     """The generated passwords of this home, the same at every start, in a file that only its owner can read."""
     path = settings.folder / "secrets.json"
     known = json.loads(path.read_text()) if path.exists() else {}
-    found = {
-        name: known.get(name) or secrets.token_urlsafe(24) for name in ("postgres", "prefect", "mlflow", "mlflow_csrf")
-    }
+    wanted = ("postgres", "prefect", "mlflow", "mlflow_csrf")
+    found = known | {name: known.get(name) or secrets.token_urlsafe(24) for name in wanted}
     if found != known:
         write_private(path, json.dumps(found, indent=2) + "\n")
     return found
@@ -106,59 +106,40 @@ def passwords(settings: Settings) -> dict[str, str]:
 
 def inherited() -> dict[str, str]:
     """The environment of all that runs: the caller's without what would lead elsewhere, and with telemetry off."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(tuple(NOT_INHERITED))}
     return {**QUICK, **kept, **TELEMETRY_OFF}
 
 
-def supervised(settings: Settings, known: Mapping[str, str], **more: Any) -> str:
-    """Settings of supervisord: the servers over Postgres or SQLite, and what `more` has for the template.
-
-    folder, data, prefect_home: other than those of `make up`.  postgres: the folder of its programs; None: SQLite.
-    clients: the environment of flow runs; empty: no workers.  restarts: whether what dies is started again.
-    """
+def supervised(settings: Settings, known: Mapping[str, str]) -> str:
+    """Settings of supervisord: the servers over Postgres or SQLite, and the workers unless the pages are all."""
     own = {socket.gethostname(), socket.getfqdn()} if settings.host == "0.0.0.0" else {settings.host}
     further = filter(None, os.environ.get("NOISYIR_ALLOWED_HOSTS", "").split(","))
+    place = f"{USER}:{known.get('postgres')}@127.0.0.1:{settings.postgres_port}"
+    uses_postgres = settings.database == "postgres"
+    tracked = f"postgresql+psycopg2://{place}/mlflow" if uses_postgres else f"sqlite:///{settings.data}/mlflow.db"
     values = {
-        **{name: getattr(settings, name) for name in (*settings.__dataclass_fields__, "folder", "reach")},
-        **{"data": settings.folder, "prefect_home": settings.folder / "prefect", "clients": {}, "postgres": None},
-        **{"known": known, "root": ROOT, "python": sys.executable, "machine": socket.gethostname()},
+        **{"of": settings, "known": known, "root": ROOT, "python": sys.executable, "machine": socket.gethostname()},
+        **{"place": place, "tracked": tracked, "users": tracked.replace("mlflow.db", "mlflow-auth.db")},
+        "postgres": postgres_programs(settings.folder) if uses_postgres else None,
+        "artifacts": (settings.data / "mlflow-artifacts").as_uri(),
         "names": [*LOOPBACK, *sorted({*own, *further} - {*LOOPBACK})],
         "on_loopback": settings.host in LOOPBACK,
+        "clients": {} if settings.only_pages else program_environment(settings, known),
+        "restarts": "false" if settings.only_pages or os.environ.get("NOISYIR_WATCH") == "0" else "true",
         "path": os.environ.get("PATH", os.defpath),
         "root_starts": os.geteuid() == 0,
         "gpu_workers": gpu_workers(),
-        **more,
     }
-    place = f"{USER}:{known.get('postgres')}@127.0.0.1:{settings.postgres_port}"
-    tracked = f"postgresql+psycopg2://{place}/mlflow" if values["postgres"] else f"sqlite:///{values['data']}/mlflow.db"
-    values |= {"artifacts": (values["data"] / "mlflow-artifacts").as_uri(), "place": place, "tracked": tracked}
-    if settings.auth:
-        users = tracked.replace("mlflow.db", "mlflow-auth.db").replace("%", "%%")
-        write_private(settings.folder / "mlflow-auth.ini", _MLFLOW_AUTH.format(users))
-    template = Path(__file__).with_name("supervisord.conf").read_text()
     options: Any = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
-    return jinja2.Environment(**options).from_string(template).render(_fit(values))
+    environment = jinja2.Environment(**options, autoescape=True, finalize=_fit)
+    return environment.from_string(Path(__file__).with_name("supervisord.conf").read_text()).render(values)
 
 
-_MLFLOW_AUTH = """\
-[mlflow]
-default_permission = READ
-database_uri = {}
-authorization_function = mlflow.server.auth:authenticate_request_basic_auth
-"""
-
-
-def _fit(value: Any) -> Any:
-    """Values as supervisord's settings can hold them.  SystemExit where one has a quote or the like."""
-    if isinstance(value, dict):
-        return {name: _fit(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_fit(each) for each in value]
-    if isinstance(value, Path | str):
-        if re.search(r'["\'\\\n]|\s[;#]', str(value)):
-            raise SystemExit(f"{value!s}: a quote, a backslash, ' #' or ' ;' in a path or variable: choose another")
-        return str(value).replace("%", "%%")
-    return value
+def _fit(value: Any) -> Markup:
+    """A value as supervisord's settings can hold it.  SystemExit where it has a quote or the like."""
+    if re.search(r'["\'\\\n]|\s[;#]', str(value)) and not isinstance(value, Markup):
+        raise SystemExit(f"{value}: a quote, a backslash, ' #' or ' ;' in a path or variable: choose another")
+    return value if isinstance(value, Markup) else Markup(str(value).replace("%", "%%"))
 
 
 def client_environment(settings: Settings, known: Mapping[str, str]) -> dict[str, str]:
@@ -178,7 +159,7 @@ def program_environment(settings: Settings, known: Mapping[str, str]) -> dict[st
     return {
         "PREFECT_API_SSL_CERT_FILE": str(ROOT / "infra" / "one-certificate.pem"),
         **client_environment(settings, known),
-        "PREFECT_HOME": str(settings.folder / "prefect"),
+        "PREFECT_HOME": str(settings.prefect_home),
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "NOISYIR_HOME": str(settings.home),
         "NOISYIR_ROOT": str(ROOT),
@@ -193,7 +174,7 @@ def pages(settings: Settings) -> list[Service]:
     def page(name: str, health: str) -> Service:
         at = (settings.host, getattr(settings, f"{name}_port"))
         url = settings.pages[name] + health
-        return Service(name, "servers", lambda since: answer(url) is not None, at, f"{name.upper()}_PORT")
+        return Service(name, "servers", lambda since: answer(url) is not None, at)
 
     return [page("prefect", "/api/health"), page("mlflow", "/health")]
 
@@ -256,3 +237,100 @@ def answer(url: str, **question: Any) -> httpx.Response | None:
     except httpx.HTTPError:
         return None
     return found if found.is_success else None
+
+
+def chosen_database(settings: Settings) -> tuple[bool, str]:
+    """Whether the servers use Postgres, and what to tell about it.  SystemExit when it was asked for and cannot be."""
+    if settings.database == "sqlite":
+        return False, "SQLite, as NOISYIR_DATABASE says"
+    fault = missing_postgres(settings)
+    if fault is None:
+        return True, f"Postgres, on 127.0.0.1:{settings.postgres_port}"
+    if settings.database == "postgres" or (settings.folder / "postgres").exists():
+        raise SystemExit(f"no Postgres: {fault}. Or NOISYIR_DATABASE=sqlite, over another, empty database")
+    return False, f"SQLite, for there is no Postgres: {fault}"
+
+
+def missing_postgres(settings: Settings) -> str | None:
+    """Why there can be no Postgres here; None: there can."""
+    if postgres_programs(settings.folder) is None:
+        return "install Debian's package postgresql"
+    try:
+        import psycopg2  # noqa: F401
+    except ImportError:
+        return "install noisyir[servers]"
+    if os.geteuid() == 0:
+        if SUPERUSER not in [user.pw_name for user in pwd.getpwall()]:
+            return "it does not run as root, and there is no user postgres"
+        settings.folder.mkdir(parents=True, exist_ok=True)
+        if subprocess.run(["/usr/bin/test", "-x", settings.folder], check=False, **_as_user()).returncode:
+            return f"it runs as the user postgres, who cannot enter {settings.folder}"
+    return None
+
+
+def postgres_programs(folder: Path) -> Path | None:
+    """Where Postgres's programs are: of the cluster's version, else the newest of Debian's packages, else on PATH."""
+    version = folder / "postgres" / "PG_VERSION"
+    wanted = version.read_text().strip() if version.exists() else "*"
+    packaged = sorted(Path("/usr/lib/postgresql").glob(f"{wanted}/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    found = str(packaged[-1]) if packaged else shutil.which("initdb")
+    return Path(found).resolve().parent if found else None
+
+
+def postgres(settings: Settings, known: Mapping[str, str]) -> Service:
+    """The server, whose cluster is made when there is none."""
+    folder, programs = settings.folder / "postgres", postgres_programs(settings.folder)
+    assert programs is not None
+    if not folder.exists():
+        _make_cluster(folder, programs, known["postgres"])
+    place = ("127.0.0.1", settings.postgres_port)
+    return Service("postgres", "postgres", lambda since: _takes_connections(settings, known), place)
+
+
+def _make_cluster(folder: Path, programs: Path, password: str) -> None:
+    """A cluster with the role and the databases, under a name of its own until it is whole.
+
+    Its superuser has no password, and so no way in but Postgres's single-user mode.
+    """
+    new = folder.with_name("postgres.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        shutil.chown(new, SUPERUSER, SUPERUSER)
+
+    def call(program: str, *options: str, statements: str = "") -> None:
+        command = [str(programs / program), *options]
+        done = subprocess.run(command, input=statements, capture_output=True, text=True, check=False, **_as_user())
+        if done.returncode:
+            raise SystemExit(f"{program} failed: {done.stderr.strip()}")
+
+    logins = ("--username", SUPERUSER, "--auth-local", "peer", "--auth-host", "scram-sha-256")
+    call("initdb", "-D", str(new), *logins, "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions")
+    single = ("--single", "-D", str(new), "-c", "exit_on_error=true", "-c", "log_min_error_statement=panic")
+    databases = "".join(f"CREATE DATABASE {name} OWNER {USER}\n" for name in ("prefect", "mlflow"))
+    call("postgres", *single, "postgres", statements=f"CREATE ROLE {USER} LOGIN PASSWORD '{password}'\n{databases}")
+    # Prefect's text search; of Debian's postgresql-contrib.
+    call("postgres", *single, "prefect", statements="CREATE EXTENSION pg_trgm\n")
+    new.rename(folder)
+
+
+def _takes_connections(settings: Settings, known: Mapping[str, str]) -> bool:
+    """Whether the role may come in.  SystemExit where its password is another."""
+    import psycopg2
+
+    place = {"host": "127.0.0.1", "port": settings.postgres_port, "connect_timeout": 5}
+    try:
+        psycopg2.connect(dbname="prefect", user=USER, password=known["postgres"], **place).close()
+    except psycopg2.OperationalError as error:
+        if "password authentication failed" in str(error):
+            raise SystemExit(f"Postgres refuses the password of {settings.folder / 'secrets.json'}") from error
+        return False
+    return True
+
+
+def _as_user() -> dict[str, Any]:
+    """Popen's arguments for a process that may not be root's."""
+    if os.geteuid() != 0:
+        return {"cwd": "/"}
+    user = pwd.getpwnam(SUPERUSER)
+    return {"cwd": "/", "user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}

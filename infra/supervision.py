@@ -38,7 +38,6 @@ class Service:
     group: str
     healthy: Callable[[float], bool]
     listens: tuple[str, int] | None = None
-    port_variable: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,7 +83,8 @@ class Supervisor:
 
     def run(self, services: Sequence[Service]) -> list[str]:
         """Start the services that do not run; wait until all are healthy.  The names of those started."""
-        absent = {service.name: time.time() for service in services if not self._runs(service)}
+        running = self.pids()
+        absent = {service.name: time.time() for service in services if service.name not in running}
         if absent:
             print(f"starting  {', '.join(absent)} ...", flush=True)
         for service in services:
@@ -96,7 +96,7 @@ class Supervisor:
         for service in services:
             _wait(
                 lambda one=service: one.healthy(absent.get(one.name, 0.0)),  # type: ignore[misc]
-                lambda one=service: self._runs(one),  # type: ignore[misc]
+                lambda one=service: one.name in self.pids(),  # type: ignore[misc]
                 f"{service.name} ended by itself, or did not answer within {START_SECONDS} s: "
                 f"see {self.logs / service.name}.log",
             )
@@ -121,9 +121,6 @@ class Supervisor:
     def started_by(self, group: str) -> list[psutil.Process]:
         """The processes of a group's services, and whatever those started, in whichever session."""
         return marked(f"{self.folder}:{group}")
-
-    def _runs(self, service: Service) -> bool:
-        return self._calls.getProcessInfo(service.name)["statename"] in ("STARTING", "RUNNING")
 
 
 def marked(mark: str) -> list[psutil.Process]:
@@ -152,17 +149,15 @@ def refuse_taken_port(service: Service) -> None:
     """SystemExit when somebody else listens where `service` is to listen."""
     deadline = time.monotonic() + PORT_SECONDS
     while service.listens is not None:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                return probe.bind(service.listens)
-            except OSError as error:
-                host, port = service.listens
-                if time.monotonic() > deadline:
-                    raise SystemExit(
-                        f"{service.name} cannot listen on {host}:{port}: {error.strerror}. "
-                        f"Free it, or choose another: {service.port_variable}={port + 10}"
-                    ) from error
+        try:
+            return socket.create_server(service.listens).close()
+        except OSError as error:
+            host, port = service.listens
+            if time.monotonic() > deadline:
+                raise SystemExit(
+                    f"{service.name} cannot listen on {host}:{port}: {error.strerror}. "
+                    f"Free it, or choose another: {service.name.upper()}_PORT={port + 10}"
+                ) from error
         time.sleep(0.2)
 
 

@@ -21,18 +21,11 @@ from typing import Any
 
 import psutil
 
-from infra import postgres, servers
+from infra import servers
 from infra.servers import Settings
 from infra.supervision import ROOT, Supervisor, stop, write_private
 from noisyir.engine.locks import held
 
-VARIABLES = {
-    "host": "NOISYIR_HOST",
-    "database": "NOISYIR_DATABASE",
-    "prefect_port": "PREFECT_PORT",
-    "mlflow_port": "MLFLOW_PORT",
-    "postgres_port": "POSTGRES_PORT",
-}
 REPORT_SECONDS = 3.0  # for a worker to report that its flow runs ended
 
 
@@ -42,11 +35,11 @@ def main() -> int:
     parser.add_argument("what", choices=("up", "down", "ui"))
     parser.add_argument("--auth", action="store_true", help="make both servers ask for a password")
     args = parser.parse_args()
+    home = Path(os.environ.get("NOISYIR_HOME", ".noisyir")).absolute()
     if args.what == "ui":
-        return ui(Path(os.environ.get("NOISYIR_HOME", ".noisyir")).absolute())
+        return ui(home)
     if not psutil.LINUX:
         raise SystemExit("make up needs Linux; elsewhere there are docker/compose.yaml, make ui and noisyir run")
-    home = Path(os.environ.get("NOISYIR_HOME", ROOT / ".noisyir")).absolute()
     supervisor = Supervisor(home / "servers")
     if args.what == "down" and not (supervisor.folder / "settings.json").exists():
         print("nothing is up")
@@ -59,17 +52,9 @@ def main() -> int:
     return 0
 
 
-def _asked() -> dict[str, Any]:
-    return {
-        name: servers.port(variable, 0) if name.endswith("_port") else os.environ[variable]
-        for name, variable in VARIABLES.items()
-        if os.environ.get(variable)
-    }
-
-
 def settled(home: Path, supervisor: Supervisor, *, auth: bool) -> Settings:
     """The settings asked for; else those of the servers that are up.  SystemExit where the two differ."""
-    asked = _asked() | ({"auth": True} if auth else {})
+    asked = servers.asked() | ({"auth": True} if auth else {})
     present = json.loads((supervisor.folder / "settings.json").read_text()) if supervisor.is_up() else {}
     for name, value in asked.items():
         if name in present and present[name] != value:
@@ -79,16 +64,16 @@ def settled(home: Path, supervisor: Supervisor, *, auth: bool) -> Settings:
 
 def up(supervisor: Supervisor, settings: Settings) -> None:
     """Start what does not run, in the order of need, and return when all of it answers."""
-    uses_postgres, told = postgres.choose(settings)
+    uses_postgres, told = servers.chosen_database(settings)
     settings = replace(settings, database="postgres" if uses_postgres else "sqlite")
     kept = {name: value for name, value in asdict(settings).items() if name != "home"}
     write_private(supervisor.folder / "settings.json", json.dumps(kept))
-    (settings.folder / "prefect").mkdir(parents=True, exist_ok=True)
+    settings.prefect_home.mkdir(parents=True, exist_ok=True)
     known = servers.passwords(settings)
-    database = [postgres.service(settings, known)] if uses_postgres else []
+    database = [servers.postgres(settings, known)] if uses_postgres else []
     warm_and_workers = servers.warm_and_workers(settings, known)
     fresh = not supervisor.is_up()
-    supervisor.begin(definitions(settings, known), servers.inherited())
+    supervisor.begin(servers.supervised(settings, known), servers.inherited())
     started = supervisor.run([*database, *servers.pages(settings)])
     environment = {**servers.inherited(), **servers.program_environment(settings, known)}
     webhook = {name: os.environ[name] for name in ("NOISYIR_WEBHOOK",) if name in os.environ}
@@ -105,19 +90,8 @@ def up(supervisor: Supervisor, settings: Settings) -> None:
     _tell_pages(settings)
     print(f"database  {told}")
     print(f"workers   {', '.join(worker.name for worker in warm_and_workers if worker.group == 'workers')}")
-    print(f"logs      {_short(supervisor.logs)}")
-    print(f"then      source {_short(path)}" + ("   (the passwords are in it, too)" if settings.auth else ""))
-
-
-def definitions(settings: Settings, known: Mapping[str, str]) -> str:
-    """Settings of supervisord for all of one machine."""
-    return servers.supervised(
-        settings,
-        known,
-        postgres=postgres.binaries(settings.folder) if settings.database == "postgres" else None,
-        clients=servers.program_environment(settings, known),
-        restarts=str(os.environ.get("NOISYIR_WATCH") != "0").lower(),
-    )
+    print(f"logs      {supervisor.logs}")
+    print(f"then      source {path}" + ("   (the passwords are in it, too)" if settings.auth else ""))
 
 
 def _tell_pages(settings: Settings) -> None:
@@ -130,14 +104,13 @@ def ui(home: Path) -> int:
     """Both servers over the databases that `noisyir run` writes, until Ctrl-C or SIGTERM."""
     for signum in (signal.SIGTERM, signal.SIGINT):  # a shell's background job ignores SIGINT unless told otherwise
         signal.signal(signum, signal.default_int_handler)
-    ports = {name: value for name, value in _asked().items() if name.endswith("_port")}
-    settings = Settings(home, **ports)
-    supervisor = Supervisor(home / "ui")
-    prefect_home = Path(os.environ.get("PREFECT_HOME", home / "prefect"))
-    prefect_home.mkdir(parents=True, exist_ok=True)
-    places = {"folder": supervisor.folder, "data": home, "prefect_home": prefect_home}
+    settings = Settings(
+        home, only_pages=True, **{n: value for n, value in servers.asked().items() if n.endswith("_port")}
+    )
+    settings.prefect_home.mkdir(parents=True, exist_ok=True)
+    supervisor = Supervisor(settings.folder)
     try:
-        supervisor.begin(servers.supervised(settings, {}, **places, restarts="false"), servers.inherited())
+        supervisor.begin(servers.supervised(settings, {}), servers.inherited())
         supervisor.run(servers.pages(settings))
         _tell_pages(settings)
         print("Ctrl-C stops both.", flush=True)
@@ -162,10 +135,6 @@ def _bootstrap(options: Sequence[str], environment: Mapping[str, str], path: Pat
         raise SystemExit(
             f"bootstrap failed: {''.join(last)}\nsee {path}; the servers stay up: make up goes on, make down ends"
         )
-
-
-def _short(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def down(supervisor: Supervisor) -> None:

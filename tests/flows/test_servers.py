@@ -25,7 +25,7 @@ import pytest
 import yaml
 from supervisor.datatypes import dict_of_key_value_pairs
 
-from infra import postgres, servers, supervision, up
+from infra import servers, supervision, up
 from infra.prefect_app import OwnPages
 from infra.servers import Settings
 from infra.supervision import MARK, Service, Supervisor, marked, stop
@@ -42,13 +42,14 @@ class Program(NamedTuple):
 
 def programs(settings: Settings, **known: str) -> dict[str, Program]:
     """What supervisord reads of each program."""
-    text = up.definitions(settings, known or servers.passwords(settings))
+    text = servers.supervised(settings, known or servers.passwords(settings))
+    here = {"here": str(settings.folder)}
     read = RawConfigParser(inline_comment_prefixes=(";", "#"))
     read.read_string(text)
     return {
         section.removeprefix("program:"): Program(
-            shlex.split(read[section]["command"] % {}),
-            dict_of_key_value_pairs(read[section].get("environment", "") % {}),
+            shlex.split(read[section]["command"] % here),
+            dict_of_key_value_pairs(read[section].get("environment", "") % here),
         )
         for section in read.sections()
         if section.startswith("program:")
@@ -110,7 +111,7 @@ def test_other_hosts_need_passwords(tmp_path):
 
 @pytest.mark.parametrize("database", ["sqlite", "postgres"])
 def test_no_secret_is_on_a_command_line_and_files_with_secrets_are_private(tmp_path, monkeypatch, database):
-    monkeypatch.setattr(postgres, "binaries", lambda folder: Path("/usr/bin"))
+    monkeypatch.setattr(servers, "postgres_programs", lambda folder: Path("/usr/bin"))
     settings = Settings(home=tmp_path, auth=True, database=database)
     secrets = servers.passwords(settings).values()
     found = programs(settings)
@@ -127,7 +128,7 @@ def test_telemetry_is_off_and_the_callers_servers_are_not_inherited(tmp_path, mo
     monkeypatch.setenv("NOISYIR_WEBHOOK", "https://secret")
     assert servers.inherited().items() >= servers.TELEMETRY_OFF.items()
     assert {"PREFECT_API_KEY", "MLFLOW_TRACKING_URI", "NOISYIR_WEBHOOK"}.isdisjoint(servers.inherited())
-    assert "elsewhere" not in up.definitions(Settings(home=tmp_path), servers.passwords(Settings(home=tmp_path)))
+    assert "elsewhere" not in servers.supervised(Settings(home=tmp_path), servers.passwords(Settings(home=tmp_path)))
 
 
 def test_prefects_clients_read_one_certificate_and_not_all_of_the_machine(tmp_path):
@@ -170,11 +171,11 @@ def test_a_taken_port_is_a_clear_error(tmp_path, monkeypatch):
 def test_a_port_is_a_port(value, monkeypatch):
     monkeypatch.setenv("PREFECT_PORT", value)
     with pytest.raises(SystemExit, match="1024 to 65535"):
-        servers.port("PREFECT_PORT", 4200)
+        servers.asked()
 
 
 def test_a_second_up_takes_the_settings_of_the_first_and_refuses_others(tmp_path, monkeypatch):
-    for variable in up.VARIABLES.values():
+    for variable in ("NOISYIR_HOST", "NOISYIR_DATABASE", "PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(Supervisor, "is_up", lambda self: True)
     (tmp_path / "settings.json").write_text(json.dumps({"prefect_port": 4321, "auth": True}))
@@ -207,7 +208,7 @@ stdout_logfile=%(here)s/logs/parent.log
 
 def begun(folder, code, *, restarts):
     """A supervisord with one service, which runs this code."""
-    head = up.definitions(Settings(folder), {"prefect": "", "mlflow": ""}).partition("[program:")[0]
+    head = servers.supervised(Settings(folder), {"prefect": "", "mlflow": ""}).partition("[program:")[0]
     program = PARENT.format(python=sys.executable, code=code, folder=folder, restarts=restarts)
     supervisor, service = Supervisor(folder), Service("parent", "all", lambda since: True)
     supervisor.begin(head + program, dict(os.environ))
@@ -496,7 +497,7 @@ def test_kubernetes_manifests_hold_no_secret_and_a_worker_for_each_pool():
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "auth"])
 def test_up_heal_and_down(kind, open_folder):
     home = open_folder
-    if kind == "postgres" and (fault := postgres._missing(Settings(home=home))):
+    if kind == "postgres" and (fault := servers.missing_postgres(Settings(home=home))):
         pytest.skip(f"no Postgres: {fault}")
     ports = {name: str(free_port()) for name in ("PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT")}
     database = "postgres" if kind == "postgres" else "sqlite"
