@@ -1,6 +1,6 @@
 """What noisyir needs of a Prefect server: pools, limits, automations and deployments.  Run it as often as you like.
 
-usage: PREFECT_API_URL=... NOISYIR_ROOT=... python -m infra.bootstrap [--type process|kubernetes] [--limit gpu=2]
+usage: PREFECT_API_URL=... NOISYIR_ROOT=... python -m infra.bootstrap [--type process|kubernetes] [--gpus 2]
 
 NOISYIR_ROOT is the folder of a checkout on the workers.  NOISYIR_ZOMBIE_SECONDS is how long a flow run may stay silent
 before it counts as crashed.  The webhook that is told of failed runs comes from the variable NOISYIR_WEBHOOK, never
@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -35,7 +34,6 @@ from pydantic import SecretStr
 FOLDER = Path(__file__).resolve().parent
 WANTED = Template((FOLDER / "bootstrap.yaml").read_text())
 POOLS, QUEUE, SCHEDULES = (yaml.safe_load(WANTED.template)[name] for name in ("pools", "queue", "schedules"))
-DEPLOY = ("-m", "prefect", "--no-prompt", "deploy", "--prefect-file", "infra/prefect.yaml", "--all")
 BEATS = 4  # heartbeats that must be missing in a row
 LEAST_BEATS = 3  # with fewer, a run that is merely busy counts as crashed
 WEBHOOK = "noisyir-failures"
@@ -46,21 +44,19 @@ def main() -> int:
     """Make what is not there, change what differs, and say so."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--type", choices=("process", "kubernetes"), help="of pools; of new ones process")
-    several: Any = {"action": "append", "default": [], "metavar": "POOL=N"}
-    parser.add_argument("--limit", **several, help="flow runs of a pool at a time; new pools: 4, 2, 1")
+    parser.add_argument("--gpus", type=int, choices=range(1, 10_000), metavar="N", help="flow runs of `gpu` at a time")
     args = parser.parse_args()
     if not PREFECT_API_URL.value():
         raise SystemExit("PREFECT_API_URL is not set: source .noisyir/servers/env, or name your server")
     with get_client(sync_client=True) as client:
-        prepare(client, args.type, args.limit)
+        prepare(client, args.type, args.gpus)
         return deploy(client)
 
 
-def prepare(client: SyncPrefectClient, kind: str | None = None, limits: Sequence[str] = ()) -> None:
-    """Make pools of this kind with limits such as gpu=2, and what crashes and tells of flow runs."""
-    of_pools = _limits(limits)
+def prepare(client: SyncPrefectClient, kind: str | None = None, gpus: int | None = None) -> None:
+    """Make pools of this kind, with a limit of `gpu`, and what crashes and tells of flow runs."""
     window = _window(PREFECT_FLOWS_HEARTBEAT_FREQUENCY.value() or 0, os.environ.get("NOISYIR_ZOMBIE_SECONDS"))
-    kinds = {ensure_pool(client, pool, kind, of_pools.get(pool)) for pool in POOLS}
+    kinds = {ensure_pool(client, pool, kind, gpus if pool == "gpu" else None) for pool in POOLS}
     automations = [automation("silent", SECONDS=window)]
     if kinds == {"process"}:  # a Kubernetes job may wait for a node, and its worker watches it
         automations.append(automation("stuck", SECONDS=START_SECONDS))
@@ -69,16 +65,6 @@ def prepare(client: SyncPrefectClient, kind: str | None = None, limits: Sequence
         automations += [automation(name, WEBHOOK=webhook) for name in ("failures", "late")]
     for wanted in automations:
         ensure_automation(client, wanted)
-
-
-def _limits(given: Sequence[str]) -> dict[str, int]:
-    limits = {}
-    for item in given:
-        pool, _, number = item.partition("=")
-        if pool not in POOLS or not number.isdigit() or int(number) < 1:
-            raise SystemExit(f"--limit {item}: write POOL=N, with a pool of {', '.join(POOLS)}")
-        limits[pool] = int(number)
-    return limits
 
 
 def _window(heartbeat: int, given: str | None) -> int:
@@ -158,7 +144,17 @@ def deploy(client: SyncPrefectClient) -> int:
 
     People's schedules stay as they are: prefect.yaml has none, so that `prefect deploy` touches none.
     """
-    code = subprocess.run([sys.executable, *DEPLOY], cwd=FOLDER.parent, check=False).returncode
+    command = [
+        sys.executable,
+        "-m",
+        "prefect",
+        "--no-prompt",
+        "deploy",
+        "--all",
+        "--prefect-file",
+        "infra/prefect.yaml",
+    ]
+    code = subprocess.run(command, cwd=FOLDER.parent, check=False).returncode
     if code == 0:
         for name, wanted in SCHEDULES.items():
             deployment = client.read_deployment_by_name(name)

@@ -29,8 +29,7 @@ from infra.supervision import ROOT, Service, write_private
 LOOPBACK = ("127.0.0.1", "localhost")
 USER = "noisyir"
 SUPERUSER = "postgres"  # made by Debian's package: Postgres does not run as root
-_ENVIRONMENT = yaml.safe_load(Path(__file__).with_name("environment.yaml").read_text())
-TELEMETRY_OFF, QUICK, NOT_INHERITED = (_ENVIRONMENT[name] for name in ("telemetry_off", "quick", "not_inherited"))
+TELEMETRY_OFF, QUICK, NOT_INHERITED = yaml.safe_load((ROOT / "infra" / "environment.yaml").read_text()).values()
 
 
 @dataclass(frozen=True)
@@ -212,22 +211,15 @@ def gpu_workers() -> dict[str, str | None]:
     Each has one GPU and one flow run at a time, so that two runs never meet on a GPU.  NOISYIR_GPU_WORKERS=1 makes
     one worker that sees all GPUs, for stages with runtime.processes above 1.
     """
-    gpus = visible_gpus()
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None and shutil.which("nvidia-smi"):
+        command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
+        listed = subprocess.run(command, capture_output=True, text=True, check=False)
+        chosen = ",".join(listed.stdout.split()) if listed.returncode == 0 else None
+    gpus = [gpu for gpu in (chosen or "").split(",") if gpu and gpu != "-1"]
     if len(gpus) < 2 or os.environ.get("NOISYIR_GPU_WORKERS") == "1":
         return {"gpu": None}
     return {f"gpu-{gpu}": gpu for gpu in gpus}
-
-
-def visible_gpus() -> list[str]:
-    """The GPUs that the caller lets us see, as CUDA_VISIBLE_DEVICES names them."""
-    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is not None:
-        return [gpu for gpu in chosen.split(",") if gpu and gpu != "-1"]
-    if shutil.which("nvidia-smi") is None:
-        return []
-    command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    return listed.stdout.split() if listed.returncode == 0 else []
 
 
 def answer(url: str, **question: Any) -> httpx.Response | None:
@@ -330,7 +322,5 @@ def _takes_connections(settings: Settings, known: Mapping[str, str]) -> bool:
 
 def _as_user() -> dict[str, Any]:
     """Popen's arguments for a process that may not be root's."""
-    if os.geteuid() != 0:
-        return {"cwd": "/"}
-    user = pwd.getpwnam(SUPERUSER)
-    return {"cwd": "/", "user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+    other = {"user": SUPERUSER, "group": SUPERUSER, "extra_groups": []}
+    return {"cwd": "/", **(other if os.geteuid() == 0 else {})}

@@ -17,7 +17,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -77,8 +76,8 @@ def up(supervisor: Supervisor, settings: Settings) -> None:
     started = supervisor.run([*database, *servers.pages(settings)])
     environment = {**servers.inherited(), **servers.program_environment(settings, known)}
     webhook = {name: os.environ[name] for name in ("NOISYIR_WEBHOOK",) if name in os.environ}
-    limit = f"gpu={len(servers.gpu_workers())}"
-    _bootstrap(["--limit", limit], {**environment, **webhook}, supervisor.logs / "bootstrap.log")
+    gpus = ["--gpus", str(len(servers.gpu_workers()))]
+    _bootstrap(gpus, {**environment, **webhook}, supervisor.logs / "bootstrap.log")
     started += supervisor.run(warm_and_workers)
     path = settings.folder / "env"
     exports = {**servers.TELEMETRY_OFF, **servers.client_environment(settings, known)}
@@ -104,9 +103,8 @@ def ui(home: Path) -> int:
     """Both servers over the databases that `noisyir run` writes, until Ctrl-C or SIGTERM."""
     for signum in (signal.SIGTERM, signal.SIGINT):  # a shell's background job ignores SIGINT unless told otherwise
         signal.signal(signum, signal.default_int_handler)
-    settings = Settings(
-        home, only_pages=True, **{n: value for n, value in servers.asked().items() if n.endswith("_port")}
-    )
+    ports = {name: value for name, value in servers.asked().items() if name.endswith("_port")}
+    settings = Settings(home, only_pages=True, **ports)
     settings.prefect_home.mkdir(parents=True, exist_ok=True)
     supervisor = Supervisor(settings.folder)
     try:

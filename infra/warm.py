@@ -2,11 +2,11 @@
 
 usage: NOISYIR_WARM=SOCKET python -m infra.warm
 
-Importing Prefect, MLflow, torch and the stages costs some ten seconds of a core, more than many a stage.  Here it is
-done once.  A worker (`infra.worker`) starts `infra/warm_client.py` in place of `python -m prefect.engine`; that hands
-its environment and its three streams to this process, which forks, and the fork is the engine.  The client stays as the
-process that the worker knows: it passes signals on and ends as the fork ends.  Where the fork would not be what a fresh
-process is (another environment, changed files, threads) the client is told so, and becomes a fresh process itself.
+Importing costs some ten seconds of a core, more than many a stage.  A worker (`infra.worker`) starts
+`infra/warm_client.py` in place of `python -m prefect.engine`; that hands its environment and its three streams to this
+process, which forks, and the fork is the engine.  The client stays as the process that the worker knows: it passes
+signals on and ends as the fork ends.  Where the fork would not be what a fresh process is (another environment, changed
+files, threads) the client is told so, and becomes a fresh process itself.
 """
 
 import gc

@@ -287,7 +287,7 @@ def test_bootstrap_twice_changes_nothing(prefect_api, monkeypatch):
 
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}):
         with get_client(sync_client=True) as client:
-            bootstrap.prepare(client, limits=["gpu=2"])
+            bootstrap.prepare(client, gpus=2)
             first = state()
             bootstrap.prepare(client)
         assert state() == first
