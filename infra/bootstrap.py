@@ -144,17 +144,8 @@ def deploy(client: SyncPrefectClient) -> int:
 
     People's schedules stay as they are: prefect.yaml has none, so that `prefect deploy` touches none.
     """
-    command = [
-        sys.executable,
-        "-m",
-        "prefect",
-        "--no-prompt",
-        "deploy",
-        "--all",
-        "--prefect-file",
-        "infra/prefect.yaml",
-    ]
-    code = subprocess.run(command, cwd=FOLDER.parent, check=False).returncode
+    deploy_all = ("--no-prompt", "deploy", "--all", "--prefect-file", "infra/prefect.yaml")
+    code = subprocess.run([sys.executable, "-m", "prefect", *deploy_all], cwd=FOLDER.parent, check=False).returncode
     if code == 0:
         for name, wanted in SCHEDULES.items():
             deployment = client.read_deployment_by_name(name)
