@@ -6,6 +6,9 @@ BIN := .venv/bin
 # Pinned by its version alone, for it has a build for each accelerator: a GPU machine sets another requirement, options of
 # pip install included, or nothing to keep the torch that it brings.  The images' ARG TORCH is this one.
 TORCH ?= torch==2.13.0
+UV := $(BIN)/uv
+# A shell in which uv knows pip's settings, and the newest version that any index has counts, as with pip.
+AS_PIP := export UV_INDEX_STRATEGY=$${UV_INDEX_STRATEGY-unsafe-best-match}; eval "$$($(BIN)/python -m pip config list | sed -nE -f infra/pip_settings.sed)"
 
 .PHONY: images-test help demo test test-fast test-slow e2e lint lock format ui up down chaos bench clean
 
@@ -37,15 +40,16 @@ lint: .venv/.installed  ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-lock:  ## write pylock.toml from pyproject.toml; UPGRADE=1 takes the newest versions
-	$(PYTHON) -m infra.lock --torch '$(TORCH)' $(if $(UPGRADE),--upgrade)
+# From the index alone: folders and further indexes of this machine would put their addresses into the lock.
+lock: | $(UV)  ## write uv.lock from pyproject.toml; UPGRADE=1 takes the newest versions
+	@$(AS_PIP); env -u UV_EXTRA_INDEX_URL -u UV_FIND_LINKS $(UV) lock --config-file infra/lock.toml $(if $(UPGRADE),--upgrade)
 
 format: .venv/.installed  ## put the code into the project's format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 ui: .venv/.installed  ## open MLflow and Prefect on this machine's loopback
-	$(BIN)/python -m infra.ui
+	$(BIN)/python -m infra.up ui
 
 up: .venv/.installed  ## start Postgres, Prefect, MLflow and workers; AUTH=1 with passwords
 	$(BIN)/python -m infra.up up $(if $(filter 1 yes true,$(AUTH)),--auth)
@@ -68,7 +72,14 @@ clean:  ## remove the environment and the caches, but no artifacts
 .venv/.installed: EXTRA := dev
 .venv/.demo: EXTRA := all
 .venv/.bench: EXTRA := bench
-.venv/.installed .venv/.demo .venv/.bench: pyproject.toml pylock.toml infra/install.py
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("noisyir needs Python 3.11 or newer: make PYTHON=python3.11")'
-	$(PYTHON) infra/install.py $(EXTRA) --torch '$(TORCH)'
+# What uv.lock pins by hash and this checkout, editable; then torch, without what pyproject.toml and lock.toml tell uv of it.
+.venv/.installed .venv/.demo .venv/.bench: pyproject.toml uv.lock | $(UV)
+	@$(AS_PIP); set -ex; \
+	$(UV) sync --quiet --frozen --inexact --python $(BIN)/python --extra $(EXTRA) --no-install-package torch; \
+	$(if $(strip $(TORCH)),$(UV) pip install --quiet --no-config --python $(BIN)/python $(TORCH))
 	@touch $@
+
+$(UV):
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("noisyir needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.9

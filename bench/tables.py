@@ -44,7 +44,7 @@ def circumstances() -> dict[str, str]:
         "command": " ".join([Path(sys.executable).name, *sys.orig_argv[1:]]),
         "commit": head.stdout.strip(),
         "machine": machine(),
-        "packages": f"pylock.toml of the commit, Python {platform.python_version()}",
+        "packages": f"uv.lock of the commit, Python {platform.python_version()}",
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

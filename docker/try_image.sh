@@ -14,7 +14,6 @@ until python -c "import urllib.request as u; u.urlopen('$PREFECT_API_URL/health'
     sleep 1
 done
 python -m infra.bootstrap
-python -m infra.deploy
 export NOISYIR_WARM=/tmp/warm.socket
 python -m infra.warm >/tmp/warm.log 2>&1 &
 workers=$!

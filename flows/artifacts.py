@@ -12,7 +12,7 @@ REGISTERED = "noisyir.version.registered"
 
 
 def tell_of_versions(outcome: Outcome) -> None:
-    """An event for each version that the run registered, for automations such as that of `infra.bootstrap`."""
+    """An event for each version that the run registered, for automations such as that of `infra/bootstrap.yaml`."""
     for made in filter(None, outcome.facts.get("registered", "").split(", ")):
         model, _, version = made.rpartition(" v")
         resource = {"prefect.resource.id": f"noisyir.model.{model}", "noisyir.model": model, "noisyir.version": version}

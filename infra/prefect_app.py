@@ -4,15 +4,13 @@ usage: python -m infra.prefect_app HOST PORT NAME[,NAME...]        settings: tho
 """
 
 import sys
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
-_REFUSED = b"noisyir: this server answers its own pages and programs alone (NOISYIR_ALLOWED_HOSTS names more hosts)\n"
+_REFUSED = "noisyir: this server answers its own pages and programs alone (NOISYIR_ALLOWED_HOSTS names more hosts)\n"
 
 
 class OwnPages:
@@ -22,20 +20,18 @@ class OwnPages:
     check of Host keeps out a name of a foreign site that was made to point here (DNS rebinding).
     """
 
-    def __init__(self, app: App, names: Sequence[str], port: int) -> None:
+    def __init__(self, app: ASGIApp, names: Sequence[str], port: int) -> None:
         self.app = app
         self.hosts = {f"{name}{suffix}" for name in names for suffix in ("", f":{port}")}
         self.origins = {f"{scheme}://{host}" for scheme in ("http", "https") for host in self.hosts}
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is from here, and refuse the rest."""
         if scope["type"] not in ("http", "websocket") or self.is_own(scope["headers"]):
             await self.app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
         else:
-            await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
-            await send({"type": "http.response.body", "body": _REFUSED})
+            refused = PlainTextResponse(_REFUSED, 403) if scope["type"] == "http" else WebSocketClose(1008)
+            await refused(scope, receive, send)
 
     def is_own(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
         """Whether every Host is one of this server's names, and every Origin one of its pages."""

@@ -1,52 +1,35 @@
-"""What runs on one machine: Prefect's and MLflow's server, and a worker for each pool; how each is started and asked.
+"""Servers and workers of one machine: what supervisord is told of them (supervisord.conf), and how each is asked.
 
 Passwords reach a server by its environment or by a file that only its user can read, never by its command line, which
 every user of the machine can see.
 """
 
-import base64
 import json
 import os
+import pwd
+import re
 import secrets
 import shutil
 import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import certifi
+import httpx
+import jinja2
+import yaml
+from markupsafe import Markup
 
-from infra.supervision import Service, write_private
+from infra.supervision import ROOT, Service, write_private
 
-ROOT = Path(__file__).resolve().parents[1]
 LOOPBACK = ("127.0.0.1", "localhost")
 USER = "noisyir"
-HEARTBEAT_SECONDS = 30  # of flow runs: Prefect's least
-TELEMETRY_OFF = {
-    "DO_NOT_TRACK": "1",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-}
-# Of the caller's environment: they lead to other servers and databases, or tell a secret to who need not know it.
-NOT_INHERITED = (
-    *(
-        "PREFECT_API_",
-        "PREFECT_HOME",
-        "PREFECT_PROFILE",
-        "PREFECT_SERVER_API_",
-        "PREFECT_SERVER_DATABASE_",
-        "PREFECT_UI_",
-    ),
-    *("MLFLOW_TRACKING_", "MLFLOW_REGISTRY_", "MLFLOW_BACKEND_", "MLFLOW_AUTH_", "MLFLOW_RUN_ID", "NOISYIR_WEBHOOK"),
-)
+SUPERUSER = "postgres"  # made by Debian's package: Postgres does not run as root
+TELEMETRY_OFF, QUICK, NOT_INHERITED = yaml.safe_load((ROOT / "infra" / "environment.yaml").read_text()).values()
 
 
 @dataclass(frozen=True)
@@ -60,6 +43,7 @@ class Settings:
     postgres_port: int = 5439  # not 5432: a packaged Postgres listens there
     database: str = "auto"
     auth: bool = False
+    only_pages: bool = False  # over what `noisyir run` has left in `home`
 
     def __post_init__(self) -> None:
         if self.host not in LOOPBACK and not self.auth:
@@ -71,136 +55,90 @@ class Settings:
 
     @property
     def folder(self) -> Path:
-        """All that the servers write."""
-        return self.home / "servers"
+        """Settings, logs and passwords."""
+        return self.home / ("ui" if self.only_pages else "servers")
 
     @property
-    def logs(self) -> Path:
-        """A log for each server and each worker."""
-        return self.folder / "logs"
+    def data(self) -> Path:
+        """The folder of the databases, and of the artifacts that MLflow keeps."""
+        return self.home if self.only_pages else self.folder
+
+    @property
+    def prefect_home(self) -> Path:
+        """The folder of Prefect's SQLite."""
+        return Path((self.only_pages and os.environ.get("PREFECT_HOME")) or self.data / "prefect")
 
     @property
     def reach(self) -> str:
         """The address at which this machine reaches its own servers."""
         return LOOPBACK[0] if self.host == "0.0.0.0" else self.host
 
+    @property
+    def pages(self) -> dict[str, str]:
+        """The address of each server's page."""
+        ports = {"prefect": self.prefect_port, "mlflow": self.mlflow_port}
+        return {name: f"http://{self.reach}:{port}" for name, port in ports.items()}
 
-def port(variable: str, usual: int) -> int:
-    """The port that the environment's `variable` names, or the usual one."""
-    value = os.environ.get(variable) or str(usual)
-    if not value.isdigit() or not 1024 <= int(value) <= 65535:
-        raise SystemExit(f"{variable}={value}: a port is a number from 1024 to 65535")
-    return int(value)
+
+def asked() -> dict[str, Any]:
+    """The settings that the environment's variables name.  SystemExit for a port that is none."""
+    names = {"host": "NOISYIR_HOST", "database": "NOISYIR_DATABASE"}
+    names |= {f"{server}_port": f"{server.upper()}_PORT" for server in ("prefect", "mlflow", "postgres")}
+    found: dict[str, Any] = {name: os.environ[one] for name, one in names.items() if os.environ.get(one)}
+    for name in filter(lambda name: name.endswith("_port"), found):
+        if not found[name].isdigit() or not 1024 <= int(found[name]) <= 65535:
+            raise SystemExit(f"{names[name]}={found[name]}: a port is a number from 1024 to 65535")
+        found[name] = int(found[name])
+    return found
 
 
 def passwords(settings: Settings) -> dict[str, str]:
     """The generated passwords of this home, the same at every start, in a file that only its owner can read."""
     path = settings.folder / "secrets.json"
     known = json.loads(path.read_text()) if path.exists() else {}
-    wanted = ("postgres_superuser", "postgres", "prefect", "mlflow", "mlflow_csrf")
-    found = {name: known.get(name) or secrets.token_urlsafe(24) for name in wanted}
+    wanted = ("postgres", "prefect", "mlflow", "mlflow_csrf")
+    found = known | {name: known.get(name) or secrets.token_urlsafe(24) for name in wanted}
     if found != known:
         write_private(path, json.dumps(found, indent=2) + "\n")
     return found
 
 
 def inherited() -> dict[str, str]:
-    """The caller's environment without what would lead elsewhere, and with telemetry off."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(NOT_INHERITED)}
-    return {**kept, **TELEMETRY_OFF}
+    """The environment of all that runs: the caller's without what would lead elsewhere, and with telemetry off."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(tuple(NOT_INHERITED))}
+    return {**QUICK, **kept, **TELEMETRY_OFF}
 
 
-def prefect_server(
-    *, host: str, port: int, reach: str, home: Path, database: str | None = None, login: str | None = None
-) -> Service:
-    """Prefect's server over `database`, or over SQLite in `home`, closed to other sites' pages.
-
-    login: the USER:PASSWORD that it asks for.
-    """
-    url, names = f"http://{reach}:{port}", _names(host)
-    environment = {
-        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ",".join(f"http://{name}:{port}" for name in names),
-        "PREFECT_HOME": str(home),
-        "PREFECT_UI_URL": url,  # of links in notifications
-        "PREFECT_SERVER_UI_API_URL": f"{url}/api" if host in LOOPBACK else "/api",  # else the page asks port 4200
-        "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
-        # Slots of deployments are leased.  Kept in memory, a restart would forget who has them, and free them never.
-        "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
-        **({"PREFECT_SERVER_DATABASE_CONNECTION_URL": database} if database else {}),
-        **({"PREFECT_SERVER_API_AUTH_STRING": login} if login else {}),
-    }
-    return Service(
-        "prefect",
-        "servers",
-        [sys.executable, "-m", "infra.prefect_app", host, str(port), ",".join(names)],
-        {**inherited(), **environment},
-        lambda since: answers(f"{url}/api/health"),
-        listens=(host, port),
-        port_variable="PREFECT_PORT",
-        page=url,
-    )
-
-
-def mlflow_server(
-    *, host: str, port: int, reach: str, database: str, artifacts: str, login: Mapping[str, str] | None = None
-) -> Service:
-    """MLflow's server, which passes artifacts on, without its job runner; `login`: its auth app's environment.
-
-    The check of the Host header compares the whole of it, so that each name is allowed with and without the port.
-    """
-    url, names = f"http://{reach}:{port}", _names(host)
-    allowed = [f"{name}{suffix}" for name in names for suffix in ("", f":{port}")]
-    return Service(
-        "mlflow",
-        "servers",
-        [
-            *(sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port), "--workers", "1"),
-            *("--artifacts-destination", artifacts, "--allowed-hosts", ",".join(allowed)),
-            *("--cors-allowed-origins", ",".join(f"http://{name}:{port}" for name in names)),
-            *(("--app-name", "basic-auth") if login else ()),
-        ],
-        {
-            **inherited(),
-            "MLFLOW_BACKEND_STORE_URI": database,
-            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-            "MLFLOW_LOGGING_LEVEL": "WARNING",
-            **(login or {}),
-        },
-        lambda since: answers(f"{url}/health"),
-        listens=(host, port),
-        port_variable="MLFLOW_PORT",
-        page=url,
-    )
-
-
-def _names(host: str) -> list[str]:
-    """The names under which a server may be asked: another is of a web site that points here.
-
-    $NOISYIR_ALLOWED_HOSTS has more, such as localhost:9000 for a tunnel's end.
-    """
-    own = {socket.gethostname(), socket.getfqdn()} if host == "0.0.0.0" else {host}
+def supervised(settings: Settings, known: Mapping[str, str]) -> str:
+    """Settings of supervisord: the servers over Postgres or SQLite, and the workers unless the pages are all."""
+    own = {socket.gethostname(), socket.getfqdn()} if settings.host == "0.0.0.0" else {settings.host}
     further = filter(None, os.environ.get("NOISYIR_ALLOWED_HOSTS", "").split(","))
-    return [*LOOPBACK, *sorted({*own, *further} - {*LOOPBACK})]
-
-
-def mlflow_login(settings: Settings, known: Mapping[str, str], database: str) -> dict[str, str]:
-    """The environment of MLflow's auth app, whose users are kept in `database`."""
-    config = settings.folder / "mlflow-auth.ini"
-    escaped = database.replace("%", "%%")
-    function = "mlflow.server.auth:authenticate_request_basic_auth"
-    lines = [
-        "[mlflow]",
-        "default_permission = READ",
-        f"database_uri = {escaped}",
-        f"authorization_function = {function}",
-    ]
-    write_private(config, "\n".join(lines) + "\n")
-    return {
-        "MLFLOW_AUTH_CONFIG_PATH": str(config),
-        "MLFLOW_AUTH_ADMIN_USERNAME": USER,
-        "MLFLOW_AUTH_ADMIN_PASSWORD": known["mlflow"],
-        "MLFLOW_FLASK_SERVER_SECRET_KEY": known["mlflow_csrf"],
+    place = f"{USER}:{known.get('postgres')}@127.0.0.1:{settings.postgres_port}"
+    uses_postgres = settings.database == "postgres"
+    tracked = f"postgresql+psycopg2://{place}/mlflow" if uses_postgres else f"sqlite:///{settings.data}/mlflow.db"
+    values = {
+        **{"of": settings, "known": known, "root": ROOT, "python": sys.executable, "machine": socket.gethostname()},
+        **{"place": place, "tracked": tracked, "users": tracked.replace("mlflow.db", "mlflow-auth.db")},
+        "postgres": postgres_programs(settings.folder) if uses_postgres else None,
+        "artifacts": (settings.data / "mlflow-artifacts").as_uri(),
+        "names": [*LOOPBACK, *sorted({*own, *further} - {*LOOPBACK})],
+        "on_loopback": settings.host in LOOPBACK,
+        "clients": {} if settings.only_pages else program_environment(settings, known),
+        "restarts": "false" if settings.only_pages or os.environ.get("NOISYIR_WATCH") == "0" else "true",
+        "path": os.environ.get("PATH", os.defpath),
+        "root_starts": os.geteuid() == 0,
+        "gpu_workers": gpu_workers(),
     }
+    options: Any = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    environment = jinja2.Environment(**options, autoescape=True, finalize=_fit)
+    return environment.from_string(Path(__file__).with_name("supervisord.conf").read_text()).render(values)
+
+
+def _fit(value: Any) -> Markup:
+    """A value as supervisord's settings can hold it.  SystemExit where it has a quote or the like."""
+    if re.search(r'["\'\\\n]|\s[;#]', str(value)) and not isinstance(value, Markup):
+        raise SystemExit(f"{value}: a quote, a backslash, ' #' or ' ;' in a path or variable: choose another")
+    return value if isinstance(value, Markup) else Markup(str(value).replace("%", "%%"))
 
 
 def client_environment(settings: Settings, known: Mapping[str, str]) -> dict[str, str]:
@@ -210,25 +148,17 @@ def client_environment(settings: Settings, known: Mapping[str, str]) -> dict[str
         "MLFLOW_TRACKING_USERNAME": USER,
         "MLFLOW_TRACKING_PASSWORD": known["mlflow"],
     }
-    return {
-        "PREFECT_API_URL": f"http://{settings.reach}:{settings.prefect_port}/api",
-        "MLFLOW_TRACKING_URI": f"http://{settings.reach}:{settings.mlflow_port}",
-        **(login if settings.auth else {}),
-    }
+    pages = settings.pages
+    addresses = {"PREFECT_API_URL": f"{pages['prefect']}/api", "MLFLOW_TRACKING_URI": pages["mlflow"]}
+    return {**addresses, **(login if settings.auth else {})}
 
 
 def program_environment(settings: Settings, known: Mapping[str, str]) -> dict[str, str]:
-    """The environment of workers, and of the programs that set the server up."""
+    """What workers, and the programs that set the server up, have beyond `inherited`."""
     return {
-        # So that a stage's hop to another pool is short: whoever works asks often, and each client asks nothing first.
-        "PREFECT_WORKER_QUERY_SECONDS": "0.5",
-        "PREFECT_API_SSL_CERT_FILE": str(_one_certificate(settings)),
-        "PREFECT_CLIENT_CSRF_SUPPORT_ENABLED": "false",  # the server wants no such tokens
-        "PREFECT_CLIENT_SERVER_VERSION_CHECK_ENABLED": "false",  # both are of one installation
-        "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT_SECONDS),
-        **inherited(),
+        "PREFECT_API_SSL_CERT_FILE": str(ROOT / "infra" / "one-certificate.pem"),
         **client_environment(settings, known),
-        "PREFECT_HOME": str(settings.folder / "prefect"),
+        "PREFECT_HOME": str(settings.prefect_home),
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "NOISYIR_HOME": str(settings.home),
         "NOISYIR_ROOT": str(ROOT),
@@ -237,111 +167,160 @@ def program_environment(settings: Settings, known: Mapping[str, str]) -> dict[st
     }
 
 
-def _one_certificate(settings: Settings) -> Path:
-    """A file with one certificate.  Prefect reads all of the machine's for each client, 22 ms, even over http."""
-    path = settings.folder / "one-certificate.pem"
-    if not path.exists():
-        first, end, _ = Path(certifi.where()).read_text().partition("-----END CERTIFICATE-----\n")
-        write_private(path, first + end)
-    return path
+def pages(settings: Settings) -> list[Service]:
+    """Prefect's and MLflow's server."""
+
+    def page(name: str, health: str) -> Service:
+        at = (settings.host, getattr(settings, f"{name}_port"))
+        url = settings.pages[name] + health
+        return Service(name, "servers", lambda since: answer(url) is not None, at)
+
+    return [page("prefect", "/api/health"), page("mlflow", "/health")]
 
 
-def workers(settings: Settings, known: Mapping[str, str]) -> list[Service]:
-    """One worker for pool `driver`, one for `cpu`, and one for each GPU, or one that has to do without."""
-    environment = program_environment(settings, known)
-    without = {"CUDA_VISIBLE_DEVICES": ""}
-    return [
-        _worker("driver", "driver", 4, {**environment, **without}),
-        _worker("cpu", "cpu", 2, {**environment, **without}),
-        *(_worker(name, "gpu", 1, {**environment, **share}) for name, share in gpu_workers().items()),
-    ]
-
-
-def warm(settings: Settings, known: Mapping[str, str]) -> Service:
-    """The process that flow runs are forked from: one for all workers, as it has touched no GPU."""
-    environment = program_environment(settings, known)
+def warm_and_workers(settings: Settings, known: Mapping[str, str]) -> list[Service]:
+    """The process that flow runs are forked from, and the workers: for `driver`, for `cpu`, and one for each GPU."""
 
     def listens(since: float) -> bool:
         with socket.socket(socket.AF_UNIX) as probe:
-            folder = os.open(settings.folder, os.O_PATH)
-            try:
-                return probe.connect_ex(f"/proc/self/fd/{folder}/warm.socket") == 0
-            finally:
-                os.close(folder)
+            return probe.connect_ex(str(settings.folder / "warm.socket")) == 0
 
-    return Service("warm", "warm", [sys.executable, "-m", "infra.warm"], environment, listens, folder=str(ROOT))
+    def worker(name: str, pool: str) -> Service:
+        url = f"{settings.pages['prefect']}/api/work_pools/{pool}/workers/filter"
+        login = (USER, known["prefect"]) if settings.auth else None
+
+        def is_online(since: float) -> bool:
+            """Whether the server has heard of it since it was started, and holds it for online."""
+            found = answer(url, json={"limit": 200}, auth=login)
+            return any(
+                one["name"] == f"{name}@{socket.gethostname()}"
+                and one["status"] == "ONLINE"
+                and datetime.fromisoformat(one["last_heartbeat_time"]).timestamp() >= since
+                for one in (found.json() if found else ())
+            )
+
+        return Service(name, "workers", is_online)
+
+    pools = {"driver": "driver", "cpu": "cpu", **dict.fromkeys(gpu_workers(), "gpu")}
+    return [Service("warm", "warm", listens), *(worker(name, pool) for name, pool in pools.items())]
 
 
-def gpu_workers() -> dict[str, dict[str, str]]:
-    """The environment of each worker of pool `gpu`, by name.
+def gpu_workers() -> dict[str, str | None]:
+    """The GPUs of each worker of pool `gpu`, by its name; None: all that there are.
 
     Each has one GPU and one flow run at a time, so that two runs never meet on a GPU.  NOISYIR_GPU_WORKERS=1 makes
     one worker that sees all GPUs, for stages with runtime.processes above 1.
     """
-    gpus = visible_gpus()
-    if len(gpus) < 2 or os.environ.get("NOISYIR_GPU_WORKERS") == "1":
-        return {"gpu": {}}
-    return {f"gpu-{gpu}": {"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus}
-
-
-def _worker(name: str, pool: str, limit: int, environment: Mapping[str, str]) -> Service:
-    host = socket.gethostname()
-    command = [sys.executable, "-m", "infra.worker", "start", "--pool", pool, "--type", "process"]
-    return Service(
-        name,
-        "workers",
-        [*command, "--name", f"{name}@{host}", "--limit", str(limit)],
-        environment,
-        _reports(f"{name}@{host}", pool, environment),
-        folder=str(ROOT),
-    )
-
-
-def _reports(worker: str, pool: str, environment: Mapping[str, str]) -> Callable[[float], bool]:
-    """Whether the server has heard of `worker` since it was started, and holds it for online."""
-
-    def healthy(since: float) -> bool:
-        url = f"{environment['PREFECT_API_URL']}/work_pools/{pool}/workers/filter"
-        found = ask(url, {"limit": 200}, environment.get("PREFECT_API_AUTH_STRING")) or []
-        return any(
-            item["name"] == worker
-            and item["status"] == "ONLINE"
-            and datetime.fromisoformat(item["last_heartbeat_time"]).timestamp() >= since
-            for item in found
-        )
-
-    return healthy
-
-
-def visible_gpus() -> list[str]:
-    """The GPUs that the caller lets us see, as CUDA_VISIBLE_DEVICES names them."""
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if chosen is not None:
-        return [gpu for gpu in chosen.split(",") if gpu and gpu != "-1"]
-    if shutil.which("nvidia-smi") is None:
-        return []
-    command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    return listed.stdout.split() if listed.returncode == 0 else []
+    if chosen is None and shutil.which("nvidia-smi"):
+        command = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
+        listed = subprocess.run(command, capture_output=True, text=True, check=False)
+        chosen = ",".join(listed.stdout.split()) if listed.returncode == 0 else None
+    gpus = [gpu for gpu in (chosen or "").split(",") if gpu and gpu != "-1"]
+    if len(gpus) < 2 or os.environ.get("NOISYIR_GPU_WORKERS") == "1":
+        return {"gpu": None}
+    return {f"gpu-{gpu}": gpu for gpu in gpus}
 
 
-def answers(url: str) -> bool:
-    """Whether a GET of `url` succeeds."""
+def answer(url: str, **question: Any) -> httpx.Response | None:
+    """What `url` answers to a GET, or to a POST of a question; None where it does not, or with an error."""
     try:
-        with urllib.request.urlopen(url, timeout=5):
-            return True
-    except (urllib.error.URLError, OSError):
-        return False
-
-
-def ask(url: str, body: Any, login: str | None = None) -> Any:
-    """The JSON that `url` answers to `body`; None when it does not."""
-    headers = {"Content-Type": "application/json"}
-    if login:
-        headers["Authorization"] = "Basic " + base64.b64encode(login.encode()).decode()
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
-    try:
-        with urllib.request.urlopen(request, timeout=5) as reply:
-            return json.load(reply)
-    except (urllib.error.URLError, OSError):
+        found = httpx.request("POST" if question else "GET", url, timeout=5, trust_env=False, **question)
+    except httpx.HTTPError:
         return None
+    return found if found.is_success else None
+
+
+def chosen_database(settings: Settings) -> tuple[bool, str]:
+    """Whether the servers use Postgres, and what to tell about it.  SystemExit when it was asked for and cannot be."""
+    if settings.database == "sqlite":
+        return False, "SQLite, as NOISYIR_DATABASE says"
+    fault = missing_postgres(settings)
+    if fault is None:
+        return True, f"Postgres, on 127.0.0.1:{settings.postgres_port}"
+    if settings.database == "postgres" or (settings.folder / "postgres").exists():
+        raise SystemExit(f"no Postgres: {fault}. Or NOISYIR_DATABASE=sqlite, over another, empty database")
+    return False, f"SQLite, for there is no Postgres: {fault}"
+
+
+def missing_postgres(settings: Settings) -> str | None:
+    """Why there can be no Postgres here; None: there can."""
+    if postgres_programs(settings.folder) is None:
+        return "install Debian's package postgresql"
+    try:
+        import psycopg2  # noqa: F401
+    except ImportError:
+        return "install noisyir[servers]"
+    if os.geteuid() == 0:
+        if SUPERUSER not in [user.pw_name for user in pwd.getpwall()]:
+            return "it does not run as root, and there is no user postgres"
+        settings.folder.mkdir(parents=True, exist_ok=True)
+        if subprocess.run(["/usr/bin/test", "-x", settings.folder], check=False, **_as_user()).returncode:
+            return f"it runs as the user postgres, who cannot enter {settings.folder}"
+    return None
+
+
+def postgres_programs(folder: Path) -> Path | None:
+    """Where Postgres's programs are: of the cluster's version, else the newest of Debian's packages, else on PATH."""
+    version = folder / "postgres" / "PG_VERSION"
+    wanted = version.read_text().strip() if version.exists() else "*"
+    packaged = sorted(Path("/usr/lib/postgresql").glob(f"{wanted}/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    found = str(packaged[-1]) if packaged else shutil.which("initdb")
+    return Path(found).resolve().parent if found else None
+
+
+def postgres(settings: Settings, known: Mapping[str, str]) -> Service:
+    """The server, whose cluster is made when there is none."""
+    folder, programs = settings.folder / "postgres", postgres_programs(settings.folder)
+    assert programs is not None
+    if not folder.exists():
+        _make_cluster(folder, programs, known["postgres"])
+    place = ("127.0.0.1", settings.postgres_port)
+    return Service("postgres", "postgres", lambda since: _takes_connections(settings, known), place)
+
+
+def _make_cluster(folder: Path, programs: Path, password: str) -> None:
+    """A cluster with the role and the databases, under a name of its own until it is whole.
+
+    Its superuser has no password, and so no way in but Postgres's single-user mode.
+    """
+    new = folder.with_name("postgres.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        shutil.chown(new, SUPERUSER, SUPERUSER)
+
+    def call(program: str, *options: str, statements: str = "") -> None:
+        command = [str(programs / program), *options]
+        done = subprocess.run(command, input=statements, capture_output=True, text=True, check=False, **_as_user())
+        if done.returncode:
+            raise SystemExit(f"{program} failed: {done.stderr.strip()}")
+
+    logins = ("--username", SUPERUSER, "--auth-local", "peer", "--auth-host", "scram-sha-256")
+    call("initdb", "-D", str(new), *logins, "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-instructions")
+    single = ("--single", "-D", str(new), "-c", "exit_on_error=true", "-c", "log_min_error_statement=panic")
+    databases = "".join(f"CREATE DATABASE {name} OWNER {USER}\n" for name in ("prefect", "mlflow"))
+    call("postgres", *single, "postgres", statements=f"CREATE ROLE {USER} LOGIN PASSWORD '{password}'\n{databases}")
+    # Prefect's text search; of Debian's postgresql-contrib.
+    call("postgres", *single, "prefect", statements="CREATE EXTENSION pg_trgm\n")
+    new.rename(folder)
+
+
+def _takes_connections(settings: Settings, known: Mapping[str, str]) -> bool:
+    """Whether the role may come in.  SystemExit where its password is another."""
+    import psycopg2
+
+    place = {"host": "127.0.0.1", "port": settings.postgres_port, "connect_timeout": 5}
+    try:
+        psycopg2.connect(dbname="prefect", user=USER, password=known["postgres"], **place).close()
+    except psycopg2.OperationalError as error:
+        if "password authentication failed" in str(error):
+            raise SystemExit(f"Postgres refuses the password of {settings.folder / 'secrets.json'}") from error
+        return False
+    return True
+
+
+def _as_user() -> dict[str, Any]:
+    """Popen's arguments for a process that may not be root's."""
+    other = {"user": SUPERUSER, "group": SUPERUSER, "extra_groups": []}
+    return {"cwd": "/", **(other if os.geteuid() == 0 else {})}

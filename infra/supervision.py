@@ -1,10 +1,9 @@
 """Services of one machine under supervisord: started, started again when they die, asked for their health, stopped.
 
-supervisord's own file of settings names programs only.  Their commands and environments, passwords included, lie in
-`services.json`, which only its owner can read; `infra/start.py` becomes the service that supervisord asks it for.
+usage: NOISYIR_SERVER=MARK python -m infra.supervision ARGUMENTS      becomes a service, as supervisord's settings say:
+ends what its former process left behind, then is `python ARGUMENTS`
 """
 
-import json
 import os
 import socket
 import subprocess
@@ -20,56 +19,25 @@ from xmlrpc.client import Fault, ServerProxy
 import psutil
 from supervisor.xmlrpc import SupervisorTransport
 
-from infra.start import MARK, marked, stop
-
+ROOT = Path(__file__).resolve().parents[1]
+MARK = "NOISYIR_SERVER"  # in the environment of whatever a service starts, in whichever session that is
 START_SECONDS = 180  # a first start migrates a new database
 STOP_SECONDS = 20
 PORT_SECONDS = 5  # a process that was killed gives its port back a moment later
 LONGEST_SOCKET = 100  # bytes of a path, which the kernel limits
-SETTINGS = """\
-[unix_http_server]
-file=%(here)s/supervisor.sock
-[supervisord]
-logfile=%(here)s/logs/supervisord.log
-pidfile=%(here)s/supervisord.pid
-umask=077
-[rpcinterface:supervisor]
-supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
-"""
-PROGRAM = """\
-[program:{name}]
-command={python} -m infra.start {name}
-autostart=false
-autorestart={again}
-startsecs=2
-startretries=1000
-stopsignal={signal}
-stopwaitsecs={seconds}
-stopasgroup={group}
-killasgroup=true
-redirect_stderr=true
-stdout_logfile=%(here)s/logs/{name}.log
-"""
 
 
 @dataclass(frozen=True)
 class Service:
-    """A process to run, as `user` where root starts it.  `healthy` takes the time at which it was started.
+    """A program of supervisord's settings.  `healthy` takes the time at which it was started.
 
-    group: the services that are stopped together.  signal: asks it to end; None: SIGTERM, to its process group.
+    group: the services that are stopped together; the program's mark is FOLDER:GROUP/NAME.
     """
 
     name: str
     group: str
-    command: Sequence[str]
-    environment: Mapping[str, str]
     healthy: Callable[[float], bool]
     listens: tuple[str, int] | None = None
-    port_variable: str = ""
-    page: str = ""
-    folder: str = ""
-    user: str = ""
-    signal: str | None = None
 
 
 @dataclass(frozen=True)
@@ -100,59 +68,46 @@ class Supervisor:
         about = self._calls.getAllProcessInfo() if self.is_up() else []
         return {service["name"]: service["pid"] for service in about if service["pid"]}
 
-    def begin(self, services: Sequence[Service], root: Path, *, restarts: bool) -> None:
-        """Have supervisord run, with these services; none of them is started yet."""
-        write_private(self.folder / "services.json", json.dumps({one.name: self._start_of(one) for one in services}))
+    def begin(self, settings: str, environment: Mapping[str, str]) -> None:
+        """Have supervisord run with these settings, unless it does; none of its programs is started yet."""
         if self.is_up():
             return
         if len(os.fsencode(self.folder / "supervisor.sock")) > LONGEST_SOCKET:
             raise SystemExit(f"{self.folder}: too long for a socket in it: choose a shorter NOISYIR_HOME")
         self.logs.mkdir(parents=True, exist_ok=True)
-        programs = [
-            PROGRAM.format(
-                name=service.name,
-                python=sys.executable.replace("%", "%%"),
-                again=str(restarts).lower(),
-                signal=service.signal or "TERM",
-                seconds=STOP_SECONDS,
-                group=str(service.signal is None).lower(),
-            )
-            for service in services
-        ]
-        settings = self.folder / "supervisord.conf"
-        write_private(settings, SETTINGS + "".join(programs))
-        environment = {**os.environ, "NOISYIR_SERVICES": str(self.folder), "PYTHONPATH": str(root)}
-        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(settings)]
-        subprocess.run(command, check=True, cwd=root, env=environment, start_new_session=True)
+        path = self.folder / "supervisord.conf"
+        write_private(path, settings)
+        command = [sys.executable, "-m", "supervisor.supervisord", "-c", str(path)]
+        subprocess.run(command, check=True, cwd=ROOT, env=environment, start_new_session=True)
         _wait(self.is_up, lambda: True, f"supervisord does not answer: see {self.logs}")
 
     def run(self, services: Sequence[Service]) -> list[str]:
         """Start the services that do not run; wait until all are healthy.  The names of those started."""
-        absent = {service.name: time.time() for service in services if not self._runs(service)}
+        running = self.pids()
+        absent = {service.name: time.time() for service in services if service.name not in running}
         if absent:
             print(f"starting  {', '.join(absent)} ...", flush=True)
         for service in services:
             if service.name in absent:
-                self.stop([service.name])  # where supervisord is about to try again
-                stop(marked(self._mark(service)))  # what it left behind when it was killed holds its port
+                # Where supervisord is about to try again; and what it left behind when it was killed holds its port.
+                self.stop([service.name], f"{service.group}/{service.name}")
                 refuse_taken_port(service)
                 self._calls.startProcess(service.name, False)
         for service in services:
             _wait(
                 lambda one=service: one.healthy(absent.get(one.name, 0.0)),  # type: ignore[misc]
-                lambda one=service: self._runs(one),  # type: ignore[misc]
+                lambda one=service: one.name in self.pids(),  # type: ignore[misc]
                 f"{service.name} ended by itself, or did not answer within {START_SECONDS} s: "
                 f"see {self.logs / service.name}.log",
             )
         return list(absent)
 
-    def stop(self, names: Iterable[str] = (), group: str = "") -> None:
-        """End these services, and all that a group of them started."""
+    def stop(self, names: Iterable[str], group: str) -> None:
+        """End these services, and all that their group started."""
         for name in names:
             with suppress(Fault, OSError):  # it has ended, or supervisord has
                 self._calls.stopProcess(name)
-        if group:
-            stop(self.started_by(group))
+        stop(self.started_by(group))
 
     def end(self) -> None:
         """End supervisord, with whatever it still runs."""
@@ -160,40 +115,49 @@ class Supervisor:
             supervisord = psutil.Process(self._calls.getPID())
             self._calls.shutdown()
             supervisord.wait(2 * STOP_SECONDS)
-        for name in ("services.json", "supervisord.conf", "settings.json", "env"):
+        for name in ("supervisord.conf", "settings.json", "env"):
             (self.folder / name).unlink(missing_ok=True)
 
     def started_by(self, group: str) -> list[psutil.Process]:
         """The processes of a group's services, and whatever those started, in whichever session."""
         return marked(f"{self.folder}:{group}")
 
-    def _mark(self, service: Service) -> str:
-        return f"{self.folder}:{service.group}/{service.name}"
 
-    def _runs(self, service: Service) -> bool:
-        return self._calls.getProcessInfo(service.name)["statename"] in ("STARTING", "RUNNING")
+def marked(mark: str) -> list[psutil.Process]:
+    """The processes of this user whose environment carries `mark`, or a mark that begins with it and a slash."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.AccessDenied, psutil.NoSuchProcess):  # another user's, or gone meanwhile
+            if f"{process.environ().get(MARK, '')}/".startswith(f"{mark}/") and process.pid != os.getpid():
+                found.append(process)
+    return found
 
-    def _start_of(self, service: Service) -> dict[str, Any]:
-        environment = {**service.environment, MARK: self._mark(service)}
-        where = {"folder": service.folder, "user": service.user}
-        return {"command": list(service.command), "environment": environment, **where}
+
+def stop(processes: Sequence[psutil.Process]) -> None:
+    """Ask processes to end; kill those that have not after `STOP_SECONDS`.  A number given out again is not hit."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
+    _, late = psutil.wait_procs(processes, STOP_SECONDS)
+    for process in late:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(late, STOP_SECONDS)
 
 
 def refuse_taken_port(service: Service) -> None:
     """SystemExit when somebody else listens where `service` is to listen."""
     deadline = time.monotonic() + PORT_SECONDS
     while service.listens is not None:
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                return probe.bind(service.listens)
-            except OSError as error:
-                host, port = service.listens
-                if time.monotonic() > deadline:
-                    raise SystemExit(
-                        f"{service.name} cannot listen on {host}:{port}: {error.strerror}. "
-                        f"Free it, or choose another: {service.port_variable}={port + 10}"
-                    ) from error
+        try:
+            return socket.create_server(service.listens).close()
+        except OSError as error:
+            host, port = service.listens
+            if time.monotonic() > deadline:
+                raise SystemExit(
+                    f"{service.name} cannot listen on {host}:{port}: {error.strerror}. "
+                    f"Free it, or choose another: {service.name.upper()}_PORT={port + 10}"
+                ) from error
         time.sleep(0.2)
 
 
@@ -213,3 +177,8 @@ def _wait(healthy: Callable[[], bool], alive: Callable[[], bool], fault: str) ->
         if not alive() or time.monotonic() > deadline:
             raise SystemExit(fault)
         time.sleep(0.3)
+
+
+if __name__ == "__main__":
+    stop(marked(os.environ[MARK]))
+    os.execv(sys.executable, [sys.executable, *sys.argv[1:]])

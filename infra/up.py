@@ -2,51 +2,43 @@
 
 usage: python -m infra.up up [--auth]
        python -m infra.up down
+       python -m infra.up ui        `make ui`: both pages over what `noisyir run` left, until Ctrl-C
+The ports are PREFECT_PORT, MLFLOW_PORT and POSTGRES_PORT of the environment.
 """
 
 import argparse
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import psutil
 
-from infra import postgres, servers
+from infra import servers
 from infra.servers import Settings
-from infra.start import stop
-from infra.supervision import Service, Supervisor, write_private
+from infra.supervision import ROOT, Supervisor, stop, write_private
 from noisyir.engine.locks import held
 
-VARIABLES = {
-    "host": "NOISYIR_HOST",
-    "database": "NOISYIR_DATABASE",
-    "prefect_port": "PREFECT_PORT",
-    "mlflow_port": "MLFLOW_PORT",
-    "postgres_port": "POSTGRES_PORT",
-}
-DOES = {
-    "bootstrap": "pools     driver, cpu, gpu, their limits and the automations",
-    "deploy": "deploying what infra/prefect.yaml says",
-}
 REPORT_SECONDS = 3.0  # for a worker to report that its flow runs ended
 
 
 def main() -> int:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("up", "down"))
+    parser.add_argument("what", choices=("up", "down", "ui"))
     parser.add_argument("--auth", action="store_true", help="make both servers ask for a password")
     args = parser.parse_args()
+    home = Path(os.environ.get("NOISYIR_HOME", ".noisyir")).absolute()
+    if args.what == "ui":
+        return ui(home)
     if not psutil.LINUX:
         raise SystemExit("make up needs Linux; elsewhere there are docker/compose.yaml, make ui and noisyir run")
-    home = Path(os.environ.get("NOISYIR_HOME", servers.ROOT / ".noisyir")).absolute()
     supervisor = Supervisor(home / "servers")
     if args.what == "down" and not (supervisor.folder / "settings.json").exists():
         print("nothing is up")
@@ -61,10 +53,7 @@ def main() -> int:
 
 def settled(home: Path, supervisor: Supervisor, *, auth: bool) -> Settings:
     """The settings asked for; else those of the servers that are up.  SystemExit where the two differ."""
-    asked: dict[str, Any] = {"auth": True} if auth else {}
-    for name, variable in VARIABLES.items():
-        if value := os.environ.get(variable):
-            asked[name] = servers.port(variable, 0) if name.endswith("_port") else value
+    asked = servers.asked() | ({"auth": True} if auth else {})
     present = json.loads((supervisor.folder / "settings.json").read_text()) if supervisor.is_up() else {}
     for name, value in asked.items():
         if name in present and present[name] != value:
@@ -74,24 +63,22 @@ def settled(home: Path, supervisor: Supervisor, *, auth: bool) -> Settings:
 
 def up(supervisor: Supervisor, settings: Settings) -> None:
     """Start what does not run, in the order of need, and return when all of it answers."""
-    uses_postgres, told = postgres.choose(settings)
+    uses_postgres, told = servers.chosen_database(settings)
     settings = replace(settings, database="postgres" if uses_postgres else "sqlite")
     kept = {name: value for name, value in asdict(settings).items() if name != "home"}
     write_private(supervisor.folder / "settings.json", json.dumps(kept))
+    settings.prefect_home.mkdir(parents=True, exist_ok=True)
     known = servers.passwords(settings)
-    database = [postgres.service(settings, known)] if uses_postgres else []
-    pages, workers = both_servers(settings, known, uses_postgres), servers.workers(settings, known)
-    warm = servers.warm(settings, known)
+    database = [servers.postgres(settings, known)] if uses_postgres else []
+    warm_and_workers = servers.warm_and_workers(settings, known)
     fresh = not supervisor.is_up()
-    watched = os.environ.get("NOISYIR_WATCH") != "0"
-    supervisor.begin([*database, *pages, warm, *workers], servers.ROOT, restarts=watched)
-    started = supervisor.run(database) + supervisor.run(pages)
-    environment = servers.program_environment(settings, known)
+    supervisor.begin(servers.supervised(settings, known), servers.inherited())
+    started = supervisor.run([*database, *servers.pages(settings)])
+    environment = {**servers.inherited(), **servers.program_environment(settings, known)}
     webhook = {name: os.environ[name] for name in ("NOISYIR_WEBHOOK",) if name in os.environ}
-    limit = f"gpu={len(servers.gpu_workers())}"
-    _call("bootstrap", ["-m", "infra.bootstrap", "--limit", limit], {**environment, **webhook}, supervisor)
-    _call("deploy", ["-m", "infra.deploy"], environment, supervisor)
-    started += supervisor.run([warm, *workers])
+    gpus = ["--gpus", str(len(servers.gpu_workers()))]
+    _bootstrap(gpus, {**environment, **webhook}, supervisor.logs / "bootstrap.log")
+    started += supervisor.run(warm_and_workers)
     path = settings.folder / "env"
     exports = {**servers.TELEMETRY_OFF, **servers.client_environment(settings, known)}
     write_private(path, "".join(f"export {name}={shlex.quote(value)}\n" for name, value in exports.items()))
@@ -99,61 +86,53 @@ def up(supervisor: Supervisor, settings: Settings) -> None:
         print("everything is up already")
     elif not fresh:
         print(f"started again: {', '.join(started)}")
-    for page in pages:
-        print(f"{page.name:<9} {page.page}")
+    _tell_pages(settings)
     print(f"database  {told}")
-    print(f"workers   {', '.join(worker.name for worker in workers)}")
-    print(f"logs      {_short(supervisor.logs)}")
-    print(f"then      source {_short(path)}" + ("   (the passwords are in it, too)" if settings.auth else ""))
-    print("MLflow opens in its GenAI view: choose 'Model training' there.")
+    print(f"workers   {', '.join(worker.name for worker in warm_and_workers if worker.group == 'workers')}")
+    print(f"logs      {supervisor.logs}")
+    print(f"then      source {path}" + ("   (the passwords are in it, too)" if settings.auth else ""))
 
 
-def both_servers(settings: Settings, known: Mapping[str, str], uses_postgres: bool) -> list[Service]:
-    """Prefect's and MLflow's server, over Postgres or over SQLite."""
-    folder = settings.folder
-    (folder / "prefect").mkdir(parents=True, exist_ok=True)
-
-    def database(name: str, driver: str) -> str:
-        return postgres.url(settings, known, name, driver)
-
-    tracked = database("mlflow", "psycopg2") if uses_postgres else f"sqlite:///{folder / 'mlflow.db'}"
-    users = tracked if uses_postgres else f"sqlite:///{folder / 'mlflow-auth.db'}"
-    return [
-        servers.prefect_server(
-            port=settings.prefect_port,
-            home=folder / "prefect",
-            database=database("prefect", "asyncpg") if uses_postgres else None,
-            login=f"{servers.USER}:{known['prefect']}" if settings.auth else None,
-            host=settings.host,
-            reach=settings.reach,
-        ),
-        servers.mlflow_server(
-            port=settings.mlflow_port,
-            database=tracked,
-            artifacts=(folder / "mlflow-artifacts").as_uri(),
-            login=servers.mlflow_login(settings, known, users) if settings.auth else None,
-            host=settings.host,
-            reach=settings.reach,
-        ),
-    ]
+def _tell_pages(settings: Settings) -> None:
+    for name, page in settings.pages.items():
+        print(f"{name:<9} {page}")
+    print("MLflow opens in its GenAI view: choose 'Model training' there.", flush=True)
 
 
-def _call(name: str, arguments: Sequence[str], environment: Mapping[str, str], supervisor: Supervisor) -> None:
-    """Run a program to its end, with its output in the logs.  SystemExit when it fails."""
-    path = supervisor.logs / f"{name}.log"
-    print(f"{DOES[name]} ...", flush=True)
+def ui(home: Path) -> int:
+    """Both servers over the databases that `noisyir run` writes, until Ctrl-C or SIGTERM."""
+    for signum in (signal.SIGTERM, signal.SIGINT):  # a shell's background job ignores SIGINT unless told otherwise
+        signal.signal(signum, signal.default_int_handler)
+    ports = {name: value for name, value in servers.asked().items() if name.endswith("_port")}
+    settings = Settings(home, only_pages=True, **ports)
+    settings.prefect_home.mkdir(parents=True, exist_ok=True)
+    supervisor = Supervisor(settings.folder)
+    try:
+        supervisor.begin(servers.supervised(settings, {}), servers.inherited())
+        supervisor.run(servers.pages(settings))
+        _tell_pages(settings)
+        print("Ctrl-C stops both.", flush=True)
+        while len(supervisor.pids()) == len(settings.pages):
+            time.sleep(0.5)
+        raise SystemExit(f"a server ended by itself; see {supervisor.logs}")
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        supervisor.stop((), "servers")
+        supervisor.end()
+
+
+def _bootstrap(options: Sequence[str], environment: Mapping[str, str], path: Path) -> None:
+    """Make pools and deployments, with what is told in a log.  SystemExit when that fails."""
+    print("pools     driver, cpu, gpu, their limits, automations and deployments ...", flush=True)
     with path.open("ab") as log:
-        command = [sys.executable, *arguments]
-        done = subprocess.run(command, env=environment, cwd=servers.ROOT, stdout=log, stderr=log, check=False)
+        command = [sys.executable, "-m", "infra.bootstrap", *options]
+        done = subprocess.run(command, env=environment, cwd=ROOT, stdout=log, stderr=log, check=False)
     if done.returncode:
         last = [line for line in path.read_text(errors="replace").splitlines() if line.strip()][-1:]
         raise SystemExit(
-            f"{name} failed: {''.join(last)}\nsee {path}; the servers stay up: make up goes on, make down ends"
+            f"bootstrap failed: {''.join(last)}\nsee {path}; the servers stay up: make up goes on, make down ends"
         )
-
-
-def _short(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
 
 
 def down(supervisor: Supervisor) -> None:
@@ -164,10 +143,9 @@ def down(supervisor: Supervisor) -> None:
     if runs and workers:
         stop(runs)
         time.sleep(REPORT_SECONDS)
-    supervisor.stop(workers, "workers")
-    supervisor.stop(["warm"], "warm")
-    supervisor.stop(["prefect", "mlflow"], "servers")
-    supervisor.stop(["postgres"], "postgres")
+    groups = {"workers": workers, "warm": ["warm"], "servers": ["prefect", "mlflow"], "postgres": ["postgres"]}
+    for group, names in groups.items():
+        supervisor.stop(names, group)
     supervisor.end()
     print(f"stopped: {', '.join(running)}" if running else "nothing was up any more")
 

@@ -2,11 +2,11 @@
 
 usage: NOISYIR_WARM=SOCKET python -m infra.warm
 
-Importing Prefect, MLflow, torch and the stages costs some ten seconds of a core, more than many a stage.  Here it is
-done once.  A worker (`infra.worker`) starts `infra/warm_client.py` in place of `python -m prefect.engine`; that hands
-its environment and its three streams to this process, which forks, and the fork is the engine.  The client stays as the
-process that the worker knows: it passes signals on and ends as the fork ends.  Where the fork would not be what a fresh
-process is (another environment, changed files, threads) the client is told so, and becomes a fresh process itself.
+Importing costs some ten seconds of a core, more than many a stage.  A worker (`infra.worker`) starts
+`infra/warm_client.py` in place of `python -m prefect.engine`; that hands its environment and its three streams to this
+process, which forks, and the fork is the engine.  The client stays as the process that the worker knows: it passes
+signals on and ends as the fork ends.  Where the fork would not be what a fresh process is (another environment, changed
+files, threads) the client is told so, and becomes a fresh process itself.
 """
 
 import gc
@@ -18,7 +18,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -37,7 +37,7 @@ NEEDED = (
 )
 NICE_TO_HAVE = ("faiss", "numba", "transformers", "bm25s", "IPython")  # of extras that a machine may lack
 # What may differ between this process and a flow run: it is read by the run itself, and by nothing that is imported.
-_OF_A_RUN = ("PREFECT__", "NOISYIR_SERVER", "CUDA_VISIBLE_DEVICES", "PWD", "OLDPWD", "SHLVL", "_")
+_OF_A_RUN = ("PREFECT__", "NOISYIR_SERVER", "SUPERVISOR_", "CUDA_VISIBLE_DEVICES", "PWD", "OLDPWD", "SHLVL", "_")
 _REQUEST_SECONDS = 10.0
 COLD, WARM = b"cold", b"warm"
 
@@ -63,13 +63,13 @@ class Host:
     environment: Mapping[str, str]
     begun_by: Sequence[str] = (sys.executable, "-m", "infra.warm")
     at_work: dict[int, tuple[int, socket.socket]] = field(default_factory=dict)  # by the fork's pidfd
-    _files: Mapping[str, int] = field(default_factory=dict)
+    _files: Mapping[str, int | None] = field(default_factory=dict)
     _selector: selectors.BaseSelector = field(default_factory=selectors.DefaultSelector)
 
     def run(self) -> Request:
         """Serve for ever, here; in a fork, return what it was asked for."""
         listening = _listen(self.path)
-        self._files = dict(_loaded_files())
+        self._files = _loaded_files()
         gc.freeze()  # so that the forks' collections leave the shared pages alone
         self._selector.register(listening, selectors.EVENT_READ)
         while True:
@@ -147,13 +147,6 @@ class Host:
         return any(_time(path) != time for path, time in self._files.items())
 
 
-def _settings() -> Mapping[str, str]:
-    """What a worker of this environment adds to that of its flow runs: Prefect's settings, by their usual names."""
-    from prefect.settings import get_current_settings
-
-    return get_current_settings().to_environment_variables(exclude_unset=True)
-
-
 def different(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     """The variables that differ between two environments, without those that a run has of its own."""
     names = {name for name in one.keys() | other.keys() if not name.startswith(_OF_A_RUN)}
@@ -161,39 +154,30 @@ def different(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
 
 
 def _listen(path: Path) -> socket.socket:
-    """A socket that only this user can reach.  A path longer than sockets may have is reached through its folder."""
+    """A socket that only this user can reach."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_PATH)
     mask = os.umask(0o077)
     try:
         listening = socket.socket(socket.AF_UNIX)
-        listening.bind(f"/proc/self/fd/{folder}/{path.name}")
+        listening.bind(str(path))
         listening.listen(64)
         return listening
     finally:
         os.umask(mask)
-        os.close(folder)
 
 
 def _read(client: socket.socket) -> Request:
-    """A request: three streams with the first byte, then JSON up to a newline.  ValueError where it is cut off."""
-    first, streams, _, _ = socket.recv_fds(client, 65536, 3)
-    text = bytearray(first)
-    while not text.endswith(b"\n"):
-        more = client.recv(65536)
-        if not more:
-            raise ValueError("the client is gone")
-        text += more
-    given: dict[str, Any] = json.loads(text)
+    """A request: three streams with the first byte, then a line of JSON.  ValueError where it is cut off."""
+    first, streams, _, _ = socket.recv_fds(client, 1, 3)
+    given: dict[str, Any] = json.loads(first + client.makefile("rb").readline())
     return Request(given["environment"], given["folder"], tuple(streams))
 
 
-def _loaded_files() -> Iterator[tuple[str, int]]:
-    for module in list(sys.modules.values()):
-        path = getattr(module, "__file__", None)
-        if isinstance(path, str) and (time := _time(path)):
-            yield path, time
+def _loaded_files() -> dict[str, int | None]:
+    """When each file of a module that is loaded was written."""
+    paths = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    return {path: time for path in paths if isinstance(path, str) and (time := _time(path))}
 
 
 def _time(path: str) -> int | None:
@@ -212,26 +196,24 @@ def take_over(request: Request) -> None:
         os.close(stream)
 
 
-def become_engine() -> None:
-    """Be the engine of the flow run that the environment names, to the end of this process."""
-    sys.argv = ["prefect.engine"]
-    sys.modules.pop("prefect.engine", None)  # else runpy warns of it
-    runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
-
-
 def main() -> None:
-    """Import, serve, and in each fork be a flow run."""
+    """Import, serve, and in each fork be the engine of the flow run that its environment names, to its end."""
+    from prefect.settings import get_current_settings
+
     path = os.environ.get("NOISYIR_WARM")
     if not path:
         raise SystemExit("NOISYIR_WARM is not set: it names the socket at which flow runs are asked for")
-    environment = {**os.environ, **_settings()}  # as workers have it, which import less
+    # As workers, which import less, have it and give it to their flow runs.
+    environment = {**os.environ, **get_current_settings().to_environment_variables(exclude_unset=True)}
     for name in NEEDED:
         import_module(name)
     for name in NICE_TO_HAVE:
         with suppress(ImportError):
             import_module(name)
     take_over(Host(Path(path), environment).run())
-    become_engine()
+    sys.argv = ["prefect.engine"]
+    sys.modules.pop("prefect.engine", None)  # else runpy warns of it
+    runpy.run_module("prefect.engine", run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def main() -> int:
     awake, wake = os.pipe()
     os.set_blocking(wake, False)
     signal.set_wakeup_fd(wake)
-    found = _ask(Path(os.environ.get("NOISYIR_WARM", "")))
+    found = _ask(os.environ.get("NOISYIR_WARM", ""))
     if found is None:
         _be_the_engine()
     host, process = found
@@ -47,12 +47,11 @@ def _be_the_engine() -> NoReturn:
     os.execv(sys.executable, [sys.executable, "-m", "prefect.engine"])
 
 
-def _ask(path: Path) -> tuple[socket.socket, int] | None:
+def _ask(path: str) -> tuple[socket.socket, int] | None:
     """The host's end of a conversation, and the fork as a file descriptor; None where there is to be no fork."""
     try:
-        folder = os.open(path.parent, os.O_PATH)
         host = socket.socket(socket.AF_UNIX)
-        host.connect(f"/proc/self/fd/{folder}/{path.name}")
+        host.connect(path)
         told = json.dumps({"environment": dict(os.environ), "folder": str(Path.cwd())}).encode() + b"\n"
         socket.send_fds(host, [told[:1]], [0, 1, 2])
         host.sendall(told[1:])

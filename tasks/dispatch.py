@@ -188,7 +188,7 @@ class Dispatch:
         try:
             return self._patiently(send)
         except ObjectNotFound as error:
-            raise ConfigError(f"no deployment {name}: python -m infra.deploy") from error
+            raise ConfigError(f"no deployment {name}: python -m infra.bootstrap") from error
 
     def _wait(self, child: FlowRun, step: Step) -> "State[object]":
         """The child's final state.  NoisyirError when no worker takes it."""

@@ -12,8 +12,6 @@ from pstats import Stats
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from infra.install import find_uv
-
 Taken = dict[str, Any]
 """What one call of a side took: `seconds` by the clock, `cpu_seconds` of all threads, how many `items`, `peak_mb`."""
 
@@ -104,8 +102,8 @@ class Row:
 
     def lacking(self, side: str) -> str | None:
         """Why a side cannot run here, and what to do about it; None where it can."""
-        if side in self.overlays and find_uv() is None:
-            return "no uv here, which installs what this peer wants: pip install uv"
+        if side in self.overlays and find_spec("pip") is None:
+            return "no pip here, which installs what this peer wants: python -m ensurepip"
         missing = [name for name in self.needs.get(side, ()) if find_spec(name) is None]
         return f"no {', '.join(missing)} here: pip install 'noisyir[bench]'" if missing else None
 

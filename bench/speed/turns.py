@@ -14,7 +14,6 @@ import numpy as np
 from scipy import stats
 
 from bench.speed.row import Line, Row, Taken, Work
-from infra.install import find_uv, uv_settings
 from noisyir.errors import NoisyirError
 
 ROOT = Path(__file__).parents[2]
@@ -74,9 +73,8 @@ def _trees(row: Row, side: str, work: Work, caller: Caller) -> list[Path]:
         return []
     folder = work.folder / "-".join(sorted(name for name, other in row.overlays.items() if other == wanted))
     if not folder.exists():
-        command = [str(find_uv()), "pip", "install", "-q", "--no-deps", "--python", sys.executable]
-        command += ["--target", str(folder), *wanted]
-        done = subprocess.run(command, env=os.environ | uv_settings(), capture_output=True, text=True, check=False)
+        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder), *wanted]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SideError(f"the packages of side {side} could not be installed: {done.stderr.strip()[-500:]}")
     return [folder]

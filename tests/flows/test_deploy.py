@@ -4,34 +4,38 @@ from datetime import timedelta
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("prefect_api")
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.usefixtures("prefect_api")]
 
 
-def test_what_was_switched_on_stays_on_and_what_is_gone_comes_back():
+def test_what_was_switched_on_stays_on_and_what_is_gone_comes_back(monkeypatch):
     from prefect import get_client
     from prefect.client.schemas.actions import DeploymentScheduleCreate
-    from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
+    from prefect.client.schemas.schedules import IntervalSchedule
+    from prefect.settings import PREFECT_API_URL
 
-    from flows.promote import promote
-    from infra.deploy import restore, schedules
+    from infra import bootstrap
 
-    nightly = DeploymentScheduleCreate(schedule=CronSchedule(cron="0 2 * * *"), active=False, slug="nightly")
+    monkeypatch.setenv("PREFECT_API_URL", PREFECT_API_URL.value())
+    monkeypatch.setenv("NOISYIR_ROOT", str(bootstrap.FOLDER.parent))
     own = DeploymentScheduleCreate(schedule=IntervalSchedule(interval=timedelta(hours=7)), active=True)
     with get_client(sync_client=True) as client:
-        made = client.create_deployment(client.create_flow(promote), "scheduled", schedules=[nightly])
 
-        def present():
-            return {one.slug: one for one in client.read_deployment(made).schedules}
+        def present(name):
+            deployment = client.read_deployment_by_name(name)
+            return deployment.id, {one.slug: one for one in deployment.schedules}
 
-        client.update_deployment_schedule(made, present()["nightly"].id, active=True)
-        client.create_deployment_schedules(made, [own])
-        before = schedules(client)
+        for pool in bootstrap.POOLS:
+            bootstrap.ensure_pool(client, pool, None, None)
+        assert bootstrap.deploy(client) == 0
+        nightly, schedules = present("train_retriever/nightly")
+        weekly, of_weekly = present("bench_noise/weekly")
+        assert not schedules["nightly"].active and schedules["nightly"].schedule.cron == "0 2 * * *"
+        client.update_deployment_schedule(nightly, schedules["nightly"].id, active=True)
+        client.create_deployment_schedules(nightly, [own])
+        client.delete_deployment_schedule(weekly, of_weekly["weekly"].id)
 
-        client.update_deployment_schedule(made, present()["nightly"].id, active=False)
-        client.delete_deployment_schedule(made, present()[None].id)
-        for _ in range(2):
-            restore(client, before)
-            assert present()["nightly"].active
-            assert present()[None].schedule.interval == timedelta(hours=7) and present()[None].active
-            assert len(present()) == 2
-        client.delete_deployment(made)
+        assert bootstrap.deploy(client) == 0
+        _, schedules = present("train_retriever/nightly")
+        assert len(schedules) == 2 and schedules["nightly"].active
+        assert schedules[None].active and schedules[None].schedule.interval == timedelta(hours=7)
+        assert not present("bench_noise/weekly")[1]["weekly"].active

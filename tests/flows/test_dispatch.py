@@ -140,7 +140,7 @@ def test_a_missing_deployment_is_said(home: Path):
     deploy("cpu")
     with get_client(sync_client=True) as client:
         client.delete_deployment(client.read_deployment_by_name("dispatched_step/cpu").id)
-    with pytest.raises(ConfigError, match=r"no deployment dispatched_step/cpu: python -m infra.deploy"):
+    with pytest.raises(ConfigError, match=r"no deployment dispatched_step/cpu: python -m infra.bootstrap"):
         run(home, "data.max_held_out=6", elsewhere=("cpu",), to="ingest")
 
 

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import queue
+import shlex
 import signal
 import socket
 import ssl
@@ -14,28 +15,45 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from configparser import RawConfigParser
 from contextlib import suppress
-from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
+from supervisor.datatypes import dict_of_key_value_pairs
 
-from infra import postgres, servers, supervision, up
+from infra import servers, supervision, up
 from infra.prefect_app import OwnPages
 from infra.servers import Settings
-from infra.start import MARK, marked, stop
-from infra.supervision import Service, Supervisor
+from infra.supervision import MARK, Service, Supervisor, marked, stop
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker" / "compose.yaml").read_text())
 SECRET_VARIABLES = ("POSTGRES_PASSWORD", "PREFECT_AUTH", "MLFLOW_PASSWORD", "MLFLOW_CSRF_KEY", "S3_PASSWORD")
 
 
-def definitions(settings: Settings, *, uses_postgres: bool = False) -> list[Service]:
-    known = servers.passwords(settings)
-    return [*up.both_servers(settings, known, uses_postgres), *servers.workers(settings, known)]
+class Program(NamedTuple):
+    command: list[str]
+    environment: dict[str, str]
+
+
+def programs(settings: Settings, **known: str) -> dict[str, Program]:
+    """What supervisord reads of each program."""
+    text = servers.supervised(settings, known or servers.passwords(settings))
+    here = {"here": str(settings.folder)}
+    read = RawConfigParser(inline_comment_prefixes=(";", "#"))
+    read.read_string(text)
+    return {
+        section.removeprefix("program:"): Program(
+            shlex.split(read[section]["command"] % here),
+            dict_of_key_value_pairs(read[section].get("environment", "") % here),
+        )
+        for section in read.sections()
+        if section.startswith("program:")
+    }
 
 
 # Other sites' pages
@@ -62,7 +80,7 @@ def test_a_server_answers_its_own_pages_and_programs_alone(headers, own):
 
 def test_the_name_that_the_refusal_advises_to_allow_is_then_answered(tmp_path, monkeypatch):
     def answers(host):
-        command = definitions(Settings(home=tmp_path))[0].command
+        command = programs(Settings(home=tmp_path))["prefect"].command
         pages = OwnPages(None, command[-1].split(","), int(command[-2]))
         return pages.is_own([(b"host", host.encode()), (b"origin", f"http://{host}".encode())])
 
@@ -75,26 +93,30 @@ def test_the_name_that_the_refusal_advises_to_allow_is_then_answered(tmp_path, m
 
 
 def test_servers_listen_on_loopback_unless_told(tmp_path):
-    for service in definitions(Settings(home=tmp_path)):
-        assert service.listens is None or service.listens[0] == "127.0.0.1"
-        if "--host" in service.command:
-            assert service.command[service.command.index("--host") + 1] == "127.0.0.1"
+    settings = Settings(home=tmp_path)
+    assert [service.listens[0] for service in servers.pages(settings)] == ["127.0.0.1", "127.0.0.1"]
+    found = programs(settings)
+    assert found["prefect"].command[-3:-1] == ["127.0.0.1", "4200"]
+    assert found["mlflow"].command[found["mlflow"].command.index("--host") + 1] == "127.0.0.1"
 
 
 def test_other_hosts_need_passwords(tmp_path):
     with pytest.raises(SystemExit, match="AUTH=1"):
         Settings(home=tmp_path, host="0.0.0.0")
-    opened = definitions(Settings(home=tmp_path, host="0.0.0.0", auth=True))
-    assert opened[0].environment["PREFECT_SERVER_API_AUTH_STRING"].startswith("noisyir:")
-    assert "basic-auth" in opened[1].command and opened[1].environment["MLFLOW_AUTH_ADMIN_PASSWORD"]
+    opened = programs(Settings(home=tmp_path, host="0.0.0.0", auth=True))
+    assert opened["prefect"].environment["PREFECT_SERVER_API_AUTH_STRING"].startswith("noisyir:")
+    assert "basic-auth" in opened["mlflow"].command
+    assert opened["mlflow"].environment["MLFLOW_AUTH_ADMIN_PASSWORD"]
 
 
-@pytest.mark.parametrize("uses_postgres", [False, True])
-def test_no_secret_is_on_a_command_line_and_files_with_secrets_are_private(tmp_path, uses_postgres):
-    settings = Settings(home=tmp_path, auth=True)
+@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+def test_no_secret_is_on_a_command_line_and_files_with_secrets_are_private(tmp_path, monkeypatch, database):
+    monkeypatch.setattr(servers, "postgres_programs", lambda folder: Path("/usr/bin"))
+    settings = Settings(home=tmp_path, auth=True, database=database)
     secrets = servers.passwords(settings).values()
-    services = definitions(settings, uses_postgres=uses_postgres)
-    assert not [word for service in services for word in service.command for secret in secrets if secret in word]
+    found = programs(settings)
+    assert ("postgres" in found) == (database == "postgres")
+    assert not [word for program in found.values() for word in program.command for one in secrets if one in word]
     holders = [path for path in tmp_path.rglob("*") if path.is_file() and any(s in path.read_text() for s in secrets)]
     assert holders and all(path.stat().st_mode & 0o777 == 0o600 for path in holders)
     assert servers.passwords(settings) == servers.passwords(settings)
@@ -104,26 +126,31 @@ def test_telemetry_is_off_and_the_callers_servers_are_not_inherited(tmp_path, mo
     monkeypatch.setenv("PREFECT_API_KEY", "of somewhere else")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://elsewhere")
     monkeypatch.setenv("NOISYIR_WEBHOOK", "https://secret")
-    for service in definitions(Settings(home=tmp_path)):
-        assert service.environment.items() >= servers.TELEMETRY_OFF.items()
-        assert {"PREFECT_API_KEY", "NOISYIR_WEBHOOK"}.isdisjoint(service.environment)
-        assert "elsewhere" not in service.environment.get("MLFLOW_TRACKING_URI", "")
+    assert servers.inherited().items() >= servers.TELEMETRY_OFF.items()
+    assert {"PREFECT_API_KEY", "MLFLOW_TRACKING_URI", "NOISYIR_WEBHOOK"}.isdisjoint(servers.inherited())
+    assert "elsewhere" not in servers.supervised(Settings(home=tmp_path), servers.passwords(Settings(home=tmp_path)))
 
 
 def test_prefects_clients_read_one_certificate_and_not_all_of_the_machine(tmp_path):
-    settings = Settings(tmp_path)
-    begun = servers.workers(settings, servers.passwords(settings))
-    (path,) = {worker.environment["PREFECT_API_SSL_CERT_FILE"] for worker in begun}
+    path = programs(Settings(tmp_path))["driver"].environment["PREFECT_API_SSL_CERT_FILE"]
     assert ssl.create_default_context(cafile=path).cert_store_stats()["x509"] == 1
+
+
+def test_a_home_may_have_any_name_that_supervisords_settings_can_hold(tmp_path):
+    for name in ("a b", "100 %(x)s", "a;#b"):
+        home = tmp_path / name
+        assert programs(Settings(home))["gpu"].environment["NOISYIR_HOME"] == str(home)
+    for name in ('a "b"', "it's", "a #b", "a ;b", "a\\b"):
+        with pytest.raises(SystemExit, match="choose another"):
+            programs(Settings(tmp_path / name))
 
 
 def test_each_pool_has_a_worker_and_each_gpu_one_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
-    found = {
-        service.name: service for service in servers.workers(Settings(home=tmp_path), {"prefect": "", "mlflow": ""})
-    }
-    assert list(found) == ["driver", "cpu", "gpu-0", "gpu-1"]
-    assert [found[name].environment["CUDA_VISIBLE_DEVICES"] for name in found] == ["", "", "0", "1"]
+    found = programs(Settings(home=tmp_path))
+    workers = [name for name, program in found.items() if "infra.worker" in program.command]
+    assert workers == ["driver", "cpu", "gpu-0", "gpu-1"]
+    assert [found[name].environment["CUDA_VISIBLE_DEVICES"] for name in workers] == ["", "", "0", "1"]
     monkeypatch.setenv("NOISYIR_GPU_WORKERS", "1")
     assert list(servers.gpu_workers()) == ["gpu"]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -135,7 +162,7 @@ def test_a_taken_port_is_a_clear_error(tmp_path, monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        service = definitions(Settings(home=tmp_path, prefect_port=taken.getsockname()[1]))[0]
+        service = servers.pages(Settings(home=tmp_path, prefect_port=taken.getsockname()[1]))[0]
         with pytest.raises(SystemExit, match="PREFECT_PORT="):
             supervision.refuse_taken_port(service)
 
@@ -144,11 +171,11 @@ def test_a_taken_port_is_a_clear_error(tmp_path, monkeypatch):
 def test_a_port_is_a_port(value, monkeypatch):
     monkeypatch.setenv("PREFECT_PORT", value)
     with pytest.raises(SystemExit, match="1024 to 65535"):
-        servers.port("PREFECT_PORT", 4200)
+        servers.asked()
 
 
 def test_a_second_up_takes_the_settings_of_the_first_and_refuses_others(tmp_path, monkeypatch):
-    for variable in up.VARIABLES.values():
+    for variable in ("NOISYIR_HOST", "NOISYIR_DATABASE", "PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr(Supervisor, "is_up", lambda self: True)
     (tmp_path / "settings.json").write_text(json.dumps({"prefect_port": 4321, "auth": True}))
@@ -166,19 +193,40 @@ def short_folder():
         yield Path(name)
 
 
+PARENT = """\
+[program:parent]
+command="{python}" -m infra.supervision -c "{code}"
+environment=NOISYIR_SERVER="{folder}:all/parent"
+autostart=false
+autorestart={restarts}
+startsecs=2
+stopasgroup=true
+killasgroup=true
+stdout_logfile=%(here)s/logs/parent.log
+"""
+
+
+def begun(folder, code, *, restarts):
+    """A supervisord with one service, which runs this code."""
+    head = servers.supervised(Settings(folder), {"prefect": "", "mlflow": ""}).partition("[program:")[0]
+    program = PARENT.format(python=sys.executable, code=code, folder=folder, restarts=restarts)
+    supervisor, service = Supervisor(folder), Service("parent", "all", lambda since: True)
+    supervisor.begin(head + program, dict(os.environ))
+    assert supervisor.run([service]) == ["parent"]
+    return supervisor, service
+
+
 def test_what_a_service_started_in_another_session_is_stopped_with_it(short_folder):
     starts_another = "import subprocess as s, time; s.Popen(['sleep', '60'], start_new_session=True); time.sleep(60)"
-    service = Service("parent", "workers", [sys.executable, "-c", starts_another], dict(os.environ), lambda since: True)
-    supervisor = Supervisor(short_folder)
+    supervisor, service = begun(short_folder, starts_another, restarts=False)
     try:
-        supervisor.begin([service], ROOT, restarts=False)
-        assert supervisor.run([service]) == ["parent"] and supervisor.run([service]) == []
+        assert supervisor.run([service]) == []
         end = time.monotonic() + 60
-        while len(supervisor.started_by("workers")) < 2 and time.monotonic() < end:
+        while len(supervisor.started_by("all")) < 2 and time.monotonic() < end:
             time.sleep(0.05)
-        assert len(supervisor.started_by("workers")) == 2 and set(supervisor.pids()) == {"parent"}
-        supervisor.stop(["parent"], "workers")
-        assert supervisor.started_by("workers") == []
+        assert len(supervisor.started_by("all")) == 2 and set(supervisor.pids()) == {"parent"}
+        supervisor.stop(["parent"], "all")
+        assert supervisor.started_by("all") == []
     finally:
         supervisor.end()
     assert not supervisor.is_up()
@@ -186,25 +234,22 @@ def test_what_a_service_started_in_another_session_is_stopped_with_it(short_fold
 
 def test_what_a_killed_service_left_behind_ends_before_it_is_started_again(short_folder):
     starts_another = "import subprocess as s, time; s.Popen(['sleep', '60']); time.sleep(60)"
-    service = Service("parent", "servers", [sys.executable, "-c", starts_another], dict(os.environ), lambda since: True)
-    supervisor = Supervisor(short_folder)
+    supervisor, _ = begun(short_folder, starts_another, restarts=True)
     try:
-        supervisor.begin([service], ROOT, restarts=True)
-        supervisor.run([service])
         time.sleep(2.5)  # supervisord holds it for started
-        before = {process.pid for process in supervisor.started_by("servers")}
+        before = {process.pid for process in supervisor.started_by("all")}
         os.kill(supervisor.pids()["parent"], signal.SIGKILL)
         end = time.monotonic() + 60
-        while before & {process.pid for process in supervisor.started_by("servers")} and time.monotonic() < end:
+        while before & {process.pid for process in supervisor.started_by("all")} and time.monotonic() < end:
             time.sleep(0.1)
-        assert not before & {process.pid for process in supervisor.started_by("servers")}
+        assert not before & {process.pid for process in supervisor.started_by("all")}
     finally:
-        supervisor.stop(["parent"], "servers")
+        supervisor.stop(["parent"], "all")
         supervisor.end()
 
 
 def test_a_process_that_does_not_listen_to_reason_is_killed(monkeypatch):
-    monkeypatch.setattr("infra.start.STOP_SECONDS", 0.5)
+    monkeypatch.setattr("infra.supervision.STOP_SECONDS", 0.5)
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
     mark = f"test-{os.getpid()}"
     command = [sys.executable, "-c", deaf]
@@ -218,6 +263,12 @@ def test_a_process_that_does_not_listen_to_reason_is_killed(monkeypatch):
 # A Prefect server
 
 
+def name_of(automation: str) -> str:
+    from infra import bootstrap
+
+    return yaml.safe_load(bootstrap.WANTED.template)["automations"][automation]["name"]
+
+
 def test_bootstrap_twice_changes_nothing(prefect_api, monkeypatch):
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
@@ -228,22 +279,23 @@ def test_bootstrap_twice_changes_nothing(prefect_api, monkeypatch):
 
     def state():
         with get_client(sync_client=True) as client:
-            assert client.read_automations_by_name(bootstrap.SILENT)[0].trigger.within.total_seconds() == 120
+            assert client.read_automations_by_name(name_of("silent"))[0].trigger.within.total_seconds() == 120
             things = [*client.read_work_pools(), *client.read_automations()]
             block = client.read_block_document_by_name(bootstrap.WEBHOOK, "webhook", include_secrets=False)
             assert "secret" not in str(block.data)
             return sorted((thing.name, str(thing.id), str(getattr(thing, "updated", ""))) for thing in [*things, block])
 
     with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}):
-        bootstrap.main(["--limit", "gpu=2"])
-        first = state()
-        bootstrap.main([])
+        with get_client(sync_client=True) as client:
+            bootstrap.prepare(client, gpus=2)
+            first = state()
+            bootstrap.prepare(client)
         assert state() == first
-        assert {"driver", "cpu", "gpu", bootstrap.STUCK, bootstrap.FAILURES} <= {name for name, _, _ in first}
+        assert {"driver", "cpu", "gpu", name_of("stuck"), name_of("failures")} <= {name for name, _, _ in first}
         with get_client(sync_client=True) as client:
             assert client.read_work_pool("gpu").concurrency_limit == 2
-        with pytest.raises(SystemExit, match="type process"):
-            bootstrap.main(["--type", "kubernetes"])
+            with pytest.raises(SystemExit, match="type process"):
+                bootstrap.prepare(client, "kubernetes")
 
 
 def test_a_failed_run_is_told_to_the_webhook(prefect_api, monkeypatch):
@@ -271,7 +323,7 @@ def test_a_failed_run_is_told_to_the_webhook(prefect_api, monkeypatch):
         threading.Thread(target=channel.serve_forever, daemon=True).start()
         monkeypatch.setenv("NOISYIR_WEBHOOK", f"http://127.0.0.1:{channel.server_port}/secret")
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: 30}):
-            bootstrap.main([])
+            bootstrap.prepare(client)
         try:
             text = ""
             for _ in range(40):  # the server learns of a new automation a little later
@@ -283,7 +335,7 @@ def test_a_failed_run_is_told_to_the_webhook(prefect_api, monkeypatch):
                     break
         finally:
             channel.shutdown()
-            client.delete_automation(client.read_automations_by_name(bootstrap.FAILURES)[0].id)
+            client.delete_automation(client.read_automations_by_name(name_of("failures"))[0].id)
     assert text.startswith("nightly/of tonight is Failed: ")
 
 
@@ -306,11 +358,12 @@ def test_a_version_that_is_registered_is_put_before_the_gate_once_that_is_switch
     outcome = Outcome("demo", {}, {}, {"registered": "noisyir-retriever v3, noisyir-ranker v1"})
     with get_client(sync_client=True) as client:
         deployment = client.create_deployment(client.create_flow(decides), "on-demand")
-        assert bootstrap.ensure_automation(client, bootstrap.promotion(deployment)) == "made"
-        (automation,) = client.read_automations_by_name(bootstrap.PROMOTION)
+        promotion = bootstrap.automation("promotion", DEPLOYMENT=deployment)
+        bootstrap.ensure_automation(client, promotion)
+        (automation,) = client.read_automations_by_name(promotion.name)
         assert not automation.enabled
         client.resume_automation(automation.id)
-        assert bootstrap.ensure_automation(client, bootstrap.promotion(deployment)) == "as it should be"
+        bootstrap.ensure_automation(client, promotion)
         try:
             end = time.monotonic() + 120
             while not told() and time.monotonic() < end:  # the server learns of a new automation a little later
@@ -329,7 +382,7 @@ def test_a_run_that_never_begins_is_crashed(prefect_api):
     from infra import bootstrap
 
     with get_client(sync_client=True) as client:
-        bootstrap.ensure_automation(client, bootstrap.stuck(timedelta(seconds=10)))
+        bootstrap.ensure_automation(client, bootstrap.automation("stuck", SECONDS=10))
         begun, crashed = [], []
         end = time.monotonic() + 180
         try:
@@ -338,7 +391,7 @@ def test_a_run_that_never_begins_is_crashed(prefect_api):
                 time.sleep(3)
                 crashed = [run.state for run in map(client.read_flow_run, begun) if run.state.is_crashed()]
         finally:
-            client.delete_automation(client.read_automations_by_name(bootstrap.STUCK)[0].id)
+            client.delete_automation(client.read_automations_by_name(name_of("stuck"))[0].id)
     assert crashed
     assert crashed[0].message == "Nothing was heard of it for 10 s: its process or its machine died."
 
@@ -444,7 +497,7 @@ def test_kubernetes_manifests_hold_no_secret_and_a_worker_for_each_pool():
 @pytest.mark.parametrize("kind", ["sqlite", "postgres", "auth"])
 def test_up_heal_and_down(kind, open_folder):
     home = open_folder
-    if kind == "postgres" and (fault := postgres._missing(Settings(home=home))):
+    if kind == "postgres" and (fault := servers.missing_postgres(Settings(home=home))):
         pytest.skip(f"no Postgres: {fault}")
     ports = {name: str(free_port()) for name in ("PREFECT_PORT", "MLFLOW_PORT", "POSTGRES_PORT")}
     database = "postgres" if kind == "postgres" else "sqlite"

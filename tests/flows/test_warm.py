@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,8 +33,9 @@ Client = Callable[..., "Process[str]"]
 
 
 @pytest.fixture
-def socket(tmp_path: Path) -> Path:
-    return tmp_path / ("long " * 40) / "socket"  # longer than an address may be
+def socket() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="noisyir-") as name:  # pytest's own are longer than an address may be
+        yield Path(name) / "of warm" / "socket"
 
 
 @pytest.fixture
@@ -133,10 +135,10 @@ def test_another_environment_gets_a_process_of_its_own(client: Client, host):
 
 
 def test_a_file_that_has_changed_makes_the_next_run_fresh_and_those_behind_it_forks_of_a_new_host(
-    client: Client, host, tmp_path: Path
+    client: Client, host, socket: Path
 ):
     assert client("").wait(60) == 0
-    (tmp_path / "changing.py").write_text("NEW = True")
+    (socket.parent.parent / "changing.py").write_text("NEW = True")
     fresh = client("print('never')", PREFECT__FLOW_RUN_ID="none")
     assert "Invalid flow run id" in "".join(fresh.communicate(timeout=60))
     answer = ""

@@ -1,6 +1,6 @@
 """Setting up an environment with empty caches: what `make demo` installs by uv, and the development set by pip.
 
-Both take their pins from pylock.toml and their packages from the index that pip is configured for.
+Both take their pins from uv.lock and their packages from the index that pip is configured for.
 """
 
 import os
@@ -14,9 +14,13 @@ from pathlib import Path
 from bench.speed.row import Line, Row, Taken, Work
 from bench.speed.turns import ROOT
 
-_FILES = ("Makefile", "pyproject.toml", "pylock.toml", "README.md", "LICENSE")
+_FILES = ("Makefile", "pyproject.toml", "uv.lock", "README.md", "LICENSE")
 _FOLDERS = ("infra", "noisyir")
-_BY_PIP = "import infra.install as i; i.find_uv = i.uv_from_index = lambda: None; i.install('dev', {torch!r})"
+_BY_PIP = """{python} -m venv .venv
+{uv} export --quiet --frozen --extra dev --no-emit-project --no-emit-package torch --output-file locked.txt
+.venv/bin/python -m pip install --quiet --no-deps --requirement locked.txt
+.venv/bin/python -m pip install --quiet {torch}
+.venv/bin/python -m pip install --quiet --no-deps --editable ."""
 
 
 class Install(Row):
@@ -34,7 +38,8 @@ class Install(Row):
 
     def pip(self, work: Work) -> Taken:
         (torch,) = (line.split("?=")[1].strip() for line in _makefile() if line.startswith("TORCH ?="))
-        return _installed(work, [sys.executable, "-c", _BY_PIP.format(torch=torch)])
+        by_pip = _BY_PIP.format(python=sys.executable, uv=ROOT / ".venv" / "bin" / "uv", torch=torch)
+        return _installed(work, ["sh", "-ec", by_pip])
 
 
 def _makefile() -> list[str]:
