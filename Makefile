@@ -7,6 +7,10 @@ BIN := .venv/bin
 # pip install included, or nothing to keep the torch that it brings.  The images' ARG TORCH is this one.
 TORCH ?= torch==2.13.0
 
+# Python keeps what it compiled, also where a container's image says otherwise: without that each process that a test begins
+# compiles torch from its source, which takes longer than all else that it does.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: images-test help demo test test-fast test-slow e2e lint lock format ui up down chaos bench clean
 
 help:  ## say what there is to make
