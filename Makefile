@@ -10,6 +10,10 @@ UV := $(BIN)/uv
 # A shell in which uv knows pip's settings, and the newest version that any index has counts, as with pip.
 AS_PIP := export UV_INDEX_STRATEGY=$${UV_INDEX_STRATEGY-unsafe-best-match}; eval "$$($(BIN)/python -m pip config list | sed -nE -f infra/pip_settings.sed)"
 
+# Python keeps what it compiled, also where a container's image says otherwise: without that each process that a test begins
+# compiles torch from its source, which takes longer than all else that it does.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: images-test help demo test test-fast test-slow e2e lint lock format ui up down chaos bench clean
 
 help:  ## say what there is to make

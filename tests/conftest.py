@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -55,30 +56,39 @@ def bucket(s3: dict[str, str], tmp_path: Path) -> str:
 
 @pytest.fixture
 def run_stage_on(store: Store) -> Callable[..., Outputs]:
-    """`run_stage_on(stage, params, tables, seed=0, runtime=...)`: outputs by artifact name, tables as tables.
+    """`run_stage_on(stage, params, tables, seed=0, runtime=...)`, in the test's store: see `run_alone`."""
+    return partial(run_alone, store)
+
+
+@pytest.fixture(scope="module")
+def run_stage_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Outputs]:
+    """The same, in a store that a module's tests share: for outputs that they only read."""
+    home = tmp_path_factory.mktemp("shared")
+    return partial(run_alone, Store(home / "store", home=home))
+
+
+def run_alone(
+    store: Store,
+    stage: Stage,
+    params: Params,
+    tables: Mapping[str, Given | Mapping[str, Given]],
+    *,
+    seed: int = 0,
+    runtime: Runtime | None = None,
+) -> Outputs:
+    """Outputs of a stage by artifact name, tables as tables.
 
     `tables` maps the stage's input names to a table, a folder, or {label: table or folder}.
     """
-
-    def run(
-        stage: Stage,
-        params: Params,
-        tables: Mapping[str, Given | Mapping[str, Given]],
-        *,
-        seed: int = 0,
-        runtime: Runtime | None = None,
-    ) -> Outputs:
-        plan = Plan(seed)
-        inputs = {name: _given(plan, stage, name, value) for name, value in tables.items()}
-        plan.add(stage, params, **inputs)
-        metas: dict[str, Meta] = {}
-        for step in plan.steps:
-            refs = _references(step, metas)
-            metas[step.name] = run_stage(step, refs, store=store, runtime=runtime or Runtime()).meta
-        written = stage.outputs(params).items()
-        return {name: _read(store, metas[stage.name].ref(name), artifact) for name, artifact in written}
-
-    return run
+    plan = Plan(seed)
+    inputs = {name: _given(plan, stage, name, value) for name, value in tables.items()}
+    plan.add(stage, params, **inputs)
+    metas: dict[str, Meta] = {}
+    for step in plan.steps:
+        refs = _references(step, metas)
+        metas[step.name] = run_stage(step, refs, store=store, runtime=runtime or Runtime()).meta
+    written = stage.outputs(params).items()
+    return {name: _read(store, metas[stage.name].ref(name), artifact) for name, artifact in written}
 
 
 def _given(plan: Plan, stage: Stage, name: str, value: Given | Mapping[str, Given]) -> Any:

@@ -4,6 +4,10 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
+
+from noisyir.models.layout import Shape, write_layout
+
 # of the demo: seconds instead of minutes; the last method, npc, is the one whose model is kept
 SETTINGS = (
     "data.kind=beir",
@@ -44,6 +48,30 @@ def write_beir(folder: Path, *, documents: int = 80, train: int = 60, held_out: 
             rows.append(f"{split}{number}\t{doc_id}\t1")
         (folder / "qrels" / f"{split}.tsv").write_text("\n".join(rows) + "\n")
     _write_lines(folder / "queries.jsonl", queries)
+    return folder
+
+
+def tiny_data(folder: Path, **beir: int) -> tuple[str, str]:
+    """Settings that name a collection, written to the folder, and a model of random vectors of its words.
+
+    Each run writes, reads and hashes its models several times: the packaged one is of 46 MB, this one of 0.1 MB.
+    """
+    return f"data.path={write_beir(folder, **beir)}", f"model.weights={write_words(folder / 'words')}"
+
+
+def write_words(folder: Path) -> Path:
+    """A static model of the words above."""
+    from safetensors.numpy import save_file
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
+    numbered = [f"{word}{number}" for word in ("word", "mark") for number in range(160)]
+    words = ["[UNK]", *numbered, *(word for topic in TOPICS.items() for word in (topic[0], *topic[1]))]
+    tokenizer = Tokenizer(models.WordLevel({word: n for n, word in enumerate(dict.fromkeys(words))}, "[UNK]"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    write_layout(folder, Shape("static", True, "mean", "cosine", "", "", 64, 64), 64)
+    vectors = np.random.default_rng(0).normal(0, 0.05, (tokenizer.get_vocab_size(), 64)).astype(np.float32)
+    save_file({"embedding.weight": vectors}, folder / "model.safetensors")
+    tokenizer.save(str(folder / "tokenizer.json"))
     return folder
 
 

@@ -24,6 +24,7 @@ from noisyir.models.transformer_tower import (
     load_transformer,
     read_encoder,
     read_tokenizer,
+    read_word_embeddings,
     set_dropout,
 )
 
@@ -177,8 +178,9 @@ def _static_tower(folder: Path, params: InitModelParams) -> StaticTower:
     source = layout.towers["passage"]
     if layout.shape.backbone == "static":
         return load_static(source)
-    encoder = read_encoder(source)
-    weight = encoder.get_input_embeddings().weight.detach().clone()
+    weight = read_word_embeddings(source)
+    if weight is None:
+        weight = read_encoder(source).get_input_embeddings().weight.detach().clone()
     return StaticTower(weight, read_tokenizer(source)["tokenizer.json"])
 
 

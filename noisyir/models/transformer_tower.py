@@ -17,6 +17,7 @@ from noisyir.models.soundness import refuse_missing
 from noisyir.models.text_tokenizer import Tokens
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+_WORD_EMBEDDINGS = "embeddings.word_embeddings.weight"  # after the prefix of a head, if there is one
 
 
 class TransformerTower(nn.Module):
@@ -99,6 +100,23 @@ def read_encoder(folder: Path) -> Any:
     if getattr(encoder, "pooler", None) is not None:
         encoder.pooler = None  # a tanh layer that no bi-encoder here uses, absent from many files
     return encoder
+
+
+def read_word_embeddings(folder: Path) -> Float[Tensor, "token dim"] | None:
+    """The word embeddings of a BERT-like encoder's one file of weights, float32; None where another reader must look.
+
+    It loads nothing of transformers, which takes seconds.
+    """
+    from safetensors import safe_open
+
+    if not (path := folder / "model.safetensors").exists():
+        return None
+    with safe_open(path, framework="pt") as weights:
+        names = [name for name in weights.keys() if name.endswith(_WORD_EMBEDDINGS)]  # noqa: SIM118: no mapping
+        if len(names) != 1:
+            return None
+        found: Tensor = weights.get_tensor(names[0])
+    return found.float()
 
 
 def set_dropout(model: Any, rate: float | None, folder: Path) -> None:

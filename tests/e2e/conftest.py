@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.site import Site
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS, tiny_data
 
 _seeds = itertools.count(100)  # every test has a seed of its own, so that none finds another's artifacts
 
@@ -20,7 +20,7 @@ def site() -> Iterator[Site]:
     with tempfile.TemporaryDirectory(prefix="noisyir-e2e-") as name:
         Path(name).chmod(0o755)
         site = Site(Path(name))
-        write_beir(site.home / "beir")
+        tiny_data(site.home / "beir")
         try:
             site.up()
             yield site

@@ -12,12 +12,13 @@ import pytest
 
 from noisyir.cli import main
 from noisyir.engine.store import Store
-from tests.tiny import write_beir
+from tests.tiny import tiny_data
 
 SUITE = """
 experiment:
   name: tiny
   data: {{kind: beir, path: {path}}}
+  model: {{weights: {path}/words}}
   train: {{epochs: 2, learning_rate: 0.01, batch_size: 16, dev_queries: 0}}
   encode: {{splits: [test]}}
   search: {{top_k: 10}}
@@ -32,7 +33,8 @@ methods: [dpr, oracle]
 def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("suite")
     path = folder / "tiny.yaml"
-    path.write_text(SUITE.format(path=write_beir(folder / "beir")))
+    tiny_data(folder / "beir")
+    path.write_text(SUITE.format(path=folder / "beir"))
     return path
 
 

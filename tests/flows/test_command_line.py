@@ -1,4 +1,4 @@
-"""The command line from outside: real processes on a tiny collection, killed, raced, and given bad input."""
+"""The command line on a tiny collection: processes that are killed and raced; in this one, what costs no process."""
 
 import json
 import os
@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from noisyir.cli import main
 from tests.tiny import write_beir
 
 SETTINGS = [
     "data.kind=beir",
     "methods=[dpr,npc]",
     "audit=null",
-    "train.epochs=6",
+    "train.epochs=3",
     "train.patience=null",
     "train.batch_size=16",
     "train.learning_rate=0.01",
-    "runtime.checkpoint_seconds=0.05",
 ]
 
 
@@ -39,6 +39,20 @@ def environment(home: Path) -> dict[str, str]:
 
 def noisyir(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(home, *args), env=environment(home), capture_output=True, text=True, timeout=240)
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
+    """`here(home, *args)`: as `noisyir`, in this process, with all that it writes to the file descriptors."""
+
+    def call(home: Path, *args: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.setenv("NOISYIR_HOME", str(home))
+        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+        capfd.readouterr()
+        code = main(args)
+        return subprocess.CompletedProcess(args, code, *capfd.readouterr())
+
+    return call
 
 
 def run_args(collection: Path, *more: str) -> list[str]:
@@ -64,15 +78,15 @@ def test_a_run_scores_every_system(finished):
     assert min(mean["dpr"], mean["npc"]) > 0.5 and 0 <= mean["zero_shot"] <= 1
 
 
-def test_the_same_command_again_runs_nothing(finished, collection: Path):
+def test_the_same_command_again_runs_nothing(here, finished, collection: Path):
     home, rows = finished
-    again = noisyir(home, *run_args(collection))
+    again = here(home, *run_args(collection))
     assert json.loads(again.stdout)["run"] == 0 and comparison(again) == rows
 
 
-def test_refreshing_a_stage_that_gives_equal_bytes_runs_it_alone(finished, collection: Path):
+def test_refreshing_a_stage_that_gives_equal_bytes_runs_it_alone(here, finished, collection: Path):
     home, rows = finished
-    again = noisyir(home, *run_args(collection, "--refresh", "search@npc"))
+    again = here(home, *run_args(collection, "--refresh", "search@npc"))
     ran = [step["name"] for step in json.loads(again.stdout)["steps"] if not step["cached"]]
     assert ran == ["search@npc"] and comparison(again) == rows
 
@@ -91,7 +105,7 @@ def kill_once(home: Path, args: list[str], trace: str, count: int) -> None:
 
 @pytest.mark.slow
 def test_a_run_killed_twice_ends_with_the_same_measures(finished, collection: Path, tmp_path: Path):
-    args = run_args(collection)
+    args = run_args(collection, "runtime.checkpoint_seconds=0.05")
     # a lock's file appears when its build begins, and stays: the first ones are those of the untrained model's builds
     for stage, trace, count in [("train_dpr", ".locks/train_dpr-*", 1), ("index", ".locks/index-*", 3)]:
         kill_once(tmp_path, args, trace, count)
@@ -137,11 +151,11 @@ BAD_INPUT = {
 
 
 @pytest.mark.parametrize("fault", BAD_INPUT)
-def test_bad_input_is_one_line_and_exit_code_1(fault: str, tmp_path: Path):
+def test_bad_input_is_one_line_and_exit_code_1(here, fault: str, tmp_path: Path):
     damage, said = BAD_INPUT[fault]
     collection = write_beir(tmp_path / "beir")
     damage(collection)
-    done = noisyir(tmp_path / "home", *run_args(collection))
+    done = here(tmp_path / "home", *run_args(collection))
     assert done.returncode == 1 and done.stdout == ""
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("noisyir: ") and said in last and "Traceback" not in done.stderr
@@ -155,40 +169,39 @@ def test_usage_errors_exit_with_2_and_unknown_keys_with_1(tmp_path: Path):
     assert done.returncode == 1 and "did you mean epochs?" in done.stderr
 
 
-def test_a_model_path_that_is_no_model_is_refused(tmp_path: Path):
+def test_a_model_path_that_is_no_model_is_refused(here, tmp_path: Path):
     (tmp_path / "empty").mkdir()
-    done = noisyir(tmp_path, "run", "demo", f"model.weights={tmp_path / 'empty'}")
+    done = here(tmp_path, "run", "demo", f"model.weights={tmp_path / 'empty'}")
     assert done.returncode == 1 and "is not a model" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_an_unwritable_store_is_refused(tmp_path: Path, collection: Path):
+def test_an_unwritable_store_is_refused(here, tmp_path: Path, collection: Path):
     (tmp_path / "file").write_text("")
-    done = noisyir(tmp_path, *run_args(collection, "--store", str(tmp_path / "file" / "store")))
+    done = here(tmp_path, *run_args(collection, "--store", str(tmp_path / "file" / "store")))
     assert done.returncode == 1 and "cannot write to the store" in done.stderr
 
 
-def test_json_is_all_that_stands_on_stdout(finished):
+def test_json_is_all_that_stands_on_stdout(here, finished):
     home, _ = finished
     for args in (["ls", "--json"], ["show", "ingest", "--json"], ["trace", "demo", "--json"], ["doctor", "--json"]):
-        done = noisyir(home, *args)
+        done = here(home, *args)
         assert done.returncode == 0 and isinstance(json.loads(done.stdout), dict), done.stderr
 
 
-def test_what_was_built_can_be_shown_traced_searched_and_exported(finished, tmp_path: Path):
+def test_what_was_built_can_be_shown_traced_searched_and_exported(here, finished, tmp_path: Path):
     home, _ = finished
-    assert "sha256" not in noisyir(home, "show", "ingest").stderr
-    assert "raw input" in noisyir(home, "trace", "demo").stdout
-    found = json.loads(noisyir(home, "search", "demo", "galaxy telescope word2", "-k", "3", "--json").stdout)
+    assert "sha256" not in here(home, "show", "ingest").stderr
+    assert "raw input" in here(home, "trace", "demo").stdout
+    found = json.loads(here(home, "search", "demo", "galaxy telescope word2", "-k", "3", "--json").stdout)
     assert [hit["rank"] for hit in found["hits"]] == [1, 2, 3]
-    exported = noisyir(home, "export", "demo", "--to", str(tmp_path / "model"))
+    exported = here(home, "export", "demo", "--to", str(tmp_path / "model"))
     assert exported.returncode == 0 and (tmp_path / "model" / "modules.json").exists()
-    again = noisyir(home, "export", "demo", "--to", str(tmp_path / "model"))
+    again = here(home, "export", "demo", "--to", str(tmp_path / "model"))
     assert again.returncode == 1 and "exists" in again.stderr
 
 
 def test_doctor_names_the_extra_that_is_missing(monkeypatch, capsys):
     """What it advises stands there as it is typed: brackets are no markup."""
-    from noisyir.cli import main
     from noisyir.commands import doctor
 
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "s3fs" else object())

@@ -12,7 +12,7 @@ from noisyir.stages import stage_named
 from noisyir.tracking.backend import connect
 from tests.flows.test_bench_command import SUITE
 from tests.flows.workers import deploy, worker
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS, tiny_data
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
 
@@ -22,12 +22,12 @@ SHORT = (*SETTINGS, "methods=[dpr]", "train.epochs=1")
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
-    write_beir(home / "beir")
+    tiny_data(home / "beir")
     return home
 
 
 def settings(home: Path, *more: str) -> tuple[str, ...]:
-    return (*SHORT, f"data.path={home / 'beir'}", *more)
+    return (*SHORT, f"data.path={home / 'beir'}", f"model.weights={home / 'beir' / 'words'}", *more)
 
 
 def run(home: Path, *more: str, **parameters):

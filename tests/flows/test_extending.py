@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiny import write_beir
+from tests.tiny import tiny_data
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "extending.md"
@@ -46,7 +46,7 @@ def noisyir(tmp_path_factory):
     (packages / "these.pth").write_text(sysconfig.get_paths()["purelib"])
     for wheel in (folder / "wheels").glob("*.whl"):
         subprocess.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(packages)], check=True)
-    collection = write_beir(folder / "beir")
+    data, weights = (setting.split("=")[1] for setting in tiny_data(folder / "beir"))
 
     def call(*arguments: str) -> str:
         done = subprocess.run(
@@ -56,7 +56,8 @@ def noisyir(tmp_path_factory):
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    call.data = f"data={{kind: beir, path: {collection}}}"
+    call.data = f"data={{kind: beir, path: {data}}}"
+    call.weights = f"model.weights={weights}"
     call.packages = packages
     return call
 
@@ -69,7 +70,7 @@ def test_they_appear_in_the_help_of_an_installed_noisyir(noisyir):
 
 
 def test_they_run_and_stand_in_the_report(noisyir):
-    settings = [noisyir.data, *TRAINED, "noise.rate=0.3", "mine.per_query=1", "train.hard_negatives=1",
+    settings = [noisyir.data, noisyir.weights, *TRAINED, "noise.rate=0.3", "mine.per_query=1", "train.hard_negatives=1",
                 "mine.sampler=window", "mine.sampler.centre=2", "detectors={words: missing_words}",
                 "methods=[dpr, {kind: clean_first, epochs: 2}]", "audit={}"]  # fmt: skip
     done = json.loads(noisyir("run", "demo", "--no-track", "--json", *settings))
@@ -84,7 +85,7 @@ def test_they_run_and_stand_in_the_report(noisyir):
 
 
 def test_they_stand_in_the_bench(noisyir):
-    settings = [f"experiment.{noisyir.data}", *(f"experiment.{text}" for text in TRAINED),
+    settings = [*(f"experiment.{text}" for text in (noisyir.data, noisyir.weights, *TRAINED)),
                 "experiment.detectors={words: missing_words}", "noise=[{rate: 0.3}]", "methods=[dpr, clean_first]",
                 "table.baseline=dpr", "table.reference=null"]  # fmt: skip
     said = noisyir("bench", "noise", "--seeds", "1", "--jobs", "1", "--out", "bench", *settings)

@@ -15,7 +15,7 @@ from noisyir.errors import DataError
 from noisyir.tracking.tracker import Tracker
 from tests.flows.recorded import read_flow_run, task_runs
 from tests.flows.test_bench_command import SUITE
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS, tiny_data
 from tests.unit.engine.test_parallel import Watched, plan_of, text_of
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
@@ -97,14 +97,18 @@ def test_the_first_failure_of_steps_side_by_side_fails_the_flow_run(store):
 
 @pytest.fixture(scope="module")
 def beir(tmp_path_factory):
-    return write_beir(tmp_path_factory.mktemp("data") / "beir")
+    folder = tmp_path_factory.mktemp("data") / "beir"
+    tiny_data(folder)
+    return folder
 
 
 @pytest.mark.parametrize("through_prefect", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_shards_encoded_on_a_cluster_are_those_encoded_here(through_prefect, beir, tmp_path):
     from flows.train_retriever import run_experiment
 
-    exp = experiments.load("demo", [*SETTINGS, f"data.path={beir}", "encode.shard_rows=7"])
+    exp = experiments.load(
+        "demo", [*SETTINGS, f"data.path={beir}", f"model.weights={beir / 'words'}", "encode.shard_rows=7"]
+    )
     encode = "encode@zero_shot"
     here, there = (Store(tmp_path / name, home=tmp_path) for name in ("here", "there"))
     how = {"tracker": Tracker(), "observer": Silent()}

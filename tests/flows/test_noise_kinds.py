@@ -13,7 +13,7 @@ from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
 from noisyir.pipelines.retrievers import train_retriever
 from noisyir.tracking import open_tracker
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS, tiny_data
 
 QUICK = ("methods=[dpr,oracle,reweight]", "detectors={bm25: bm25_margin, sim: similarity}")
 MINED = ("mine.per_query=2", "train.hard_negatives=1")
@@ -21,12 +21,12 @@ MINED = ("mine.per_query=2", "train.hard_negatives=1")
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory):
-    return write_beir(tmp_path_factory.mktemp("beir"))
+    return tiny_data(tmp_path_factory.mktemp("beir"))
 
 
 @pytest.mark.parametrize("kind", ["half_answer", "absent", "confusable"])
 def test_a_run_and_an_audit_read_the_collection_as_the_noise_leaves_it(collection, tmp_path, kind):
-    given = (f"data.path={collection}", f"noise={{kind: {kind}, rate: 0.3}}", *QUICK, *MINED)
+    given = (*collection, f"noise={{kind: {kind}, rate: 0.3}}", *QUICK, *MINED)
     exp = experiments.load("demo", [*SETTINGS, *given])
     store = Store(tmp_path / "store", home=tmp_path)
     tracker = open_tracker(experiment=exp, home=tmp_path, enabled=False)

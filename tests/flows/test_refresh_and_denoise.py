@@ -10,7 +10,7 @@ import pytest
 from noisyir.cli import main
 from noisyir.errors import ConfigError, DataError, StoreError
 from tests.flows.recorded import task_runs
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS, tiny_data
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
 
@@ -21,11 +21,10 @@ QUICK = ("runtime.threads=1",)
 def home(tmp_path_factory: pytest.TempPathFactory):
     """A home in which a model was trained and indexed."""
     folder = tmp_path_factory.mktemp("home")
-    beir = write_beir(folder / "beir")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NOISYIR_HOME", str(folder))
         patch.chdir(folder)
-        few = [f"data.path={beir}", "methods=[dpr]", "train.epochs=1"]
+        few = [*tiny_data(folder / "beir"), "methods=[dpr]", "train.epochs=1"]
         assert main(["run", "demo", *SETTINGS, *few, "--to", "index@dpr", "--no-track"]) == 0
         yield folder
 

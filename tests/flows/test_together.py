@@ -15,7 +15,7 @@ from noisyir.pipelines.retrievers import train_retriever
 from noisyir.stages import stage_named
 from noisyir.tracking.tracker import Tracker
 from noisyir.training.launch import SerializedStep
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS, tiny_data
 
 
 def test_what_went_along_is_there_for_those_that_go_next(tmp_path: Path, monkeypatch):
@@ -43,7 +43,7 @@ def test_what_went_along_is_there_for_those_that_go_next(tmp_path: Path, monkeyp
         return run_stage(step, inputs, store=store, runtime=runtime, refresh=refresh)
 
     monkeypatch.setattr("tasks.dispatch.get_run_logger", lambda: logging.getLogger("noisyir"))
-    overrides = *SETTINGS, "methods=[dpr]", "train.epochs=1", f"data.path={write_beir(tmp_path / 'beir')}"
+    overrides = *SETTINGS, "methods=[dpr]", "train.epochs=1", *tiny_data(tmp_path / "beir")
     plan = train_retriever(experiments.load("demo", overrides))
     store, runtime = Store(tmp_path / "store", home=tmp_path), Runtime(device="cpu", threads=1)
     dispatch = InThisProcess(Pools(elsewhere=("cpu", "gpu")), store, runtime, Tracker(), here)

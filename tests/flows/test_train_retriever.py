@@ -27,7 +27,7 @@ from noisyir.settings import Params
 from noisyir.tracking.backend import connect
 from noisyir.tracking.tracker import Tracker
 from tests.flows.recorded import read_flow_run, task_runs
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS, tiny_data
 
 pytestmark = pytest.mark.usefixtures("prefect_api")
 
@@ -70,7 +70,7 @@ def artifacts(home: Path) -> Store:
 
 @pytest.fixture(scope="module")
 def exp(home: Path) -> Experiment:
-    return experiments.load("demo", [*SETTINGS, f"data.path={write_beir(home / 'beir')}"])
+    return experiments.load("demo", [*SETTINGS, *tiny_data(home / "beir")])
 
 
 def flow_run(exp: Experiment, store: Store, choice: Choice | None = None) -> tuple[Outcome, Watched]:
@@ -191,10 +191,12 @@ def test_another_error_is_tried_once_more(store: Store, monkeypatch: pytest.Monk
     assert [event for event, _ in tracker.events] == ["started", "failed", "started", "finished"]
 
 
-def test_a_deployment_runs_by_name_and_tracks_by_itself(first, home: Path, artifacts: Store, tmp_path, monkeypatch):
+def test_a_deployment_runs_by_name_and_tracks_by_itself(
+    first, exp: Experiment, artifacts: Store, tmp_path, monkeypatch
+):
     from flows.train_retriever import train_retriever
 
-    overrides = (*SETTINGS, f"data.path={home / 'beir'}")
+    overrides = (*SETTINGS, f"data.path={exp.data.path}", f"model.weights={exp.model.weights}")
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path))
     outcome = train_retriever("demo", overrides=overrides, store=artifacts.url, to="corrupt")
     assert (outcome.executed, list(outcome.results)) == (0, ["ingest", "corrupt"])

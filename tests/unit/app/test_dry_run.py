@@ -9,7 +9,7 @@ from noisyir.app.dry_run import StepEstimate, _rows, duration
 from noisyir.cli import main
 from noisyir.engine.provenance import ABSENT, may_be_absent, without_inputs
 from noisyir.errors import DataError
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS, tiny_data
 
 
 @pytest.fixture
@@ -61,8 +61,7 @@ def test_readers_have_a_dry_run_too(dry_run, name):
 
 
 def test_times_are_of_the_newest_builds_in_proportion_to_the_rows_read(tmp_path, capsys):
-    write_beir(tmp_path / "beir")
-    given = [*SETTINGS, f"data.path={tmp_path / 'beir'}", "methods=[dpr]"]
+    given = [*SETTINGS, *tiny_data(tmp_path / "beir"), "methods=[dpr]"]
     store = ["--store", str(tmp_path / "store")]
     assert main(["run", "demo", *given, "--no-track", *store]) == 0
     capsys.readouterr()

@@ -1,5 +1,7 @@
 """Models cut from existing weights."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from noisyir.errors import DataError
 from noisyir.models.bi_encoder import initial_bi_encoder, load_bi_encoder
 from noisyir.models.settings import InitModelParams
-from noisyir.models.transformer_tower import read_encoder
+from noisyir.models.transformer_tower import read_encoder, read_word_embeddings
 from tests.tiny_models import tiny_encoder
 
 
@@ -68,3 +70,17 @@ def test_dropout_is_saved_with_the_model_and_null_leaves_it(bert, tmp_path):
         return {module.p for module in modules if isinstance(module, torch.nn.Dropout)}
 
     assert rates(0.0) == {0.0} and rates(0.25) == {0.25} and rates(None) == {0.1}
+
+
+@pytest.mark.parametrize("kind", ["BertForSequenceClassification", "DistilBert", "ModernBert"])
+def test_a_static_models_words_are_those_that_transformers_reads(bert, tmp_path, kind):
+    """From the file alone where a BERT's words stand there, by transformers where they have another name."""
+    import transformers
+
+    config = getattr(transformers, f"{kind.removesuffix('ForSequenceClassification')}Config")
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = getattr(transformers, kind if kind.endswith("Classification") else f"{kind}Model")
+    model(config(**sizes, pad_token_id=0)).save_pretrained(shutil.copytree(bert, tmp_path, dirs_exist_ok=True))
+    words = read_encoder(tmp_path).get_input_embeddings().weight
+    assert torch.equal(tiny_encoder(tmp_path).passage_tower.weight, words)
+    assert (read_word_embeddings(tmp_path) is None) == (kind == "ModernBert")

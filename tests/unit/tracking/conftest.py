@@ -14,7 +14,7 @@ from noisyir.engine.store import Store
 from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking import open_tracker
 from noisyir.tracking.backend import Backend, connect
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS, tiny_data
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +27,9 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_beir(tmp_path_factory.mktemp("beir"))
+    folder = tmp_path_factory.mktemp("beir")
+    tiny_data(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +57,9 @@ def tiny(collection: Path) -> Callable[..., Experiment]:
 
 
 def tiny_experiment(collection: Path, *overrides: str) -> Experiment:
-    return experiments.load("demo", [*SETTINGS, f"data.path={collection}", *overrides])
+    return experiments.load(
+        "demo", [*SETTINGS, f"data.path={collection}", f"model.weights={collection / 'words'}", *overrides]
+    )
 
 
 def run_tiny(home: Path, collection: Path, *overrides: str, refresh: tuple[str, ...] = ()) -> Outcome:
