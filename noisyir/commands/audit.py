@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from noisyir.commands import (
+    NOT_PASSED,
     Json,
     StoreUrl,
     argument,
@@ -141,9 +142,6 @@ def _carried_out(
     return found, stopped
 
 
-_OVER = 3  # the exit code of `--fail-over`
-
-
 @dataclass
 class _Output:
     """The output of the command: text as it comes, or one object in the end."""
@@ -163,7 +161,7 @@ class _Output:
             self.say(gate.told(found), over=gate.is_over(found))
         if self.as_json:
             print_json(self.facts)
-        return _OVER if gate and gate.is_over(found) else 0
+        return NOT_PASSED if gate and gate.is_over(found) else 0
 
 
 @dataclass(frozen=True)
