@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from noisyir.app.data_import import opened, settings_for
-from noisyir.data.checking import FAULTS, CheckedRecords, FaultExample, Finding, check
+from noisyir.data.checking import FAULTS, CheckedRecords, FaultExample, FoundFault, check
 from noisyir.errors import ConfigError
 
 _WIDTH, _NAME = 80, 22  # columns of a line, and of the names before it
@@ -17,15 +17,18 @@ _GROUPS = list(dict.fromkeys(name.partition(".")[0] for name in FAULTS))
 
 @dataclass(frozen=True)
 class DataCheck:
-    """What was found.  sizes: how many documents, queries, judgements and negatives, and judgements of each split."""
+    """Findings on a data set.
+
+    sizes: how many documents, queries, judgements and negatives; splits: judgements of each split.
+    """
 
     data: str
     format: str
     sizes: Mapping[str, int]
     splits: Mapping[str, int]
-    findings: tuple[Finding, ...]
+    findings: tuple[FoundFault, ...]
 
-    def of(self, *names: str) -> tuple[Finding, ...]:
+    def of(self, *names: str) -> tuple[FoundFault, ...]:
         """The findings of these names or groups: `leaks` or `leaks.queries`.  ConfigError for unknown ones."""
         if unknown := [name for name in names if name not in FAULTS and name not in _GROUPS]:
             raise ConfigError(
@@ -66,7 +69,7 @@ class DataCheck:
         yield from _told("nothing found", ", ".join(clean))
 
 
-def _share(found: Finding) -> str:
+def _share(found: FoundFault) -> str:
     share = found.count / max(found.of, 1)
     return f"{share:.1%}" if share >= 0.0005 else "<0.1%"
 

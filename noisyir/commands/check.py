@@ -41,5 +41,6 @@ def run(
     else:
         print(found)
         if names:
-            print(f"\n{'gate':<22}{', '.join(failed) or 'nothing'} found of {', '.join(names)}")
+            said = f"not passed: {', '.join(failed)}" if failed else f"passed: nothing found of {', '.join(names)}"
+            print(f"\n{'gate':<22}{said}")
     return NOT_PASSED if failed else 0

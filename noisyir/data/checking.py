@@ -110,7 +110,7 @@ class FaultExample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Finding:
+class FoundFault:
     """A fault that was found: `count` of `of` things have it."""
 
     name: str
@@ -188,7 +188,7 @@ class CheckedRecords:
         return [one for one in self.relevant if one.split == split]
 
 
-def check(data: CheckedRecords) -> list[Finding]:
+def check(data: CheckedRecords) -> list[FoundFault]:
     """All faults that are found, in the order of FAULTS."""
     found = [finding for of in _CHECKS for finding in of(data)]
     return sorted(found, key=lambda finding: list(FAULTS).index(finding.name))
@@ -228,7 +228,7 @@ def _id_of(record: Text) -> str:
 
 def _found(
     name: str, having: Sequence[R], of: int, said: Callable[[R], str] | None = None, **values: object
-) -> Iterator[Finding]:
+) -> Iterator[FoundFault]:
     """A finding, where anything has the fault; values: of the words of FAULTS."""
     if having:
         fault = FAULTS[name]
@@ -236,19 +236,19 @@ def _found(
             FaultExample(_place(record), _called(record) if said is None else said(record))
             for record in having[:_EXAMPLES]
         )
-        yield Finding(name, len(having), of, fault.what.format(**values), fault.advice, examples)
+        yield FoundFault(name, len(having), of, fault.what.format(**values), fault.advice, examples)
 
 
-def _rows(data: CheckedRecords) -> Iterator[Finding]:
+def _rows(data: CheckedRecords) -> Iterator[FoundFault]:
     tallies = [(place, reason, tally) for place, of in data.account.files.items()
                for reason, tally in (*of.excluded.items(), *of.parts.items())]  # fmt: skip
     if tallies:
         examples = [FaultExample(f"{place} {tally.first[0]}", reason) for place, reason, tally in tallies]
         fault, read = FAULTS["rows"], sum(of.read for of in data.account.files.values())
-        yield Finding("rows", sum(t.count for *_, t in tallies), read, *fault, tuple(examples[:_EXAMPLES]))
+        yield FoundFault("rows", sum(t.count for *_, t in tallies), read, *fault, tuple(examples[:_EXAMPLES]))
 
 
-def _ids(data: CheckedRecords) -> Iterator[Finding]:
+def _ids(data: CheckedRecords) -> Iterator[FoundFault]:
     pairs: list[Pair] = [*data.judgements, *data.negatives]
     lost = [pair for pair in pairs if pair.doc_id not in data.documents]
     yield from _found("ids.documents", lost, len(pairs), different=f"{len({pair.doc_id for pair in lost}):,}")
@@ -258,7 +258,7 @@ def _ids(data: CheckedRecords) -> Iterator[Finding]:
         yield from _found("ids.twice", again, len(getattr(data, kind)) + len(again), kind=kind)
 
 
-def _repeats(data: CheckedRecords) -> Iterator[Finding]:
+def _repeats(data: CheckedRecords) -> Iterator[FoundFault]:
     met: dict[tuple[str, str], Judgement] = {}
     texts: dict[tuple[int, int, Split], Judgement] = {}
     rows: list[Judgement] = []
@@ -269,16 +269,19 @@ def _repeats(data: CheckedRecords) -> Iterator[Finding]:
             rows += [one] if first.split == one.split and _is_right(first) == _is_right(one) else []
         elif data.is_there(one) and texts.setdefault((*data.pair_key(one), one.split), one) is not one:
             copies.append(one)
-    yield from _found("repeats.rows", rows, len(data.judgements))
+    yield from _found("repeats.rows", rows, len(data.judgements), lambda pair: _pair_texts(data, pair))
     yield from _found("repeats.texts", copies, len(data.judgements), lambda pair: _pair_texts(data, pair))
 
 
 def _pair_texts(data: CheckedRecords, pair: Pair) -> str:
+    """Both texts, where both are there."""
+    if not data.is_there(pair):
+        return _called(pair)
     asked, document = data.queries[pair.query_id], data.documents[pair.doc_id]
     return f"{_called(asked)} with {_called(document)}"
 
 
-def _conflicts(data: CheckedRecords) -> Iterator[Finding]:
+def _conflicts(data: CheckedRecords) -> Iterator[FoundFault]:
     every: list[Pair] = [*data.judgements, *data.negatives]
     pairs = [pair for pair in every if data.is_there(pair)]
     said: dict[tuple[int, int], set[bool]] = defaultdict(set)
@@ -288,7 +291,7 @@ def _conflicts(data: CheckedRecords) -> Iterator[Finding]:
     yield from _found("conflicts", [*both.values()], len(said), lambda pair: _pair_texts(data, pair))
 
 
-def _texts(data: CheckedRecords) -> Iterator[Finding]:
+def _texts(data: CheckedRecords) -> Iterator[FoundFault]:
     for kind, least in SHORTEST.items():
         all_of: list[Text] = [*getattr(data, kind).values()]
         empty = [record for record in all_of if not _text_of(record).strip()]
@@ -302,7 +305,7 @@ def _texts(data: CheckedRecords) -> Iterator[Finding]:
     yield from _found("texts.echo", echoes, len(data.relevant), lambda pair: _pair_texts(data, pair))
 
 
-def _cut(all_of: Sequence[Text], kind: str) -> Iterator[Finding]:
+def _cut(all_of: Sequence[Text], kind: str) -> Iterator[FoundFault]:
     """Texts of one and the same greatest length, and texts that end with a mark of an omission."""
     for unit, count in (("characters", len), ("words", lambda text: len(text.split()))):
         lengths = [count(record.text) for record in all_of]
@@ -321,7 +324,7 @@ def _end_of(record: Text) -> str:
     return f"{_id_of(record)} ends with {_quoted(record.text[-_CUT:])}"
 
 
-def _same(data: CheckedRecords) -> Iterator[Finding]:
+def _same(data: CheckedRecords) -> Iterator[FoundFault]:
     """Equal texts under several ids; of queries those of one split, for others are leaks."""
     split_of = {one.query_id: one.split for one in reversed(data.judgements)}
     for kind in ("documents", "queries"):
@@ -350,7 +353,7 @@ def _beside(earlier: Mapping[str, str], record: Text) -> str:
     return f"{_called(record)}, as {earlier[_id_of(record)]}"
 
 
-def _leaks(data: CheckedRecords) -> Iterator[Finding]:
+def _leaks(data: CheckedRecords) -> Iterator[FoundFault]:
     splits: dict[str, dict[Split, Judgement]] = defaultdict(dict)
     for one in data.judgements:
         splits[one.query_id].setdefault(one.split, one)
@@ -368,7 +371,9 @@ def _leaks(data: CheckedRecords) -> Iterator[Finding]:
         yield from _shared_documents(data, split, [*pairs.values()], len(held))
 
 
-def _shared_documents(data: CheckedRecords, split: Split, trained: Sequence[Document], held: int) -> Iterator[Finding]:
+def _shared_documents(
+    data: CheckedRecords, split: Split, trained: Sequence[Document], held: int
+) -> Iterator[FoundFault]:
     """Queries of a split with a document of training, or nearly one: each query once."""
     judged = data.relevant_of(split)
     documents = {one.doc_id: data.documents[one.doc_id] for one in judged}
@@ -381,7 +386,7 @@ def _shared_documents(data: CheckedRecords, split: Split, trained: Sequence[Docu
         yield from _leak(name, split, [(one, other[one.doc_id]) for one in of_query.values()], held)
 
 
-def _leak(name: str, split: Split, met: Sequence[tuple[R, Text]], of: int) -> Iterator[Finding]:
+def _leak(name: str, split: Split, met: Sequence[tuple[R, Text]], of: int) -> Iterator[FoundFault]:
     other = dict(met)
 
     def said(record: R) -> str:
@@ -415,7 +420,7 @@ def _met(held: Sequence[Text], trained: Sequence[Text], keys: dict[str, int]) ->
     return same, [(record, near[words]) for words, of in asked.items() if words in near for record in of]
 
 
-def _relevant(data: CheckedRecords) -> Iterator[Finding]:
+def _relevant(data: CheckedRecords) -> Iterator[FoundFault]:
     by_query = Counter(one.query_id for one in data.relevant)
     none = [query for name, query in data.queries.items() if not by_query[name] and not query.answers]
     yield from _found("relevant.none", none, len(data.queries))

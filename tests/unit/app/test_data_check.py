@@ -200,6 +200,22 @@ def test_the_gate_of_the_command_line(tmp_path, capsys):
     assert "'leeks' is nothing that noisyir check looks for: name one of rows, ids" in capsys.readouterr().err
 
 
+def test_the_example_of_the_docs_prints_what_they_say(tmp_path, monkeypatch, capsys):
+    page = (Path(__file__).parents[3] / "docs/check.md").read_text()
+    shown = page.partition("$ cat faq.jsonl\n")[2].partition("```")[0]
+    rows, _, rest = shown.partition("$ noisyir ")
+    command, _, printed = rest.partition("\n")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "faq.jsonl").write_text(rows)
+    assert main(command.split()) == 3
+    assert capsys.readouterr().out == printed
+
+
+def test_the_docs_name_every_fault():
+    page = (Path(__file__).parents[3] / "docs/check.md").read_text().partition("## What it looks for")[2]
+    assert not [name for name in FAULTS if f"`{name}`" not in page]
+
+
 def test_rows_of_python_are_checked():
     rows = [(text(n), text(n + 50, 14)) for n in range(5)]
     assert counts(noisyir.check(rows)) == {}
