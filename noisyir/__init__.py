@@ -4,6 +4,7 @@ A tour, each name with more in its own help:
 
     import noisyir
 
+    print(noisyir.check(pairs))               # unknown ids, repeats, leaks: what nobody has to judge
     found = noisyir.audit(pairs)              # which pairs are wrong, and why; a DataFrame, a list, a path, ...
     found.table, found.flagged, found.rate    # the most suspect first; what is known of the rate, and what is not
     sample = found.sample(50)                 # to be judged: a quarter of an hour
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from noisyir import losses
+    from noisyir.api.check import check
     from noisyir.api.detector import NoiseDetector
     from noisyir.api.label_audit import Audit, audit
     from noisyir.api.mine import mine
@@ -36,11 +38,13 @@ if TYPE_CHECKING:
     from noisyir.errors import NoisyirError
 
 __version__ = "0.2.0"
-__all__ = ["Audit", "NoiseDetector", "NoisyirError", "Trained", "__version__", "audit", "losses", "mine", "train"]
+__all__ = ["Audit", "NoiseDetector", "NoisyirError", "Trained", "__version__", "audit", "check", "losses", "mine",
+           "train"]  # fmt: skip
 
 _LIVES_IN = {
     "audit": "noisyir.api.label_audit",
     "Audit": "noisyir.api.label_audit",
+    "check": "noisyir.api.check",
     "train": "noisyir.api.train",
     "Trained": "noisyir.api.train",
     "mine": "noisyir.api.mine",

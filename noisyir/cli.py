@@ -26,7 +26,7 @@ _EXAMPLE = "\n\nexample: "  # begins the last paragraph of each verb's docstring
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.  Exit code 0, 1 for what failed, 2 for usage (SystemExit), 130 when interrupted."""
+    """Run one command.  Exit code 0; 1: failed; 2: usage (SystemExit); 3: a gate is not passed; 130: interrupted."""
     debug: set[str] = set()
     try:
         return _call(list(sys.argv[1:] if argv is None else argv), debug)

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 LearningRate = Annotated[float, Field(gt=0.0, le=10.0)]  # what is larger has been misspelt
 Split = Literal["train", "dev", "promotion", "test"]
+AuditedSplit = Literal["train", "dev", "test"]
 PROMOTION: Split = "promotion"
 """Queries that the gate of promotion alone looks at: searched for and scored wherever dev or test are, told nowhere."""
 HELD_OUT: tuple[Split, ...] = ("dev", PROMOTION, "test")

@@ -45,6 +45,7 @@ def audit(
     model: Any = None,
     columns: Mapping[str, str | None] | None = None,
     judgements: Rows | None = None,
+    split: str | None = None,
     budget: str | None = None,
     settings: Settings | None = None,
     store: str | os.PathLike[str] | None = None,
@@ -57,6 +58,7 @@ def audit(
     {"query": "title", "document": "body"}.
     corpus: the documents where pairs only name them by doc_id: {doc_id: text}, rows of _id, title, text, or a path.
     model: reads the pairs, instead of the packaged one: a folder, a name, or a SentenceTransformer.
+    split: dev or test: its relevant judgements, which nothing changes; None: the training pairs.
     judgements: verdicts of people, as `Audit.judged` takes them.  budget: how long a transformer may read: "5m".
     settings: any of an experiment, and of the machine, by name: {"detect.threshold": 0.8, "runtime.threads": 2}.
     store: where results are kept; None: $NOISYIR_HOME/store, or .noisyir/store.
@@ -81,6 +83,7 @@ def audit(
         corpus=documents_file(corpus, run.home),
         model=model_path(model, run.home),
         budget=budget,
+        split=split,
     )
     return _audited(_judged_by(exp, judgements, run), run)
 

@@ -17,6 +17,7 @@ from noisyir.data.formats.tables import is_import
 from noisyir.data.importing import ImportCounts, take_in
 from noisyir.data.leniency import FileAccount, Tally, lenient
 from noisyir.data.recognise import recognise
+from noisyir.data.records import Source
 from noisyir.errors import ConfigError, DataError, StoreError
 
 _SHARES = (50, 95, 100)
@@ -187,21 +188,26 @@ def import_data(
 def _read_into(
     folder: Path, settings: Mapping[str, Any], *, strict: bool, progress: Callable[[int], None]
 ) -> dict[str, Any]:
-    with lenient():  # what opening meets is met again, and counted, when the rows are read
-        opened = _format(settings).open()
-    found = take_in(opened, folder, progress)
-    report = as_json(found, settings, getattr(opened, "columns", {}) if settings["kind"] == "pairs" else {})
+    source = opened(settings)
+    found = take_in(source, folder, progress)
+    report = as_json(found, settings, getattr(source, "columns", {}) if settings["kind"] == "pairs" else {})
     lost = left_out(found.account.files)
     if strict and lost:
         raise DataError(f"--strict: {lost:,} rows or parts of rows would be left out:\n{in_words(report)}")
     if not any(found.rows.values()):
         why = "; ".join(f"{place}: {reason}" for place, of in report["files"].items() for reason in of["left_out"])
         raise DataError(
-            f"nothing in {opened.name} could be read as format {settings['kind']}: {why or 'it is empty'}: "
+            f"nothing in {source.name} could be read as format {settings['kind']}: {why or 'it is empty'}: "
             "get it anew, or name another format with --format"
         )
     (folder / REPORT).write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return report
+
+
+def opened(settings: Mapping[str, Any]) -> Source:
+    """The source that these settings of `data` read.  DataError where it is not there."""
+    with lenient():  # what opening meets is met again, and counted, when the rows are read
+        return _format(settings).open()
 
 
 def settings_for(

@@ -120,6 +120,10 @@ class Audited:
         return NOT_SAID
 
     @property
+    def _audited(self) -> str:
+        return (self.exp.audit or AuditParams()).audited
+
+    @property
     def readings(self) -> list[str]:
         """How much of the data those detectors read that may leave some unread, a sentence each."""
         notes = [
@@ -131,7 +135,7 @@ class Audited:
         """The findings, for a terminal; error: say how many pairs to judge for the noise rate within it."""
         confidence = self.exp.detect.confidence
         called = "flagged as wrong" if self.judgements else "flagged as suspect"
-        lines = [f"\n{self.table.num_rows:,} training pairs, {self.flagged:,} {called}"]
+        lines = [f"\n{self.table.num_rows:,} {self._audited}, {self.flagged:,} {called}"]
         if self.judgements:
             lines.append(self.judgements["summary"])
         elif not self.flagged:
@@ -143,12 +147,17 @@ class Audited:
             lines.append(how_many(self.noise.rate, error, confidence, self.table.num_rows))
         if "audit_negatives" in self.outcome.results:
             lines.append(_suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
+        if self.exp.audited != "train":
+            lines.append(
+                f"never changed  {self.exp.audited} is not cleaned and not trained on: audit.csv says what to look at"
+            )
         return "\n".join(lines)
 
     def for_machines(self) -> dict[str, Any]:
         """The findings as one object: `rate` is None where nobody judged a random sample."""
         rate = self.noise._asdict() | {"confidence": self.exp.detect.confidence, "judged": self.sampled}
         return {
+            "split": self.exp.audited,
             "pairs": self.table.num_rows,
             "flagged": self.flagged,
             "assumed": self.exp.detect.assume,
@@ -217,21 +226,22 @@ def experiment_to_audit(
     refit: bool = False,
     budget: str | None = None,
     assume: str | None = None,
+    split: str | None = None,
 ) -> Experiment:
     """The experiment whose audit is asked for.
 
     data: an experiment's name or file, a data set's folder, or a file of pairs, whose documents may lie in `corpus`.
     model: judges by its own reading.  budget: how long a transformer may read, such as 5m.  assume: the made-up pairs
-    that wrong ones are taken to be like.
+    that wrong ones are taken to be like.  split: dev or test: its relevant judgements, by detectors that train nothing.
     ConfigError when it is none of these, and for a budget where no detector has one.
     """
     given: dict[str, Any] = {"audit.sample": sample, "audit.refit": refit or None, "model.weights": model or None}
-    given["detect.assume"] = assume
+    given |= {"detect.assume": assume, "audit.split": split}
     given["audit.judgements"] = list(judgements) or None
     changed = [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
     exp = _named(data, corpus, [*overrides, *changed])
     changes: dict[str, Any] = {"audit": exp.audit or AuditParams()}
-    if model:  # a trained model scores the pairs itself, instead of small ones trained on their folds
+    if model or exp.audited != "train":  # the model scores the pairs itself, instead of small ones trained on folds
         changes["detectors"] = {name: detector.untrained() for name, detector in exp.detectors.items()}
     if budget is not None:
         changes["detectors"] = _within(budget, changes.get("detectors", exp.detectors))

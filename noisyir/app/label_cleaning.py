@@ -36,11 +36,22 @@ class CleaningWords:
 _COMMAND_LINE = CleaningWords()
 
 
+def refuse_held_out(exp: Experiment, asked: str) -> None:
+    """ConfigError where dev or test is audited, which are never cleaned.  asked: for what was asked."""
+    if exp.audited != "train":
+        raise ConfigError(
+            f"{asked} is for training pairs: {exp.audited} is never changed, for its judgements measure what is "
+            f"trained; leave {asked} out, and look at the pairs that audit.csv names"
+        )
+
+
 def refuse_unjudged(exp: Experiment, *, force: bool, words: CleaningWords = _COMMAND_LINE) -> None:
     """ConfigError, before anything is computed, where no random sample of the pairs was judged.
 
+    Of held-out pairs always.
     Forced, what people said of single pairs is enough, or an assumption: else there is nothing to go by.
     """
+    refuse_held_out(exp, words.apply)
     files = exp.audit.judgement_files if exp.audit else ()
     enough = (files or exp.detect.assume) if force else files and drawn_at_random(given_judgements(files))
     if enough:

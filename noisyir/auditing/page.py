@@ -95,7 +95,7 @@ def render(params: AuditParams, audit: AuditPage) -> str:
     by_machine = ~pairs["by_hand"].to_numpy(zero_copy_only=False)
     scores = pairs["score"].to_numpy().astype(np.float64)
     return pages.get_template("audit.html").render(
-        title=params.title or "Which training pairs are wrong",
+        title=params.title or f"Which {params.audited} are wrong",
         params=params,
         pairs=pairs.num_rows,
         shown=audit.shown.num_rows,

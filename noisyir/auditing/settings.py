@@ -2,7 +2,7 @@
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from noisyir.settings import Fraction, Locations, Params
+from noisyir.settings import AuditedSplit, Fraction, Locations, Params
 
 
 class SuspectsParams(Params):
@@ -14,6 +14,9 @@ class SuspectsParams(Params):
 class AuditParams(SuspectsParams):
     """The audited pairs as a table, a CSV and a page for their owner."""
 
+    split: AuditedSplit = Field(
+        "train", description="the split with the pairs; of dev and test the relevant judgements"
+    )
     title: str = Field("", description="the page's heading; a general one if empty")
     html_rows: PositiveInt = Field(10_000, description="pairs on the page, the most suspect first; the files have all")
     better: NonNegativeInt = Field(3, description="better documents of a pair that the page shows, at most")
@@ -30,6 +33,11 @@ class AuditParams(SuspectsParams):
         """The files of verdicts by hand, however many."""
         given = self.judgements
         return () if given is None else (given,) if isinstance(given, str) else given
+
+    @property
+    def audited(self) -> str:
+        """The pairs in words."""
+        return "training pairs" if self.split == "train" else f"relevant judgements of {self.split}"
 
     def suspects(self) -> SuspectsParams:
         """The part that decides which candidates are shown."""

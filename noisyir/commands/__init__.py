@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from noisyir.engine.store import Store
 
 
+NOT_PASSED = 3  # the exit code where data does not pass a gate that was asked for: --fail-over, --fail-on
 Complete: TypeAlias = Callable[[], list[str]]
 
 

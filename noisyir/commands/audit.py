@@ -4,9 +4,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from noisyir.commands import (
+    NOT_PASSED,
     Json,
     StoreUrl,
     argument,
@@ -42,6 +43,10 @@ _FailOver: TypeAlias = Annotated[
 _Assume: TypeAlias = Annotated[
     str | None, option("KIND", "say what would follow if wrong pairs had random documents (or near, lexical, source)")
 ]
+_Split: TypeAlias = Annotated[
+    Literal["train", "dev", "test"] | None,
+    option("SPLIT", "dev or test: audit its relevant judgements, which nothing changes (default: train)"),
+]
 _Apply: TypeAlias = Annotated[
     bool, flag("--apply", "write pairs with weights, those relabelled that judgements vouch for, and a log")
 ]
@@ -64,6 +69,7 @@ def run(
     keep_wrong_below: Annotated[float | None, option("E", "say how many to keep so that E are wrong at most")] = None,
     assume: _Assume = None,
     fail_over: _FailOver = None,
+    split: _Split = None,
     as_json: Json = False,
     judge_model: Annotated[str | None, option("MODEL", "ask a sequence classifier, by folder or name")] = None,
     judge_url: Annotated[str | None, option("URL", "ask an endpoint of the chat protocol: texts go there")] = None,
@@ -85,12 +91,10 @@ def run(
     output = _Output(as_json=as_json)
     _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
     settings, machine = split_settings(overrides)
-    wishes = JudgingOptions(
-        AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store),
-        *(judgements or (), by_hand, terminal, judge_as, keep_wrong_below),
-    )
+    command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split)
+    wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
-    named = {"corpus": corpus, "model": model, "budget": budget, "assume": assume}
+    named = {"corpus": corpus, "model": model, "budget": budget, "assume": assume, "split": split}
     exp = experiment_to_audit(data, settings, **named, sample=sample, judgements=judgements or (), refit=refit)
     applying = _Applying(drop=drop, force=force).checked(exp) if apply else None
     folder, gate = Path(out or f"{exp.name}-audit"), None if fail_over is None else Gate(exp, fail_over)
@@ -121,11 +125,14 @@ def _carried_out(
 ) -> "tuple[Audited, bool]":
     """Audit, write, ask, apply, and do what else is wished; the audit, and whether a judge stopped answering."""
     from noisyir.app.label_audit import refuse_to_overwrite
+    from noisyir.app.label_cleaning import refuse_held_out
     from noisyir.experiments import load_runtime
 
     opened, runtime = open_store(store), load_runtime(machine)
     opened.check_writable()
     refuse_to_overwrite(exp, folder)
+    if wishes.wrong is not None:
+        refuse_held_out(exp, "--keep-wrong-below")
     found = _audited(exp, opened, runtime)
     output.say(found.summary(error), **found.for_machines())
     if applying:
@@ -139,9 +146,6 @@ def _carried_out(
     if said := wishes.run(found, folder):
         output.say(said, kept=said.split("\n"))
     return found, stopped
-
-
-_OVER = 3  # the exit code of `--fail-over`
 
 
 @dataclass
@@ -163,7 +167,7 @@ class _Output:
             self.say(gate.told(found), over=gate.is_over(found))
         if self.as_json:
             print_json(self.facts)
-        return _OVER if gate and gate.is_over(found) else 0
+        return NOT_PASSED if gate and gate.is_over(found) else 0
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
 """Dev and test queries drawn from data that comes without any, so that nothing of them is met in training."""
 
-import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,6 +17,7 @@ from noisyir.settings import HELD_OUT, Split
 Tables = dict[str, pa.Table]
 Groups = list[list[int]]  # rows of queries that belong in one split
 _WORD = re.compile(r"\w+")
+_ROWS, _PAIRS = 2048, 65_536  # texts that are looked up, and pairs that are measured, at once
 _ENOUGH = 0.5  # of the queries wanted: if groups that share documents fill less, documents may be shared
 
 
@@ -50,31 +51,52 @@ def hold_out(tables: Tables, documents: Mapping[str, Hashable], params: HeldOutP
     return {**tables, **_moved(tables, drawn)}, _facts(counts, params, by_documents=by_documents)
 
 
+def words_of(text: str) -> frozenset[str]:
+    """The different words of a text; the text itself where it has none."""
+    return frozenset(_WORD.findall(text.casefold())) or frozenset({text})
+
+
 def near_duplicates(texts: Sequence[str], near: float) -> Iterator[tuple[int, int]]:
     """Pairs of rows that link all texts of which each shares at least `near` of its words with another.
 
     The measure is Jaccard's: words in both by words in either; of texts without words, equality.  Two sets can only be
     so similar if they share one of their rarest words, and those are looked up: Chaudhuri, Ganti and Kaushik, ICDE
-    2006 (prefix filter).
+    2006 (prefix filter).  Of texts with equal words each is linked to the first alone.
     """
-    sets = [frozenset(_WORD.findall(text.casefold())) or frozenset({text}) for text in texts]
     first: dict[frozenset[str], int] = {}
-    for row, words in enumerate(sets):
+    for row, text in enumerate(texts):
+        words = words_of(text)
         if (same := first.setdefault(words, row)) != row:
             yield same, row
-    often = Counter(word for words in first for word in words)
-    holding: dict[str, list[frozenset[str]]] = defaultdict(list)
-    for words in sorted(first, key=len):
-        rare = sorted(words, key=lambda word: (often[word], word))[: len(words) - math.ceil(near * len(words)) + 1]
-        others = {other for word in rare for other in holding[word] if len(other) >= near * len(words)}
-        yield from ((first[other], first[words]) for other in others if _jaccard(words, other) >= near)
-        for word in rare:
-            holding[word].append(words)
+    rows = list(first.values())
+    for one, other in _near_sets(list(first), near):
+        yield rows[one], rows[other]
 
 
-def _jaccard(one: frozenset[str], other: frozenset[str]) -> float:
-    both = len(one & other)
-    return both / (len(one) + len(other) - both)
+def _near_sets(sets: Sequence[frozenset[str]], near: float) -> Iterator[tuple[int, int]]:
+    """The numbers of different sets that are so similar."""
+    from scipy.sparse import csr_array
+
+    often = Counter(word for words in sets for word in words)
+    place = {word: number for number, word in enumerate(sorted(often, key=lambda word: (often[word], word)))}
+    sizes = np.array([len(words) for words in sets], np.int64)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    words = np.fromiter((at for one in sets for at in sorted(place[word] for word in one)), np.int64, starts[-1])
+    shape = len(sets), len(place)
+    whole = csr_array((np.ones(len(words), np.int32), words, starts), shape=shape)
+    rank = np.arange(len(words)) - np.repeat(starts[:-1], sizes)
+    is_rare = rank < np.repeat(sizes - np.ceil(near * sizes).astype(np.int64) + 1, sizes)
+    rare = csr_array((is_rare.astype(np.int32), words, starts), shape=shape, copy=True)  # zeros go in place
+    rare.eliminate_zeros()
+    holding = rare.T.tocsr()
+    for begin in range(0, len(sets), _ROWS):
+        found = (rare[begin : begin + _ROWS] @ holding).tocoo()
+        one, other = found.row + begin, found.col
+        fits = (other < one) & (np.minimum(sizes[one], sizes[other]) >= near * np.maximum(sizes[one], sizes[other]))
+        for some in np.array_split(np.flatnonzero(fits), 1 + np.count_nonzero(fits) // _PAIRS):
+            both = whole[one[some]].multiply(whole[other[some]]).sum(axis=1)
+            alike = some[both >= near * (sizes[one[some]] + sizes[other[some]] - both)]
+            yield from zip(other[alike].tolist(), one[alike].tolist(), strict=True)
 
 
 def _sharing(names: Sequence[str], pairs: pa.Table, documents: Mapping[str, Hashable]) -> Iterator[tuple[int, int]]:

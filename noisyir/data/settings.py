@@ -77,6 +77,13 @@ class ChunkParams(Params):
         return self
 
 
+class JudgedPairsParams(Params):
+    """The judgements of a held-out split, as pairs that an audit judges."""
+
+    split: Literal["dev", "test"] = Field("test", description="the split")
+    min_relevance: PositiveInt = Field(1, description="least judgement that calls a pair right")
+
+
 class JoinCorpusParams(Params):
     """New documents, put behind or in place of those of an indexed corpus."""
 

@@ -138,7 +138,8 @@ class Context:
 
     def given_negatives(self) -> Outputs | None:
         """The negatives that the data itself gives, as candidates, and the ensemble's verdicts; None without any."""
-        if not self.exp.data.has_negatives:
+        split, data = self.exp.audited, self.exp.data
+        if not (data.has_negatives if split == "train" else data.calls_wrong(split)):
             return None
         pairs, given = self.noisy["noisy_pairs"], self.data["given_negatives"]
         joined = self.plan.add(JOIN_NEGATIVES, Params(), self.label, pairs=pairs, given_negatives=given)

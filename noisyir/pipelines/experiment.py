@@ -26,7 +26,7 @@ from noisyir.pipelines.settings import Ar2Params, RankerParams, RefreshParams, R
 from noisyir.pipelines.task import RetrieverTask, Task
 from noisyir.report.settings import PublishedParams, ReportParams
 from noisyir.retrieval.settings import Bm25IndexParams, Bm25Params, EncodeParams, IndexParams, SearchParams
-from noisyir.settings import Params, as_group, merged
+from noisyir.settings import AuditedSplit, Params, as_group, merged
 from noisyir.training.settings import (
     CoTeachingParams,
     RoundParams,
@@ -137,6 +137,11 @@ class Experiment(Params):
     def kept(self) -> str:
         """The method that is on trial."""
         return self.keep or self._trained[-1]
+
+    @property
+    def audited(self) -> AuditedSplit:
+        """The split with the pairs that an audit judges."""
+        return self.audit.split if self.audit else "train"
 
     @property
     def _trained(self) -> list[str]:

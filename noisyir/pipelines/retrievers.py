@@ -4,7 +4,7 @@ from itertools import product
 from typing import TypeVar
 
 from noisyir.auditing.settings import AuditParams
-from noisyir.data.settings import ChunkParams
+from noisyir.data.settings import ChunkParams, JudgedPairsParams
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs
 from noisyir.errors import ConfigError
@@ -19,7 +19,7 @@ from noisyir.pipelines.suite import Suite
 from noisyir.retrieval.settings import BestPassagesParams, Bm25Params, SearchParams
 from noisyir.stages.data.chunk import CHUNK
 from noisyir.stages.data.corrupt import CORRUPT, HIDE
-from noisyir.stages.data.ingest import INGEST
+from noisyir.stages.data.ingest import INGEST, JUDGED_PAIRS
 from noisyir.stages.detection.audit import AUDIT
 from noisyir.stages.detection.audit_negatives import AUDIT_NEGATIVES
 from noisyir.stages.detection.score_pairs import SCORE_DETECTION
@@ -53,17 +53,35 @@ def train_retriever(exp: Experiment) -> Plan:
     kept = made[exp.kept]
     _score_and_report(context, runs, curves=kept["curves"])
     plan.keep(corpus=data["corpus"], **_pick(kept, *(name for name in ("model", "index", "ranker") if name in kept)))
+    if exp.audited != "train":
+        raise ConfigError(f"audit.split={exp.audited}: a run audits what it trains on; noisyir audit takes --split")
     if exp.audit is not None:
         _audit(context)
     return plan
 
 
 def audit_pairs(exp: Experiment) -> Plan:
-    """Judge the training pairs by the experiment's detectors; held-out queries are not needed."""
+    """Judge the training pairs by the experiment's detectors, or the relevant judgements of a held-out split."""
     plan = Plan(exp.seed)
     exp = exp.model_copy(update={"encode": exp.encode.model_copy(update={"splits": ("train",)})})
-    _audit(context_of(plan, exp, data_of(plan, exp)))
+    _audit(context_of(plan, exp, data_of(plan, exp)) if exp.audited == "train" else _held_out_context(plan, exp))
     return plan
+
+
+def _held_out_context(plan: Plan, exp: Experiment) -> Context:
+    """The judgements of dev or test in the place of the training pairs, as they came: no noise, and nothing hidden.
+
+    ConfigError where the experiment cuts documents, which are what people judged.
+    """
+    if exp.chunk.words is not None:
+        raise ConfigError(
+            f"an audit of {exp.audited} judges whole documents, as its judgements do: set chunk.words=null"
+        )
+    data = plan.add(INGEST, exp.data)
+    params = JudgedPairsParams(split=exp.audited, min_relevance=exp.data.min_relevance)
+    held = plan.add(JUDGED_PAIRS, params, **_pick(data, "qrels", "queries", "pairs", "given_negatives"))
+    start = plan.add(INIT_MODEL, exp.model)["model"]
+    return Context(plan, exp, {**data, **held}, held, start)
 
 
 def mine_pairs(exp: Experiment) -> Plan:
@@ -174,7 +192,7 @@ def _audit(context: Context) -> None:
     """Verdicts on the context's pairs, with the evidence, as a table and as files for their owner."""
     params, flags = context.exp.audit or AuditParams(), context.flags()
     suspects: Outputs = {}
-    if context.exp.mine.judges:
+    if context.exp.mine.judges and context.exp.audited == "train":  # nothing is mined for held-out queries
         if not context.mines:
             context.mined(context.start)
         *_, mined = context.mines.values()

@@ -65,7 +65,9 @@ def training_queries(pairs: pa.Table, queries: pa.Table) -> tuple[pa.Table, pa.T
     """The training pairs, and those queries that occur in them.  DataError when there are no training pairs."""
     chosen = pairs.filter(pc.field("split") == "train")
     if not chosen.num_rows:
-        raise DataError("there are no training pairs: every pair belongs to another split than train")
+        raise DataError(
+            "there are no training pairs: every pair belongs to another split than train (noisyir audit takes --split)"
+        )
     return chosen, queries.filter(pc.is_in(queries["query_id"], value_set=pc.unique(chosen["query_id"])))
 
 

@@ -212,7 +212,7 @@ def test_every_table_has_one_writer_and_stages_are_unique():
         "corpus": {"ingest", "chunk", "hide", "join_corpus", "corrupt"},
         "dense_run": {"search", "best_passages"},
         "qrels": {"ingest", "chunk"},
-        "given_negatives": {"ingest", "chunk"},
+        "given_negatives": {"ingest", "chunk", "judged_pairs"},
         "doc_vectors": {"encode", "encode_new"},
         "index": {"index", "extend_index"},
         "pairs": {"ingest", "chunk", "hide"},
@@ -225,7 +225,8 @@ def test_every_table_has_one_writer_and_stages_are_unique():
         "sections": {"label_section", "bench_section"},
         "verdicts": {"sieve", "cross_judge", "ranker_judge", "judge_negatives"},
         "candidates": {"candidates", "judge_negatives"},  # found, or given by the data
-        "noisy_pairs": {"corrupt", "join_negatives"},  # with the negatives that the data gives, for detectors alone
+        # with the negatives that the data gives, or of a held-out split: for detectors alone
+        "noisy_pairs": {"corrupt", "join_negatives", "judged_pairs"},
         "pair_scores": {"score_pairs", "train_npc"},
         "noise_flags": {"detect", "train_npc"},
     }

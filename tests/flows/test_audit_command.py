@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+import shutil
 from collections import Counter
 
 import pyarrow.parquet as pq
@@ -515,3 +516,67 @@ def test_what_follows_from_an_assumption_names_it_in_the_same_sentence(noisyir, 
     assert data["keeping"]["condition"] == "if wrong pairs have random documents, "
     assert data["condition"] == " if wrong pairs have random documents"
     assert not any("chance" in row["reason"] for row in rows)
+
+
+@pytest.fixture(scope="module")
+def judged_set(tmp_path_factory):
+    """A folder whose test split has 40 queries with two relevant documents each; 12 of the 80 judgements are wrong."""
+    folder = write_beir(tmp_path_factory.mktemp("judged") / "judged", documents=160, train=30, held_out=40)
+    rows = [line.split("\t")[:2] for line in (folder / "qrels/test.tsv").read_text().splitlines()[1:]]
+    texts = {row["_id"]: row for row in read_jsonl(folder / "corpus.jsonl")}
+    twins = [{**texts[doc], "_id": f"{doc}b", "text": texts[doc]["text"].rpartition(" ")[0]} for _, doc in rows]
+    with (folder / "corpus.jsonl").open("a") as out:
+        out.writelines(json.dumps(row) + "\n" for row in {row["_id"]: row for row in twins}.values())
+    of = dict(rows)
+    wrong = random.Random(0).sample(list(of), 12)
+    moved = dict(zip(wrong, [of[query] for query in [*wrong[6:], *wrong[:6]]], strict=True))
+    lines = [f"{query}\t{doc}\t1" for query, doc in rows] + [
+        f"{query}\t{moved.get(query, f'{doc}b')}\t1" for query, doc in rows
+    ]
+    lines += [f"{query}\t{of[query]}b\t0" for query in wrong[:3]]  # judged not relevant, and fit as well
+    (folder / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "\n".join(lines) + "\n")
+    return folder, set(moved.items())
+
+
+def test_the_judgements_of_a_test_split_are_audited_and_never_changed(noisyir, judged_set, tmp_path):
+    folder, wrong = judged_set
+    before = (folder / "qrels/test.tsv").read_bytes()
+    code, out, err = noisyir("audit", folder, "--split", "test", "--sample", 20, "--out", "made")
+    assert code == 0, err
+    rows = table(tmp_path / "made")
+    assert len(rows) == 80 and {row["query_id"][:4] for row in rows} == {"test"}
+    most = {(row["query_id"], row["doc_id"]) for row in rows[:12]}
+    assert len(most & wrong) >= 9
+    right = {(row["query_id"], row["doc_id"]) for row in rows}
+    assert not [row for row in rows for other in row["better"] if (row["query_id"], other) in right], "all are known"
+    assert "80 relevant judgements of test" in out and "never changed  test is not cleaned" in out
+    assert "Which relevant judgements of test are wrong" in (tmp_path / "made/audit.html").read_text()
+    listed = {(row["query_id"], row["doc_id"]) for row in read_csv(tmp_path / "made/negatives.csv")}
+    assert len(listed) == 3 and {doc[-1] for _, doc in listed} == {"b"}, "those judged 0 that fit as well"
+    assert not (tmp_path / "made/extra_positives.jsonl").exists(), "it would be trained on"
+
+    verdicts = [
+        row | {"verdict": "wrong" if (row["query_id"], row["doc_id"]) in wrong else "clean"}
+        for row in read_csv(tmp_path / "made/sample.csv")
+    ]
+    write_csv(tmp_path / "verdicts.csv", verdicts)
+    judged = ["audit", folder, "--split", "test", "--judgements", tmp_path / "verdicts.csv"]
+    code, out, err = noisyir(*judged, "--out", "judged", "--fail-over", 0.9, "--json")
+    assert code == 0, err
+    said = json.loads(out)
+    assert said["split"] == "test" and said["rate"]["low"] <= 12 / 80 <= said["rate"]["high"] and said["over"] is False
+    for asked in ("--apply", "--keep-wrong-below=0.1"):
+        code, _, err = noisyir(*judged, asked, "--out", "cleaned")
+        assert code == 1 and "test is never changed" in err and not (tmp_path / "cleaned").exists()
+    assert (folder / "qrels/test.tsv").read_bytes() == before
+
+
+def test_a_split_that_is_not_there_is_named_with_those_that_are(noisyir, judged_set, tmp_path):
+    folder = tmp_path / "no_dev"
+    shutil.copytree(judged_set[0], folder)
+    (folder / "qrels/dev.tsv").unlink()
+    code, _, err = noisyir("audit", folder, "--split", "dev")
+    assert code == 1 and "no pair of split dev is judged relevant; splits that can be audited: train, test" in err
+    (folder / "qrels/train.tsv").unlink()
+    code, _, err = noisyir("audit", folder)
+    assert code == 1 and "there are no training pairs" in err and "--split" in err

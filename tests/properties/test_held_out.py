@@ -16,6 +16,11 @@ from noisyir.schemas.data import PAIRS, QRELS, QUERIES
 TEXTS = st.lists(st.text("abcde ", max_size=12), min_size=1, max_size=30)
 
 
+LONG = st.lists(
+    st.lists(st.sampled_from("abcdefghijklmn"), min_size=8, max_size=14).map(" ".join), min_size=2, max_size=30
+)
+
+
 def words(text):
     return frozenset(re.findall(r"\w+", text.casefold())) or frozenset({text})
 
@@ -28,7 +33,7 @@ def components(count, links):
     return {frozenset(i for i in range(count) if group[i] == g) for g in group}
 
 
-@given(TEXTS, st.sampled_from([0.3, 0.5, 0.8, 1.0]))
+@given(st.one_of(TEXTS, LONG), st.sampled_from([0.3, 0.5, 0.8, 1.0]))
 @settings(deadline=None)
 def test_near_duplicates_are_those_of_a_comparison_of_all_with_all(texts, near):
     sets = [words(text) for text in texts]

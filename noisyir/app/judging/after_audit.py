@@ -41,6 +41,7 @@ class AuditArguments(NamedTuple):
     budget: str | None
     assume: str | None
     store: str | None
+    split: str | None = None
 
     def with_judgements(self, path: Path) -> str:
         """The command that audits the same pairs by a file of judgements, as a shell takes it."""

@@ -13,7 +13,7 @@ from pydantic import Field, PositiveInt, model_validator
 from noisyir.data.collection import Collection
 from noisyir.data.examples import ExampleSource
 from noisyir.data.limits import fetched, is_on_hub
-from noisyir.data.records import Judgement, Source
+from noisyir.data.records import Judgement, Negative, Source
 from noisyir.data.settings import RecordParams
 from noisyir.engine.provenance import may_be_absent
 from noisyir.errors import DataError, NoisyirError
@@ -55,6 +55,27 @@ class Format(Variant, RecordParams):
         except NoisyirError:
             return False
         return isinstance(source, ExampleSource) and source.gives_negatives
+
+    def calls_wrong(self, split: Split) -> bool:
+        """Whether a document is judged or given as wrong for a query of a held-out split that has a relevant one.
+
+        All is read until one is found; data that cannot be read has none.
+        """
+        right: set[str] = set()
+        wrong: set[str] = set()
+        try:
+            for record in self.open().records():
+                if isinstance(record, Judgement) and record.split == split:
+                    least = 1 if record.relevance is None else record.relevance
+                    if least >= self.min_relevance or least <= 0:
+                        (right if least > 0 else wrong).add(record.query_id)
+                elif isinstance(record, Negative):
+                    wrong.add(record.query_id)
+                if not wrong.isdisjoint(right):
+                    return True
+        except NoisyirError:
+            pass
+        return False
 
     @classmethod
     def fits(cls, row: Mapping[str, Any]) -> bool:

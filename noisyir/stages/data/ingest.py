@@ -1,7 +1,7 @@
 """Raw data, whatever its format, as the tables that other stages read; and the weights that a file of pairs gives."""
 
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +12,14 @@ from noisyir.data.formats.pairs import Pairs
 from noisyir.data.held_out import hold_out
 from noisyir.data.id_texts import text_key
 from noisyir.data.records import RecordsByKind
+from noisyir.data.settings import JudgedPairsParams
 from noisyir.data.validate import Validator
 from noisyir.engine.stage import Job, Stage, told
-from noisyir.engine.tables import semi_join
+from noisyir.engine.tables import aligned, semi_join
+from noisyir.errors import DataError
 from noisyir.schemas.data import ANSWERS, CORPUS, EXCLUDED, GIVEN_NEGATIVES, NOISY_PAIRS, PAIRS, QRELS, QUERIES
 from noisyir.schemas.noise import GIVEN_WEIGHTS
-from noisyir.settings import HELD_OUT
+from noisyir.settings import HELD_OUT, AuditedSplit
 
 
 def ingest(job: Job[Format]) -> None:
@@ -77,6 +79,50 @@ INGEST = Stage(
     },
     run=ingest,
     raw={"source": Format.digest},
+)
+
+
+def judged_pairs(job: Job[JudgedPairsParams]) -> None:
+    """Write the relevant judgements of a held-out split as pairs, and what it calls wrong as negatives.
+
+    Detectors judge the pairs of the split train, so that is where these are put: nothing is trained on them.
+    DataError where the split has none.
+    """
+    qrels, pairs, split = job.table("qrels"), job.table("pairs"), job.params.split
+    of = aligned(qrels, job.table("queries"), ["query_id"])["split"]
+    right = pc.greater_equal(qrels["relevance"], job.params.min_relevance)
+    mine = qrels.filter(pc.equal(of, split))
+    relevant = mine.filter(pc.greater_equal(mine["relevance"], job.params.min_relevance)).select(["query_id", "doc_id"])
+    if not relevant.num_rows:
+        there = {*pairs["split"].filter(pc.equal(pairs["split"], "train")).to_pylist(), *of.filter(right).to_pylist()}
+        named = ", ".join(name for name in get_args(AuditedSplit) if name in there) or "none"
+        raise DataError(f"no pair of split {split} is judged relevant; splits that can be audited: {named}")
+    source = aligned(relevant, pairs, ["query_id", "doc_id"])["source"]
+    job.write(
+        "noisy_pairs",
+        relevant.append_column("split", pa.repeat("train", len(relevant))).append_column("source", source),
+    )
+    given = job.table("given_negatives")
+    given = given.filter(pc.is_in(given["query_id"], value_set=pc.unique(relevant["query_id"])))
+    wrong = mine.filter(pc.less_equal(mine["relevance"], 0)).select(["query_id", "doc_id"])
+    wrong = wrong.filter(pa.array(~semi_join(wrong, given)))
+    wrong = wrong.filter(pc.is_in(wrong["query_id"], value_set=pc.unique(relevant["query_id"])))
+    wrong = wrong.append_column("score", pa.nulls(len(wrong), pa.float32()))
+    job.write("given_negatives", pa.concat_tables([given, wrong]))
+
+
+JUDGED_PAIRS = Stage(
+    name="judged_pairs",
+    version=1,
+    params=JudgedPairsParams,
+    reads={
+        "qrels": QRELS.all(),
+        "queries": QUERIES["query_id", "split"],
+        "pairs": PAIRS.all(),
+        "given_negatives": GIVEN_NEGATIVES.all(),
+    },
+    writes={"noisy_pairs": NOISY_PAIRS, "given_negatives": GIVEN_NEGATIVES},
+    run=judged_pairs,
 )
 
 

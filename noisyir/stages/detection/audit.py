@@ -170,7 +170,7 @@ def _write_suspects(job: Job[AuditParams], suspects: Suspects, texts: PairTexts,
     _refuse_unknown(rows["doc_id"], texts.documents["doc_id"], "documents", "the corpus")
     write_csv([_cut(rows, job.params.text_chars)], folder / "negatives.csv")
     sure = suspects.sure(job.params.promote)
-    if sure.num_rows:
+    if sure.num_rows and job.params.split == "train":  # held-out queries are not trained on
         write_pairs(sure.select([*_PAIR, "query"]), texts.documents, folder / "extra_positives.jsonl")
     job.note("suspects", {"shown": rows.num_rows, "extra_positives": sure.num_rows})
 

@@ -7,15 +7,15 @@ import pydoc
 import pytest
 
 import noisyir
-from noisyir.api import detector, mine, noisy_pair_loss, train
+from noisyir.api import check, detector, mine, noisy_pair_loss, train
 from noisyir.api import label_audit as audit
 from noisyir.detection import rate
 
-MODULES = (audit, detector, mine, noisy_pair_loss, rate, train)
+MODULES = (audit, check, detector, mine, noisy_pair_loss, rate, train)
 NAMES = [name for name in noisyir.__all__ if name != "__version__"]
 EXAMPLES = {
     "audit": noisyir.audit, "train": noisyir.train, "mine": noisyir.mine, "NoiseDetector": noisyir.NoiseDetector,
-    "NoisyPairLoss": noisyir.losses.NoisyPairLoss,
+    "NoisyPairLoss": noisyir.losses.NoisyPairLoss, "check": noisyir.check,
 }  # fmt: skip
 
 
@@ -31,7 +31,7 @@ def test_the_example_in_a_names_help_runs(name):
 
 def test_help_is_a_tour_of_every_name():
     tour = pydoc.render_doc(noisyir, renderer=pydoc.plaintext)
-    for name in ("audit", "train", "mine", "NoiseDetector", "losses.NoisyPairLoss"):
+    for name in ("audit", "check", "train", "mine", "NoiseDetector", "losses.NoisyPairLoss"):
         assert f"noisyir.{name}" in noisyir.__doc__
     assert "A tour" in tour
 

@@ -1,0 +1,113 @@
+"""`noisyir check`: the faults of a data set that are known without judging, in words, for machines and as a gate."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from noisyir.app.data_import import opened, settings_for
+from noisyir.data.checking import FAULTS, CheckedRecords, FaultExample, FoundFault, check
+from noisyir.errors import ConfigError
+
+_WIDTH, _NAME = 80, 22  # columns of a line, and of the names before it
+_GROUPS = list(dict.fromkeys(name.partition(".")[0] for name in FAULTS))
+
+
+@dataclass(frozen=True)
+class DataCheck:
+    """Findings on a data set.
+
+    sizes: how many documents, queries, judgements and negatives; splits: judgements of each split.
+    """
+
+    data: str
+    format: str
+    sizes: Mapping[str, int]
+    splits: Mapping[str, int]
+    findings: tuple[FoundFault, ...]
+
+    def of(self, *names: str) -> tuple[FoundFault, ...]:
+        """The findings of these names or groups: `leaks` or `leaks.queries`.  ConfigError for unknown ones."""
+        if unknown := [name for name in names if name not in FAULTS and name not in _GROUPS]:
+            raise ConfigError(
+                f"{unknown[0]!r} is nothing that noisyir check looks for: name one of {', '.join(_GROUPS)}, or of "
+                f"{', '.join(name for name in FAULTS if name not in _GROUPS)}"
+            )
+        return tuple(found for found in self.findings if {found.name, found.name.partition(".")[0]} & {*names})
+
+    def for_machines(self) -> dict[str, Any]:
+        """All of it as one object."""
+        findings = [
+            {
+                **asdict(found),
+                "share": found.count / max(found.of, 1),
+                "examples": [example._asdict() for example in found.examples],
+            }
+            for found in self.findings
+        ]
+        about = {"data": self.data, "format": self.format, **self.sizes, "splits": dict(self.splits)}
+        return {**about, "findings": findings, "looked_for": list(FAULTS)}
+
+    def __str__(self) -> str:
+        """The report for a terminal, in lines of 80 columns."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        sizes = ", ".join(f"{count:,} {kind}" for kind, count in self.sizes.items())
+        splits = ", ".join(f"{count:,} {split}" for split, count in self.splits.items())
+        yield from _told("read", f"{self.data} ({self.format}): {sizes}{f'; judgements: {splits}' if splits else ''}")
+        for found in self.findings:
+            yield ""
+            yield from _told(found.name, f"{found.count:,} of {found.of:,} ({_share(found)}): {found.what}")
+            for where, said in found.examples:
+                yield from _told("", f"- {where}: {said}")
+            yield from _told("", found.advice)
+        clean = [name for name in FAULTS if name not in {found.name for found in self.findings}]
+        yield ""
+        yield from _told("nothing found", ", ".join(clean))
+
+
+def _share(found: FoundFault) -> str:
+    share = found.count / max(found.of, 1)
+    return f"{share:.1%}" if share >= 0.0005 else "<0.1%"
+
+
+def _told(name: str, said: str) -> list[str]:
+    """Lines with a name before the first one."""
+    lines = wrap(said, _WIDTH - _NAME, break_on_hyphens=False)
+    return [f"{name if not number else '':<{_NAME}}{line}" for number, line in enumerate(lines)]
+
+
+def refuse_unknown(names: Sequence[str]) -> None:
+    """ConfigError, before anything is read, for names that nothing is found by."""
+    DataCheck("", "", {}, {}, ()).of(*names)
+
+
+def check_data(
+    source: str,
+    *,
+    kind: str | None = None,
+    columns: str | None = None,
+    beside: Mapping[str, str | None] | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> DataCheck:
+    """Look for faults in data of any format; arguments as of `import_data`.  Nothing is written.
+
+    ConfigError for what cannot be set; DataError where nothing can be read.
+    """
+    settings = settings_for(source, kind=kind, columns=columns, beside=beside or {})
+    data = CheckedRecords.read(opened(settings), progress)
+    path = Path(settings.get("path") or "")
+    root = f"{path if path.is_dir() else path.parent}/"
+    findings = [
+        replace(
+            found, examples=tuple(FaultExample(*(part.replace(root, "") for part in one)) for one in found.examples)
+        )
+        for found in check(data)
+    ]
+    names = ("documents", "queries", "judgements", "negatives")
+    sizes = {name: len(getattr(data, name)) for name in names}
+    splits = Counter(str(one.split) for one in data.judgements)
+    return DataCheck(source, settings["kind"], sizes, splits, tuple(findings))
