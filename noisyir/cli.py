@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _call(arguments: list[str], debug: set[str]) -> int:
     """The verb's exit code; `debug` is filled where --debug is given, before the verb begins."""
+    from noisyir.engine.locks import typed_words
+
+    typed_words.set(tuple(arguments))
     group = _group()
     if "_NOISYIR_COMPLETE" in os.environ:
         group.main(prog_name="noisyir")  # a shell asks for completions: prints them and exits

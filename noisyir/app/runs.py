@@ -1,6 +1,7 @@
 """One run of a pipeline: check what can be checked before, execute the plan, track it, and keep a record of it."""
 
 import logging
+import shlex
 import shutil
 import socket
 import time
@@ -15,10 +16,10 @@ import pyarrow.compute as pc
 
 from noisyir.app.dry_run import estimates
 from noisyir.engine.build_stage import Result
-from noisyir.engine.locks import current_run
+from noisyir.engine.locks import current_run, typed_words
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.observe import ObserverGroup, Silent
-from noisyir.engine.outside_errors import keep_traceback, one_line, traceback_of
+from noisyir.engine.outside_errors import keep_traceback, one_line, traceback_of, without_password
 from noisyir.engine.parallel import stage_runner
 from noisyir.engine.plan import Choice, Forecast, Plan, RunStep, execute, failed_step, forecast
 from noisyir.engine.runtime import Runtime
@@ -232,6 +233,7 @@ class _Record:
             {
                 "id": self.id,
                 "experiment": self.name,
+                "command": without_password(shlex.join(["noisyir", *words])) if (words := typed_words.get()) else None,
                 "settings": self.settings.model_dump(mode="json"),
                 "status": status,
                 "began": self.began.isoformat(),

@@ -23,7 +23,7 @@ def run(
 
     example: noisyir verify --repair
     """
-    from noisyir.app.lookup import find_build
+    from noisyir.app.lookup import command_for, find_build
     from noisyir.app.retention import damaged
 
     opened = open_store(store)
@@ -41,10 +41,8 @@ def run(
     lines = [f"{folder}: {fault}" for folder, fault in {**found, **records, **fetched}.items()]
     if not repair:
         raise StoreError("\n".join(["damaged:", *lines, "remove them, to be built anew: noisyir verify --repair"]))
-    used = {
-        run["experiment"] for run in opened.runs.all() if any(_is_of(step, found) for step in run["steps"].values())
-    }
-    cures = [f"build it anew: noisyir run {name}" for name in sorted(used)]
+    used = dict.fromkeys(command_for(opened, folder) for folder in sorted(found, key=lambda one: one.split("/")[-1]))
+    cures = [f"build it anew: {command}" for command in used if command]
     cures += [f"fetch it again: {one.command}" for one in lost]
     print("\n".join(["removed:", *lines, *cures]))
     return 0
@@ -57,7 +55,3 @@ def _repair(store: Store, builds: Iterable[str], records: Iterable[str], fetched
         store.runs.set_aside(record)
     for path in fetched:
         store.fetched.remove(path)
-
-
-def _is_of(step: dict[str, str | None], folders: dict[str, str]) -> bool:
-    return f"{step['stage']}/{step['key']}/{step['build']}" in folders

@@ -34,6 +34,7 @@ NAMES: Names = {
     "negative_score": ("neg_scores", "negative_scores", "negative_score"),
 }
 _NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+", re.IGNORECASE)
+_SHOWN = 30  # columns in a message
 _YES, _NO = {"y", "yes", "true", "1"}, {"n", "no", "false", "0"}
 _CORPUS_NAMES: Names = {
     "doc_id": ("_id", "doc_id", "docid", "pid", "passage_id", "id"),
@@ -79,8 +80,10 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
 
 
 def found_in(file: RowFile) -> str:
-    """The columns of a file, in a line of a message, however many they are."""
-    return f"it has {', '.join(name if name.isprintable() else repr(name) for name in file.columns)}"
+    """The columns of a file, in a line of a message; of many the first ones."""
+    shown = [name if name.isprintable() else repr(name) for name in file.columns[:_SHOWN]]
+    more = f" and {len(file.columns) - _SHOWN:,} more" if len(file.columns) > _SHOWN else ""
+    return f"it has {', '.join(shown)}{more}"
 
 
 def open_corpus(path: str, setting: str) -> RowFile:
