@@ -84,8 +84,7 @@ def run(
 
     output = _Output(as_json=as_json)
     _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
-    opened = open_store(store)  # where the data may lie
-    settings, machine = split_settings(overrides)
+    (settings, machine), opened = split_settings(overrides), open_store(store)  # now: the data may lie there
     wishes = JudgingOptions(
         AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store),
         *(judgements or (), by_hand, terminal, judge_as, keep_wrong_below),

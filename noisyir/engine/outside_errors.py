@@ -68,6 +68,7 @@ _BY_CLASS: Mapping[str, _Advice] = {
     "zlib.": _Advice(DataError, "a compressed file is damaged", "get it anew"),
     "builtins.EOFError": _Advice(DataError, "a file ends too early", "get it anew; of a build, noisyir verify"),
     "builtins.UnicodeDecodeError": _Advice(DataError, "a file is not UTF-8", "convert it, as with iconv -t UTF-8"),
+    "builtins.UnicodeEncodeError": _Advice(DataError, "a name or a text is not Unicode", "rename it, or write another"),
     "builtins.RecursionError": _Advice(DataError, "something is nested too deeply", "make it flatter"),
     **dict.fromkeys(("botocore.", "aiobotocore.", "aiohttp.", "s3fs.", "gcsfs.", "adlfs.", "fsspec."), _REMOTE),
     **dict.fromkeys(("urllib3.", "requests.", "httpx.", "builtins.ConnectionError", "builtins.TimeoutError"), _REMOTE),

@@ -1,6 +1,7 @@
 """Models and data sets in the store: brought once, found by name wherever they are not, and checked on their way."""
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -238,3 +239,18 @@ def test_what_is_left_of_a_copy_that_was_cut_off_is_read(store: Store, folder: P
     (left / "a.txt").write_text("x")
     with store.fetched.as_source():
         assert Path(here("mine"), "a.txt").read_text() == "a"
+
+
+@pytest.mark.parametrize("place", ["given", "given/pipe"])
+def test_a_pipe_is_refused_and_not_waited_for(folder: Path, store: Store, place: str):
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(DataError, match="pipe is a folder, a pipe or a device: .* copy into one what comes by a pipe"):
+        fetch(store, source_of(str(folder.parent / place)), "x")
+    (folder / "pipe").unlink()
+    assert fetch(store, source_of(str(folder)), "x").size == 3
+
+
+def test_a_name_that_is_no_unicode_is_refused_in_a_line(folder: Path, store: Store, capsys):
+    assert cli.main(["fetch", str(folder), "--as", "a\udc80", "--store", str(store.root)]) == 1
+    assert "did not expect" not in (said := capsys.readouterr().err) and "rename it, or write another" in said
+    assert store.fetched.all() == []
