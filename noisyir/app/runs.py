@@ -181,6 +181,7 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
     # who finds the run's lock free knows that a run that has no end was killed
     with store.locks.in_use(), store.locks.held(RUN_LOCK, record.id):
         record.write("running", {}, {})
+        _forget_the_dead(store)
         try:
             preflight.before(tracker)
             with execution.steps() as run_step:
@@ -205,6 +206,14 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
                 "not tracked to its end and nothing is registered. Once MLflow is back, the same command does both"
             )
     return Outcome(name, results, kept, facts)
+
+
+def _forget_the_dead(store: Store) -> None:
+    """Remove the last word of runs that were killed, where this machine can tell that they were."""
+    for run, host in store.runs.in_progress().items():
+        here = store.locks.everywhere or host in (None, socket.gethostname())
+        if here and not store.locks.is_held(RUN_LOCK, run):
+            store.runs.set_progress(run, None)
 
 
 @dataclass
