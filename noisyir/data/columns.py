@@ -73,7 +73,7 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
     """DataError, with its usual names, for a column that is needed and was not found."""
     for column in needed:
         if column not in columns:
-            how = f"; map one with data.columns={{{column}: NAME}}" if names is NAMES else ""
+            how = f"; map one with data.columns='{{{column}: NAME}}'" if names is NAMES else ""
             raise DataError(
                 f"{file.path} has no column for {column} ({', '.join(names[column])}); {found_in(file)}{how}"
             )
@@ -137,7 +137,7 @@ class Cells(NamedTuple):
         if not 0 <= weight <= 1:
             raise DataError(
                 f"{self.where}: {self.columns['weight']!r} must be a weight from 0 to 1, found {value!r:.60}; "
-                "data.columns={weight: null} leaves the column unread"
+                "data.columns='{weight: null}' leaves the column unread"
             )
         return weight
 
@@ -177,7 +177,7 @@ class Cells(NamedTuple):
         if not all(map(math.isfinite, numbers)):
             raise DataError(
                 f"{self.where}: {self.columns[column]!r} must hold numbers, found {self.values[column]!r:.60}; "
-                f"data.columns={{{column}: null}} leaves the column unread"
+                f"data.columns='{{{column}: null}}' leaves the column unread"
             )
         return numbers
 

@@ -124,7 +124,7 @@ class Context:
         if self._weighs:
             raise ConfigError(
                 f"{method} reads no weights, and the data gives its pairs some: name a method that does (dpr, "
-                "reweight, relabel, drop, npc), or leave them unread with data.columns={weight: null}"
+                "reweight, relabel, drop, npc), or leave them unread with data.columns='{weight: null}'"
             )
 
     @property
