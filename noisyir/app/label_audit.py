@@ -316,7 +316,8 @@ def named_after(data: str) -> str:
 def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The settings of `data` that read a file or folder, by what is in it or by the data.kind among the overrides.
 
-    Of what was fetched the settings hold the name.  ConfigError where there is no such file; DataError where nothing tells its format.
+    Of what was fetched the settings hold the name.  ConfigError where there is no such file; DataError where nothing
+    tells its format.
     """
     beside = {"corpus": corpus} if corpus else {}
     if any(override.startswith(("data.kind=", "data.columns")) for override in overrides):

@@ -103,7 +103,9 @@ def _experiments(exp: Experiment, applied: Applied) -> list[Path]:
     if not isinstance(exp.data, Pairs):
         return [_written(folder / f"{stem}.treatments.yaml", {**settings, "methods": list(_TREATMENTS)})]
     here = {
-        name: str(Path(here(path)).resolve()) for name, path in [("path", exp.data.path), ("corpus", exp.data.corpus)] if path
+        name: str(Path(here(path)).resolve())
+        for name, path in [("path", exp.data.path), ("corpus", exp.data.corpus)]
+        if path
     }
     found = []
     for name, path in [("given", here["path"]), ("cleaned", str(applied.pairs.resolve()))]:

@@ -128,11 +128,14 @@ def newest_index(
         lost = [ref for ref in needed(indexed) if not store.builds.is_whole(ref)]
         if not lost:
             return indexed
+        when, before = (one.index.created[:16].replace("T", " ") for one in (indexed, found[number]))
         log.warning(
             "the %s of the index of %s UTC is damaged or gone, so the one of %s is taken. To have it again: %s",
-            " and ".join(ref.artifact for ref in lost), indexed.index.created[:16].replace("T", " "),
-            found[number].index.created[:16].replace("T", " "), command_for(store, indexed.index.folder) or "run what made it",
-        )  # fmt: skip
+            " and ".join(ref.artifact for ref in lost),
+            when,
+            before,
+            command_for(store, indexed.index.folder) or "run what made it",
+        )
     return found[-1]
 
 

@@ -46,7 +46,7 @@ def _said(error: Exception) -> str:
 
 
 def _refuse_whole_numbers(folder: Path) -> int:
-    """How many weights there are.  ValueError for whole or complex numbers, which libraries make real without a word."""
+    """How many weights there are.  ValueError for whole or complex numbers, which libraries make real silently."""
     from safetensors import safe_open
 
     count = 0

@@ -122,7 +122,7 @@ def copies_of_versions(home: Path) -> list[RegisteredCopy]:
 
 
 def _files_in(logged: Path, kind: Kind) -> Path:
-    """The folder with a model's own files in what MLflow keeps of it; as it is called where its page is damaged, too."""
+    """The folder with a model's own files in what MLflow keeps of it; by its usual name where MLmodel is damaged."""
     try:
         about = yaml.safe_load((logged / "MLmodel").read_text("utf-8"))
         return logged / str(about["flavors"]["python_function"]["artifacts"][kind.folder]["path"])

@@ -414,7 +414,7 @@ BAD_PAIRS = {
     "unknown columns": (
         lambda o: [{"ask": "a", "reply": "b"}],
         [],
-        "its columns do not tell which is query and which is document; it has ask, reply: if 'ask' is the query, type noisyir audit",
+        "which is query and which is document; it has ask, reply: if 'ask' is the query, type noisyir audit",
     ),
     "a mapped column that is not there": (
         lambda o: o.inline,

@@ -4,8 +4,8 @@ import ast
 import csv
 import inspect
 import json
-import shlex
 import re
+import shlex
 from pathlib import Path
 
 import pytest

@@ -244,7 +244,7 @@ def test_what_is_left_of_a_copy_that_was_cut_off_is_read(store: Store, folder: P
 @pytest.mark.parametrize("place", ["given", "given/pipe"])
 def test_a_pipe_is_refused_and_not_waited_for(folder: Path, store: Store, place: str):
     os.mkfifo(folder / "pipe")
-    with pytest.raises(DataError, match="pipe is a folder, a pipe or a device: .* copy into one what comes by a pipe"):
+    with pytest.raises(DataError, match=r"pipe is a folder, a pipe or a device: .* copy into one what comes by a pipe"):
         fetch(store, source_of(str(folder.parent / place)), "x")
     (folder / "pipe").unlink()
     assert fetch(store, source_of(str(folder)), "x").size == 3

@@ -49,7 +49,9 @@ def test_pairs_are_shown_without_what_the_machine_thinks(client):
 
 def test_answers_undo_and_skip(client, judging, tmp_path):
     first, second, third = asked(client, 3)
-    state = post(client, "answer", ids(first) | {"verdict": "wrong", "replacement": first["others"][0]["doc_id"]}).json()["state"]
+    state = post(
+        client, "answer", ids(first) | {"verdict": "wrong", "replacement": first["others"][0]["doc_id"]}
+    ).json()["state"]
     assert state["judged"] == 1 and state["last"] == ids(first) | {"verdict": "wrong"}
     assert post(client, "skip", ids(second)).status_code == 200
     assert asked(client, 1) == [third]

@@ -120,7 +120,7 @@ def test_what_the_end_would_refuse_is_refused_before_anything_is_asked(tmp_path)
     path = tmp_path / "judgements.jsonl"
     (line,) = path.read_text().splitlines()
     path.write_text(line + "\n" + line.replace("clean", "wrong") + "\n")  # at the same time the other word
-    with pytest.raises(DataError, match="line 2: .* keep one of the two"):
+    with pytest.raises(DataError, match=r"line 2: .* keep one of the two"):
         session(tmp_path, start=False)
     path.write_bytes(line.encode() + b"\n\xff\n")
     with pytest.raises(DataError, match="line 2: not UTF-8"):

@@ -325,7 +325,7 @@ def test_the_newest_refresh_is_built_upon_though_the_corpus_of_an_earlier_one_is
     world.store.builds.remove(world.store.builds.meta(world.newest().corpus))
     world.refresh(documents(20))  # builds upon the first index
     world.refresh(documents(21))
-    first = [meta for meta in world.store.builds.all() if meta.stage == "join_corpus"][0]
+    first = next(meta for meta in world.store.builds.all() if meta.stage == "join_corpus")
     world.store.builds.remove(first)
     assert world.refresh(documents(22)).counts["documents"]["kept"] == 22
     check_equal(world, documents(*range(23)))

@@ -343,5 +343,5 @@ def test_an_id_of_another_run_is_looked_for_there_and_what_gc_took_is_said(store
         account_of(store, "first", experiment="second")
     for meta in store.builds.all():
         store.builds.remove(meta)
-    with pytest.raises(StoreError, match="gone from .*, as after gc: type noisyir run third again"):
+    with pytest.raises(StoreError, match=r"gone from .*, as after gc: type noisyir run third again"):
         account_of(store, "first")

@@ -120,7 +120,7 @@ def test_a_workbook_with_far_cells_is_read_as_far_as_its_header_goes(tmp_path: P
         (2, ["why", "therefore"]), (1048576, [None, None]),
     ]  # fmt: skip
     alone = workbook(tmp_path / "alone.xlsx", lambda out: out.write(b'<row r="9">' + cell("XFD9") + b"</row>"))
-    with pytest.raises(DataError, match="has 16,384 columns, more than 10,000.*NOISYIR_MOST_COLUMNS"):
+    with pytest.raises(DataError, match=r"has 16,384 columns, more than 10,000.*NOISYIR_MOST_COLUMNS"):
         RowFile.open(str(alone), "data.path")
     assert time.process_time() - began < 20
 
@@ -147,7 +147,7 @@ def test_cells_of_a_workbook_are_bounded_before_they_are_unpacked(tmp_path: Path
             out.write(b"a" * (1 << 20))
         out.write(b"</t></is></c></row>")
 
-    with pytest.raises(DataError, match="unpacks to 41,943,.* save it as .csv"):
+    with pytest.raises(DataError, match=r"unpacks to 41,943,.* save it as .csv"):
         RowFile.open(str(workbook(tmp_path / "bomb.xlsx", bomb)), "data.path")
 
 
@@ -159,7 +159,9 @@ def test_a_file_of_sixty_thousand_columns_is_refused_at_once(tmp_path: Path, mon
     path = tmp_path / ("x.jsonl" if write(["a"]).startswith("{") else "x.csv")
     path.write_text(write(["query", "document", *map(str, range(60_000))]))
     began = time.process_time()
-    with pytest.raises(DataError, match=r"60,002 columns, more than 10,000: .* NOISYIR_MOST_COLUMNS sets another limit"):
+    with pytest.raises(
+        DataError, match=r"60,002 columns, more than 10,000: .* NOISYIR_MOST_COLUMNS sets another limit"
+    ):
         recognise(str(path))
     monkeypatch.setenv(COLUMNS.name, "70000")
     assert recognise(str(path))["kind"] == "pairs"

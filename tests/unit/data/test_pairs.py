@@ -281,7 +281,7 @@ def test_bytes_that_are_not_utf8_are_found_in_parquet_too(ingest, tmp_path):
     [
         ([*NAMED, {"qid": 9, "text": "who?", "doc_id": 4}, {"qid": 9, "text": "who?", "doc_id": 5}], CORPUS, {},
          r"pairs.jsonl line 3: unknown document '4'; 2 of the documents .* not in the corpus"),
-        (ROWS, CORPUS, {}, r"no column for doc_id .*it has question, answer, topic; map one with data.columns='{doc_id"),
+        (ROWS, CORPUS, {}, r"no column for doc_id .*question, answer, topic; map one with data.columns='{doc_id"),
         (NAMED, CORPUS, {"columns": {"document": "text"}}, r"maps document, but with data.corpus the texts come from "),
         (NAMED, [{"name": "1", "text": "x"}], {}, r"corpus.jsonl has no column for doc_id .*it has name, text$"),
         (NAMED, [*CORPUS, CORPUS[0]], {}, r"corpus.jsonl line 4: document id '1' occurs again, first at 1"),
