@@ -14,7 +14,7 @@ AS_PIP := export UV_INDEX_STRATEGY=$${UV_INDEX_STRATEGY-unsafe-best-match}; eval
 # compiles torch from its source, which takes longer than all else that it does.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: images-test help demo test test-fast test-slow e2e lint lock format ui up down chaos bench clean
+.PHONY: audit images-test sbom help demo test test-fast test-slow e2e lint lock format ui up down chaos bench clean
 
 help:  ## say what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -63,6 +63,19 @@ down: .venv/.installed  ## stop what make up started
 
 chaos: .venv/.installed  ## damage, kill and starve runs, and see whether they heal; FAMILIES="kills gc" chooses
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.chaos $(FAMILIES)
+
+audit: .venv/audit/.installed  ## ask for known vulnerabilities of every locked version; needs the network
+	.venv/audit/bin/pip-audit --locked . --strict
+
+sbom: .venv/.demo .venv/audit/.installed  ## write dist/noisyir.cdx.json: the packages of .venv, as a CycloneDX bill
+	@mkdir -p dist
+	.venv/audit/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file dist/noisyir.cdx.json $(BIN)/python
+
+# Apart, for what these two need is nothing that noisyir runs with.
+.venv/audit/.installed: Makefile .venv/.installed
+	$(PYTHON) -m venv .venv/audit
+	.venv/audit/bin/pip install --quiet pip-audit==2.10.1 cyclonedx-bom==7.5.0
+	@touch $@
 
 images-test:  ## build the CPU image without Docker and run a flow in it (root; buildah and debootstrap)
 	sh docker/test_images.sh

@@ -37,15 +37,21 @@ def run_name() -> str:
     given: dict[str, object] | Experiment | str = flow_run.parameters["experiment"]
     try:
         experiment = Experiment.parse(given) if isinstance(given, dict) else given
-        exp = load(experiment, tuple(flow_run.parameters.get("overrides", ())))
+        exp = load(experiment, tuple(flow_run.parameters.get("overrides", ())), flow_run.parameters.get("store"))
     except (NoisyirError, ValueError):  # the flow says what is wrong
         return str(given["name"]) if isinstance(given, dict) else Path(str(given)).stem
     methods = f"{', '.join(method.kind for method in exp.methods)}, " if not exp.task.trained else ""
     return f"{exp.name}: {methods}seed {exp.seed}"
 
 
-def load(experiment: Experiment | str, overrides: tuple[str, ...], task: str | None = None) -> Experiment:
-    """The experiment of a flow's parameters.  ConfigError for one that trains something else than `task` says."""
+def load(
+    experiment: Experiment | str, overrides: tuple[str, ...], store: str | None, task: str | None = None
+) -> Experiment:
+    """The experiment of a flow's parameters, on data that may lie in the store.
+
+    ConfigError for one that trains something else than `task` says.
+    """
+    open_store(store)
     exp = experiments.load(experiment, overrides) if isinstance(experiment, str) else experiment
     if task is not None and exp.task.kind != task:
         raise ConfigError(f"{exp.name} trains a {exp.task.kind}: run the flow train_{exp.task.kind}, not train_{task}")

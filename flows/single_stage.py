@@ -39,4 +39,4 @@ def single_stage(
 
     """
     choice = Choice(only=stage, refresh=(stage,) if refresh else ())
-    return run_in_flow(load(experiment, overrides), choice, store=store, runtime=runtime, pools=pools)
+    return run_in_flow(load(experiment, overrides, store), choice, store=store, runtime=runtime, pools=pools)

@@ -37,7 +37,7 @@ def train_retriever(
         pools: which stages are sent to the workers of other pools, as flow runs of dispatched_step.
 
     """
-    exp = load(experiment, overrides, task="retriever")
+    exp = load(experiment, overrides, store, task="retriever")
     choice = Choice(to=to, only=only, refresh=refresh)
     return run_in_flow(exp, choice, store=store, runtime=runtime, pools=pools)
 

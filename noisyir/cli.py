@@ -47,6 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _call(arguments: list[str], debug: set[str]) -> int:
     """The verb's exit code; `debug` is filled where --debug is given, before the verb begins."""
+    from noisyir.engine.locks import typed_words
+
+    typed = typed_words.set(tuple(arguments))
     group = _group()
     if "_NOISYIR_COMPLETE" in os.environ:
         group.main(prog_name="noisyir")  # a shell asks for completions: prints them and exits
@@ -56,6 +59,8 @@ def _call(arguments: list[str], debug: set[str]) -> int:
             sys.stdout.flush()  # here, so that a reader who left is noticed here
     except typer.Exit as ended:  # --help, --version
         return ended.exit_code
+    finally:
+        typed_words.reset(typed)
     return int(code or 0)
 
 

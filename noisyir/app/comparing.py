@@ -1,5 +1,6 @@
 """Two systems side by side, query by query: whose runs they are, what differs between them, and on which queries."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from noisyir import experiments
-from noisyir.app.lookup import Finished, finished_comparison, finished_runs
+from noisyir.app.lookup import Finished, finished_comparison, finished_run, finished_runs
 from noisyir.engine.meta import Ref
 from noisyir.engine.store import Store
 from noisyir.errors import ConfigError, DataError, StoreError, did_you_mean
@@ -69,6 +70,7 @@ def duel(store: Store, one: str, other: str, *, count: int = 5) -> Duel:
 
     ConfigError for a system that was not run; DataError where the two were not scored by the same judgements.
     """
+    _refuse_bare_systems(store, one, other)
     first, second = contestant(store, one), contestant(store, other)
     if first.scored == second.scored:
         raise ConfigError(f"{one} and {other} are the same system: name another one, such as {one.split(':')[0]}:bm25")
@@ -82,6 +84,18 @@ def duel(store: Store, one: str, other: str, *, count: int = 5) -> Duel:
     measured = _measured(first, second, seeds)
     wins, losses = _shifts(store, first, second, seeds, measured[0], count)
     return Duel(first.name, second.name, [list(pair) for pair in seeds], measured, wins, losses)
+
+
+def _refuse_bare_systems(store: Store, *names: str) -> None:
+    """ConfigError, with the command that was meant, for a name that is no experiment's but a system's of the other."""
+    run = {name: finished_run(store, name.partition(":")[0], "comparison") for name in names}
+    for mine, theirs in (names, names[::-1]):
+        if ":" in mine or run[mine] is not None or (found := run[theirs]) is None:
+            continue
+        if mine in read_evaluation(store, found.results["comparison"]).scored:
+            full = f"{theirs.partition(':')[0]}:{mine}"
+            meant = shlex.join(["noisyir", "compare", *(full if name == mine else name for name in names)])
+            raise ConfigError(f"{mine!r} is no experiment but a system of {theirs}: type {meant}")
 
 
 def contestant(store: Store, name: str) -> Contestant:

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol
 
+from noisyir.data.limits import refuse_special
 from noisyir.engine.copies import patient_options
 from noisyir.engine.fetched import FetchedSet
 from noisyir.engine.outside_errors import one_line
@@ -90,6 +91,9 @@ class Files:
             self.single = web or self._fs.isfile(root)
             found: Any = [root] if self.single else sorted(self._fs.find(root))
             start = 0 if self.single else len(root.rstrip("/")) + 1
+            if "file" in self._fs.protocol:
+                for path in found:
+                    refuse_special(Path(path))
             names = {_name_in(path, start, single=self.single): path for path in found}
             self._paths = {name: path for name, path in names.items() if not _is_hidden(name)}
             self.sizes = {name: int(self._fs.size(path) or 0) for name, path in self._paths.items()}

@@ -30,6 +30,7 @@ from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
 from noisyir.detection.flags import last_estimate
 from noisyir.detection.null import named_null
+from noisyir.engine.fetched import here, located
 from noisyir.engine.meta import Ref
 from noisyir.engine.plan import Choice
 from noisyir.engine.provenance import lineage
@@ -199,7 +200,7 @@ class Audited:
     def _source(self) -> PairsToClean:
         """The user's file, or the data set's training pairs with the noise put in."""
         exp, store, results = self.exp, self.store, self.outcome.results
-        opened = exp.data.open()
+        opened = located(exp.data).open()
         if isinstance(opened, PairsFile) and opened.pairs.is_rewritten:
             return FileOfPairs(opened)
         noisy = results["corrupt"].meta
@@ -325,19 +326,22 @@ def named_after(data: str) -> str:
 def settings_of_data(data: str, corpus: str | None = None, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The settings of `data` that read a file or folder, by what is in it or by the data.kind among the overrides.
 
-    ConfigError where there is no such file; DataError where nothing tells its format.
+    Of what was fetched the settings hold the name.  ConfigError where there is no such file; DataError where nothing
+    tells its format.
     """
     beside = {"corpus": corpus} if corpus else {}
     if any(override.startswith(("data.kind=", "data.columns")) for override in overrides):
         said = any(override.startswith("data.kind=") for override in overrides)
         return {"path": data, **beside} | ({} if said else {"kind": "pairs"})
-    if not Path(data).exists() and not data.startswith((*IR_DATASETS, SCHEME)):
+    there = here(data)
+    if not Path(there).exists() and not data.startswith((*IR_DATASETS, SCHEME)):
         if Path(data).suffix or len(Path(data).parts) > 1:
             raise ConfigError(f"there is no file and no folder {data}: name one that is there")
         raise ConfigError(
             f"{data!r} is no experiment ({', '.join(experiments.names())}), and no file or folder of a data set"
         )
-    return recognise(data, **beside)
+    found = recognise(there, **{name: here(place) for name, place in beside.items()})
+    return {**found, **beside} | ({"path": data} if found.get("path") == there else {})
 
 
 def _suspects(counts: dict[str, Any]) -> str:

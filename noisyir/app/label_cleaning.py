@@ -12,6 +12,7 @@ from noisyir.auditing.apply import Applied, changed
 from noisyir.auditing.judgements import drawn_at_random, given_judgements
 from noisyir.data.formats.pairs import Pairs
 from noisyir.detection.judged import FEWEST
+from noisyir.engine.fetched import here
 from noisyir.errors import ConfigError
 from noisyir.pipelines.experiment import Experiment
 
@@ -113,7 +114,9 @@ def _experiments(exp: Experiment, applied: Applied) -> list[Path]:
     if not isinstance(exp.data, Pairs):
         return [_written(folder / f"{stem}.treatments.yaml", {**settings, "methods": list(_TREATMENTS)})]
     here = {
-        name: str(Path(path).resolve()) for name, path in [("path", exp.data.path), ("corpus", exp.data.corpus)] if path
+        name: str(Path(here(path)).resolve())
+        for name, path in [("path", exp.data.path), ("corpus", exp.data.corpus)]
+        if path
     }
     found = []
     for name, path in [("given", here["path"]), ("cleaned", str(applied.pairs.resolve()))]:

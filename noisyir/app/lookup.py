@@ -1,6 +1,7 @@
 """Look-up of names on the command line: a stage, an experiment, a key or a registered model."""
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +9,8 @@ from noisyir import experiments
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
+
+log = logging.getLogger("noisyir")
 
 
 def find_build(store: Store, name: str) -> Meta:
@@ -90,6 +93,16 @@ class Indexed:
         """The model that made the vectors."""
         return dict(self.vectors.input_refs())["model"]
 
+    @property
+    def searched(self) -> list[Ref]:
+        """The artifacts that a search reads."""
+        return [self.index.ref("index"), self.corpus]
+
+    @property
+    def built_upon(self) -> list[Ref]:
+        """The artifacts that a refresh reads."""
+        return [*self.searched, self.vectors.ref("doc_vectors")]
+
 
 def indexes(builds: Sequence[Meta]) -> Iterator[Indexed]:
     """Every index of documents among these builds, oldest first, that the builds hold the vectors of; newest first."""
@@ -100,18 +113,47 @@ def indexes(builds: Sequence[Meta]) -> Iterator[Indexed]:
             yield Indexed(index, vectors)
 
 
-def newest_index(store: Store, model: Ref) -> Indexed:
-    """The newest index over vectors that `model` made, refreshed or not.  StoreError when it was not indexed."""
-    found = (indexed for indexed in indexes(store.builds.all()) if indexed.model.digest == model.digest)
-    if (newest := next(found, None)) is not None:
-        return newest
-    raise StoreError(f"the model {model.key[:12]} has no index in {store.url}: run its experiment --to index first")
+def newest_index(
+    store: Store, model: Ref, needed: Callable[[Indexed], list[Ref]] = lambda one: one.built_upon
+) -> Indexed:
+    """The newest index over vectors that `model` made, refreshed or not, of which what is needed is whole.
+
+    Where a newer one is passed over, a warning says how to have it again.  Of the last nothing is asked: who reads it
+    tells of damage.  StoreError when the model was not indexed.
+    """
+    found = [indexed for indexed in indexes(store.builds.all()) if indexed.model.digest == model.digest]
+    if not found:
+        raise StoreError(f"the model {model.key[:12]} has no index in {store.url}: run its experiment --to index first")
+    for number, indexed in enumerate(found[:-1], start=1):
+        lost = [ref for ref in needed(indexed) if not store.builds.is_whole(ref)]
+        if not lost:
+            return indexed
+        when, before = (one.index.created[:16].replace("T", " ") for one in (indexed, found[number]))
+        log.warning(
+            "the %s of the index of %s UTC is damaged or gone, so the one of %s is taken. To have it again: %s",
+            " and ".join(ref.artifact for ref in lost),
+            when,
+            before,
+            command_for(store, indexed.index.folder) or "run what made it",
+        )
+    return found[-1]
 
 
 def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
     """(index, corpus) to search with `model`, as `newest_index` finds them."""
-    found = newest_index(store, model)
-    return found.index.ref("index"), found.corpus
+    index, corpus = newest_index(store, model, lambda one: one.searched).searched
+    return index, corpus
+
+
+def command_for(store: Store, folder: str) -> str | None:
+    """The command of the newest run that had a build, as it was typed where that is known; None without a run."""
+    run = next((run for run in store.runs.all() if folder in folders_of(run)), None)
+    return run and (run.get("command") or f"noisyir run {run['experiment']}")
+
+
+def folders_of(run: Mapping[str, Any]) -> set[str]:
+    """Folders of the builds that a run used or made."""
+    return {f"{step['stage']}/{step['key']}/{step['build']}" for step in run["steps"].values()}
 
 
 def experiment_that_kept(store: Store, model: Ref) -> str | None:

@@ -20,7 +20,7 @@ from noisyir.data.collection import SCHEMAS, Collection
 from noisyir.data.formats import Format
 from noisyir.engine.build_stage import Result
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, StoreError, did_you_mean
+from noisyir.errors import ConfigError, NoisyirError, StoreError, did_you_mean
 from noisyir.pipelines.experiment import Experiment, recorded_experiment
 from noisyir.settings import PROMOTION
 
@@ -165,7 +165,10 @@ def _write(variant: type[Format], collection: Collection, target: Path) -> None:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=target.parent, prefix=".exporting-") as folder:
-            variant.write(collection, Path(folder) / target.name)
+            try:
+                variant.write(collection, Path(folder) / target.name)
+            except NoisyirError as error:  # which names the folder that nobody will see
+                raise type(error)(str(error).replace(f"{folder}/", f"{target.parent}/")) from error
             made = [(path, target.parent / path.name) for path in Path(folder).iterdir()]
             if there := [str(path) for _, path in made if path.exists()]:
                 raise StoreError(f"{there[0]} exists already: name a new path with --to")

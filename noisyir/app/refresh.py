@@ -74,7 +74,7 @@ def plan_of(settings: RefreshCorpusParams, store: Store, newest: Indexed) -> Pla
     """Join, encode what is new, and index it, with the settings that the earlier vectors and index were made with."""
     raw = JOIN_CORPUS.digests(settings.data)
     earlier = _before(store, newest, raw)
-    if any(meta.stage == CHUNK.name for meta in lineage(store, [earlier.corpus])):
+    if any(meta.stage == CHUNK.name for meta in lineage(store, [earlier.corpus], gone=lambda _: None)):
         raise ConfigError(
             "the model searches passages of documents (chunk.words), and a refresh takes whole documents alone: put "
             "the new ones into the experiment's data and run it again"

@@ -1,16 +1,20 @@
 """Builds that may be deleted: those that nothing needs, and damaged ones with all that was made from damage."""
 
+import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noisyir.app.lookup import indexes
 from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
 from noisyir.engine.store_locks import RUN_LOCK
-from noisyir.errors import StoreError
-from noisyir.tracking import registered_digests
+from noisyir.errors import ConfigError, StoreError
+from noisyir.tracking import registered_copies, registered_digests
+
+if TYPE_CHECKING:
+    from noisyir.tracking.registry import RegisteredCopy
 
 _GIVEN_UP = timedelta(days=7)  # after which a run of another machine that never ended is taken for dead
 
@@ -101,6 +105,31 @@ def damaged(store: Store, builds: Sequence[Meta]) -> dict[str, str]:
             doomed.setdefault(folder, f"was made from {taint[0]}")
         tainted |= found.keys()
         left = [meta for meta in left if meta.folder not in found]
+
+
+def damaged_models(store: Store) -> tuple[dict[str, str], "list[RegisteredCopy]"]:
+    """By path what is wrong in MLflow's database and its copies of registered models here; and these copies."""
+    try:
+        copies = [copy for copy in registered_copies(store.home) if not copy.is_whole]
+    except ConfigError as error:
+        return {str(store.home / "mlflow.db"): str(error)}, []
+    return {str(copy.folder): f"{copy.version} has other bytes than were registered" for copy in copies}, copies
+
+
+def mend_models(store: Store, copies: "Sequence[RegisteredCopy]") -> list[str]:
+    """Put the store's bytes in place of damaged copies; for those that the store does not have, what brings them."""
+    there = {found.digest: meta.ref(name) for meta in store.builds.all() for name, found in meta.artifacts.items()}
+    cures = []
+    for copy in copies:
+        if (ref := there.get(copy.digest)) is None or not store.builds.is_whole(ref):
+            cures.append(f"mend {copy.version}: noisyir run {copy.experiment}, then noisyir verify --repair")
+            continue
+        arriving = copy.folder.with_name(f"{copy.folder.name}.arriving")
+        shutil.rmtree(arriving, ignore_errors=True)
+        shutil.copytree(store.builds.folder(ref), arriving)
+        shutil.rmtree(copy.folder, ignore_errors=True)
+        arriving.rename(copy.folder)
+    return cures
 
 
 def _taint(meta: Meta, tainted: set[str], doomed: Mapping[str, str]) -> list[str]:

@@ -1,6 +1,7 @@
 """One run of a pipeline: check what can be checked before, execute the plan, track it, and keep a record of it."""
 
 import logging
+import shlex
 import shutil
 import socket
 import time
@@ -15,10 +16,10 @@ import pyarrow.compute as pc
 
 from noisyir.app.dry_run import estimates
 from noisyir.engine.build_stage import Result
-from noisyir.engine.locks import current_run
+from noisyir.engine.locks import current_run, typed_words
 from noisyir.engine.meta import Meta, Ref
 from noisyir.engine.observe import ObserverGroup, Silent
-from noisyir.engine.outside_errors import keep_traceback, one_line, traceback_of
+from noisyir.engine.outside_errors import keep_traceback, one_line, traceback_of, without_password
 from noisyir.engine.parallel import stage_runner
 from noisyir.engine.plan import Choice, Forecast, Plan, RunStep, execute, failed_step, forecast
 from noisyir.engine.runtime import Runtime
@@ -180,6 +181,7 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
     # who finds the run's lock free knows that a run that has no end was killed
     with store.locks.in_use(), store.locks.held(RUN_LOCK, record.id):
         record.write("running", {}, {})
+        _forget_the_dead(store)
         try:
             preflight.before(tracker)
             with execution.steps() as run_step:
@@ -204,6 +206,14 @@ def run(plan: Plan, choice: Choice, execution: Execution, *, name: str, settings
                 "not tracked to its end and nothing is registered. Once MLflow is back, the same command does both"
             )
     return Outcome(name, results, kept, facts)
+
+
+def _forget_the_dead(store: Store) -> None:
+    """Remove the last word of runs that were killed, where this machine can tell that they were."""
+    for run, host in store.runs.in_progress().items():
+        here = store.locks.everywhere or host in (None, socket.gethostname())
+        if here and not store.locks.is_held(RUN_LOCK, run):
+            store.runs.set_progress(run, None)
 
 
 @dataclass
@@ -232,6 +242,7 @@ class _Record:
             {
                 "id": self.id,
                 "experiment": self.name,
+                "command": without_password(shlex.join(["noisyir", *words])) if (words := typed_words.get()) else None,
                 "settings": self.settings.model_dump(mode="json"),
                 "status": status,
                 "began": self.began.isoformat(),

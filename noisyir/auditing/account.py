@@ -13,7 +13,7 @@ from noisyir.auditing.sentences import SENTENCES, Row, RowQuery, describe, docum
 from noisyir.engine.meta import Meta
 from noisyir.engine.provenance import lineage
 from noisyir.engine.store import Store
-from noisyir.errors import DataError, StoreError, did_you_mean
+from noisyir.errors import DataError, NoisyirError, StoreError, did_you_mean
 from noisyir.report.cells import shorten
 
 MAX_CHARS = 300  # of a text that is shown
@@ -99,13 +99,27 @@ class _Table:
 
 
 def account_of(store: Store, query_id: str, doc_id: str | None = None, experiment: str | None = None) -> RowAccount:
-    """Decisions of the newest finished run, perhaps of this experiment, on the query or its document.
+    """Decisions of the newest finished run that knows the query and the document, perhaps of this experiment.
 
-    StoreError when there is no such run; DataError, with a near match, for an unknown query or document.
+    StoreError when there is no such run; DataError, with a near match, for what no experiment's newest run knows.
     """
-    run = newest_run(store, experiment)
+    refused: list[NoisyirError] = []
+    for run in _newest_runs(store, experiment):
+        try:
+            return _account(store, run, query_id, doc_id)
+        except (DataError, StoreError) as error:
+            refused.append(error)
+    raise refused[0]
+
+
+def _account(store: Store, run: Mapping[str, Any], query_id: str, doc_id: str | None) -> RowAccount:
     tables = list(_tables(store, run))
     found = [(table, rows) for table in tables if (rows := _rows_about(table, query_id, doc_id)) is not None]
+    if not any(table.artifact == "queries" for table in tables):
+        raise StoreError(
+            f"what the newest run of {run['experiment']} knew is gone from {store.url}, as after gc: "
+            f"type {run.get('command') or 'noisyir run ' + run['experiment']} again"
+        )
     query = _query(tables, found, query_id)
     by_artifact = _by_artifact(found)
     interest = (doc_id,) if doc_id else documents_of(by_artifact)
@@ -125,19 +139,23 @@ def account_of(store: Store, query_id: str, doc_id: str | None = None, experimen
     return RowAccount(run["experiment"], began, query_id, doc_id, cut(query["text"]), query["split"], texts, decided)
 
 
-def newest_run(store: Store, experiment: str | None) -> Mapping[str, Any]:
-    """The record of the newest run that came to its end; a refreshed corpus is none, for it decides about no query.
+def _newest_runs(store: Store, experiment: str | None) -> list[Mapping[str, Any]]:
+    """The record of the newest run of each experiment that came to its end, newest first; of one alone where named.
 
-    StoreError when there is none.
+    A refreshed corpus is none, for it decides about no query.  StoreError when there is none.
     """
-    done = [run for run in store.runs.all() if run["status"] == "done" and "join_corpus" not in run["steps"]]
-    if not done:
+    newest: dict[str, Mapping[str, Any]] = {}
+    for run in store.runs.all():
+        if run["status"] == "done" and "join_corpus" not in run["steps"]:
+            newest.setdefault(run["experiment"], run)
+    if not newest:
         raise StoreError(f"no run in {store.url} has come to its end yet: noisyir run demo")
-    for run in done:
-        if experiment in (None, run["experiment"]):
-            return run
-    names = sorted({run["experiment"] for run in done})
-    hint = did_you_mean(str(experiment), names)
+    if experiment is None:
+        return list(newest.values())
+    if experiment in newest:
+        return [newest[experiment]]
+    names = sorted(newest)
+    hint = did_you_mean(experiment, names)
     raise StoreError(f"no finished run of {experiment!r} in {store.url}{hint}; there are runs of {', '.join(names)}")
 
 

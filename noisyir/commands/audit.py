@@ -90,7 +90,7 @@ def run(
 
     output = _Output(as_json=as_json)
     _refuse_together(alone=drop and not apply, spoken=as_json and bool(by_hand or judge_model or judge_url))
-    settings, machine = split_settings(overrides)
+    (settings, machine), opened = split_settings(overrides), open_store(store)  # now: the data may lie there
     command = AuditArguments(data, overrides or (), corpus, out, model, budget, assume, store, split)
     wishes = JudgingOptions(command, judgements or (), by_hand, terminal, judge_as, keep_wrong_below)
     settings, judge = whom_to_ask(settings, model=judge_model, url=judge_url, name=judge_name, budget=judge_budget)
@@ -98,7 +98,7 @@ def run(
     exp = experiment_to_audit(data, settings, **named, sample=sample, judgements=judgements or (), refit=refit)
     applying = _Applying(drop=drop, force=force).checked(exp) if apply else None
     folder, gate = Path(out or f"{exp.name}-audit"), None if fail_over is None else Gate(exp, fail_over)
-    found, stopped = _carried_out(exp, machine, store, folder, error, judge, applying, wishes, output)
+    found, stopped = _carried_out(exp, machine, opened, folder, error, judge, applying, wishes, output)
     return output.ended(found, gate) or int(stopped)
 
 
@@ -115,7 +115,7 @@ def _refuse_together(*, alone: bool, spoken: bool) -> None:
 def _carried_out(
     exp: "Experiment",
     machine: Sequence[str],
-    store: str | None,
+    opened: "Store",
     folder: Path,
     error: float | None,
     judge: "AskParams | None",
@@ -128,7 +128,7 @@ def _carried_out(
     from noisyir.app.label_cleaning import refuse_held_out
     from noisyir.experiments import load_runtime
 
-    opened, runtime = open_store(store), load_runtime(machine)
+    runtime = load_runtime(machine)
     opened.check_writable()
     refuse_to_overwrite(exp, folder)
     if wishes.wrong is not None:

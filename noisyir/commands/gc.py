@@ -1,11 +1,19 @@
 """`noisyir gc`: delete builds that no recent run and no registered model needs."""
 
+from __future__ import annotations
+
 import socket
+import sys
 from datetime import timedelta
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from noisyir.commands import StoreUrl, flag, open_store, option
 from noisyir.commands.ls import human_bytes
+
+if TYPE_CHECKING:
+    from noisyir.engine.store import Store
 
 _GRACE = timedelta(days=1)  # what another machine is still uploading has no meta yet
 
@@ -13,6 +21,7 @@ _GRACE = timedelta(days=1)  # what another machine is still uploading has no met
 def run(
     keep_runs: Annotated[int, option("N", "runs whose artifacts stay")] = 5,
     dry_run: Annotated[bool, flag("--dry-run", "only say what would be deleted, and why")] = False,
+    yes: Annotated[bool, flag("--yes", "do not ask on a terminal before anything is deleted")] = False,
     store: StoreUrl = None,
 ) -> int:
     """Delete what no recent run and no registered model needs.
@@ -27,6 +36,8 @@ def run(
     opened.check_readable()  # what needs others and is not seen cannot keep them
     if not dry_run:
         opened.check_writable()
+        if not yes and sys.stdin.isatty() and not _agreed(opened, keep_runs):
+            return 0
     verb, builds, size = "would delete" if dry_run else "deleting", 0, 0
     with opened.locks.in_use() if dry_run else opened.locks.alone():
         for meta, why in deletable(opened, keep_runs=keep_runs, host=socket.gethostname()):
@@ -42,3 +53,16 @@ def run(
         left = [] if dry_run else opened.work.remove_leftovers(keys_to_go_on_with(opened, keep_runs=keep_runs))
     print(f"{builds} builds, {human_bytes(size)}; {len(left) + len(orphans)} unfinished builds' leftovers")
     return 0
+
+
+def _agreed(store: Store, keep_runs: int) -> bool:
+    """Whether the person at the terminal has the builds deleted, told what they are and how long they took."""
+    from noisyir.app.retention import unneeded
+
+    with store.locks.in_use():
+        doomed = list(unneeded(store, keep_runs=keep_runs, host=socket.gethostname()).values())
+    for meta, why in doomed:
+        print(f"{meta.stage} {meta.key[:12]} {human_bytes(meta.size)}, {meta.seconds:.1f} s to make: {why}")
+    took = sum(meta.seconds for meta, _ in doomed)
+    asked = f"delete {len(doomed)} builds, {human_bytes(sum(meta.size for meta, _ in doomed))}, {took:.0f} s to make?"
+    return not doomed or typer.confirm(asked)

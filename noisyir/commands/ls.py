@@ -54,6 +54,11 @@ def _as_json(meta: Meta) -> dict[str, object]:
     }  # fmt: skip
 
 
+def _told(facts: dict[str, str]) -> list[str]:
+    """The facts that a line has room for: of a failure its error, whose traceback --json has."""
+    return ["error"] if "error" in facts else list(facts)
+
+
 def _print_runs(store: Store, *, as_json: bool) -> int:
     runs = store.runs.all()
     if as_json:
@@ -62,7 +67,7 @@ def _print_runs(store: Store, *, as_json: bool) -> int:
 
     table = plain_table("began", "experiment", "status", "stages", "took", "facts")
     for run in runs:
-        facts = ", ".join(f"{name} {value}" for name, value in run["facts"].items())
+        facts = ", ".join(f"{name} {' '.join(str(run['facts'][name]).split()):.80}" for name in _told(run["facts"]))
         steps = run["steps"].values()
         done = f"{sum(s['cached'] is False for s in steps)} run, {sum(bool(s['cached']) for s in steps)} cached"
         began = run["began"][:19].replace("T", " ")

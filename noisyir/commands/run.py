@@ -60,8 +60,9 @@ def run(
     from noisyir.tracking import open_tracker
 
     settings, machine = split_settings(overrides)
+    opened = open_store(store)  # first: settings that are left out are chosen by data that may lie there
     exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
-    choice, opened = Choice(to=to, only=only, refresh=tuple(refresh or ())), open_store(store)
+    choice = Choice(to=to, only=only, refresh=tuple(refresh or ()))
     if dry_run:
         _dry_run(exp, choice, opened, why=why, as_json=as_json)
         return 0

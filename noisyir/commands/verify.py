@@ -17,14 +17,15 @@ def run(
     repair: Annotated[bool, flag("--repair", "remove what is damaged, and what was made from it")] = False,
     store: StoreUrl = None,
 ) -> int:
-    """Check the digest of every stored file.
+    """Check the digest of every stored file, and of MLflow's copies of registered models.
 
-    Lists what is damaged.  With --repair it is removed, so that the next run builds it anew.
+    Lists what is damaged.  With --repair it is removed, so that the next run builds it anew; a copy of MLflow's is
+    replaced by the store's.
 
     example: noisyir verify --repair
     """
-    from noisyir.app.lookup import find_build
-    from noisyir.app.retention import damaged
+    from noisyir.app.lookup import command_for, find_build
+    from noisyir.app.retention import damaged, damaged_models, mend_models
 
     opened = open_store(store)
     opened.check_readable()
@@ -32,21 +33,21 @@ def run(
         builds = [find_build(opened, build)] if build else opened.builds.all()
         found, records = damaged(opened, builds), {} if build else opened.damaged_records()
         fetched, lost = ({}, []) if build else opened.fetched.damaged()
+        models, copies = ({}, []) if build else damaged_models(opened)
         if repair:
             _repair(opened, found, records, fetched)
-    if not found and not records and not fetched:
+            left = mend_models(opened, copies)
+    if not (faults := {**found, **records, **fetched, **models}):
         files = sum(len(contents.files) for meta in builds for contents in meta.artifacts.values())
         print(f"{len(builds)} builds, {files} files: all as written")
         return 0
-    lines = [f"{folder}: {fault}" for folder, fault in {**found, **records, **fetched}.items()]
+    lines = [f"{folder}: {fault}" for folder, fault in faults.items()]
     if not repair:
-        raise StoreError("\n".join(["damaged:", *lines, "remove them, to be built anew: noisyir verify --repair"]))
-    used = {
-        run["experiment"] for run in opened.runs.all() if any(_is_of(step, found) for step in run["steps"].values())
-    }
-    cures = [f"build it anew: noisyir run {name}" for name in sorted(used)]
+        raise StoreError("\n".join(["damaged:", *lines, "remove or mend it: noisyir verify --repair"]))
+    used = dict.fromkeys(command_for(opened, folder) for folder in sorted(found, key=lambda one: one.split("/")[-1]))
+    cures = [f"build it anew: {command}" for command in used if command]
     cures += [f"fetch it again: {one.command}" for one in lost]
-    print("\n".join(["removed:", *lines, *cures]))
+    print("\n".join(["removed or mended:", *lines, *cures, *left]))
     return 0
 
 
@@ -57,7 +58,3 @@ def _repair(store: Store, builds: Iterable[str], records: Iterable[str], fetched
         store.runs.set_aside(record)
     for path in fetched:
         store.fetched.remove(path)
-
-
-def _is_of(step: dict[str, str | None], folders: dict[str, str]) -> bool:
-    return f"{step['stage']}/{step['key']}/{step['build']}" in folders

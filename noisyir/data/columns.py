@@ -34,6 +34,7 @@ NAMES: Names = {
     "negative_score": ("neg_scores", "negative_scores", "negative_score"),
 }
 _NUMBERED = re.compile(r"(hard_)?neg(ative)?_?\d+", re.IGNORECASE)
+_SHOWN = 30  # columns in a message
 _YES, _NO = {"y", "yes", "true", "1"}, {"n", "no", "false", "0"}
 _CORPUS_NAMES: Names = {
     "doc_id": ("_id", "doc_id", "docid", "pid", "passage_id", "id"),
@@ -72,15 +73,17 @@ def need(file: RowFile, columns: Mapping[PairColumn, str], needed: Sequence[Pair
     """DataError, with its usual names, for a column that is needed and was not found."""
     for column in needed:
         if column not in columns:
-            how = f"; map one with data.columns={{{column}: NAME}}" if names is NAMES else ""
+            how = f"; map one with data.columns='{{{column}: NAME}}'" if names is NAMES else ""
             raise DataError(
                 f"{file.path} has no column for {column} ({', '.join(names[column])}); {found_in(file)}{how}"
             )
 
 
 def found_in(file: RowFile) -> str:
-    """The columns of a file, in a line of a message, however many they are."""
-    return f"it has {', '.join(name if name.isprintable() else repr(name) for name in file.columns)}"
+    """The columns of a file, in a line of a message; of many the first ones."""
+    shown = [name if name.isprintable() else repr(name) for name in file.columns[:_SHOWN]]
+    more = f" and {len(file.columns) - _SHOWN:,} more" if len(file.columns) > _SHOWN else ""
+    return f"it has {', '.join(shown)}{more}"
 
 
 def open_corpus(path: str, setting: str) -> RowFile:
@@ -134,7 +137,7 @@ class Cells(NamedTuple):
         if not 0 <= weight <= 1:
             raise DataError(
                 f"{self.where}: {self.columns['weight']!r} must be a weight from 0 to 1, found {value!r:.60}; "
-                "data.columns={weight: null} leaves the column unread"
+                "data.columns='{weight: null}' leaves the column unread"
             )
         return weight
 
@@ -174,7 +177,7 @@ class Cells(NamedTuple):
         if not all(map(math.isfinite, numbers)):
             raise DataError(
                 f"{self.where}: {self.columns[column]!r} must hold numbers, found {self.values[column]!r:.60}; "
-                f"data.columns={{{column}: null}} leaves the column unread"
+                f"data.columns='{{{column}: null}}' leaves the column unread"
             )
         return numbers
 

@@ -210,6 +210,6 @@ class _Met:
         if first != hash(content):
             raise DataError(
                 f"{found.where}: {self.column} {name!r} has another text than at {at}; mend it, "
-                f"or let ids follow from the texts with data.columns={{{self.column}: null}}"
+                f"or let ids follow from the texts with data.columns='{{{self.column}: null}}'"
             )
         return False

@@ -1,9 +1,13 @@
 """The format of a file or folder, by its contents.  Nothing is read but its first rows."""
 
+import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from noisyir.data.columns import NAMES, choose_columns, found_in
 from noisyir.data.containers.split_folder import is_split_folder
@@ -16,6 +20,7 @@ from noisyir.data.leniency import lenient
 from noisyir.data.limits import fetched, is_on_hub
 from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import first_bytes, one_of, utf8_lines
+from noisyir.engine.locks import typed_words
 from noisyir.errors import DataError
 
 IR_DATASETS = ("ir_datasets:", "irds:")
@@ -101,8 +106,7 @@ def _file(path: Path, files: Mapping[str, str]) -> dict[str, Any]:
     if rows is not None:
         raise DataError(
             f"{path}: its columns do not tell which is query and which is document; {found_in(rows)}: "
-            "name them by data.columns={query: NAME, document: NAME} (of noisyir import: --map "
-            "query=NAME,positive=NAME), or its format by data.kind (--format)"
+            f"{_mapping(rows)}, or name its format by data.kind (--format)"
         )
     raise DataError(
         f"{path} is of no known format{why}: name it with --format ({', '.join(Format.variants())}), or data.kind"
@@ -118,6 +122,26 @@ def _of_rows(rows: RowFile) -> dict[str, Any] | None:
             return {"kind": kind, "path": path}
     chosen = choose_columns(rows, {}, NAMES)
     return {"kind": "pairs", "path": path} if "query" in chosen and chosen.keys() & {"document", "doc_id"} else None
+
+
+def _mapping(rows: RowFile) -> str:
+    """The command that was typed with columns named: of the first row's texts the longest is taken for the document."""
+    first = next((row for _, row in rows.rows(rows.columns)), {})
+    texts = [name for name, value in first.items() if isinstance(value, str) and value.strip()]
+    chosen = sorted(texts, key=lambda name: (len(first[name]), texts.index(name)), reverse=True)[:2]
+    if len(chosen) < 2:
+        return "a pair needs a column of queries and one of documents, so add what is missing"
+    document, query = chosen
+    words, setting = typed_words.get(), f"data.columns={{query: {_as_yaml(query)}, document: {_as_yaml(document)}}}"
+    if words[:1] in (("import",), ("init",)):  # init takes no columns, and what was imported needs none
+        typed = ["import", *words[1:], "--map", f"query={query},positive={document}"]
+    else:
+        typed = [*words, setting]
+    return f"if {query!r} is the query, " + (f"type {shlex.join(['noisyir', *typed])}" if words else f"set {setting}")
+
+
+def _as_yaml(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z]\w+", name) and yaml.safe_load(name) == name else json.dumps(name)
 
 
 def _is_squad(path: Path) -> bool:

@@ -1,5 +1,6 @@
 """Files of rows with named columns, whatever container they lie in; faults are named by their place."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from noisyir.data.containers import FIRST_ROWS, FOLDER, PLAIN, SUFFIXES, Row, container, suffix_of
 from noisyir.data.containers.split_folder import is_split_folder, parts_of
 from noisyir.data.leniency import glance
+from noisyir.data.limits import COLUMNS
 from noisyir.errors import DataError
 
 __all__ = ["SUFFIXES", "Row", "RowFile"]
@@ -35,7 +37,10 @@ class RowFile:
             )
         with glance():
             columns = container(suffix).columns(file)
-        if repeated := [name for name in columns if columns.count(name) > 1]:
+        if len(columns) > COLUMNS.most:
+            said = f"{file} has {len(columns):,} columns, more than {COLUMNS.most:,}: is it a file of pairs?"
+            raise DataError(f"{said} If so, {COLUMNS.remedy}")
+        if repeated := [name for name, count in Counter(columns).items() if count > 1]:
             raise DataError(f"two columns of {file} are called {repeated[0]!r}: rename one")
         if not columns:
             raise DataError(f"{file} is empty: {setting} must name a file with at least one row")

@@ -74,6 +74,13 @@ class Builds:
             f"{ref.artifact} {ref.stage}/{ref.key[:12]} is not in {self._root.url}: run again with --to {ref.stage}"
         )
 
+    def is_whole(self, ref: Ref) -> bool:
+        """Whether the build that has these bytes is there, with files that this machine knows to be as written."""
+        try:
+            return self._integrity.is_whole(self.meta(ref))
+        except StoreError:
+            return False
+
     def verify(self, meta: Meta) -> dict[str, str]:
         """By file of the build, what is wrong with it; empty when every digest is right.  All files are read."""
         return self._integrity.reread(meta)

@@ -195,7 +195,7 @@ class FetchedSets:
             fields = unsealed(self._root.fs.cat_file(path))
             files = {name: (size, digest) for name, (size, digest) in fields.pop("files").items()}
             return FetchedSet(**fields, files=files)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             name = unquote(path.rpartition("/")[2].removesuffix(".json"))
             raise StoreError(f"{path} cannot be read: {error}; fetch {name} with --again") from error
 

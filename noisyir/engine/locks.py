@@ -115,6 +115,7 @@ _FIRST_WORD, _NEXT_WORD = 5.0, 60.0  # seconds of waiting after which it is told
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 
 current_run: ContextVar[str | None] = ContextVar("current_run", default=None)
+typed_words: ContextVar[Sequence[str]] = ContextVar("typed_words", default=())  # of a command line, behind `noisyir`
 """The id of the run that this code works for: who waits for one of its locks is told of it."""
 
 

@@ -12,7 +12,9 @@ from noisyir.errors import ConfigError, DataError, NoisyirError, StoreError
 _LONGEST = 300  # characters of a stranger's message that are shown
 _GOES_ON = "then the same command goes on where it stopped"
 _FULL = re.compile(r"no space left on device|disk quota exceeded|disk is full|os error 28\b", re.IGNORECASE)
-_NO_MEMORY = re.compile(r"can't allocate memory|cannot allocate memory|out of memory|failed to allocate", re.IGNORECASE)
+_NO_MEMORY = re.compile(
+    r"can't allocate memory|cannot allocate memory|out of memory|failed to allocate|unable to mmap", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ _BY_CLASS: Mapping[str, _Advice] = {
     "zlib.": _Advice(DataError, "a compressed file is damaged", "get it anew"),
     "builtins.EOFError": _Advice(DataError, "a file ends too early", "get it anew; of a build, noisyir verify"),
     "builtins.UnicodeDecodeError": _Advice(DataError, "a file is not UTF-8", "convert it, as with iconv -t UTF-8"),
+    "builtins.UnicodeEncodeError": _Advice(DataError, "a name or a text is not Unicode", "rename it, or write another"),
     "builtins.RecursionError": _Advice(DataError, "something is nested too deeply", "make it flatter"),
     **dict.fromkeys(("botocore.", "aiobotocore.", "aiohttp.", "s3fs.", "gcsfs.", "adlfs.", "fsspec."), _REMOTE),
     **dict.fromkeys(("urllib3.", "requests.", "httpx.", "builtins.ConnectionError", "builtins.TimeoutError"), _REMOTE),
@@ -89,6 +92,11 @@ def is_from_outside(error: BaseException) -> bool:
     return any(_known(one) is not None for one in _chain(error))
 
 
+def is_lack_of_memory(error: BaseException) -> bool:
+    """Whether the machine has too little memory, and nothing is wrong with the data or the model."""
+    return any(_known(one) is _MEMORY for one in _chain(error))
+
+
 def one_line(error: BaseException) -> str:
     """An error's text without passwords and line ends; of a stranger's its type, too, and no more than helps."""
     said = without_password(" ".join(str(error).split()))
@@ -110,12 +118,12 @@ def _known(error: BaseException) -> _Advice | None:
         return _DISK_FULL
     if isinstance(error, OSError) and error.errno is not None and error.errno in _BY_NUMBER:
         return _BY_NUMBER[error.errno]
+    if not isinstance(error, NoisyirError) and _NO_MEMORY.search(str(error)):  # torch's and safetensors', on a CPU
+        return _MEMORY
     names = [f"{one.__module__}.{one.__qualname__}" for one in type(error).__mro__]
     for beginning, advice in _BY_CLASS.items():
         if any(name.startswith(beginning) for name in names):
             return advice
-    if isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error)):  # torch's, on a CPU
-        return _MEMORY
     return _OTHER_OS if isinstance(error, OSError) else None
 
 

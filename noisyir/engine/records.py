@@ -49,11 +49,11 @@ class Records:
     def _read(self, path: str) -> dict[str, Any]:
         return dict(unsealed(self._root.fs.cat_file(path)))
 
-    def _paths(self) -> list[str]:
+    def _paths(self, ending: str = ".json") -> list[str]:
         """Paths of records, newest first."""
         fs = self._root.fs
         found = fs.ls(self._base, detail=False) if fs.isdir(self._base) else []
-        return sorted((path for path in found if path.endswith(".json")), reverse=True)
+        return sorted((path for path in found if path.endswith(ending)), reverse=True)
 
     def _write(self, name: str, record: Mapping[str, Any], *, replace: bool) -> None:
         """Whole or not at all, for others read it at any time.  FileExistsError unless it may be replaced."""
@@ -99,6 +99,12 @@ class RunRecords(Records):
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
+
+    def in_progress(self) -> dict[str, str | None]:
+        """The runs that said how far they are and did not end, with the machine of each, where its record tells."""
+        found = [path.rpartition("/")[2].removesuffix(".now") for path in self._paths(".now")]
+        hosts = {run.get("id"): run.get("host") for run in self.all()} if found else {}
+        return {run: hosts.get(run) for run in found}
 
     def new_id(self, name: str, now: datetime) -> str:
         """A name for the record of a run that begins now, which sorts behind those of all earlier runs."""

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args, get_type_hints
 
-from noisyir.engine.outside_errors import one_line
+from noisyir.engine.outside_errors import in_our_words, is_lack_of_memory, one_line
 from noisyir.errors import DataError
 from noisyir.models.text_tokenizer import SIDES, Side
 
@@ -113,6 +113,8 @@ def read_layout(folder: Path) -> Layout:
         if (folder / "config.json").exists():
             return _one_tower(folder, "transformer", "mean", "cosine", {}, _transformer_length(folder))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        if is_lack_of_memory(error):
+            raise in_our_words(error) from error
         said = broken_json(folder) or one_line(error)
         raise DataError(f"{folder} is not a model: {said}: get it anew, or name another") from error
     raise DataError(f"{folder} is not a model: it has neither modules.json nor config.json: name another folder")

@@ -1,5 +1,8 @@
 """Soundness of a model that was loaded: what is missing in it, or not a number, is refused; nothing is repaired."""
 
+import json
+import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,10 +10,12 @@ from typing import Any
 
 import torch
 
-from noisyir.engine.outside_errors import one_line
+from noisyir.engine.outside_errors import in_our_words, is_lack_of_memory, one_line
 from noisyir.errors import DataError, NoisyirError
 from noisyir.models.layout import broken_json
 
+_LAYERS, _DEEPEST = re.compile(r"(^|_)layers?$"), 1000
+_MOST_GROWTH = 1000.0
 _COUNTS = ("position_ids", "token_type_ids", "num_batches_tracked")  # whole numbers that are no weights
 
 
@@ -23,11 +28,13 @@ def opening(folder: Path, fails: str = "is not a model") -> Iterator[None]:
     if special := next((path for path in folder.rglob("*") if not path.is_file() and not path.is_dir()), None):
         raise DataError(f"{folder} {fails}: {special.name} is a pipe, a device or a broken link: {ANEW}")
     try:
-        _refuse_whole_numbers(folder)
+        _refuse_unbounded(folder, weights=_refuse_whole_numbers(folder))
         yield
     except NoisyirError:
         raise
     except Exception as error:  # transformers, tokenizers and safetensors raise what they like
+        if is_lack_of_memory(error):
+            raise in_our_words(error) from error
         raise DataError(f"{folder} {fails}: {broken_json(folder) or _said(error)}: {ANEW}") from error
 
 
@@ -38,10 +45,11 @@ def _said(error: Exception) -> str:
     return one_line(error)
 
 
-def _refuse_whole_numbers(folder: Path) -> None:
-    """ValueError for weights that are whole or complex numbers, which libraries turn into real ones without a word."""
+def _refuse_whole_numbers(folder: Path) -> int:
+    """How many weights there are.  ValueError for whole or complex numbers, which libraries make real silently."""
     from safetensors import safe_open
 
+    count = 0
     for path in folder.glob("*.safetensors"):
         if not path.is_file():
             continue
@@ -49,6 +57,45 @@ def _refuse_whole_numbers(folder: Path) -> None:
             types = {name: file.get_slice(name).get_dtype() for name in file.keys() if not name.endswith(_COUNTS)}
         if odd := [name for name, kind in types.items() if kind == "BOOL" or kind[0] in "IUC"]:
             raise ValueError(f"its weights {odd[0]} are of type {types[odd[0]]}, and not real numbers")
+        count += len(types)
+    return count
+
+
+def _refuse_unbounded(folder: Path, weights: int) -> None:
+    """ValueError for settings with which loading or reading a text would not end: each was tried."""
+    for name, setting in _settings(folder / "config.json"):
+        if isinstance(setting, float) and math.isnan(setting):
+            raise ValueError(f"config.json: {name} is NaN")
+        if _LAYERS.search(name) and isinstance(setting, int) and setting > max(weights, _DEEPEST):
+            raise ValueError(f"config.json: {name} is {setting:,}, and the file has {weights:,} weights")
+    tokenizer = folder / "tokenizer.json"
+    if tokenizer.is_file() and (growth := _growth(json.loads(tokenizer.read_bytes()).get("normalizer"))) > _MOST_GROWTH:
+        raise ValueError(f"tokenizer.json: its normalizer makes texts {growth:,.0f} times as long")
+
+
+def _settings(path: Path) -> Iterator[tuple[str, Any]]:
+    """(name, value) of all settings in a file of JSON, at whatever depth."""
+    left = [("", json.loads(path.read_bytes()) if path.is_file() else {})]
+    while left:
+        name, value = left.pop()
+        if isinstance(value, dict):
+            left += value.items()
+        elif isinstance(value, list):
+            left += [(name, inner) for inner in value]
+        else:
+            yield name, value
+
+
+def _growth(normalizer: Any) -> float:
+    """How many characters at most its replacements make of one."""
+    if not isinstance(normalizer, dict):
+        return 1.0
+    if normalizer.get("type") == "Sequence":
+        return math.prod(map(_growth, normalizer.get("normalizers") or ()))
+    if normalizer.get("type") != "Replace":
+        return 1.0
+    sought, content = (normalizer.get("pattern") or {}).get("String"), len(normalizer.get("content") or "")
+    return max(1.0, content / len(sought)) if sought else 1.0 + content  # a regular expression may match nothing
 
 
 def refuse_broken(folder: Path, model: torch.nn.Module, rows: int, tokenizer_json: str) -> None:

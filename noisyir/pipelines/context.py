@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from noisyir.data.formats.pairs import Pairs
 from noisyir.detection.detectors import Detector
 from noisyir.detection.detectors.ensemble import Ensemble
+from noisyir.engine.fetched import located
 from noisyir.engine.plan import Plan
 from noisyir.engine.stage import Output, Outputs, Stage
 from noisyir.errors import ConfigError
@@ -123,12 +124,12 @@ class Context:
         if self._weighs:
             raise ConfigError(
                 f"{method} reads no weights, and the data gives its pairs some: name a method that does (dpr, "
-                "reweight, relabel, drop, npc), or leave them unread with data.columns={weight: null}"
+                "reweight, relabel, drop, npc), or leave them unread with data.columns='{weight: null}'"
             )
 
     @property
     def _weighs(self) -> bool:
-        return isinstance(self.exp.data, Pairs) and self.exp.data.has_weights
+        return isinstance(self.exp.data, Pairs) and located(self.exp.data).has_weights
 
     def _given_weights(self) -> Output | None:
         """The weights that the data itself gives the noisy pairs; None where it gives none."""

@@ -2,7 +2,9 @@
 
 from typing import Any, NamedTuple
 
+from noisyir.data.formats import Format
 from noisyir.data.settings import HeldOutParams
+from noisyir.engine.fetched import located
 from noisyir.pipelines.experiment import Experiment
 
 MANY = 30_000  # pairs, from which on the first rule for the static backbone holds
@@ -26,29 +28,30 @@ _PATIENCE = 2  # epochs without a better dev MRR@10, where dev queries are drawn
 def filled_in(exp: Experiment) -> Experiment:
     """The experiment with what it leaves out chosen, and noted in `chosen`; what is set stays, whatever it is.
 
-    Data of a file that is not there is taken to be large, and to have no splits.
+    Data that was fetched counts as if it lay here.  Data that is nowhere is taken to be large, and to have no splits.
     """
     if exp.task.trained:
         return exp
-    held = _held_out(exp)
+    data = located(exp.data)
+    held = _held_out(data)
     said: dict[str, str] = {}
     changes: dict[str, Any] = {}
     if held is not None:
         changes["data"] = exp.data.model_copy(update={"hold_out": held})
         shares = " and ".join(f"{share:.0%} for {split}" for split, share in held.shares.items())
         said["data.hold_out"] = f"the data has no {' and no '.join(held.shares)} queries: {shares} are drawn from it"
-    training, why = _training(exp, exp.data.count_pairs(MANY), draws_dev=bool(held and held.dev))
+    training, why = _training(exp, data.count_pairs(MANY), draws_dev=bool(held and held.dev))
     if training:
         changes["train"] = exp.train.model_copy(update=training)
         said |= {f"train.{name}": f"{value:g}: {why}" for name, value in training.items()}
     return exp.model_copy(update={**changes, "chosen": {**exp.chosen, **said}}) if changes else exp
 
 
-def _held_out(exp: Experiment) -> HeldOutParams | None:
+def _held_out(data: Format) -> HeldOutParams | None:
     """Shares to hold out; None where the experiment says, or the data has its splits."""
-    if "hold_out" in exp.data.model_fields_set:
+    if "hold_out" in data.model_fields_set:
         return None
-    there = exp.data.held_out_splits()
+    there = data.held_out_splits()
     held = HeldOutParams(**{split: 0.0 for split in ("test", "dev") if split in there})
     return held if held.shares else None
 

@@ -10,6 +10,7 @@ a Python object, which takes longer than the search.  Here Java writes a batch's
 """
 
 import json
+import mmap
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,12 +26,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from noisyir.errors import ConfigError, MissingPackageError, StoreError
+from noisyir.errors import ConfigError, MissingPackageError, NoisyirError, StoreError
 from noisyir.retrieval.texts import Hits, contents
 
 OLDEST = 21
 _VECTOR_MODULE = "jdk.incubator.vector"
 _FEW_CORES = 8
+_BESIDE_THE_HEAP = 3 << 29  # bytes that a JVM reserves for classes, compiled code and its threads
 _starting = Lock()
 
 
@@ -98,6 +100,7 @@ def _start(heap: str) -> None:
     if jnius_config.vm_running:
         return
     java = find_java()
+    _refuse_little_memory(heap)
     jnius_config.add_classpath(str(_anserini_jar()))
     jnius_config.add_options(*_options(java, heap))
     with _java_home(java.home):
@@ -106,6 +109,18 @@ def _start(heap: str) -> None:
         except Exception as error:  # jnius raises what it likes; the user needs one line
             raise ConfigError(f"Java in {java.home} did not start with runtime.java_heap={heap}: {error}") from error
     _hush(jnius.autoclass)
+
+
+def _refuse_little_memory(heap: str) -> None:
+    """NoisyirError where the JVM could not reserve its memory: it would end this process, and no line would say so."""
+    wanted = int(heap[:-1]) * {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}[heap[-1].lower()] + _BESIDE_THE_HEAP
+    try:
+        mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
+    except (OSError, OverflowError) as error:
+        raise NoisyirError(
+            f"the memory does not suffice for Java, which reserves {wanted / 1e9:.1f} GB: lower runtime.java_heap, "
+            f"which is {heap}, raise the limit (ulimit -v), or do without Java: bm25_index.engine=bm25s"
+        ) from error
 
 
 def _options(java: Java, heap: str) -> list[str]:

@@ -3,11 +3,15 @@
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from noisyir.engine.locks import WAIT, seconds_of
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
 from noisyir.tracking.tracker import Tracker
+
+if TYPE_CHECKING:
+    from noisyir.tracking.registry import RegisteredCopy
 
 
 def open_tracker(*, experiment: Experiment, home: Path, enabled: bool = True, patience: float | None = None) -> Tracker:
@@ -38,6 +42,18 @@ def registered_digests(home: Path) -> set[str]:
         return digests_of_versions(home)
     except ConfigError as error:
         raise StoreError(f"nothing is deleted, for the registry cannot be asked what it needs: {error}") from error
+
+
+def registered_copies(home: Path) -> "list[RegisteredCopy]":
+    """MLflow's copies of registered models, of the database in `home`; none where nothing was tracked there.
+
+    ConfigError where the database is damaged.
+    """
+    if not (home / "mlflow.db").exists() or find_spec("mlflow") is None or "MLFLOW_TRACKING_URI" in os.environ:
+        return []
+    from noisyir.tracking.registry import copies_of_versions
+
+    return copies_of_versions(home)
 
 
 def join_tracker(run_id: str | None, *, home: Path) -> Tracker:

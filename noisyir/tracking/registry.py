@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from importlib.metadata import version as version_installed
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
-from noisyir.engine.meta import Ref
+import yaml
+
+from noisyir.engine.meta import Ref, contents_of
 from noisyir.engine.outside_errors import one_line, without_password
 from noisyir.errors import StoreError
 from noisyir.tracking.backend import Backend, connect
@@ -24,6 +27,7 @@ _ABOUT = """{about}
 
 `champion` passed the gate of `noisyir promote`; `challenger` is the newest. Each version's page is a card: data, noise,
 measures, use, limits. What its tags mean, and how a version becomes champion, is told in docs/registry.md."""
+_MOST_VERSIONS = 10_000
 _OF_PROMOTION = "promot"  # begins the tags that registering leaves alone
 
 
@@ -86,6 +90,44 @@ def digests_of_versions(home: Path) -> set[str]:
             found |= {digest for version in page if (digest := version.tags.get("artifact_digest"))}
             token = page.token or None
     return found
+
+
+@dataclass(frozen=True)
+class RegisteredCopy:
+    """MLflow's own copy of a registered model's files: the version, the folder, and the digest by which it went in."""
+
+    version: str
+    folder: Path
+    digest: str
+    experiment: str
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the files are as they were registered; all are read."""
+        return self.folder.is_dir() and contents_of(self.folder, 0, None).digest == self.digest
+
+
+def copies_of_versions(home: Path) -> list[RegisteredCopy]:
+    """Those of all versions whose files lie on this machine and that noisyir registered.  ConfigError as `connect`."""
+    client, found = connect(home).client, []
+    for kind in kinds():
+        for version in client.search_model_versions(f"name = '{kind.name}'", max_results=_MOST_VERSIONS):
+            logged = client.get_logged_model(str(version.source).removeprefix("models:/"))
+            place, digest = urlsplit(logged.artifact_location), version.tags.get("artifact_digest")
+            if digest and place.scheme in ("", "file"):
+                folder = _files_in(Path(unquote(place.path)), kind)
+                name, experiment = f"{kind.name} v{version.version}", version.tags.get("experiment", "EXPERIMENT")
+                found.append(RegisteredCopy(name, folder, digest, experiment))
+    return found
+
+
+def _files_in(logged: Path, kind: Kind) -> Path:
+    """The folder with a model's own files in what MLflow keeps of it; by its usual name where MLmodel is damaged."""
+    try:
+        about = yaml.safe_load((logged / "MLmodel").read_text("utf-8"))
+        return logged / str(about["flavors"]["python_function"]["artifacts"][kind.folder]["path"])
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+        return logged / "artifacts" / kind.kept
 
 
 def find_version(backend: Backend, uri: str) -> "ModelVersion":

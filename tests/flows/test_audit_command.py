@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import re
+import shlex
 import shutil
 from collections import Counter
 
@@ -142,9 +143,13 @@ def test_pairs_that_name_documents_of_a_corpus_file_are_audited(noisyir, owner, 
 
 
 def test_columns_of_other_names_are_mapped(noisyir, owner, file, tmp_path):
-    rows = [{"ask": row["query"], "reply": row["document"], "id": row["query_id"]} for row in owner.inline]
+    rows = [{"what he asked": row["query"], "no": row["document"], "id": row["query_id"]} for row in owner.inline]
     other = write_jsonl(tmp_path / "other.jsonl", rows)
-    code, _, err = noisyir("audit", other, "data.columns={query: ask, document: reply, query_id: id}")
+    code, _, err = noisyir("audit", other)
+    assert code == 1
+    _, *typed = shlex.split(re.search("type (noisyir .*), or name its format", err)[1])
+    typed[-1] = typed[-1].removesuffix("}") + ", query_id: id}"
+    code, _, err = noisyir(*typed)
     assert code == 0, err
     check_verdicts(owner, table(tmp_path / "other-audit"))
 
@@ -410,7 +415,7 @@ BAD_PAIRS = {
     "unknown columns": (
         lambda o: [{"ask": "a", "reply": "b"}],
         [],
-        "its columns do not tell which is query and which is document; it has ask, reply: name them by data.columns=",
+        "which is query and which is document; it has ask, reply: if 'ask' is the query, type noisyir audit",
     ),
     "a mapped column that is not there": (
         lambda o: o.inline,

@@ -5,6 +5,7 @@ import csv
 import inspect
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,10 @@ def test_a_csv_becomes_a_model_that_is_better_than_its_start(noisyir, folder, mo
     assert code == 0 and "seems better than" in found["conclusion"] and test["p_holm"] < 0.01
     assert test["wins"] > test["losses"] > 0 and found["conclusion"].split(":")[0] in Path("compared.html").read_text()
     assert len(found["wins"]) == 5 and found["wins"][0]["relevant"]["text"]
+    for given, meant in ((("docs", "bm25"), ["docs", "docs:bm25"]), (("bm25", "docs"), ["docs:bm25", "docs"])):
+        code, _, err = noisyir("compare", *given)
+        typed = shlex.split(err.split(": type noisyir ")[1])
+        assert code == 1 and typed[1:] == meant and noisyir(*typed)[0] == 0
 
 
 def test_what_has_run_is_found_by_its_name_its_file_and_its_data(noisyir, folder, monkeypatch, tmp_path):

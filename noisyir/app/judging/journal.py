@@ -1,6 +1,7 @@
 """The file of answers: a line is appended, and on the disk, before anybody is told that an answer was taken."""
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from noisyir.auditing.judgements import Pair, Verdict
+from noisyir.data.text_files import json_lines
 from noisyir.errors import DataError, StoreError
 
+_LAST_YEAR = 9000  # later ones have no next microsecond some day, which the time of a new answer needs
 _VERDICTS = (*get_args(Verdict), None)
 
 
@@ -20,6 +23,7 @@ class JournalEntry:
 
     weight: how many pairs it stands for, up to a factor that all have in common; None for one that was not drawn at
     random.  replacement: a document accepted instead.  at: when, as ISO 8601 in UTC.
+    ValueError for a field that is none of these.
     """
 
     query_id: str
@@ -29,6 +33,20 @@ class JournalEntry:
     weight: float | None
     replacement: str | None
     at: str
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be read back, or be reckoned with."""
+        texts = {name: getattr(self, name) for name in ("query_id", "doc_id", "judge", "replacement")}
+        for name, value in texts.items():
+            if not (_is_text(value) or (name == "replacement" and value is None)):
+                raise ValueError(f"{name} must be a text, found {value!r:.60}")
+        if self.verdict not in _VERDICTS:
+            raise ValueError(f"the verdict is {self.verdict!r:.60}")
+        weight = self.weight
+        if weight is not None and not (type(weight) in (int, float) and 0 < weight < math.inf):
+            raise ValueError(f"the weight must be a number above 0, or null, found {weight!r:.60}")
+        if (at := datetime.fromisoformat(self.at)).tzinfo is None or at.year > _LAST_YEAR:
+            raise ValueError(f"at must be a time with its zone, found {self.at!r:.60}")
 
     @property
     def pair(self) -> Pair:
@@ -54,9 +72,9 @@ class Journal:
         if path.exists():
             whole = path.read_bytes()
             self._size = whole.rfind(b"\n") + 1
-            self.answers = list(_read(path, whole[: self._size]))
             if self._size < len(whole):
                 os.truncate(path, self._size)
+            self.answers = list(_read(path))
 
     def append(self, answer: JournalEntry) -> None:
         """Write an answer and wait until the disk has it.  StoreError where it cannot; the file is then as before."""
@@ -89,28 +107,28 @@ class Journal:
         return found
 
 
-def _read(path: Path, whole: bytes) -> Iterator[JournalEntry]:
-    for number, line in enumerate(whole.decode("utf-8", "replace").split("\n"), 1):
-        if line.strip():
-            try:
-                yield _answer(json.loads(line))
-            except (ValueError, TypeError) as error:
-                raise DataError(f"{path} line {number} is no judgement: {error}; mend or remove the line") from error
+def _read(path: Path) -> Iterator[JournalEntry]:
+    for number, row in json_lines(path):
+        try:
+            yield _answer(row)
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{path} line {number} is no judgement: {error}; mend or remove the line") from error
 
 
 def _answer(row: Mapping[str, Any]) -> JournalEntry:
     if missing := [name for name in ("query_id", "doc_id", "judge", "verdict", "at") if name not in row]:
         raise ValueError(f"it lacks {', '.join(missing)}")
-    if row["verdict"] not in _VERDICTS:
-        raise ValueError(f"the verdict is {row['verdict']!r}")
-    if datetime.fromisoformat(row["at"]).tzinfo is None:
-        raise ValueError(f"at is {row['at']!r}, of no time zone")
+    query_id, doc_id = (str(row[name]) if type(row[name]) is int else row[name] for name in ("query_id", "doc_id"))
     return JournalEntry(
-        query_id=str(row["query_id"]),
-        doc_id=str(row["doc_id"]),
-        verdict=row["verdict"],
-        judge=row["judge"],
-        weight=row.get("weight"),
-        replacement=row.get("replacement"),
-        at=row["at"],
+        query_id, doc_id, row["verdict"], row["judge"], row.get("weight"), row.get("replacement"), row["at"]
     )
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a text with something in it that a file of UTF-8 can hold."""
+    if not isinstance(value, str) or not value.strip():
+        return False
+    try:
+        return bool(value.encode())
+    except UnicodeEncodeError:
+        return False

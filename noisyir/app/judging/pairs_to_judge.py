@@ -97,6 +97,10 @@ class PairsToJudge:
         own = _document(doc_id, self.audit["document"][row].as_py())
         return Shown(query_id, self.audit["query"][row].as_py()[:TEXT_CHARS], own, tuple(others))
 
+    def offers(self, pair: Pair, doc_id: str) -> bool:
+        """Whether a document is among the others that a pair is shown with."""
+        return pair in self.row_of and doc_id in self._others(self.row_of[pair])
+
     def _others(self, row: int) -> list[str]:
         pair = self.ids[row]
         return [other for other in self.others.get(pair, ()) if other != pair[1]][:OTHERS]

@@ -90,7 +90,7 @@ def judging_app(session: JudgingSession, token: str, finish: Callable[[], Body])
 
     async def read(request: "Request") -> "Response":
         count = request.query_params.get("count", "10")
-        wanted = min(int(count), _MOST_PAIRS) if count.isdecimal() else 1
+        wanted = min(int(count[:9]), _MOST_PAIRS) if count.isdecimal() else 1
         shown = await run_in_threadpool(session.next_pairs, wanted)
         return JSONResponse({"pairs": [pair.as_json() for pair in shown], "state": session.state()})
 
@@ -122,6 +122,8 @@ def _answer(session: JudgingSession, body: Body) -> None:
     verdict, replacement = body.get("verdict"), body.get("replacement")
     if verdict not in _VERDICTS or not isinstance(replacement, str | None):
         raise DataError(f"a verdict is one of {', '.join(_VERDICTS)}, a replacement a doc_id")
+    if replacement is not None and not session.pairs.offers(_pair(body), replacement):
+        raise DataError("a replacement is one of the documents that are shown with the pair")
     session.answer(Progress(_pair(body), verdict, replacement))
 
 

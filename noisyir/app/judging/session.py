@@ -84,7 +84,11 @@ class JudgingSession:
         with self._lock:
             weight = self._weight.get(row)
             replacement = said.replacement if said.verdict == "wrong" else None
-            answer = JournalEntry(*said.pair, said.verdict, self.judge, weight, replacement, self.journal.time())
+            time = self.journal.time()
+            try:
+                answer = JournalEntry(*said.pair, said.verdict, self.judge, weight, replacement, time)
+            except ValueError as error:
+                raise DataError(f"no answer is taken: {error}") from error
             if not answer.says_as(self._own.get(said.pair)):
                 self.journal.append(answer)
             self._own.pop(said.pair, None)
@@ -167,13 +171,14 @@ class JudgingSession:
         return [*self._queue, *drawn]
 
     def _resume(self) -> dict[Pair, JournalEntry]:
-        own = self.journal.latest().get(self.judge, {})
-        if unknown := [pair for pair in own if pair not in self.pairs.row_of]:
+        said = self.journal.latest()
+        if unknown := [pair for own in said.values() for pair in own if pair not in self.pairs.row_of]:
             raise DataError(
                 f"{self.journal.path} has judgements of {len(unknown):,} pairs that are not in this audit, such as "
                 f"{unknown[0]!r}: choose another --out, or move the file"
             )
-        return own
+        self._judged()  # what cannot be counted in the end is refused before anything is asked
+        return dict(said.get(self.judge, {}))
 
     def _row(self, pair: Pair) -> int:
         if pair not in self.pairs.row_of:

@@ -36,7 +36,8 @@ class Separated:
         for number, cells in self._cells(path):
             if not header:
                 header = cells
-                wanted = [(name, header.index(name)) for name in columns]
+                places = {name: place for place, name in enumerate(header)}
+                wanted = [(name, places[name]) for name in columns]
             elif len(cells) != len(header):
                 said = f"expected {len(header)} columns as in the header, found {len(cells)}"
                 bad_row(f"{path} line", number, DataError(f"{path} line {number}: {said}"))

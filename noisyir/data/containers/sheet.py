@@ -1,6 +1,7 @@
 """The first sheet of an Excel workbook, .xlsx; formulas are not computed, their stored values are read."""
 
 import json
+import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +12,13 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from noisyir.data.containers import Check, Row, accept
+from noisyir.data.limits import LINE
 from noisyir.errors import DataError, MissingPackageError
 
 _LONGEST_CELL = 32_767  # characters; Excel's own limit
+_DENSEST = 200  # times that a large part of a workbook is larger than it is packed; people's are 5 to 50 times
+_PIECE = 1 << 20
+_END_OF_CELL = re.compile(rb"</(\w+:)?(c|si|row)>")
 _DAMAGED = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, OSError, ParseError, EOFError)
 
 
@@ -25,6 +30,7 @@ class Sheet:
 
     def columns(self, path: Path) -> tuple[str, ...]:
         """The header's cells, without empty ones at its end."""
+        _refuse_bombs(path)
         return tuple(name for name in next(self._cells(path), (1, ()))[1])
 
     def rows(self, path: Path, columns: Sequence[str], check: Check = accept) -> Iterator[Row]:
@@ -54,8 +60,9 @@ class Sheet:
         except (*_DAMAGED, openpyxl.utils.exceptions.InvalidFileException) as error:
             raise DataError(f"{path} is not .xlsx, or damaged, get it anew: {error}") from error
         try:
-            width = 0
-            for number, values in enumerate(book.worksheets[0].iter_rows(values_only=True), 1):
+            width, sheet = 0, book.worksheets[0]
+            sheet.reset_dimensions()  # else each row is as wide as the furthest cell, and there are as many as it says
+            for number, values in enumerate(sheet.iter_rows(values_only=True), 1):
                 if all(value is None for value in values):
                     continue
                 if not width:
@@ -68,6 +75,33 @@ class Sheet:
             raise DataError(f"{path}: damaged, get it anew: {error}") from error
         finally:
             book.close()
+
+
+def _refuse_bombs(path: Path) -> None:
+    """DataError for a cell beyond the limit, and for what unpacks to far more than any workbook does.
+
+    openpyxl unpacks a cell as a whole.  Here the ends of cells are counted in what is unpacked piece by piece, and in
+    parts of a workbook alone that are larger than a cell may be.
+    """
+    most = LINE.most
+    try:
+        with zipfile.ZipFile(path) as packed:
+            for part in packed.infolist():
+                if part.file_size <= most or part.filename.startswith("xl/media/"):  # pictures
+                    continue
+                if part.file_size > _DENSEST * part.compress_size:
+                    raise DataError(
+                        f"{path}: {part.filename} unpacks to {part.file_size:,} bytes, {_DENSEST} times its size or "
+                        "more, as no workbook does: save it as .csv"
+                    )
+                with packed.open(part) as file:
+                    since = 0
+                    while piece := file.read(_PIECE):
+                        since = 0 if _END_OF_CELL.search(piece) else since + len(piece)
+                        if since > most:
+                            raise DataError(f"{path}: a cell is longer than {most:,} bytes: {LINE.remedy}")
+    except _DAMAGED as error:
+        raise DataError(f"{path} is not .xlsx, or damaged, get it anew: {error}") from error
 
 
 def container(suffix: str) -> Sheet:

@@ -179,7 +179,7 @@ class PairsFile(ExampleSource):
         if split is None:
             raise DataError(
                 f"{cell.where}: {self.columns['split']!r} must be train, dev or test, found {named!r:.60}; "
-                "data.columns={split: null} makes all pairs training pairs"
+                "data.columns='{split: null}' makes all pairs training pairs"
             )
         rows_of = (Cells(one, self.columns, place, number) for one in _documents_of(values, place, number))
         return Example(
@@ -246,7 +246,7 @@ def _need_texts(pairs: RowFile, columns: Mapping[PairColumn, str]) -> None:
         named = f"names documents ({columns['doc_id']!r})" if "doc_id" in columns else "has no column for document"
         raise DataError(
             f"pairs without a corpus: {pairs.path} {named} but holds no text of theirs; {found_in(pairs)}; "
-            "map the text with data.columns={document: NAME}, or give data.corpus=FILE and map doc_id"
+            "map the text with data.columns='{document: NAME}', or give data.corpus=FILE and map doc_id"
         )
 
 

@@ -1,5 +1,7 @@
 """Models and data sets in the store: brought once, found by name wherever they are not, and checked on their way."""
 
+import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -7,12 +9,16 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from noisyir import cli
+from noisyir import cli, experiments
 from noisyir.app.fetching import fetch, source_of
+from noisyir.app.label_audit import experiment_to_audit
 from noisyir.engine.fetched import FetchedSet, here, located
 from noisyir.engine.store import Store
 from noisyir.errors import DataError, StoreError
 from noisyir.models.settings import InitModelParams
+from noisyir.pipelines.left_out import filled_in
+from noisyir.pipelines.planning import pipeline_of
+from noisyir.pipelines.retrievers import audit_pairs
 from noisyir.settings import Location, Params, places_of
 
 
@@ -46,6 +52,31 @@ def test_a_folder_is_found_by_its_name_where_it_is_not(store: Store, folder: Pat
         assert here("data/other") == "data/other"
         (tmp_path / "data" / "mine").mkdir(parents=True)
         assert here("data/mine") == "data/mine"  # what is on this machine is taken
+
+
+def test_a_fetched_name_is_settled_as_the_path_that_it_came_from(store: Store, tmp_path: Path, monkeypatch):
+    rows = [{"query": f"how {n}", "document": f"text {n}", "split": ("train", "dev", "test")[n % 3], "weight": 0.5}
+            for n in range(60)]  # fmt: skip
+    path = tmp_path / "x" / "pairs.jsonl"
+    path.parent.mkdir()
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fetch(store, source_of(str(path)), str(path), "mine.jsonl")
+    monkeypatch.chdir(tmp_path)
+    with store.fetched.as_source():
+        given, named = (
+            experiments.from_settings({"name": "g", "data": {"kind": "pairs", "path": place}}, [])
+            for place in (str(path), "mine.jsonl")
+        )
+        given, named = filled_in(given), filled_in(named)
+        keys = [{step.name: step.key for step in pipeline_of(exp).steps} for exp in (given, named)]
+        audited = [experiment_to_audit(place) for place in (str(path), "mine.jsonl")]
+    assert named.chosen == given.chosen and named.train == given.train and named.data.hold_out is None
+    assert "given_weights" in keys[0] and keys[0].keys() == keys[1].keys()
+    assert [name for name in keys[0] if keys[0][name] != keys[1][name]] == ["report"]  # whose page names the data
+    assert [exp.data.path for exp in audited] == [str(path), "mine.jsonl"]
+    with store.fetched.as_source():
+        keys = [[step.key for step in audit_pairs(exp).steps] for exp in audited]
+    assert keys[0] == keys[1]
 
 
 def test_a_file_from_s3_is_brought_once_and_checked(bucket: str, tmp_path: Path):
@@ -208,3 +239,18 @@ def test_what_is_left_of_a_copy_that_was_cut_off_is_read(store: Store, folder: P
     (left / "a.txt").write_text("x")
     with store.fetched.as_source():
         assert Path(here("mine"), "a.txt").read_text() == "a"
+
+
+@pytest.mark.parametrize("place", ["given", "given/pipe"])
+def test_a_pipe_is_refused_and_not_waited_for(folder: Path, store: Store, place: str):
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(DataError, match=r"pipe is a folder, a pipe or a device: .* copy into one what comes by a pipe"):
+        fetch(store, source_of(str(folder.parent / place)), "x")
+    (folder / "pipe").unlink()
+    assert fetch(store, source_of(str(folder)), "x").size == 3
+
+
+def test_a_name_that_is_no_unicode_is_refused_in_a_line(folder: Path, store: Store, capsys):
+    assert cli.main(["fetch", str(folder), "--as", "a\udc80", "--store", str(store.root)]) == 1
+    assert "did not expect" not in (said := capsys.readouterr().err) and "rename it, or write another" in said
+    assert store.fetched.all() == []

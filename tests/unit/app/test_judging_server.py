@@ -49,7 +49,9 @@ def test_pairs_are_shown_without_what_the_machine_thinks(client):
 
 def test_answers_undo_and_skip(client, judging, tmp_path):
     first, second, third = asked(client, 3)
-    state = post(client, "answer", ids(first) | {"verdict": "wrong", "replacement": "o1"}).json()["state"]
+    state = post(
+        client, "answer", ids(first) | {"verdict": "wrong", "replacement": first["others"][0]["doc_id"]}
+    ).json()["state"]
     assert state["judged"] == 1 and state["last"] == ids(first) | {"verdict": "wrong"}
     assert post(client, "skip", ids(second)).status_code == 200
     assert asked(client, 1) == [third]
@@ -148,3 +150,25 @@ def test_the_token_is_kept_for_a_killed_session_where_only_its_owner_reads_it(tm
         (tmp_path / "judging.json").write_text(text)
         found = Access.of(tmp_path)
         assert found.port == 0 and found.token != first.token, text
+
+
+ODD = ["\ud800", "", " ", "a\x00b", "o1", "\u202e", "x" * 60_000]
+
+
+@pytest.mark.parametrize("text", ODD, ids=repr)
+@pytest.mark.parametrize("field", ["query_id", "doc_id", "replacement", "verdict"])
+@pytest.mark.parametrize("name", ["answer", "undo", "skip"])
+def test_a_post_with_odd_texts_is_answered_and_changes_nothing(judging, tmp_path, name, field, text):
+    client = TestClient(judging_app(judging, TOKEN, dict), base_url=HOST, raise_server_exceptions=False)
+    (first,) = asked(client, 1)
+    body = json.dumps(ids(first) | {"verdict": "wrong", field: text})
+    found = client.post(f"/{TOKEN}/{name}", content=body, headers={"content-type": "application/json"})
+    assert found.status_code in (200, 400, 422) and (name != "answer" or found.status_code != 200)
+    assert not (tmp_path / "judgements.jsonl").exists()
+    assert post(client, "answer", ids(first) | {"verdict": "clean"}).status_code == 200
+
+
+@pytest.mark.parametrize("count", ["9" * 5000, "-1", "\u0663", "1e3", "0"])
+def test_any_count_of_pairs_is_answered(judging, count):
+    client = TestClient(judging_app(judging, TOKEN, dict), base_url=HOST, raise_server_exceptions=False)
+    assert client.get(f"/{TOKEN}/pairs", params={"count": count}).status_code == 200

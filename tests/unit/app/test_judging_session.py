@@ -84,6 +84,52 @@ def test_a_line_that_is_no_answer_is_refused_with_its_place(tmp_path):
         Journal(path)
 
 
+DAMAGE = {
+    "judge": [["x"], 3, None, "\ud800", "", " "],
+    "weight": ["x", float("nan"), -5, 0, [1], True, float("inf")],
+    "replacement": [["a"], 7, "", "\ud800"],
+    "at": ["9999-12-31T23:59:59.999999+00:00", "2026-01-01T00:00:00", "yesterday", 7, None, "\ud800"],
+    "verdict": ["maybe", ["wrong"], {}, 1],
+    "query_id": [None, [1], "", "\ud800", True, 1.5],
+    "doc_id": [None, {}, ""],
+}
+
+
+@pytest.mark.parametrize("field, value", [(field, value) for field, values in DAMAGE.items() for value in values])
+def test_each_field_is_checked_when_a_session_resumes_and_removing_the_line_helps(tmp_path, field, value):
+    one = session(tmp_path)
+    answered = [answer_next(one) for _ in range(3)]
+    one.finish()
+    path = tmp_path / "judgements.jsonl"
+    whole = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([whole[0], json.dumps(json.loads(whole[1]) | {field: value}) + "\n", whole[2]]))
+    with pytest.raises(DataError, match=r"judgements.jsonl line 2"):
+        session(tmp_path, start=False)
+    path.write_text("".join([whole[0], whole[2]]))
+    two = session(tmp_path)
+    assert two.state()["judged"] == 2
+    answer_next(two)
+    two.finish()
+    assert {answered[0], answered[2]} <= two.learner.seen[-1].keys() or len(two.learner.seen[-1]) == 3
+
+
+def test_what_the_end_would_refuse_is_refused_before_anything_is_asked(tmp_path):
+    one = session(tmp_path)
+    answer_next(one, "clean")
+    one.finish()
+    path = tmp_path / "judgements.jsonl"
+    (line,) = path.read_text().splitlines()
+    path.write_text(line + "\n" + line.replace("clean", "wrong") + "\n")  # at the same time the other word
+    with pytest.raises(DataError, match=r"line 2: .* keep one of the two"):
+        session(tmp_path, start=False)
+    path.write_bytes(line.encode() + b"\n\xff\n")
+    with pytest.raises(DataError, match="line 2: not UTF-8"):
+        session(tmp_path, start=False)
+    path.write_text(line.replace('"judge": "ann"', '"judge": "bob"').replace('"q0', '"x0') + "\n")
+    with pytest.raises(DataError, match="1 pairs that are not in this audit"):
+        session(tmp_path, start=False)
+
+
 def test_a_full_disk_loses_nothing_and_leaves_no_half_line(tmp_path, monkeypatch):
     one = session(tmp_path)
     first = answer_next(one)

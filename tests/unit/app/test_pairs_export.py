@@ -14,7 +14,7 @@ from noisyir.data.collection import Collection
 from noisyir.data.formats import Format
 from noisyir.engine.runtime import Runtime
 from noisyir.engine.store import Store
-from noisyir.errors import ConfigError, StoreError
+from noisyir.errors import ConfigError, DataError, StoreError
 from noisyir.experiments import from_settings
 
 KINDS = sorted(kind for kind, variant in Format.variants().items() if variant.written is not None)
@@ -105,3 +105,12 @@ def test_what_cannot_be_done_is_refused_with_what_to_do(world, tmp_path, monkeyp
     with pytest.raises(StoreError, match="exists already"):
         export_pairs(store, "pairs", "line_pairs", None)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_an_error_of_writing_names_the_path_that_was_typed_and_the_end_of_name_that_it_advises_works(world, tmp_path):
+    store, _, _ = world
+    with pytest.raises(DataError) as refused:
+        export_pairs(store, "assumed", "tevatron", str(tmp_path / "tev"), force=True)
+    assert f"{tmp_path / 'tev'}: end the name with" in str(refused.value) and ".exporting" not in str(refused.value)
+    _, target = export_pairs(store, "assumed", "tevatron", str(tmp_path / "tev.jsonl"), force=True)
+    assert target.is_file()

@@ -1,6 +1,7 @@
 """A refreshed index is the one that all documents together would have given, with only the new ones encoded."""
 
 import json
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from noisyir.app.lookup import find_model, newest_index, search_inputs
 from noisyir.app.refresh import refresh_corpus
 from noisyir.app.retention import unneeded
 from noisyir.app.runs import Execution, run_experiment
+from noisyir.cli import main
 from noisyir.data.settings import JoinCorpusParams
 from noisyir.engine.meta import sealed, unsealed
 from noisyir.engine.plan import Choice, Plan
@@ -290,6 +292,43 @@ def test_of_two_refreshes_at_once_both_add_their_documents(world: World):
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(refresh, files))
     assert {row["_id"] for row in world.corpus()} == {f"d{n}" for n in range(7)}
+
+
+@pytest.mark.parametrize("repaired", [True, False])
+def test_damage_in_a_refreshed_corpus_leaves_search_alive_and_the_advised_command_heals_it(
+    world: World, capsys, caplog, repaired: bool
+):
+    world.index(documents(*range(20)))
+    store = str(world.folder / "store")
+    typed = ["refresh", "tiny", str(write_jsonl(world.folder / "new.jsonl", documents(20, 21))), "--store", store]
+    assert main(typed) == 0
+    before = world.corpus(), world.index_files(), world.search(documents(20)[0]["text"])
+    (part,) = (world.folder / "store" / "join_corpus").glob("*/*/corpus/part-00000.parquet")
+    part.write_bytes(part.read_bytes()[:-300])
+    capsys.readouterr()
+    if repaired:
+        assert main(["verify", "--repair", "--store", store]) == 0
+        said = capsys.readouterr().out
+        (advised,) = [line.partition(": ")[2] for line in said.splitlines() if line.startswith("build it anew: ")]
+    world.store = Store(world.folder / "store", home=world.folder)
+    assert "d20" not in world.search(documents(20)[0]["text"])[0] and len(world.corpus()) == 20
+    if not repaired:
+        (advised,) = {text.partition("again: ")[2] for text in caplog.messages if "to have it again" in text.lower()}
+    assert main(shlex.split(advised)[1:]) == 0
+    assert (world.corpus(), world.index_files(), world.search(documents(20)[0]["text"])) == before
+    assert main(["verify", "--store", store]) == 0
+
+
+def test_the_newest_refresh_is_built_upon_though_the_corpus_of_an_earlier_one_is_gone(world: World):
+    world.index(documents(*range(20)))
+    world.refresh(documents(20))
+    world.store.builds.remove(world.store.builds.meta(world.newest().corpus))
+    world.refresh(documents(20))  # builds upon the first index
+    world.refresh(documents(21))
+    first = next(meta for meta in world.store.builds.all() if meta.stage == "join_corpus")
+    world.store.builds.remove(first)
+    assert world.refresh(documents(22)).counts["documents"]["kept"] == 22
+    check_equal(world, documents(*range(23)))
 
 
 def test_a_model_without_an_index_is_an_error_that_says_what_to_run(world: World):

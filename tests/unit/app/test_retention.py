@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 from noisyir.app import retention
@@ -94,3 +97,24 @@ def test_checkpoints_of_the_last_runs_stay(store: Store):
     work = store.work.folder("upper", plan.steps[1].key, {})
     assert main(["gc", "--keep-runs", "1", "--store", store.root]) == 0 and work.exists()
     assert main(["gc", "--keep-runs", "0", "--store", store.root]) == 0 and not work.exists()
+
+
+def test_gc_asks_on_a_terminal_and_deletes_nothing_without_a_yes(store: Store):
+    for number in range(2):
+        plan = two_steps(count=number + 1)
+        record(store, f"run{number}", plan, run(plan, store))
+    command = [sys.executable, "-m", "noisyir.cli", "gc", "--keep-runs", "1", "--store", str(store.root)]
+
+    def gc(answer: str, *more: str) -> str:
+        leader, terminal = os.openpty()
+        os.write(leader, answer.encode())
+        done = subprocess.run([*command, *more], stdin=terminal, capture_output=True, text=True, timeout=300)
+        os.close(leader), os.close(terminal)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    said = gc("n\n")
+    assert "delete 2 builds" in said and "s to make?" in said and doomed(store, 1) == [("make", 1), ("upper", 0)]
+    gc("", "--yes")
+    assert doomed(store, 1) == [] and doomed(store, 0) == [("make", 2), ("upper", 0)]
+    assert main([*command[3:5], "0", *command[6:]]) == 0 and doomed(store, 0) == []  # no terminal: nobody to ask

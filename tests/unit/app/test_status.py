@@ -14,6 +14,7 @@ from threading import Thread
 
 import pytest
 
+from noisyir import cli
 from noisyir.app.runs import Execution, UnregisteredError, run_experiment
 from noisyir.app.status import hours_ago, run_states, stage_rates
 from noisyir.commands.status import run as status_command
@@ -186,3 +187,39 @@ def test_the_command(store: Store, capsys, monkeypatch):
     status_command(hours=1.0, as_json=True, store=store.url)
     told = json.loads(capsys.readouterr().out)
     assert [one["state"] for one in told["runs"]] == ["failed", "done"] and told["models"] == []
+
+
+_KILLED = """
+import os, signal, sys
+from noisyir.app.runs import Execution
+from noisyir.engine.store import Store
+from tests.unit.app import test_status
+from pathlib import Path
+
+def work(job):
+    job.progress(1, 2, "steps")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+test_status.plan_that = lambda fails: test_status.plan_of(work)
+test_status.run(Store(Path(sys.argv[1]), home=Path(sys.argv[2])))
+"""
+
+
+def test_the_last_word_of_a_killed_run_goes_with_the_next_run_and_that_of_one_elsewhere_stays(store: Store):
+    runs = Path(store.root) / ".runs"
+    subprocess.run([sys.executable, "-c", _KILLED, str(store.root), str(store.home)], cwd=ROOT)
+    assert len(list(runs.glob("*.now"))) == 1
+    store.runs.record("r9", run_record(status="running", host="elsewhere") | {"id": "r9"})
+    store.runs.set_progress("r9", {"step": "x"})
+    run(store)
+    assert [path.name for path in runs.glob("*.now")] == ["r9.now"]
+    assert [state.state for state in run_states(store, HOST, hours_ago(1))] == ["done", "killed"]
+
+
+def test_a_failed_run_is_one_line_of_the_list(store: Store, capsys):
+    with pytest.raises(DataError):
+        run(store, fails=True)
+    run(store)
+    assert cli.main(["ls", "--runs", "--store", str(store.root)]) == 0
+    _, done, failed = capsys.readouterr().out.splitlines()
+    assert "done" in done and "no pages today" in failed and "Traceback" not in failed

@@ -318,3 +318,30 @@ def test_only_finished_runs_are_asked(finished, tmp_path: Path):
         assert account_of(full, "train0").experiment == "tiny"
     finally:
         full.fs.rm_file(f"{full.root}/.runs/99991231T235959999999-half.json")
+
+
+def test_an_id_of_another_run_is_looked_for_there_and_what_gc_took_is_said(store: Store, tmp_path, capsys):
+    def asked(name: str, version: int) -> None:
+        def publish(job: Job[Params]) -> None:
+            job.write("queries", pa.table({"query_id": [name], "text": [f"why {name}?"], "split": ["train"]}))
+
+        from noisyir.schemas.data import QUERIES
+
+        def pipeline(exp: Experiment) -> Plan:
+            plan = Plan(exp.seed)
+            plan.add(Stage("ask", version, Params, reads={}, writes={"queries": QUERIES}, run=publish), Params())
+            return plan
+
+        run_experiment(Experiment(name=name), Choice(), Execution(store=store), pipeline=pipeline)
+
+    for version, name in enumerate(("first", "second", "third"), 1):
+        asked(name, version)
+    assert account_of(store, "first").experiment == "first"
+    with pytest.raises(DataError, match="the run has no query 'frist'"):
+        account_of(store, "frist")
+    with pytest.raises(DataError, match="the run has no query 'first'"):
+        account_of(store, "first", experiment="second")
+    for meta in store.builds.all():
+        store.builds.remove(meta)
+    with pytest.raises(StoreError, match=r"gone from .*, as after gc: type noisyir run third again"):
+        account_of(store, "first")

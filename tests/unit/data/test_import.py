@@ -137,7 +137,7 @@ def test_a_format_is_recognised_by_its_content(tmp_path: Path, name, rows, kind)
 @pytest.mark.parametrize(
     ("name", "rows", "given", "advice"),
     [
-        ("x.csv", ["a,b", "1,2"], {}, r"it has a, b: name them by data.columns=.*--map query=NAME,positive=NAME"),
+        ("x.csv", ["a,b", "1,2"], {}, r"it has a, b: if 'a' is the query, set data.columns={query: "),
         ("x.txt", ["1 0 7 2"], {}, r"give the texts with --queries FILE --corpus FILE"),
         ("x.tsv", ["1\t2\t3"], {}, r"give the texts with --queries FILE --corpus FILE"),
         ("x.tsv", ["1\ttext"], {}, r"--format topics takes them for queries"),

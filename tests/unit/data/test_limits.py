@@ -3,12 +3,20 @@
 import gzip
 import json
 import os
+import random
+import time
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
+import openpyxl
 import pytest
 
 from noisyir.data.formats.pairs import Pairs
-from noisyir.data.limits import DOCUMENT, LINE
+from noisyir.data.limits import COLUMNS, DOCUMENT, LINE
+from noisyir.data.recognise import recognise
+from noisyir.data.row_files import RowFile
 from noisyir.data.text_files import read_object, utf8_lines
 from noisyir.errors import ConfigError, DataError
 
@@ -80,3 +88,85 @@ def test_a_limit_that_is_no_number_is_refused(monkeypatch, value: str):
     monkeypatch.setenv(LINE.name, value)
     with pytest.raises(ConfigError, match="must be a whole number above 0"):
         _ = LINE.most
+
+
+def workbook(path: Path, sheet: Callable[[IO[bytes]], None]) -> Path:
+    """An .xlsx file of which the sheet's XML is written by hand."""
+    openpyxl.Workbook().save(path.with_suffix(".plain"))
+    with zipfile.ZipFile(path.with_suffix(".plain")) as given, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as made:
+        for name in given.namelist():
+            if name != "xl/worksheets/sheet1.xml":
+                made.writestr(name, given.read(name))
+        with made.open("xl/worksheets/sheet1.xml", "w", force_zip64=True) as out:
+            out.write(b'<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>')
+            sheet(out)
+            out.write(b"</sheetData></worksheet>")
+    return path
+
+
+def cell(place: str, text: str = "x") -> bytes:
+    return f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'.encode()
+
+
+def test_a_workbook_with_far_cells_is_read_as_far_as_its_header_goes(tmp_path: Path):
+    def sheet(out: IO[bytes]) -> None:
+        out.write(b'<row r="1">' + cell("A1", "query") + cell("B1", "document") + b"</row>")
+        out.write(b'<row r="2">' + cell("A2", "why") + cell("B2", "therefore") + b"</row>")
+        out.write(b'<row r="1048576">' + cell("XFD1048576") + b"</row>")
+
+    began = time.process_time()
+    rows = RowFile.open(str(workbook(tmp_path / "far.xlsx", sheet)), "data.path").rows(["query", "document"])
+    assert [(number, list(row.values())) for number, row in rows] == [
+        (2, ["why", "therefore"]), (1048576, [None, None]),
+    ]  # fmt: skip
+    alone = workbook(tmp_path / "alone.xlsx", lambda out: out.write(b'<row r="9">' + cell("XFD9") + b"</row>"))
+    with pytest.raises(DataError, match=r"has 16,384 columns, more than 10,000.*NOISYIR_MOST_COLUMNS"):
+        RowFile.open(str(alone), "data.path")
+    assert time.process_time() - began < 20
+
+
+def test_cells_of_a_workbook_are_bounded_before_they_are_unpacked(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv(LINE.name, "3000000")
+    texts = random.Random(0).choices("abcdefgh ", k=1 << 22)  # packs to a third
+
+    def sheet(out: IO[bytes]) -> None:
+        out.write(b'<row r="1">' + cell("A1", "query") + cell("B1", "document") + b"</row>")
+        out.write(b'<row r="2">' + cell("A2", "why") + cell("B2", "".join(texts)) + b"</row>")
+
+    path = workbook(tmp_path / "long.xlsx", sheet)
+    with pytest.raises(DataError, match=r"a cell is longer than 3,000,000 bytes: NOISYIR_LONGEST_LINE sets another"):
+        RowFile.open(str(path), "data.path")
+    monkeypatch.setenv(LINE.name, "6000000")
+    ((_, row),) = RowFile.open(str(path), "data.path").rows(["document"])
+    assert len(row["document"]) == 1 << 22
+    monkeypatch.delenv(LINE.name)
+
+    def bomb(out: IO[bytes]) -> None:
+        out.write(b'<row r="1"><c r="A1" t="inlineStr"><is><t>')
+        for _ in range(40):
+            out.write(b"a" * (1 << 20))
+        out.write(b"</t></is></c></row>")
+
+    with pytest.raises(DataError, match=r"unpacks to 41,943,.* save it as .csv"):
+        RowFile.open(str(workbook(tmp_path / "bomb.xlsx", bomb)), "data.path")
+
+
+@pytest.mark.parametrize("write", [
+    lambda names: ",".join(names) + "\n" + ",".join("x" for _ in names) + "\n",
+    lambda names: json.dumps(dict.fromkeys(names, "x")) + "\n",
+], ids=["csv", "jsonl"])  # fmt: skip
+def test_a_file_of_sixty_thousand_columns_is_refused_at_once(tmp_path: Path, monkeypatch, write):
+    path = tmp_path / ("x.jsonl" if write(["a"]).startswith("{") else "x.csv")
+    path.write_text(write(["query", "document", *map(str, range(60_000))]))
+    began = time.process_time()
+    with pytest.raises(
+        DataError, match=r"60,002 columns, more than 10,000: .* NOISYIR_MOST_COLUMNS sets another limit"
+    ):
+        recognise(str(path))
+    monkeypatch.setenv(COLUMNS.name, "70000")
+    assert recognise(str(path))["kind"] == "pairs"
+    assert time.process_time() - began < 10
+    path.write_text(write([*map(str, range(5000))]))
+    with pytest.raises(DataError) as refused:
+        recognise(str(path))
+    assert len(str(refused.value)) < 1000

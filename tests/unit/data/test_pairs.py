@@ -252,7 +252,7 @@ JSON = '{"query": "q", "document": "d"}\n'
         ([{"query": "q", "qid": "", "document": "d"}], "pairs.jsonl", {}, r"line 1: the query's id is empty"),
         ([{"query": "q", "pos": ["a", "b"], "pid": ["1"]}], "pairs.jsonl", {}, r"line 1: doc_id and document list"),
         ([{"query": "q", "document": "d", "weight": 7}], "pairs.jsonl", {}, r"line 1: 'weight' must be a weight from 0 "
-         r"to 1, found 7; data.columns={weight: null} leaves the column unread"),
+         r"to 1, found 7; data.columns='{weight: null}' leaves the column unread"),
         ([{"query": "q", "document": "d", "weight": "nan"}], "pairs.csv", {}, r"line 2: 'weight' must be a weight"),
         ([{"query": "q", "document": "d", "weight": True}], "pairs.jsonl", {}, r"line 1: 'weight' must be a weight"),
         ([{"query": "q", "document": "d", "weight": [0.5, 1]}], "pairs.jsonl", {}, r"line 1: weight lists 2 numbers"),
@@ -260,7 +260,7 @@ JSON = '{"query": "q", "document": "d"}\n'
         ([{"query": "q", "document": "d", "split": "all"}], "pairs.csv", {}, r"'split' must be train, dev or test"),
         ([{"query": "q", "document": "d", "split": s} for s in ("train", "dev")], "p.csv", {}, r"line 3: .* split dev"),
         ([{"id": 1, "query": q, "document": "d"} for q in "ab"], "p.csv", {}, r"line 3: query_id '1' has another text "
-         r"than at 2; .*columns={query_id: null}"),
+         r"than at 2; .*columns='{query_id: null}'"),
         ([{"query": "q", "pid": 1, "document": d} for d in "ab"], "p.csv", {}, r"line 3: doc_id '1' has another text"),
     ],
 )  # fmt: skip
@@ -281,7 +281,7 @@ def test_bytes_that_are_not_utf8_are_found_in_parquet_too(ingest, tmp_path):
     [
         ([*NAMED, {"qid": 9, "text": "who?", "doc_id": 4}, {"qid": 9, "text": "who?", "doc_id": 5}], CORPUS, {},
          r"pairs.jsonl line 3: unknown document '4'; 2 of the documents .* not in the corpus"),
-        (ROWS, CORPUS, {}, r"no column for doc_id .*it has question, answer, topic; map one with data.columns={doc_id"),
+        (ROWS, CORPUS, {}, r"no column for doc_id .*question, answer, topic; map one with data.columns='{doc_id"),
         (NAMED, CORPUS, {"columns": {"document": "text"}}, r"maps document, but with data.corpus the texts come from "),
         (NAMED, [{"name": "1", "text": "x"}], {}, r"corpus.jsonl has no column for doc_id .*it has name, text$"),
         (NAMED, [*CORPUS, CORPUS[0]], {}, r"corpus.jsonl line 4: document id '1' occurs again, first at 1"),

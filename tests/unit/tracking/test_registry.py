@@ -1,9 +1,13 @@
 """The registered retriever: found by digest, described for a person, usable without noisyir."""
 
 import json
+import re
+import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -11,10 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from noisyir.app.runs import Outcome
+from noisyir.cli import main
 from noisyir.engine.store import Store
 from noisyir.errors import StoreError
 from noisyir.models.bi_encoder import load_bi_encoder
-from noisyir.tracking import standing
+from noisyir.tracking import registered_copies, standing
 from noisyir.tracking.backend import connect
 from noisyir.tracking.evaluation import PER_QUERY, recipe
 from noisyir.tracking.kinds import RETRIEVER
@@ -189,3 +194,29 @@ def standing_of_a_file_that_is_none_of_ours(monkeypatch, home: Path) -> list:
     """As after a change in MLflow: the file has other tables, and MLflow itself is asked."""
     monkeypatch.setattr(standing, "_in_file", lambda *_: {}["another shape"])
     return standing.standing(home)
+
+
+def test_damage_in_mlflows_copy_and_database_is_told_and_the_advised_command_mends_the_copy(
+    tracked, registered, capsys, monkeypatch
+):
+    home, _ = registered
+    monkeypatch.setenv("NOISYIR_HOME", str(home))
+    with closing(sqlite3.connect(home / "mlflow.db")) as database, database:  # the copied home has files of its own
+        database.execute("UPDATE logged_models SET artifact_location = replace(artifact_location, ?, ?)",
+                         (str(tracked[0]), str(home)))  # fmt: skip
+    (copy,) = registered_copies(home)
+    assert main(["verify"]) == 0
+    path = copy.folder / "model.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    assert main(["verify"]) == 1
+    (advised,) = re.findall(r": (noisyir verify.*)", capsys.readouterr().err)
+    assert main(shlex.split(advised)[1:]) == 0 and path.read_bytes() == whole
+    assert main(["verify"]) == 0
+    shutil.rmtree(copy.folder)
+    assert main(["verify", "--repair"]) == 0 and path.read_bytes() == whole
+    database = (home / "mlflow.db").read_bytes()
+    (home / "mlflow.db").write_bytes(database[: len(database) // 2])
+    capsys.readouterr()
+    assert main(["verify"]) == 1
+    assert f"{home}/mlflow.db" in (said := capsys.readouterr().err) and "put a backup of it back" in said

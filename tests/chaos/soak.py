@@ -1,0 +1,201 @@
+"""A month in an hour and a half: `python -m tests.chaos.soak --minutes 90 --record FILE`.
+
+`make up` on SQLite, with a home of its own.  Commands and flow runs are drawn at random, and so is a process that is
+killed: a server, a worker, or the command.  In the end nothing may have leaked or be stuck, all must be as written, and
+every registered model must load.
+"""
+
+import argparse
+import csv
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import psutil
+
+from noisyir.engine.store import Store
+from tests.e2e.site import FINAL, ROOT, Site
+from tests.tiny import SETTINGS, write_beir
+
+_GROWTH = 1.05  # of the servers' memory, from the end of the first third to the end
+_KEEP = 5  # runs whose builds gc leaves
+_UNEXPECTED = ("did not expect this", "Traceback (most recent call last)")
+
+
+class Sample(NamedTuple):
+    """The state of the site at one time."""
+
+    minutes: float
+    did: str
+    code: int | None
+    processes: int
+    megabytes: float
+    files: int
+
+
+class Soak:
+    """A site, and who uses it."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.site, self.draw, self.number = Site(folder), random.Random(seed), 0
+        self.faults: list[str] = []
+        self.samples: list[Sample] = []
+        self.data = write_beir(folder / "beir")
+        self.began = time.monotonic()
+
+    def words(self) -> list[str]:
+        """A command of the next user."""
+        self.number += 1
+        small = [*SETTINGS, f"data.path={self.data}", "methods=[dpr]", "train.epochs=1", "runtime.threads=1"]
+        new = self.site.home / "new.jsonl"
+        new.write_text(f'{{"_id": "new{self.number}", "title": "", "text": "word{self.number} oven wind"}}\n')
+        return self.draw.choice([
+            ["run", "demo", *small, f"seed={self.number % 4}"],
+            ["refresh", "demo", str(new)],
+            ["audit", str(self.data), "runtime.threads=1", "--out", str(self.site.home / "audit")],
+            ["promote"],
+            ["search", "demo", "oven"],
+            ["gc", "--keep-runs", str(_KEEP), "--wait", "60"],
+            ["verify"],
+            ["flow"],
+            ["status"],
+        ])  # fmt: skip
+
+    def turn(self) -> None:
+        """One command, killed or not; and one of ten times a process of the site is killed, too."""
+        words = self.words()
+        if words == ["flow"]:
+            code = self._flow()
+        else:
+            environment = self.site.environment | self.site.client_environment() | {"OMP_NUM_THREADS": "1"}
+            said = self.site.home / "said"
+            with said.open("w") as out:
+                command = [sys.executable, "-m", "noisyir.cli", *words]
+                process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=out, stderr=out)
+                code = self._ended(process, self.draw.uniform(0, 20) if self.draw.random() < 0.2 else 900)
+            if any(odd in said.read_text(errors="replace") for odd in _UNEXPECTED):
+                self.faults.append(f"{words[0]}: {said.read_text(errors='replace')[-400:]}")
+        killed = ""
+        if self.draw.random() < 0.1:
+            killed, pid = self.draw.choice(sorted(self.site.pids().items()))
+            os.kill(pid, 9)  # supervisord begins it again
+        self._note(f"{words[0]}{' kill ' + killed if killed else ''}", code)
+
+    def _ended(self, process: "subprocess.Popen[bytes]", seconds: float) -> int | None:
+        """The exit code; None where it was killed after so long.  What takes a quarter of an hour is stuck."""
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            if seconds > 60:
+                self.faults.append(f"{process.args!r} was stuck")
+            return None
+
+    def _flow(self) -> int | None:
+        given = [*SETTINGS, f"data.path={self.data}", "methods=[dpr]", f"seed={self.number}", "train.epochs=1"]
+        with suppress(httpx.HTTPError, AssertionError, TimeoutError):
+            run = self.site.start("train_retriever/on-demand", experiment="demo", overrides=given)
+            return 0 if self.site.end(run) == "COMPLETED" else 1
+        return None
+
+    def _note(self, did: str, code: int | None) -> None:
+        pids = self.site.pids()
+        tree = list(_tree(pids.values()))
+        memory = sum(process.memory_info().rss for process in tree if process.is_running()) / 1e6
+        files = sum(1 for path in self.site.home.rglob("*") if path.is_file())
+        minutes = (time.monotonic() - self.began) / 60
+        self.samples.append(Sample(round(minutes, 2), did, code, len(tree), round(memory, 1), files))
+        sys.stderr.write(f"{' '.join(map(str, self.samples[-1]))}\n")
+
+    def end(self) -> list[str]:
+        """What is not as promised in the end, after a last gc and a last run."""
+        for words in (["gc", "--keep-runs", str(_KEEP), "--wait", "600"], ["verify"], ["status"]):
+            with suppress(AssertionError):
+                self.site.noisyir(*words)
+                continue
+            self.faults.append(f"{' '.join(words)} fails in the end")
+        runs = self.site.flow_runs()
+        self.faults += [f"flow run {one['name']} is {one['state_type']}" for one in runs if _stuck(one["state_type"])]
+        left = [path for path in (self.site.home / "store").rglob("*") if path.name.endswith(".arriving")]
+        self.faults += [f"left behind: {path}" for path in left]
+        self.faults += list(self._unloadable())
+        early = [one for one in self.samples if one.minutes < self.samples[-1].minutes / 3] or self.samples[:1]
+        if self.samples[-1].megabytes > _GROWTH * max(one.megabytes for one in early):
+            self.faults.append(f"memory grew from {early[-1].megabytes} to {self.samples[-1].megabytes} MB")
+        if self.samples[-1].processes > max(one.processes for one in early):
+            self.faults.append(f"processes grew from {early[-1].processes} to {self.samples[-1].processes}")
+        with suppress(StopIteration):
+            name = next((self.site.home / "store" / ".runs").glob("*.now")).stem
+            if not Store(self.site.home / "store", home=self.site.home).locks.is_held("run", name):
+                self.site.noisyir("run", "demo", *SETTINGS, f"data.path={self.data}", "--to", "ingest", "--no-track")
+                if (self.site.home / "store" / ".runs" / f"{name}.now").exists():
+                    self.faults.append(f"the last word of the dead run {name} stays")
+        return self.faults
+
+    def _unloadable(self) -> Iterator[str]:
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+
+        client = MlflowClient(self.site.client_environment()["MLFLOW_TRACKING_URI"])
+        try:
+            versions = client.search_model_versions("name = 'noisyir-retriever'")
+        except MlflowException as error:
+            yield f"the registry does not answer: {error}"
+            return
+        load = "import sys, mlflow; mlflow.pyfunc.load_model(sys.argv[1]).predict(['oven'])"
+        for version in versions:
+            environment = self.site.environment | self.site.client_environment()
+            uri = f"models:/{version.name}/{version.version}"
+            done = subprocess.run([sys.executable, "-c", load, uri], env=environment, capture_output=True, text=True)
+            if done.returncode:
+                yield f"{uri} does not load: {done.stderr[-300:]}"
+
+
+def _tree(pids: object) -> Iterator[psutil.Process]:
+    for pid in pids:  # type: ignore[attr-defined]
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            yield process
+            yield from process.children(recursive=True)
+
+
+def _stuck(state: str) -> bool:
+    return state not in FINAL and state != "SCHEDULED"
+
+
+def main() -> int:
+    """Exit code 1 where something is not as promised."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.soak", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=90.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", type=Path, help="a CSV file of a line for each command")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="soak-") as name:
+        soak = Soak(Path(name), given.seed)
+        soak.site.environment["NOISYIR_DATABASE"] = "sqlite"
+        try:
+            soak.site.up()
+            soak.began = time.monotonic()
+            while time.monotonic() - soak.began < 60 * given.minutes:
+                soak.turn()
+            faults = soak.end()
+        finally:
+            soak.site.down()
+    if given.record:
+        with given.record.open("w", newline="") as file:
+            csv.writer(file).writerows([Sample._fields, *soak.samples])
+    sys.stdout.write("\n".join([f"{len(soak.samples)} commands", *(faults or ["all fine"])]) + "\n")
+    return int(bool(faults))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
