@@ -2,6 +2,7 @@
 
 from noisyir.auditing.asking.check import JudgeCheck, check_judge
 from noisyir.auditing.judgements import given_judgements, machine_answers
+from noisyir.data.row_files import RowFile
 from noisyir.errors import ConfigError, DataError
 
 _WITHIN = 0.05  # half of a rate's interval that is asked for where nobody says
@@ -15,9 +16,10 @@ def judge_check(answers: str, judgements: str, within: float | None = None) -> J
     """
     if within is not None and not 0 < within < 0.5:
         raise ConfigError(f"--within is half of an interval's width, between 0 and 0.5, such as 0.05, not {within:g}")
-    found, people = machine_answers(answers), judgements
+    files = RowFile.open(answers, "ANSWERS"), RowFile.open(judgements, "JUDGEMENTS")
+    found, people = machine_answers(files[0]), judgements
     if found is None:
-        found, people = machine_answers(judgements), answers
+        found, people = machine_answers(files[1]), answers
     if found is None:
         raise DataError(
             f"{answers} holds no answer of a model, for no name in a column judge begins with model: give the file "

@@ -122,18 +122,20 @@ class MachineAnswers(NamedTuple):
     weights: Mapping[Pair, float]
 
 
-def machine_answers(path: str) -> MachineAnswers | None:
+def machine_answers(file: RowFile) -> MachineAnswers | None:
     """The answers of a file whose judges are named `model:...`; None where it has none of these.
 
     DataError as `given_judgements`, for a probability that is none, and for the answers of several judges.
     """
     said: _ByPair = {}
-    for pair, row in _rows(RowFile.open(path, _SETTING)):
+    for pair, row in _rows(file):
         if row.judge.startswith(BY_MODEL):
             said.setdefault(pair, []).append(row)
     judges = sorted({row.judge for rows in said.values() for row in rows})
     if len(judges) > 1:
-        raise DataError(f"{path} holds answers of {' and of '.join(judges[:_SHOWN])}: keep the lines of one of them")
+        raise DataError(
+            f"{file.path} holds answers of {' and of '.join(judges[:_SHOWN])}: keep the lines of one of them"
+        )
     last = {pair: _last_word(pair, rows) for pair, rows in said.items()}
     words = {pair: row.verdict for pair, row in last.items() if row.verdict is not None}
     chances = {pair: row.p_wrong for pair, row in last.items() if row.p_wrong is not None}

@@ -18,7 +18,7 @@ _Within: TypeAlias = Annotated[
 
 
 def run(answers: _Answers, judgements: _Judgements, within: _Within = None, as_json: Json = False) -> int:
-    """Say how well a model judges, by people's judgements of the same pairs.
+    """Say how well a model judges, by people's judgements.
 
     Exit code 0; 3 where --within is given and the judge, with these labels, does not bring the rate so near.
 

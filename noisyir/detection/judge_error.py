@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float
 
+from noisyir.detection.judged import Prior, most_likely_weights
 from noisyir.detection.rate import half_width, powered_rate, wilson
 
 Array = np.ndarray
@@ -138,6 +139,8 @@ def reach_of_error(said_wrong: float, error: JudgeError, confidence: float = 0.9
 
 
 _GROUPS, _IN_A_GROUP = 5, 10  # of a table of calibration: at most, and pairs in each at least
+_SUREST = 1e-6  # as sure as a judge is taken to be: log odds of 0 and 1 are without end
+_FLAT = 1e-3  # precision of a prior that hardly says anything, so that there is one answer where groups are pure
 
 
 class Group(NamedTuple):
@@ -154,8 +157,8 @@ class Calibration(NamedTuple):
     """A judge's probabilities beside people's verdicts.
 
     says, wrong: means of its probabilities and of the verdicts.  error: the expected calibration error, which is the
-    groups' mean distance; by_chance: what a perfect judge shows with so few pairs.  p: of the test that the
-    probabilities are right.  groups: the least sure first.
+    groups' mean distance; by_chance: what a perfect judge shows with so few pairs.  p: of the test that neither the
+    level nor the slope of its log odds is off.  groups: the least sure first.
     """
 
     pairs: int
@@ -172,8 +175,9 @@ def calibration(
 ) -> Calibration:
     """How far a judge's probabilities are those that they say, in groups of equally many pairs.
 
-    Source: Naeini, Cooper and Hauskrecht, AAAI 2015 (expected calibration error); Spiegelhalter, Statistics in
-    Medicine, 1986, Eq. 4 (test); a mean of n errors of variance p (1 - p) is off by sqrt(2 / pi) standard errors.
+    Source: Naeini, Cooper and Hauskrecht, AAAI 2015 (expected calibration error); a mean of n errors of variance
+    p (1 - p) is off by sqrt(2 / pi) standard errors; Cox, Biometrika, 1958 (test: likelihood ratio, 2 degrees of
+    freedom).
     """
     order = np.argsort(p_wrong, kind="stable")
     parts = np.array_split(order, max(1, min(_GROUPS, len(order) // _IN_A_GROUP)))
@@ -183,8 +187,15 @@ def calibration(
         groups.append(Group(len(part), says, wrong, *wilson(wrong, len(part), confidence)))
         chance += math.sqrt(2 / math.pi * float((p_wrong[part] * (1 - p_wrong[part])).sum())) / total
     error = sum(group.pairs * abs(group.says - group.wrong) for group in groups) / total
-    skew, spread = 1 - 2 * p_wrong, p_wrong * (1 - p_wrong)
-    variance = float((skew**2 * spread).sum())
-    z = float(((is_wrong - p_wrong) * skew).sum()) / math.sqrt(variance) if variance > 0 else math.inf
-    p = 2 * NormalDist().cdf(-abs(z)) if math.isfinite(z) else float(error == 0)
+    p = _p_of_level_and_slope(p_wrong, is_wrong)
     return Calibration(total, float(p_wrong.mean()), float(is_wrong.mean()), error, chance, p, tuple(groups))
+
+
+def _p_of_level_and_slope(p_wrong: Float[Array, " pair"], is_wrong: Bool[Array, " pair"]) -> float:
+    """Of the likelihood ratio of a + b log odds to the log odds themselves: exp(-x / 2) is chi square's tail at 2."""
+    sure = np.clip(p_wrong, _SUREST, 1 - _SUREST)
+    odds = np.log(sure / (1 - sure))
+    columns = np.column_stack([np.ones(len(odds)), odds])
+    fitted = columns @ most_likely_weights(columns, is_wrong, Prior(np.zeros(2), np.full(2, _FLAT)))
+    losses = [np.logaddexp(0, np.where(is_wrong, -one, one)).sum() for one in (odds, fitted)]
+    return math.exp(min(0.0, float(losses[1] - losses[0])))

@@ -93,18 +93,22 @@ class JudgeCheck:
         error, kappa = self.report.error, self.kappa
         drawn = "drawn at random" if self.random else "not a random sample: it may err otherwise on the rest"
         left = f"; it left {self.both - self.decided:,} of them open" if self.both > self.decided else ""
-        lines = [
-            ("judge", self.report.judge),
-            ("pairs", f"{self.both:,} of its {self.answers:,} were judged by people, too ({drawn}){left}"),
+        sensitivity = _share(error.sensitivity, *self.sensitivity)
+        specificity = _share(error.specificity, *self.specificity)
+        return [
+            ("judge", f"{self.report.judge}; intervals at {self.report.confidence:.0%}"),
+            (
+                "pairs",
+                f"{self.both:,} of its {self.answers:,} are among the {self.labels:,} of people's ({drawn}){left}",
+            ),
             ("agreement", f"{_share(*self.agreement)}; {_beyond_chance(kappa)}"),
-            ("finds", f"{_share(error.sensitivity, *self.sensitivity)} of the {error.wrong:,} that people call wrong"),
-            ("passes", f"{_share(error.specificity, *self.specificity)} of the {error.clean:,} that they call clean"),
+            ("finds", f"{sensitivity} of the {error.wrong:,} that people call wrong (sensitivity)"),
+            ("passes", f"{specificity} of the {error.clean:,} that they call clean (specificity)"),
             *(("order", f"AUROC {one.value:.2f} [{one.low:.2f}, {one.high:.2f}]") for one in [self.order] if one),
             *self._chances(),
             *self._rate(),
             ("verdict", self._verdict()),
         ]
-        return lines
 
     def _chances(self) -> list[tuple[str, str]]:
         found = self.report.calibration
