@@ -129,7 +129,7 @@ class _Verbs(Mapping[str, TyperCommand | TyperGroup]):
         self.folder = folder
 
     def __iter__(self) -> Iterator[str]:
-        yield from (module.name for module in iter_modules(self.folder.__path__))
+        yield from (module.name.replace("_", "-") for module in iter_modules(self.folder.__path__))
         if self.folder is commands:
             yield from entry_points(group=GROUP).names
 
@@ -137,8 +137,8 @@ class _Verbs(Mapping[str, TyperCommand | TyperGroup]):
         return sum(1 for _ in self)
 
     def __getitem__(self, name: str) -> TyperCommand | TyperGroup:
-        if name in [module.name for module in iter_modules(self.folder.__path__)]:
-            module = import_module(f"{self.folder.__name__}.{name}")
+        if (own := name.replace("-", "_")) in [module.name for module in iter_modules(self.folder.__path__)]:
+            module = import_module(f"{self.folder.__name__}.{own}")
         elif name in list(self):
             from noisyir.variants import entries
 
@@ -148,8 +148,8 @@ class _Verbs(Mapping[str, TyperCommand | TyperGroup]):
         if hasattr(module, "__path__"):
             return _verbs_of(module, name)
         verb = _command(module.run, name=name, **_about(module.run))
-        own = {param.name for param in verb.params}
-        verb.params += [param for param in _command(_every_verb).params if param.name not in own]
+        declared = {param.name for param in verb.params}
+        verb.params += [param for param in _command(_every_verb).params if param.name not in declared]
         return verb
 
 

@@ -1,6 +1,7 @@
 """An endpoint of the chat protocol on this machine, whose every answer is scripted by a test."""
 
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -31,7 +32,9 @@ class Call:
 
     @property
     def text(self) -> str:
-        """Query and document as they stand in the prompt."""
+        """Query and document as they stand in the prompt, or in the state of a decision."""
+        if "messages" not in self.body:
+            return json.dumps(self.body.get("state") or self.body["input"])
         return self.body["messages"][1]["content"]
 
 
@@ -45,6 +48,26 @@ def verdict(word: str, reason: str = "because") -> Reaction:
     """A proper answer, of 100 tokens read and 10 written."""
     usage = {"prompt_tokens": 100, "completion_tokens": 10}
     return says(json.dumps({"verdict": word, "reason": reason}), usage)
+
+
+def chances(**words: float) -> Reaction:
+    """A proper reply with log-probabilities: of these words, and what is left of no."""
+    found = words | ({} if "no" in words or "yes" not in words else {"no": 1 - words["yes"]})
+    listed = [{"token": word, "logprob": math.log(chance)} for word, chance in found.items() if chance]
+    first = max(listed, key=lambda one: one["logprob"])
+    choice = {"message": {"content": first["token"]}, "logprobs": {"content": [{**first, "top_logprobs": listed}]}}
+    return Reaction(
+        body=json.dumps({"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 1}}).encode()
+    )
+
+
+def decision(call: Call, right: float) -> Reaction:
+    """A proper reply of an endpoint of decisions, in the dialect of the question."""
+    usage = {"input_tokens": 90, "output_tokens": 0}
+    noul = {"right": {"type": "noul", "noul": right, "confidence": 0.9}}
+    predicate = [{"type": "predicate", "name": "right", "probability": right}]
+    answers = predicate if isinstance(call.body["questions"], list) else noul
+    return Reaction(body=json.dumps({"model": "m", "answers": answers, "usage": usage}).encode())
 
 
 class JudgeServer:

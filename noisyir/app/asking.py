@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from noisyir import experiments
 from noisyir.app.label_audit import Audited
 from noisyir.auditing.asking.account import AskedPair, AskedReport, account
+from noisyir.auditing.asking.address import takes_decisions
 from noisyir.auditing.asking.answer_records import MODEL_JUDGEMENTS, ByPeople, ModelJudgement, write_judgements
 from noisyir.auditing.asking.budget import Budget
 from noisyir.auditing.asking.judges import Question, QuestionQueue
@@ -50,7 +51,8 @@ def whom_to_ask(
         return settings, None
     if bool(name) != bool(url):
         raise ConfigError("--judge-url needs --judge-name, the model's name there, and nothing else takes it")
-    judge = {"kind": "chat", "url": url, "model": name} if url else {"kind": "classifier", "model": model}
+    kind = "decision" if url and takes_decisions(url) else "chat"
+    judge = {"kind": kind, "url": url, "model": name} if url else {"kind": "classifier", "model": model}
     params = experiments.load_asking({"judge": judge} | ({"budget": budget} if budget else {}), asking)
     params.judge.check(Budget.parse(params.budget))
     return settings, params
@@ -67,13 +69,12 @@ def ask(audited: Audited, folder: Path, params: AskParams, runtime: Runtime, pro
     rows = table.take(order[chosen.rows])
     budget = Budget.parse(params.budget)
     asking = QuestionQueue(_questions(rows), budget, audited.store.home / "judges", runtime, progress)
-    answers, spent = params.judge.ask(asking)
+    answers, spent, judge = params.judge.ask(asking)
     pairs = pair_ids(rows)
     asked = [
         AskedPair(draw, answer, people.get(pair))
         for draw, answer, pair in zip(chosen.draws, answers, pairs, strict=True)
     ]
-    judge = params.judge.name
     write_judgements(_records(judge, pairs, asked, table.num_rows), folder / MODEL_JUDGEMENTS)
     confidence = audited.exp.detect.confidence
     return account(judge, table.num_rows, asked, spent, params.judge.cost(spent), confidence)
@@ -139,6 +140,7 @@ def _records(judge: str, pairs: Sequence[Pair], asked: Sequence[AskedPair], tota
             query_id=query,
             doc_id=document,
             verdict=one.answer.verdict,
+            p_wrong=one.answer.p_wrong,
             draw=one.draw,
             weight=total / random if one.draw == "random" else None,
             reason=one.answer.reason,

@@ -15,6 +15,7 @@ from jaxtyping import Bool
 from noisyir.auditing.files import unguard
 from noisyir.auditing.settings import AuditParams
 from noisyir.data.row_files import RowFile
+from noisyir.detection.rate import wilson
 from noisyir.engine.provenance import files_digest
 from noisyir.engine.tables import pair_ids
 from noisyir.errors import DataError
@@ -26,7 +27,7 @@ T = TypeVar("T")
 _VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _WORDS: Mapping[str, Verdict] = {**{word: word for word in _VERDICTS}, "right": "clean", "unsure": "unclear"}
 _COLUMNS = ("query_id", "doc_id", "verdict")
-_MORE = ("judge", "weight", "replacement", "at")
+_MORE = ("judge", "weight", "replacement", "at", "p_wrong")
 _SETTING = "audit.judgements"
 BY_MODEL = "model:"  # how the names of judges that are not people begin
 _SHOWN = 3  # examples in a message
@@ -57,7 +58,7 @@ Judgements: TypeAlias = Mapping[Pair, HumanJudgement]
 class _Said(NamedTuple):
     """One row: a judge's word about a pair, when it was said, where that is known, and where it stands.
 
-    verdict: None takes back what the judge said before.
+    verdict: None takes back what the judge said before.  p_wrong: of a judge that is no person, where it gave one.
     """
 
     judge: str
@@ -66,6 +67,7 @@ class _Said(NamedTuple):
     replacement: str | None
     at: float | None
     place: str
+    p_wrong: float | None = None
 
 
 _ByPair: TypeAlias = dict[Pair, list[_Said]]
@@ -102,6 +104,40 @@ def read_judgements(paths: Sequence[str], pairs: pa.Table) -> Judgements:
     if unknown := {pair: rows[0].place for pair, rows in said.items() if pair not in known}:
         raise DataError(_unknown_pairs(unknown, len(said), paths))
     return _all_settled(said)
+
+
+class MachineAnswers(NamedTuple):
+    """The answers of one judge that is no person.
+
+    p_wrong: its probability that a pair is wrong, where it gave one; weights: how many pairs each one stands for that
+    was drawn at random; verdicts: its words.
+    """
+
+    judge: str
+    verdicts: Mapping[Pair, Verdict]
+    p_wrong: Mapping[Pair, float]
+    weights: Mapping[Pair, float]
+
+
+def machine_answers(file: RowFile) -> MachineAnswers | None:
+    """The answers of a file whose judges are named `model:...`; None where it has none of these.
+
+    DataError as `given_judgements`, for a probability that is none, and for the answers of several judges.
+    """
+    said: _ByPair = {}
+    for pair, row in _rows(file):
+        if row.judge.startswith(BY_MODEL):
+            said.setdefault(pair, []).append(row)
+    judges = sorted({row.judge for rows in said.values() for row in rows})
+    if len(judges) > 1:
+        raise DataError(
+            f"{file.path} holds answers of {' and of '.join(judges[:_SHOWN])}: keep the lines of one of them"
+        )
+    last = {pair: _last_word(pair, rows) for pair, rows in said.items()}
+    words = {pair: row.verdict for pair, row in last.items() if row.verdict is not None}
+    chances = {pair: row.p_wrong for pair, row in last.items() if row.p_wrong is not None}
+    weights = {pair: row.weight for pair, row in last.items() if row.weight is not None}
+    return MachineAnswers(judges[0], words, chances, weights) if judges else None
 
 
 def drawn_at_random(judgements: Judgements) -> int:
@@ -164,8 +200,9 @@ def _all_said(paths: Sequence[str]) -> _ByPair:
         file = RowFile.open(path, _SETTING)
         count = 0
         for pair, said in _rows(file):
-            found.setdefault(pair, []).append(said)
-            count += 1
+            if not said.judge.startswith(BY_MODEL):
+                found.setdefault(pair, []).append(said)
+                count += 1
         if not count:
             raise DataError(
                 f"{file.path} holds no verdict of a person: put one of {', '.join(_VERDICTS)} into the column verdict"
@@ -187,9 +224,8 @@ def _rows(file: RowFile) -> Iterator[tuple[Pair, _Said]]:
         if verdict is not None or at is not None:
             replacement = None if row.get("replacement") in (None, "") else _id(row, "replacement", file, place)
             judge = str(row.get("judge") or "").strip()
-            if judge.startswith(BY_MODEL):
-                continue
-            yield pair, _Said(judge, verdict, _weight(row.get("weight"), place), replacement, at, place)
+            p_wrong = _chance(row.get("p_wrong"), place) if judge.startswith(BY_MODEL) else None
+            yield pair, _Said(judge, verdict, _weight(row.get("weight"), place), replacement, at, place, p_wrong)
 
 
 def _id(row: Mapping[str, Any], column: str, file: RowFile, place: str) -> str:
@@ -210,14 +246,26 @@ def _verdict(value: object, place: str) -> Verdict | None:
     return _WORDS[word]
 
 
-def _weight(value: object, place: str) -> float | None:
+def _number(value: object) -> float | None:
+    """A cell's number, NaN where it holds something else; None where it is empty."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:
-        weight = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
+        return math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        weight = math.nan
-    if not 0 < weight < math.inf:
+        return math.nan
+
+
+def _chance(value: object, place: str) -> float | None:
+    chance = _number(value)
+    if chance is not None and not 0 <= chance <= 1:
+        raise DataError(f"{place}: p_wrong must be a probability from 0 to 1, or empty, found {value!r:.60}")
+    return chance
+
+
+def _weight(value: object, place: str) -> float | None:
+    weight = _number(value)
+    if weight is not None and not 0 < weight < math.inf:
         raise DataError(
             f"{place}: the weight must be the number of pairs that one drawn at random stands for, and empty for one "
             f"that was not; found {value!r:.60}"
@@ -266,7 +314,8 @@ def cohens_kappa(
 ) -> Kappa | None:
     """Of two judges' verdicts on the same pairs; None where both only ever said one and the same, which tells nothing.
 
-    The interval is normal, with the large-sample error of kappa, and is cut at -1 and 1.  DataError without a pair.
+    The interval is normal, with the large-sample error of kappa, and is cut at -1 and 1; where they always agree its
+    lower end is that of Wilson's interval of the agreement.  DataError without a pair.
     Source: Cohen, Educational and Psychological Measurement, 1960; Fleiss, Cohen and Everitt, Psychological Bulletin,
     1969, Eq. 13 (error).
     """
@@ -282,4 +331,5 @@ def cohens_kappa(
     off = sum(joint[k, 1 - k] * (columns[k] + rows[1 - k]) ** 2 for k in range(2)) * (1 - value) ** 2
     variance = (on + off - (value - expected * (1 - value)) ** 2) / (len(one) * (1 - expected) ** 2)
     half = NormalDist().inv_cdf(0.5 + confidence / 2) * math.sqrt(max(variance, 0.0))
-    return Kappa(value, max(-1.0, value - half), min(1.0, value + half))
+    low = value - half if observed < 1 else (wilson(1.0, len(one), confidence)[0] - expected) / (1 - expected)
+    return Kappa(value, max(-1.0, low), min(1.0, value + half))

@@ -14,7 +14,7 @@ import pytest
 
 from noisyir.auditing.asking.address import KEY
 from noisyir.auditing.asking.answer_records import ModelJudgement
-from noisyir.auditing.asking.judges.chat import KEPT
+from noisyir.auditing.asking.judges.endpoint import KEPT
 from noisyir.cli import main
 from tests.judge_server import Reaction, judge_server, verdict
 from tests.tiny_models import WORDS, tiny_classifier

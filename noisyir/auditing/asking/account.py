@@ -8,20 +8,22 @@ import numpy as np
 
 from noisyir.auditing.asking.answer_records import ByPeople
 from noisyir.auditing.asking.judges import Answer, JudgeUsage
-from noisyir.detection.questions import Draw
-from noisyir.detection.rate import (
+from noisyir.detection.judge_error import (
     FEWEST_BY_PEOPLE,
     FEWEST_OF_A_KIND,
+    Calibration,
     JudgeError,
     RateByJudge,
+    calibration,
     judge_error,
-    powered_rate,
     rate_behind,
-    rate_from_judgements,
 )
+from noisyir.detection.questions import Draw
+from noisyir.detection.rate import powered_rate, rate_from_judgements
 
 _EVEN = 1.5  # a random sample's largest weight over its least, up to which its pairs count alike
 _FAULTS_SHOWN = 3
+_LEVEL = 0.05  # of the test that a judge's probabilities are what they say
 
 
 class AskedPair(NamedTuple):
@@ -43,7 +45,7 @@ class AskedReport(NamedTuple):
     """The result of asking.
 
     said: the share that the judge calls wrong in the random part, of `decided` pairs; None where it decided none.
-    error: on pairs that people judged, too; at_random: whether those were drawn at random.
+    error, calibration: on pairs that people judged, too; at_random: whether those were drawn at random.
     """
 
     judge: str
@@ -55,6 +57,7 @@ class AskedReport(NamedTuple):
     decided: int
     said: RateByJudge | None
     error: JudgeError
+    calibration: Calibration | None
     at_random: bool
     corrected: Corrected | None
     spent: JudgeUsage
@@ -63,7 +66,7 @@ class AskedReport(NamedTuple):
 
     def summary(self) -> str:
         """The report for a terminal."""
-        lines = [self._asked(), self._said(), *self._errs(), self._took()]
+        lines = [self._asked(), *self._in_words(), self._said(), *self._errs(), self._took()]
         if self.spent.faults:
             most = self.spent.faults.most_common(_FAULTS_SHOWN)
             lines.append(f"{'no answer':<12}{'; '.join(f'{count:,} x {said}' for said, count in most)}")
@@ -76,6 +79,10 @@ class AskedReport(NamedTuple):
         unclear = f", {self.unclear:,} unclear" if self.unclear else ""
         left = f"; {self.spent.left:,} more were not reached" if self.spent.left else ""
         return f"{'judge':<12}{self.judge}: asked {self.asked:,} pairs, answered {self.answered:,}{unclear}{kept}{left}"
+
+    def _in_words(self) -> list[str]:
+        why = self.spent.in_words
+        return [f"{'in words':<12}its words were taken, for it gives no probability: {why}"] if why else []
 
     def _said(self) -> str:
         if self.said is None:
@@ -102,6 +109,7 @@ class AskedReport(NamedTuple):
         ]
         drawn = "" if self.at_random else "; these were not drawn at random, so that it may err otherwise on the rest"
         lines = [f"{'its error':<12}on {both:,} pairs that people judged, too, it {' and '.join(shares)}{drawn}"]
+        lines += [f"{'its chances':<12}{said}" for said in in_short(self.calibration)]
         if self.corrected is None:
             return [*lines, f"{'corrected':<12}{self._why_not()}"]
         rate = _percent(self.corrected.rate, self.confidence)
@@ -140,11 +148,9 @@ def account(
     random = [one for one in asked if one.draw == "random"]
     decided = [one.answer.verdict == "wrong" for one in random if one.answer and one.answer.verdict != "unclear"]
     said = _rate(decided, pairs, confidence) if decided else None
-    both = [one for one in asked if one.people is not None]
-    drawn = [one for one in both if one.people and one.people.weight is not None]
-    error, by_chance = _error(drawn), True
-    if not error.can_be_corrected_for and len(drawn) < len(both):
-        error, by_chance = _error(both), False
+    drawn = [one for one in asked if one.people is not None and one.people.weight is not None]
+    both, by_chance = measured_on(asked)
+    error = _error(both)
     answered = [one.answer for one in asked if one.answer is not None]
     return AskedReport(
         judge=judge,
@@ -156,12 +162,21 @@ def account(
         decided=len(decided),
         said=said,
         error=error,
+        calibration=_calibration(both),
         at_random=by_chance,
         corrected=_corrected(random, drawn, said, error, confidence),
         spent=spent,
         cost=cost,
         confidence=confidence,
     )
+
+
+def measured_on(asked: Sequence[AskedPair]) -> tuple[list[AskedPair], bool]:
+    """The pairs that tell how the judge errs, and whether people drew them at random: all, where those are few."""
+    both = [one for one in asked if one.people is not None]
+    drawn = [one for one in both if one.people and one.people.weight is not None]
+    enough = len(drawn) == len(both) or _error(drawn).can_be_corrected_for
+    return (drawn, True) if enough else (both, False)
 
 
 def _rate(wrong: Sequence[bool], pairs: int, confidence: float) -> RateByJudge:
@@ -177,6 +192,19 @@ def _error(both: Sequence[AskedPair]) -> JudgeError:
     return judge_error(says, np.array([people.wrong for _, people in decided], bool))
 
 
+def _calibration(both: Sequence[AskedPair]) -> Calibration | None:
+    """Of a judge that gives probabilities, on enough pairs that people judged, too."""
+    known = [
+        (one.answer.p_wrong, one.people.wrong)
+        for one in both
+        if one.people and one.answer and one.answer.p_wrong is not None
+    ]
+    if len(known) < FEWEST_BY_PEOPLE:
+        return None
+    p_wrong, is_wrong = zip(*known, strict=True)
+    return calibration(np.array(p_wrong), np.array(is_wrong, bool))
+
+
 def _corrected(
     random: Sequence[AskedPair],
     drawn: Sequence[AskedPair],
@@ -184,10 +212,10 @@ def _corrected(
     error: JudgeError,
     confidence: float,
 ) -> Corrected | None:
-    weights = [one.people.weight for one in drawn if one.people and one.people.weight]
-    if said is not None and len(weights) >= FEWEST_BY_PEOPLE and max(weights) <= _EVEN * min(weights):
+    if said is not None and len(drawn) >= FEWEST_BY_PEOPLE and is_even(drawn):
         people = np.array([one.people is not None and one.people.wrong for one in drawn])
-        said_of_all, said_of_judged = _surely(random), _surely(drawn)
+        ends = ends_of([*random, *drawn])
+        said_of_all, said_of_judged = surely_wrong(random, ends), surely_wrong(drawn, ends)
         by_judge, unsure = np.full(len(people), said_of_all.mean()), said_of_all.var() / len(said_of_all)
         alike = np.ones(len(people))
         found = powered_rate(people, alike, said_of_judged, by_judge, math.inf, confidence, unsure=unsure)
@@ -198,13 +226,40 @@ def _corrected(
     return None
 
 
+def in_short(found: Calibration | None) -> list[str]:
+    """How far the judge's probabilities are to be believed, as a sentence, if it gave any."""
+    if found is None:
+        return []
+    off = f"expected calibration error {found.error:.2f}, of which chance brings {found.by_chance:.2f}"
+    holds = "nothing speaks against them" if found.p > _LEVEL else "they are not what they say"
+    return [f"mean {found.says:.1%} where people say {found.wrong:.1%}; {off}: {holds}"]
+
+
+def is_even(both: Sequence[AskedPair]) -> bool:
+    """Whether people drew all of these pairs at random, each about as likely as any other."""
+    weights = [one.people.weight for one in both if one.people and one.people.weight]
+    return len(weights) == len(both) > 0 and max(weights) <= _EVEN * min(weights)
+
+
 def _is_decided(one: AskedPair) -> bool:
     return one.answer is not None and one.answer.verdict != "unclear"
 
 
-def _surely(asked: Sequence[AskedPair]) -> np.ndarray:
-    """How surely the judge calls each wrong; a half where it did not answer, so that the samples stay as drawn."""
-    return np.array([one.answer.p_wrong if one.answer else 0.5 for one in asked])
+def surely_wrong(asked: Sequence[AskedPair], ends: tuple[float, float] = (0.0, 1.0)) -> np.ndarray:
+    """How surely the judge calls each wrong, from 0 at the first of `ends` to 1 at the second.
+
+    A half of the way where it did not answer, so that the samples stay as drawn.
+    """
+    low, high = ends
+    said = np.array([one.answer.surely_wrong if one.answer else (low + high) / 2 for one in asked])
+    return (said - low) / (high - low)
+
+
+def ends_of(asked: Sequence[AskedPair]) -> tuple[float, float]:
+    """The least and the most sure that the judge is: one that is never sure tells as much when this is stretched."""
+    said = [one.answer.surely_wrong for one in asked if one.answer]
+    low, high = min(said, default=0.0), max(said, default=1.0)
+    return (low, high) if low < high else (0.0, 1.0)
 
 
 def _percent(rate: RateByJudge, confidence: float) -> str:

@@ -14,12 +14,13 @@ from noisyir.errors import ConfigError
 
 KEY = "NOISYIR_JUDGE_KEY"
 _PATH = "/chat/completions"
+_DECISIONS = ("/decide", "/systemone", "/decisions")  # ends of addresses that take typed questions
 _SHORTEST = 8  # characters of a key that is one: servers without keys are given a word such as EMPTY
 
 
 @dataclass(frozen=True)
 class Address:
-    """An endpoint of the chat protocol.  local: it is on this machine, so that nothing leaves it."""
+    """An endpoint.  local: it is on this machine, so that nothing leaves it."""
 
     url: str
     local: bool
@@ -35,6 +36,11 @@ class Address:
         if self.key is None or len(self.key) < _SHORTEST:
             return text
         return text.replace(self.key.get_secret_value(), "[key]")
+
+
+def takes_decisions(url: str) -> bool:
+    """Whether an address is that of typed questions, and not that of chats."""
+    return url.strip().rstrip("/").endswith(_DECISIONS)
 
 
 def address_of(url: str) -> Address:
@@ -62,8 +68,20 @@ def address_of(url: str) -> Address:
             "unset it"
         )
     path = parts.path.rstrip("/")
-    whole = path if path.endswith(_PATH) else path + _PATH
+    whole = path if path.endswith((_PATH, *_DECISIONS)) else path + _PATH
     return Address(f"{parts.scheme}://{parts.netloc}{whole}", local, key)
+
+
+def refuse_odd_host(address: Address) -> None:
+    """ConfigError for a host that no request can be sent to, such as `xn--`."""
+    import httpx
+
+    try:
+        httpx.Request("POST", address.url).url.raw_host.decode("ascii").encode("idna")
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise ConfigError(
+            f"--judge-url names a host that cannot be ({error}): give one such as https://HOST/v1"
+        ) from None
 
 
 def _key() -> SecretStr | None:

@@ -14,13 +14,18 @@ MODEL_JUDGEMENTS = "model_judgements.jsonl"
 
 
 class ModelJudgement(BaseModel):
-    """One line.  weight: how many pairs a randomly drawn one stands for; at: time of the answer, ISO 8601, UTC."""
+    """One line.
+
+    p_wrong: the judge's probability that the pair is wrong; None: it gave a word alone.  weight: how many pairs a
+    randomly drawn one stands for; at: time of the answer, ISO 8601, UTC.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     query_id: str
     doc_id: str
     verdict: Literal["wrong", "clean", "unclear"]
+    p_wrong: float | None = None
     judge: str
     draw: Draw
     weight: float | None

@@ -1,17 +1,17 @@
-"""Calls to an endpoint of the chat protocol until it answers: how often, how long to wait, when to give up."""
+"""Calls to an endpoint until it answers: how often, how long to wait, when to give up."""
 
 import asyncio
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from noisyir.auditing.asking.address import Address
-from noisyir.auditing.asking.answer import Usage, Verdict, printable, usage_of, verdict_of
+from noisyir.auditing.asking.answer import NoProbabilityError, Usage, printable, usage_of
 from noisyir.auditing.asking.budget import BudgetLedger
-from noisyir.auditing.asking.judges import JudgeUsage
+from noisyir.auditing.asking.judges import Answer, JudgeUsage
 
 if TYPE_CHECKING:
     import httpx
@@ -23,16 +23,27 @@ _LATER = {408, 425, 429}
 _THIS_PAIR = {400, 413, 422}
 
 
+class EndpointCall(NamedTuple):
+    """A question as it is sent: its body, how the reply is read, and the tokens that it costs at most.
+
+    read: NoProbabilityError where words came in place of a probability, ValueError for what is no answer at all.
+    """
+
+    body: Mapping[str, Any]
+    read: Callable[[Any], Answer]
+    most_tokens: int
+
+
 class Reply(NamedTuple):
     """The answer to one call.
 
     outcome: answer; nothing (no verdict, or not in time); later (too busy, broken, not reached); refused (this question
-    alone); stop (whatever is asked, such as for a wrong key).  said: what is wrong, for people.
-    wait: seconds that the endpoint asks to wait.
+    alone); stop (whatever is asked, such as for a wrong key); words (in place of a probability).
+    said: what is wrong, for people.  wait: seconds that the endpoint asks to wait.
     """
 
-    outcome: Literal["answer", "nothing", "later", "refused", "stop"]
-    verdict: Verdict | None = None
+    outcome: Literal["answer", "nothing", "later", "refused", "stop", "words"]
+    answer: Answer | None = None
     said: str = ""
     usage: Usage | None = None
     wait: float | None = None
@@ -41,20 +52,19 @@ class Reply(NamedTuple):
 class Endpoint:
     """An address and how it is asked.  client: of httpx, without a time limit of its own; seconds: of one call."""
 
-    def __init__(self, address: Address, client: "httpx.AsyncClient", asked: Mapping[str, Any], seconds: float) -> None:
+    def __init__(self, address: Address, client: "httpx.AsyncClient", seconds: float) -> None:
         self._address = address
         self._client = client
-        self._asked = asked
         self._seconds = seconds
 
-    async def send(self, messages: list[dict[str, str]]) -> Reply:
+    async def send(self, call: EndpointCall) -> Reply:
         """Ask once."""
         import httpx
 
         try:
             async with (
                 asyncio.timeout(self._seconds),
-                self._client.stream("POST", self._address.url, json={**self._asked, "messages": messages}) as response,
+                self._client.stream("POST", self._address.url, json=call.body) as response,
             ):
                 body = await _read(response)
         except TimeoutError:
@@ -65,21 +75,22 @@ class Endpoint:
             return Reply("nothing", said=f"a reply of more than {_LARGEST:,} bytes")
         text = self._address.without_key(body.decode("utf-8", "replace"))
         if response.status_code == httpx.codes.OK:
-            return self._answer(text)
+            return self._answer(text, call.read)
         return self._fault(response.status_code, text, response.headers.get("retry-after"))
 
-    def _answer(self, text: str) -> Reply:
+    def _answer(self, text: str, read: Callable[[Any], Answer]) -> Reply:
         try:
             body = json.loads(text)
         except (ValueError, RecursionError):
             return Reply("nothing", said="a reply that is not JSON")
         usage = usage_of(body)
         try:
-            verdict = verdict_of(body)
+            answer = read(body)
         except ValueError as error:
-            return Reply("nothing", said=f"a reply that {self._quoted(str(error))}", usage=usage)
-        reason = self._address.without_key(verdict.reason)  # it may have stood there in another spelling
-        return Reply("answer", verdict.model_copy(update={"reason": reason}), usage=usage)
+            outcome: Literal["words", "nothing"] = "words" if isinstance(error, NoProbabilityError) else "nothing"
+            return Reply(outcome, said=f"a reply that {self._quoted(str(error))}", usage=usage)
+        reason = self._address.without_key(answer.reason)  # it may have stood there in another spelling
+        return Reply("answer", answer._replace(reason=reason), usage=usage)
 
     def _fault(self, status: int, text: str, retry_after: str | None) -> Reply:
         said = f"status {status}" + (f": {self._quoted(text)}" if text.strip() else "")
@@ -148,17 +159,18 @@ class Conversation:
         self._in_a_row = 0
         self._jitter = random.Random()
 
-    async def ask(self, messages: list[dict[str, str]], most_tokens: int) -> Reply | None:
-        """The reply that answers, or the last one that did not; None where nothing could be sent.
+    async def probe(self, call: EndpointCall) -> Reply | None:
+        """The reply to one call, whatever it is; None where the budget does not hold it."""
+        return await self._call(call) if await self._ledger.reserve(call.most_tokens) else None
 
-        most_tokens: that one call may cost.
-        """
+    async def ask(self, call: EndpointCall) -> Reply | None:
+        """The reply that answers, or the last one that did not; None where nothing could be sent."""
         reply, nothing, later = None, 0, 0
         while self.spent.stopped is None:
             await self._wait_for_all()
-            if self.spent.stopped is not None or not await self._ledger.reserve(most_tokens):
+            if self.spent.stopped is not None or not await self._ledger.reserve(call.most_tokens):
                 break
-            reply = await self._call(messages, most_tokens)
+            reply = await self._call(call)
             if reply.outcome == "answer":
                 self._in_a_row = 0
                 return reply
@@ -169,22 +181,23 @@ class Conversation:
             await self._pause(reply, nothing + later)
         return reply
 
-    async def _call(self, messages: list[dict[str, str]], most_tokens: int) -> Reply:
+    async def _call(self, call: EndpointCall) -> Reply:
         self.spent.calls += 1
-        reply = await self._endpoint.send(messages)
-        usage = reply.usage
+        reply = await self._endpoint.send(call)
+        self.spent.heard |= reply.outcome != "later"
+        usage, most = reply.usage, call.most_tokens
         if usage:
             self.spent.prompt_tokens += usage.prompt_tokens
             self.spent.completion_tokens += usage.completion_tokens
         else:
             self.spent.unmetered += 1
-        await self._ledger.charge(most_tokens, usage.prompt_tokens + usage.completion_tokens if usage else most_tokens)
+        await self._ledger.charge(most, usage.prompt_tokens + usage.completion_tokens if usage else most)
         return reply
 
     def _gives_up(self, reply: Reply, nothing: int, later: int) -> bool:
         """Whether this question is not asked again; and no other, where none would fare better."""
         waits_too_long = reply.wait is not None and reply.wait > self._patience.longest
-        if reply.outcome == "stop" or waits_too_long:
+        if reply.outcome in ("stop", "words") or waits_too_long:
             asks = f"; it asks to wait {reply.wait:,.0f} s" if waits_too_long else ""
             self.spent.stopped = f"{reply.said}{asks}"
             return True

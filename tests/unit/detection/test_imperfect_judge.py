@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from noisyir.detection.rate import JudgeError, judge_error, powered_rate, rate_behind, wilson
+from noisyir.detection.judge_error import JudgeError, judge_error, rate_behind
+from noisyir.detection.rate import powered_rate, wilson
 
 SEEDS = 2000
 

@@ -22,11 +22,24 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A judge's answer on a pair; p_wrong: how surely it calls it wrong, 0 to 1, which need not be calibrated."""
+    """A judge's answer on a pair.
+
+    p_wrong: its own probability that the pair is wrong, which need not be calibrated; None: it gave a word alone.
+    """
 
     verdict: Literal["wrong", "clean", "unclear"]
-    p_wrong: float
+    p_wrong: float | None
     reason: str = ""
+
+    @classmethod
+    def by_chance(cls, p_wrong: float) -> "Answer":
+        """The answer of a judge that gives a probability: wrong above a half."""
+        return cls("wrong" if p_wrong > 0.5 else "clean", p_wrong, f"probability of being right {1 - p_wrong:.3f}")
+
+    @property
+    def surely_wrong(self) -> float:
+        """How surely it calls the pair wrong: its probability; of a word alone 1, 0, or a half where it is unclear."""
+        return {"wrong": 1.0, "clean": 0.0, "unclear": 0.5}[self.verdict] if self.p_wrong is None else self.p_wrong
 
 
 @dataclass(frozen=True)
@@ -51,6 +64,7 @@ class JudgeUsage:
     calls: sent, those that failed included; kept: answers of an earlier time that were not asked for again.
     prompt_tokens, completion_tokens: as the judge told; unmetered: calls of which it told none.
     left: questions never sent, for the budget's end or because asking was `stopped`, which says why.
+    heard: whether it was reached at all.  in_words: why its words were taken, where a probability was asked for first.
     faults: what came in place of an answer, and how often.
     """
 
@@ -61,14 +75,20 @@ class JudgeUsage:
     unmetered: int = 0
     left: int = 0
     stopped: str | None = None
+    heard: bool = False
+    in_words: str | None = None
     faults: Counter[str] = field(default_factory=Counter)
 
 
 class JudgeAnswers(NamedTuple):
-    """An answer to each question, None where there is none, and what they took."""
+    """An answer to each question, None where there is none, and what they took.
+
+    judge: who judged, in the file of judgements: `model:NAME@VERSION`.
+    """
 
     answers: Sequence[Answer | None]
     spent: JudgeUsage
+    judge: str
 
 
 class MachineJudge(Variant):
@@ -78,11 +98,6 @@ class MachineJudge(Variant):
 
     def check(self, budget: Budget) -> None:
         """ConfigError, DataError or MissingPackageError for what would keep it from answering, before any work."""
-        raise NotImplementedError
-
-    @property
-    def name(self) -> str:
-        """Who judged, in the file of judgements: `model:NAME@VERSION`."""
         raise NotImplementedError
 
     def expected_tokens(self, question: Question) -> float:

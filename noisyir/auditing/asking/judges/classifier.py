@@ -74,10 +74,5 @@ class Classifier(MachineJudge):
         texts = TextPairs([one.query for one in asked], [one.document for one in asked])
         p_wrong = expit(-judge.logits(texts, runtime.batch_tokens, read).astype(np.float64))
         left = len(asking.questions) - len(asked)
-        answers = [*map(_answer, p_wrong.tolist()), *[None] * left]
-        return JudgeAnswers(answers, JudgeUsage(calls=len(asked), left=left))
-
-
-def _answer(p_wrong: float) -> Answer:
-    verdict: Literal["wrong", "clean"] = "wrong" if p_wrong > 0.5 else "clean"
-    return Answer(verdict, p_wrong, f"probability of being right {1 - p_wrong:.3f}")
+        answers = [*map(Answer.by_chance, p_wrong.tolist()), *[None] * left]
+        return JudgeAnswers(answers, JudgeUsage(calls=len(asked), left=left), self.name)

@@ -18,7 +18,8 @@ from noisyir.auditing.asking.address import KEY, address_of
 from noisyir.auditing.asking.budget import Budget
 from noisyir.auditing.asking.conversation import seconds_of
 from noisyir.auditing.asking.judges import Question, QuestionQueue
-from noisyir.auditing.asking.judges.chat import KEPT, Chat
+from noisyir.auditing.asking.judges.chat import Chat
+from noisyir.auditing.asking.judges.endpoint import KEPT
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError, StoreError
 from tests.judge_server import GARBAGE, Reaction, judge_server, says, verdict
@@ -35,10 +36,11 @@ def no_key(monkeypatch):
 
 def ask(url, home, questions=PAIRS, budget="1000", **settings):
     seen = []
-    judge = Chat(url=url, model="m", **{**QUICK, **settings})
+    judge = Chat(url=url, model="m", **{"answer": "words", **QUICK, **settings})
     judge.check(Budget.parse(budget))
     asking = QuestionQueue(questions, Budget.parse(budget), home, Runtime(), lambda *values: seen.append(values))
-    return *judge.ask(asking), seen
+    answers, spent, _ = judge.ask(asking)
+    return answers, spent, seen
 
 
 def words(answers):
@@ -55,7 +57,7 @@ def test_each_pair_gets_its_own_verdict(tmp_path):
     with judge_server(react) as (server, url):
         answers, spent, seen = ask(url, tmp_path, price_in=0.5, price_out=2.0)
     assert words(answers) == [["clean", "wrong", "unclear"][number % 3] for number in range(20)]
-    assert [answer.p_wrong for answer in answers[:3]] == [0.0, 1.0, 0.5]
+    assert [(answer.p_wrong, answer.surely_wrong) for answer in answers[:3]] == [(None, 0.0), (None, 1.0), (None, 0.5)]
     assert (spent.calls, spent.prompt_tokens, spent.completion_tokens, spent.left) == (20, 2000, 200, 0)
     assert Chat(url=url, model="m", price_in=0.5, price_out=2.0).cost(spent) == pytest.approx(1.0 + 0.4)
     assert Chat(url=url, model="m").cost(spent) is None
@@ -108,7 +110,8 @@ def test_what_is_no_answer_is_asked_for_again_twice_and_no_more(tmp_path, name):
     with judge_server(lambda *_: NO_ANSWER[name]) as (server, url):
         answers, spent, _ = ask(url, tmp_path, PAIRS[:2])
         assert words(answers) == [None, None] and spent.calls == len(server.calls) == 6
-        assert sum(spent.faults.values()) == 6 and spent.left == 0 and spent.stopped is None
+        assert sum(spent.faults.values()) == 6 and spent.left == 0
+        assert spent.stopped.startswith("no question was answered; the last: a reply ")
         server.react = lambda *_: verdict("wrong")
         answers, spent, _ = ask(url, tmp_path, PAIRS[:2])  # no answer is no answer to keep
         assert words(answers) == ["wrong", "wrong"] and spent.kept == 0
@@ -249,7 +252,7 @@ def test_answers_are_kept_by_texts_prompt_and_model(tmp_path, monkeypatch):
         answers, spent, _ = ask(url, tmp_path)
         assert len(server.calls) == 20 and spent.calls == 0 and spent.kept == 20 and words(answers) == ["wrong"] * 20
         asking = QuestionQueue(PAIRS, Budget.parse("1000"), tmp_path, Runtime(), lambda *_: None)
-        assert Chat(url=url, model="another", **QUICK).ask(asking).spent.calls == 20
+        assert Chat(url=url, model="another", answer="words", **QUICK).ask(asking).spent.calls == 20
         assert ask(url, tmp_path, [Question("question 1", "document 2")])[1].calls == 1
     kept = (tmp_path / KEPT).read_text()
     assert len(kept.splitlines()) == 41 and "question" not in kept and "document" not in kept
@@ -298,7 +301,7 @@ from noisyir.auditing.asking.budget import Budget
 from tests.unit.auditing.asking.test_chat import PAIRS, QUICK
 tell = lambda done, *_: print(done, flush=True)
 asking = QuestionQueue(PAIRS, Budget.parse("1000"), Path(sys.argv[2]), Runtime(), tell)
-Chat(url=sys.argv[1], model="m", **QUICK).ask(asking)
+Chat(url=sys.argv[1], model="m", answer="words", **QUICK).ask(asking)
 """
 
 

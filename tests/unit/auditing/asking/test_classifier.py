@@ -27,7 +27,7 @@ def test_its_word_is_the_probability_that_transformers_gives(tmp_path, labels):
     asked, seen = questions(30), []
     judge = Classifier(model=str(folder), max_len=32)
     judge.check(Budget.parse("25"))
-    answers, spent = judge.ask(
+    answers, spent, _ = judge.ask(
         QuestionQueue(asked, Budget.parse("25"), tmp_path, Runtime(device="cpu"), lambda *told: seen.append(told))
     )
     model, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
