@@ -121,7 +121,7 @@ def learn(
                 gain = _share_gained(plain, _losses(_own(taught, fold), answers))
                 learnt = _own(taught - taught.mean(axis=0) + taught.mean(), fold)
                 by_features = auroc(learnt[rows], truth)
-                if gain.at_least > 0 and by_features.value >= found.value:
+                if gain.at_least > 0 and found and by_features and by_features.value >= found.value:
                     odds, own, found, improves = taught, learnt, by_features, True
                     break
     return Lesson(

@@ -28,7 +28,7 @@ from noisyir.detection.judge_error import (
     reach_of_error,
     reach_of_sample,
 )
-from noisyir.detection.judged import Auroc, auroc
+from noisyir.detection.judged import Interval, auroc
 from noisyir.detection.rate import wilson
 from noisyir.errors import DataError
 
@@ -58,7 +58,7 @@ class JudgeCheck:
     kappa: Kappa | None
     sensitivity: tuple[float, float]
     specificity: tuple[float, float]
-    order: Auroc | None
+    order: Interval | None
     reach: Reach | None
     within: float
     needed: int | None
