@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import queue
+import re
 import shlex
 import signal
 import socket
@@ -405,6 +406,20 @@ def test_a_busy_run_is_not_taken_for_a_dead_one(prefect_api, heartbeat, seconds,
 
 
 # Compose and Kubernetes
+
+
+def test_images_have_no_compiler_and_run_as_a_user_on_a_root_that_is_read_only():
+    for name in ("Dockerfile", "Dockerfile.gpu"):
+        text = (ROOT / "docker" / name).read_text()
+        assert re.findall(r"^USER (.*)$", text, re.M) == ["1000"], "by number: Kubernetes cannot tell names from root"
+        kept = set(re.findall(r"install --yes --no-install-recommends (.*?) *\\\n", text)) - {"libgomp1"}
+        purged = set(re.findall(r"apt-get purge --yes --auto-remove (.*?) *\\\n", text))
+        assert kept == purged, "what compiles or strips goes with the layer that needs it"
+    ours = {name: one for name, one in COMPOSE["services"].items() if one["image"].startswith("noisyir")}
+    assert {"prefect", "mlflow", "driver", "cpu", "gpu"} <= ours.keys()
+    for name, one in ours.items():
+        assert one["read_only"] and "/tmp" in one["tmpfs"] and one["cap_drop"] == ["ALL"], name
+        assert not [place for place in map(str, one.get("volumes", [])) if ":/tmp" in place], name
 
 
 def test_compose_asks_for_every_secret_and_the_example_names_every_variable():
