@@ -414,7 +414,7 @@ def _met(held: Sequence[Text], trained: Sequence[Text], keys: dict[str, int]) ->
     new = [words for words in asked if words not in by_words]
     texts = [_text_of(record) for record in by_words.values()] + [_text_of(asked[words][0]) for words in new]
     theirs, known = [*by_words.values()], len(by_words)
-    links = {other: one for one, other in near_duplicates(texts, NEAR) if one < known <= other} if new else {}
+    links = {other: one for one, other in near_duplicates(texts, NEAR, known) if one < known <= other} if new else {}
     near = {words: by_words[words] for words in asked if words in by_words}
     near |= {new[row - known]: theirs[one] for row, one in links.items()}
     return same, [(record, near[words]) for words, of in asked.items() if words in near for record in of]

@@ -18,6 +18,7 @@ Tables = dict[str, pa.Table]
 Groups = list[list[int]]  # rows of queries that belong in one split
 _WORD = re.compile(r"\w+")
 _ROWS, _PAIRS = 2048, 65_536  # texts that are looked up, and pairs that are measured, at once
+_ROUNDING = 1e-6  # of words, by which no pair is ruled out
 _ENOUGH = 0.5  # of the queries wanted: if groups that share documents fill less, documents may be shared
 
 
@@ -56,12 +57,13 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text.casefold())) or frozenset({text})
 
 
-def near_duplicates(texts: Sequence[str], near: float) -> Iterator[tuple[int, int]]:
+def near_duplicates(texts: Sequence[str], near: float, known: int | None = None) -> Iterator[tuple[int, int]]:
     """Pairs of rows that link all texts of which each shares at least `near` of its words with another.
 
     The measure is Jaccard's: words in both by words in either; of texts without words, equality.  Two sets can only be
-    so similar if they share one of their rarest words, and those are looked up: Chaudhuri, Ganti and Kaushik, ICDE
+    so similar if they share some of their rarest words, and those are looked up: Chaudhuri, Ganti and Kaushik, ICDE
     2006 (prefix filter).  Of texts with equal words each is linked to the first alone.
+    known: only texts from there on are compared, and with those before alone; None: all with all.
     """
     first: dict[frozenset[str], int] = {}
     for row, text in enumerate(texts):
@@ -69,12 +71,17 @@ def near_duplicates(texts: Sequence[str], near: float) -> Iterator[tuple[int, in
         if (same := first.setdefault(words, row)) != row:
             yield same, row
     rows = list(first.values())
-    for one, other in _near_sets(list(first), near):
+    before = None if known is None else sum(row < known for row in rows)
+    for one, other in _near_sets(list(first), near, before):
         yield rows[one], rows[other]
 
 
-def _near_sets(sets: Sequence[frozenset[str]], near: float) -> Iterator[tuple[int, int]]:
-    """The numbers of different sets that are so similar."""
+def _near_sets(sets: Sequence[frozenset[str]], near: float, known: int | None) -> Iterator[tuple[int, int]]:
+    """The numbers of different sets that are so similar.
+
+    Two sets share the rare words that both look up, and of the others no more than one of them has: that is enough
+    to rule most pairs out before all words are compared.
+    """
     from scipy.sparse import csr_array
 
     often = Counter(word for words in sets for word in words)
@@ -85,14 +92,16 @@ def _near_sets(sets: Sequence[frozenset[str]], near: float) -> Iterator[tuple[in
     shape = len(sets), len(place)
     whole = csr_array((np.ones(len(words), np.int32), words, starts), shape=shape)
     rank = np.arange(len(words)) - np.repeat(starts[:-1], sizes)
-    is_rare = rank < np.repeat(sizes - np.ceil(near * sizes).astype(np.int64) + 1, sizes)
+    others = np.ceil(near * sizes).astype(np.int64) - 1  # words of each that it does not look up
+    is_rare = rank < np.repeat(sizes - others, sizes)
     rare = csr_array((is_rare.astype(np.int32), words, starts), shape=shape, copy=True)  # zeros go in place
     rare.eliminate_zeros()
-    holding = rare.T.tocsr()
-    for begin in range(0, len(sets), _ROWS):
+    holding = rare[:known].T.tocsr()
+    for begin in range(known or 0, len(sets), _ROWS):
         found = (rare[begin : begin + _ROWS] @ holding).tocoo()
         one, other = found.row + begin, found.col
-        fits = (other < one) & (np.minimum(sizes[one], sizes[other]) >= near * np.maximum(sizes[one], sizes[other]))
+        most = found.data + np.maximum(others[one], others[other])
+        fits = (other < one) & ((1 + near) * most >= near * (sizes[one] + sizes[other]) - _ROUNDING)
         for some in np.array_split(np.flatnonzero(fits), 1 + np.count_nonzero(fits) // _PAIRS):
             both = whole[one[some]].multiply(whole[other[some]]).sum(axis=1)
             alike = some[both >= near * (sizes[one[some]] + sizes[other[some]] - both)]

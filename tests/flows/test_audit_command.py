@@ -525,16 +525,16 @@ def test_what_follows_from_an_assumption_names_it_in_the_same_sentence(noisyir, 
 
 @pytest.fixture(scope="module")
 def judged_set(tmp_path_factory):
-    """A folder whose test split has 40 queries with two relevant documents each; 12 of the 80 judgements are wrong."""
-    folder = write_beir(tmp_path_factory.mktemp("judged") / "judged", documents=160, train=30, held_out=40)
+    """A folder whose test split has 30 queries with two relevant documents each; 9 of the 60 judgements are wrong."""
+    folder = write_beir(tmp_path_factory.mktemp("judged") / "judged", documents=100, train=20, held_out=30)
     rows = [line.split("\t")[:2] for line in (folder / "qrels/test.tsv").read_text().splitlines()[1:]]
     texts = {row["_id"]: row for row in read_jsonl(folder / "corpus.jsonl")}
     twins = [{**texts[doc], "_id": f"{doc}b", "text": texts[doc]["text"].rpartition(" ")[0]} for _, doc in rows]
     with (folder / "corpus.jsonl").open("a") as out:
         out.writelines(json.dumps(row) + "\n" for row in {row["_id"]: row for row in twins}.values())
     of = dict(rows)
-    wrong = random.Random(0).sample(list(of), 12)
-    moved = dict(zip(wrong, [of[query] for query in [*wrong[6:], *wrong[:6]]], strict=True))
+    wrong = random.Random(0).sample(list(of), 9)
+    moved = dict(zip(wrong, [of[query] for query in [*wrong[4:], *wrong[:4]]], strict=True))
     lines = [f"{query}\t{doc}\t1" for query, doc in rows] + [
         f"{query}\t{moved.get(query, f'{doc}b')}\t1" for query, doc in rows
     ]
@@ -549,12 +549,12 @@ def test_the_judgements_of_a_test_split_are_audited_and_never_changed(noisyir, j
     code, out, err = noisyir("audit", folder, "--split", "test", "--sample", 20, "--out", "made")
     assert code == 0, err
     rows = table(tmp_path / "made")
-    assert len(rows) == 80 and {row["query_id"][:4] for row in rows} == {"test"}
-    most = {(row["query_id"], row["doc_id"]) for row in rows[:12]}
-    assert len(most & wrong) >= 9
+    assert len(rows) == 60 and {row["query_id"][:4] for row in rows} == {"test"}
+    most = {(row["query_id"], row["doc_id"]) for row in rows[:9]}
+    assert len(most & wrong) >= 7
     right = {(row["query_id"], row["doc_id"]) for row in rows}
     assert not [row for row in rows for other in row["better"] if (row["query_id"], other) in right], "all are known"
-    assert "80 relevant judgements of test" in out and "never changed  test is not cleaned" in out
+    assert "60 relevant judgements of test" in out and "never changed  test is not cleaned" in out
     assert "Which relevant judgements of test are wrong" in (tmp_path / "made/audit.html").read_text()
     listed = {(row["query_id"], row["doc_id"]) for row in read_csv(tmp_path / "made/negatives.csv")}
     assert len(listed) == 3 and {doc[-1] for _, doc in listed} == {"b"}, "those judged 0 that fit as well"
@@ -569,7 +569,7 @@ def test_the_judgements_of_a_test_split_are_audited_and_never_changed(noisyir, j
     code, out, err = noisyir(*judged, "--out", "judged", "--fail-over", 0.9, "--json")
     assert code == 0, err
     said = json.loads(out)
-    assert said["split"] == "test" and said["rate"]["low"] <= 12 / 80 <= said["rate"]["high"] and said["over"] is False
+    assert said["split"] == "test" and said["rate"]["low"] <= 9 / 60 <= said["rate"]["high"] and said["over"] is False
     for asked in ("--apply", "--keep-wrong-below=0.1"):
         code, _, err = noisyir(*judged, asked, "--out", "cleaned")
         assert code == 1 and "test is never changed" in err and not (tmp_path / "cleaned").exists()

@@ -43,6 +43,23 @@ def test_near_duplicates_are_those_of_a_comparison_of_all_with_all(texts, near):
     assert components(len(texts), near_duplicates(texts, near)) == components(len(texts), every)
 
 
+@given(LONG, st.sampled_from([0.5, 0.8]), st.integers(0, 30))
+@settings(deadline=None)
+def test_texts_from_one_on_are_compared_with_those_before(texts, near, known):
+    found = {pair for pair in near_duplicates(texts, near, known) if pair[0] < known <= pair[1]}
+    sets = [words(text) for text in texts]
+    first = [sets.index(one) for one in sets]
+    alike = {
+        (first[i], j if first[j] >= known else first[j])
+        for i in range(min(known, len(texts)))
+        for j in range(known, len(texts))
+        if len(sets[i] & sets[j]) >= near * len(sets[i] | sets[j]) and first[j] in (j, first[i])
+    }
+    assert found == {(i, j) for i, j in alike if i < known <= j} | {
+        (first[j], j) for j in range(known, len(texts)) if first[j] < known
+    }
+
+
 def tables(queries, docs_of):
     names = [f"q{n}" for n in range(len(queries))]
     pairs = [(name, doc_id) for name, of in zip(names, docs_of, strict=True) for doc_id in of]
