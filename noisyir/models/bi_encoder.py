@@ -178,10 +178,7 @@ def _static_tower(folder: Path, params: InitModelParams) -> StaticTower:
     source = layout.towers["passage"]
     if layout.shape.backbone == "static":
         return load_static(source)
-    weight = read_word_embeddings(source)
-    if weight is None:
-        weight = read_encoder(source).get_input_embeddings().weight.detach().clone()
-    return StaticTower(weight, read_tokenizer(source)["tokenizer.json"])
+    return StaticTower(read_word_embeddings(source), read_tokenizer(source)["tokenizer.json"])
 
 
 def _transformer_tower(folder: Path, params: InitModelParams) -> TransformerTower:

@@ -102,21 +102,18 @@ def read_encoder(folder: Path) -> Any:
     return encoder
 
 
-def read_word_embeddings(folder: Path) -> Float[Tensor, "token dim"] | None:
-    """The word embeddings of a BERT-like encoder's one file of weights, float32; None where another reader must look.
-
-    It loads nothing of transformers, which takes seconds.
-    """
+def read_word_embeddings(folder: Path) -> Float[Tensor, "token dim"]:
+    """An encoder's word embeddings, float32; a BERT's from the file alone, for loading transformers takes seconds."""
     from safetensors import safe_open
 
-    if not (path := folder / "model.safetensors").exists():
-        return None
-    with safe_open(path, framework="pt") as weights:
-        names = [name for name in weights.keys() if name.endswith(_WORD_EMBEDDINGS)]  # noqa: SIM118: no mapping
-        if len(names) != 1:
-            return None
-        found: Tensor = weights.get_tensor(names[0])
-    return found.float()
+    if (path := folder / "model.safetensors").exists():
+        with safe_open(path, framework="pt") as weights:
+            names = [name for name in weights.keys() if name.endswith(_WORD_EMBEDDINGS)]
+            if len(names) == 1:
+                found: Tensor = weights.get_tensor(names[0])
+                return found.float()
+    words: Tensor = read_encoder(folder).get_input_embeddings().weight
+    return words.detach().clone()
 
 
 def set_dropout(model: Any, rate: float | None, folder: Path) -> None:

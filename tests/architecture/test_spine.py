@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.tiny import SETTINGS, write_beir
+from tests.tiny import SETTINGS, tiny_data
 
 DEEPEST = 20
 TRACED = """
@@ -34,7 +34,7 @@ main(sys.argv[1:])
 def tiny(tmp_path, monkeypatch):
     """Settings of a small run, in a home of its own."""
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
-    return [*SETTINGS, f"data.path={write_beir(tmp_path)}", "--no-track"]
+    return [*SETTINGS, *tiny_data(tmp_path / "beir"), "--no-track"]
 
 
 def test_the_dpr_loss_lies_few_calls_below_the_command(tiny):

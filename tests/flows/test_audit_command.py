@@ -472,15 +472,8 @@ def test_a_gate_for_ci_goes_by_the_upper_end_and_json_holds_everything(noisyir, 
     unjudged = json.loads(out)
     assert code == 0 and unjudged["pairs"] == 120 and unjudged["rate"] is unjudged["judgements"] is None, err
     assert "made/audit.csv" in unjudged["files"]
-    gate = [
-        "audit",
-        file,
-        "--judgements",
-        judged_sample(noisyir, owner, file, tmp_path),
-        "--out",
-        "made",
-        "--fail-over",
-    ]
+    sample = judged_sample(noisyir, owner, file, tmp_path)
+    gate = ["audit", file, "--judgements", sample, "--out", "made", "--fail-over"]
     code, out, _ = noisyir(*gate, 0.2)
     assert code == 3 and "more than 20.0% may be wrong: the interval ends at" in out
     code, out, _ = noisyir(*gate, 0.7, "--json")

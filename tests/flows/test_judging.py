@@ -61,18 +61,7 @@ class Server:
     """The command at work; `url` is what it prints."""
 
     def __init__(self, owner, out):
-        command = [
-            NOISYIR,
-            "audit",
-            "mine.jsonl",
-            "runtime.threads=1",
-            "--out",
-            out,
-            "--judge",
-            "--page",
-            "--as",
-            "ann",
-        ]
+        command = [NOISYIR, *"audit mine.jsonl runtime.threads=1 --judge --page --as ann --out".split(), out]
         self.process = subprocess.Popen(
             command, cwd=owner.folder, env=owner.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )

@@ -127,16 +127,6 @@ def test_a_reader_who_leaves_is_no_error():
 
 
 def test_settings_may_stand_behind_options(monkeypatch, tmp_path, capsys):
-    arguments = [
-        "run",
-        "demo",
-        "--to",
-        "ingest",
-        "train.epochs=3",
-        "--store",
-        str(tmp_path),
-        "--dry-run",
-        "train.oops=1",
-    ]
+    arguments = [*"run demo --to ingest train.epochs=3 --dry-run train.oops=1 --store".split(), str(tmp_path)]
     assert cli.main(arguments) == 1
     assert "unknown key train.oops" in capsys.readouterr().err

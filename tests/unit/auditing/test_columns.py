@@ -39,14 +39,8 @@ def test_a_column_that_is_added_in_one_place_is_everywhere(tmp_path: Path):
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from noisyir.cli import main; sys.exit(main(sys.argv[1:]))"
     )
-    audit = [
-        "audit",
-        str(data),
-        "detectors={x: bm25_margin}",
-        "bm25_index.engine=bm25s",
-        "--out",
-        str(tmp_path / "out"),
-    ]
+    settings = ("detectors={x: bm25_margin}", "bm25_index.engine=bm25s")
+    audit = ["audit", str(data), *settings, "--out", str(tmp_path / "out")]
     environment = {**os.environ, "NOISYIR_HOME": str(tmp_path / "home"), "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code, *audit], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr

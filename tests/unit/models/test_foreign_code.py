@@ -30,19 +30,12 @@ def test_a_folder_cannot_run_its_own_python(setting, tmp_path, monkeypatch):
     monkeypatch.setenv("MARKS", str(tmp_path))
     monkeypatch.setenv("NOISYIR_HOME", str(tmp_path / "home"))
     stage = "init_model" if setting.startswith("model") else "init_ranker"
-    arguments = [
-        "run",
-        "demo",
-        "--no-track",
-        "--only",
-        stage,
-        "model.backbone=transformer",
-        "methods=[ar2]",
-        "mine.per_query=9",
-        "mine.run=dense",
-    ]
+    arguments = "run demo --no-track model.backbone=transformer methods=[ar2] mine.per_query=9 mine.run=dense --only"
     ended = subprocess.run(
-        [sys.executable, "-c", INIT, *arguments, f"{setting}={folder}"], input="y\ny\n", capture_output=True, text=True
+        [sys.executable, "-c", INIT, *arguments.split(), stage, f"{setting}={folder}"],
+        input="y\ny\n",
+        capture_output=True,
+        text=True,
     )
     assert ended.returncode == 1 and "run the custom code" not in ended.stdout + ended.stderr
     assert str(folder) in ended.stderr
