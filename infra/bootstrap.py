@@ -70,9 +70,7 @@ def prepare(client: SyncPrefectClient, kind: str | None = None, gpus: int | None
 def _window(heartbeat: int, given: str | None) -> int:
     """Seconds that a run may be silent.  SystemExit for less than three heartbeats, or where there are none."""
     if not heartbeat:
-        raise SystemExit(
-            "flow runs send no heartbeats: set PREFECT_FLOWS_HEARTBEAT_FREQUENCY=30, here and for the workers"
-        )
+        raise SystemExit("no heartbeats of flow runs: set PREFECT_FLOWS_HEARTBEAT_FREQUENCY=30, here and for workers")
     seconds, least = int(given) if given else BEATS * heartbeat, LEAST_BEATS * heartbeat
     if seconds < least:
         raise SystemExit(f"NOISYIR_ZOMBIE_SECONDS={seconds}: at least {least}, three heartbeats of {heartbeat} s")
@@ -89,9 +87,7 @@ def ensure_pool(client: SyncPrefectClient, name: str, kind: str | None, limit: i
         pool = client.create_work_pool(made)
         print(f"pool {name}: made")
     if kind not in (None, pool.type):
-        raise SystemExit(
-            f"pool {name} is of type {pool.type}, not {kind}: --type {pool.type}, or delete the pool first"
-        )
+        raise SystemExit(f"pool {name} is of type {pool.type}: --type {pool.type}, or delete the pool first")
     template = base_template(name, pool.type)
     wanted = WorkPoolUpdate(base_job_template=template, concurrency_limit=limit or pool.concurrency_limit)
     if (pool.base_job_template, pool.concurrency_limit) != (template, wanted.concurrency_limit):

@@ -47,9 +47,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.host not in LOOPBACK and not self.auth:
-            raise SystemExit(
-                f"NOISYIR_HOST={self.host} opens the servers to others: add AUTH=1, or leave NOISYIR_HOST out"
-            )
+            raise SystemExit(f"NOISYIR_HOST={self.host} opens the servers to others: add AUTH=1, or leave it out")
         if self.database not in ("auto", "postgres", "sqlite"):
             raise SystemExit(f"NOISYIR_DATABASE={self.database}: postgres, sqlite, or nothing for whichever there is")
 
@@ -76,8 +74,7 @@ class Settings:
     @property
     def pages(self) -> dict[str, str]:
         """The address of each server's page."""
-        ports = {"prefect": self.prefect_port, "mlflow": self.mlflow_port}
-        return {name: f"http://{self.reach}:{port}" for name, port in ports.items()}
+        return {name: f"http://{self.reach}:{getattr(self, f'{name}_port')}" for name in ("prefect", "mlflow")}
 
 
 def asked() -> dict[str, Any]:
@@ -114,20 +111,18 @@ def supervised(settings: Settings, known: Mapping[str, str]) -> str:
     own = {socket.gethostname(), socket.getfqdn()} if settings.host == "0.0.0.0" else {settings.host}
     further = filter(None, os.environ.get("NOISYIR_ALLOWED_HOSTS", "").split(","))
     place = f"{USER}:{known.get('postgres')}@127.0.0.1:{settings.postgres_port}"
-    uses_postgres = settings.database == "postgres"
-    tracked = f"postgresql+psycopg2://{place}/mlflow" if uses_postgres else f"sqlite:///{settings.data}/mlflow.db"
+    programs = postgres_programs(settings.folder) if settings.database == "postgres" else None
+    tracked = f"postgresql+psycopg2://{place}/mlflow" if programs else f"sqlite:///{settings.data}/mlflow.db"
     values = {
         **{"of": settings, "known": known, "root": ROOT, "python": sys.executable, "machine": socket.gethostname()},
-        **{"place": place, "tracked": tracked, "users": tracked.replace("mlflow.db", "mlflow-auth.db")},
-        "postgres": postgres_programs(settings.folder) if uses_postgres else None,
+        **{"postgres": programs, "place": place, "tracked": tracked},
+        "users": tracked if programs else f"sqlite:///{settings.data}/mlflow-auth.db",
         "artifacts": (settings.data / "mlflow-artifacts").as_uri(),
         "names": [*LOOPBACK, *sorted({*own, *further} - {*LOOPBACK})],
-        "on_loopback": settings.host in LOOPBACK,
         "clients": {} if settings.only_pages else program_environment(settings, known),
         "restarts": "false" if settings.only_pages or os.environ.get("NOISYIR_WATCH") == "0" else "true",
         "path": os.environ.get("PATH", os.defpath),
-        "root_starts": os.geteuid() == 0,
-        "gpu_workers": gpu_workers(),
+        **{"on_loopback": settings.host in LOOPBACK, "root_starts": os.geteuid() == 0, "gpu_workers": gpu_workers()},
     }
     options: Any = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
     environment = jinja2.Environment(**options, autoescape=True, finalize=_fit)
@@ -148,9 +143,8 @@ def client_environment(settings: Settings, known: Mapping[str, str]) -> dict[str
         "MLFLOW_TRACKING_USERNAME": USER,
         "MLFLOW_TRACKING_PASSWORD": known["mlflow"],
     }
-    pages = settings.pages
-    addresses = {"PREFECT_API_URL": f"{pages['prefect']}/api", "MLFLOW_TRACKING_URI": pages["mlflow"]}
-    return {**addresses, **(login if settings.auth else {})}
+    prefect, mlflow = settings.pages.values()
+    return {"PREFECT_API_URL": f"{prefect}/api", "MLFLOW_TRACKING_URI": mlflow, **(login if settings.auth else {})}
 
 
 def program_environment(settings: Settings, known: Mapping[str, str]) -> dict[str, str]:

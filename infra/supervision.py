@@ -1,7 +1,6 @@
 """Services of one machine under supervisord: started, started again when they die, asked for their health, stopped.
 
-usage: NOISYIR_SERVER=MARK python -m infra.supervision ARGUMENTS      becomes a service, as supervisord's settings say:
-ends what its former process left behind, then is `python ARGUMENTS`
+usage: python -m infra.supervision ARGUMENTS      ends what the service's last process left, then is `python ARGUMENTS`
 """
 
 import os
@@ -29,10 +28,7 @@ LONGEST_SOCKET = 100  # bytes of a path, which the kernel limits
 
 @dataclass(frozen=True)
 class Service:
-    """A program of supervisord's settings.  `healthy` takes the time at which it was started.
-
-    group: the services that are stopped together; the program's mark is FOLDER:GROUP/NAME.
-    """
+    """A program of supervisord's settings, of the mark FOLDER:GROUP/NAME; `healthy` takes the time of its start."""
 
     name: str
     group: str

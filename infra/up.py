@@ -58,15 +58,14 @@ def settled(home: Path, supervisor: Supervisor, *, auth: bool) -> Settings:
     for name, value in asked.items():
         if name in present and present[name] != value:
             raise SystemExit(f"the servers are up with {name} = {present[name]}, not {value}: make down first")
-    return Settings(home=home, **{**present, **asked})
+    return Settings(**{**present, **asked, "home": home})
 
 
 def up(supervisor: Supervisor, settings: Settings) -> None:
     """Start what does not run, in the order of need, and return when all of it answers."""
     uses_postgres, told = servers.chosen_database(settings)
     settings = replace(settings, database="postgres" if uses_postgres else "sqlite")
-    kept = {name: value for name, value in asdict(settings).items() if name != "home"}
-    write_private(supervisor.folder / "settings.json", json.dumps(kept))
+    write_private(supervisor.folder / "settings.json", json.dumps(asdict(settings), default=str))
     settings.prefect_home.mkdir(parents=True, exist_ok=True)
     known = servers.passwords(settings)
     database = [servers.postgres(settings, known)] if uses_postgres else []
@@ -74,10 +73,10 @@ def up(supervisor: Supervisor, settings: Settings) -> None:
     fresh = not supervisor.is_up()
     supervisor.begin(servers.supervised(settings, known), servers.inherited())
     started = supervisor.run([*database, *servers.pages(settings)])
-    environment = {**servers.inherited(), **servers.program_environment(settings, known)}
-    webhook = {name: os.environ[name] for name in ("NOISYIR_WEBHOOK",) if name in os.environ}
+    webhook = {"NOISYIR_WEBHOOK": os.environ.get("NOISYIR_WEBHOOK", "")}
+    environment = {**servers.inherited(), **servers.program_environment(settings, known), **webhook}
     gpus = ["--gpus", str(len(servers.gpu_workers()))]
-    _bootstrap(gpus, {**environment, **webhook}, supervisor.logs / "bootstrap.log")
+    _bootstrap(gpus, environment, supervisor.logs / "bootstrap.log")
     started += supervisor.run(warm_and_workers)
     path = settings.folder / "env"
     exports = {**servers.TELEMETRY_OFF, **servers.client_environment(settings, known)}
@@ -130,9 +129,7 @@ def _bootstrap(options: Sequence[str], environment: Mapping[str, str], path: Pat
         done = subprocess.run(command, env=environment, cwd=ROOT, stdout=log, stderr=log, check=False)
     if done.returncode:
         last = [line for line in path.read_text(errors="replace").splitlines() if line.strip()][-1:]
-        raise SystemExit(
-            f"bootstrap failed: {''.join(last)}\nsee {path}; the servers stay up: make up goes on, make down ends"
-        )
+        raise SystemExit(f"bootstrap failed: {''.join(last)}\nsee {path}; make up goes on, make down ends it all")
 
 
 def down(supervisor: Supervisor) -> None:

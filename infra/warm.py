@@ -149,8 +149,7 @@ class Host:
 
 def different(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
     """The variables that differ between two environments, without those that a run has of its own."""
-    names = {name for name in one.keys() | other.keys() if not name.startswith(_OF_A_RUN)}
-    return sorted(name for name in names if one.get(name) != other.get(name))
+    return sorted({name for name, _ in one.items() ^ other.items() if not name.startswith(_OF_A_RUN)})
 
 
 def _listen(path: Path) -> socket.socket:

@@ -11,7 +11,6 @@ import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
 
 WARM = b"warm"  # as infra.warm says
 PASSED_ON = (signal.SIGTERM, signal.SIGINT)
@@ -27,7 +26,9 @@ def main() -> int:
     signal.set_wakeup_fd(wake)
     found = _ask(os.environ.get("NOISYIR_WARM", ""))
     if found is None:
-        _be_the_engine()
+        for number in PASSED_ON:
+            signal.signal(number, signal.SIG_DFL)
+        os.execv(sys.executable, [sys.executable, "-m", "prefect.engine"])
     host, process = found
     ends: set[int] = {host.fileno(), process}
     readable: list[int] = []
@@ -39,12 +40,6 @@ def main() -> int:
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(process, signals.pop(0))
     return _end(host, process)
-
-
-def _be_the_engine() -> NoReturn:
-    for number in PASSED_ON:
-        signal.signal(number, signal.SIG_DFL)
-    os.execv(sys.executable, [sys.executable, "-m", "prefect.engine"])
 
 
 def _ask(path: str) -> tuple[socket.socket, int] | None:
