@@ -14,10 +14,11 @@ import pyarrow as pa
 from noisyir.api.given import Rows, as_file, documents_file, model_path
 from noisyir.api.running import Running, Settings, running
 from noisyir.app.answering import answer
-from noisyir.app.lookup import Finished, search_inputs
+from noisyir.app.lookup import Finished
 from noisyir.app.model_card import model_card
-from noisyir.app.own_data import doubts_of, experiment_for
+from noisyir.app.own_data import doubt_of, experiment_for
 from noisyir.app.runs import Outcome
+from noisyir.app.systems import System, indexes_of
 from noisyir.engine.meta import Ref
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
@@ -124,8 +125,9 @@ class Trained:
 
     @cached_property
     def doubts(self) -> list[str]:
-        """Reasons to doubt the model, a sentence each: it equals its start, it is below BM25, ..."""
-        return doubts_of(self._outcome, self._run.store, self._exp.kept)
+        """Reasons not to use the model, a sentence each, with a better system; none where it is better than none."""
+        doubt = doubt_of(self._outcome, self._run.store, self._exp)
+        return [doubt] if doubt else []
 
     @property
     def report(self) -> Path:
@@ -136,8 +138,8 @@ class Trained:
         """The k best documents: rank, score, doc_id, title and text."""
         if k < 1 or not query.strip():
             raise ConfigError("search needs a query with words in it, and k of at least 1")
-        index, corpus = search_inputs(self._run.store, self._ref)
-        return answer(self._run.store, self._ref, index, corpus, query=query, k=k)
+        system = System(self._ref)
+        return answer(self._run.store, system, indexes_of(self._run.store, system), query=query, k=k)
 
     def save(self, folder: str | os.PathLike[str], *, licence: str | None = None) -> Path:
         """Copy the model with its card to a folder that does not exist yet, which SentenceTransformer(folder) loads.
