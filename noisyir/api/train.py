@@ -22,14 +22,13 @@ from noisyir.app.systems import System, indexes_of
 from noisyir.engine.meta import Ref
 from noisyir.errors import ConfigError, StoreError
 from noisyir.pipelines.experiment import Experiment
+from noisyir.pipelines.left_out import MANY, trials_pay
 from noisyir.pipelines.method import Method
 from noisyir.pipelines.planning import pipeline_of
 from noisyir.report.summary import summary_rows
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-
-_METHOD = {"static": "auto", "transformer": "reweight"}  # where none is named: auto costs eighteen trainings
 
 
 def train(
@@ -49,7 +48,7 @@ def train(
     without one a part of the queries is, and it is said which.
     methods: trained side by side; the last one's model is kept.  dpr believes every pair; auto, reweight,
     reweight_relabel, npc and others (docs/noise.md) do not.  None: auto, which trains eighteen times to see whether
-    doubting the pairs helps, minutes for thousands of them; of a transformer, whose trainings are long, reweight.
+    doubting the pairs helps, from 5,000 pairs on, dpr for fewer; of a transformer, whose trainings are long, reweight.
     model: what training starts from, a folder, a name or a SentenceTransformer; None: a static model, for CPUs.
     settings: any of an experiment, and of the machine: {"train.epochs": 3, "model.backbone": "transformer"}.
     DataError for pairs that cannot be read; ConfigError for settings and methods that do not exist.
@@ -83,8 +82,9 @@ def _with_methods(exp: Experiment) -> Experiment:
     """The experiment with a method chosen, and noted, where none is named."""
     if "methods" in exp.model_fields_set:
         return exp
-    kind = _METHOD[exp.model.backbone]
-    chosen = {**exp.chosen, "methods": f"{kind}: {exp.model.backbone} backbone"}
+    tried, why = trials_pay(exp.model.backbone, exp.data.count_pairs(MANY))
+    kind = "auto" if tried else {"static": "dpr", "transformer": "reweight"}[exp.model.backbone]
+    chosen = {**exp.chosen, "methods": f"{kind}: {exp.model.backbone} backbone; {why}"}
     return exp.model_copy(update={"methods": (Method.parse(kind),), "chosen": chosen})
 
 

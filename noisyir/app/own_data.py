@@ -40,7 +40,7 @@ def recommended(outcome: Outcome, store: Store, exp: Experiment) -> Recommendati
 
 
 def doubt_of(outcome: Outcome, store: Store, exp: Experiment) -> str | None:
-    """What speaks against using the model that a run kept, and the command that asks a better system."""
+    """The case against using the model that a run kept, and the command that asks a better system."""
     found = read_recommendation(store, exp, outcome.kept)
     return against(found, exp.kept, exp.name) if found else None
 

@@ -108,7 +108,7 @@ def model_to_export(store: Store, name: str) -> tuple[Ref, Finished | None]:
 
 
 def against_export(store: Store, name: str) -> str | None:
-    """What speaks against a model that is worth using neither alone nor with BM25; None where nothing does."""
+    """The case against a model that is worth using neither alone nor with BM25; None where nothing does."""
     experiment, system = _parts(name)
     if name.startswith("models:/"):
         return None
@@ -128,7 +128,7 @@ def kept_by(run: Finished) -> str:
 def _against(
     store: Store, run: Finished, system: str, experiment: str, said: Callable[[Recommendation, str, str], str | None]
 ) -> str | None:
-    """What speaks against a system of a run; nothing where the run itself was forced."""
+    """The case against a system of a run; nothing where the run itself was forced."""
     found = of_run(store, run)
     return said(found, system, experiment) if found and run.settings.get("register_if") != "always" else None
 

@@ -31,7 +31,7 @@ def best_lines(found: Recommendation) -> list[str]:
 
 
 def against(found: Recommendation, system: str, experiment: str) -> str | None:
-    """What speaks against a trained system, with the command that asks the best one; None where nothing does.
+    """The case against a trained system, with the command that asks the best one; None where nothing does.
 
     experiment: what the command line calls the run.
     """

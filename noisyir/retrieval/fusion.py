@@ -21,7 +21,7 @@ CUTOFF = 10
 _BOTH = ("lexical", "dense")
 
 
-class Candidates(NamedTuple):
+class CandidateRows(NamedTuple):
     """Rows of candidates, by query id and document id: numbers of their queries, scores and ranks, NaN if not found."""
 
     query_ids: pa.ChunkedArray
@@ -33,7 +33,7 @@ class Candidates(NamedTuple):
     dense_rank: Scores
 
 
-def candidates_of(lexical: pa.Table, dense: pa.Table) -> Candidates:
+def candidates_of(lexical: pa.Table, dense: pa.Table) -> CandidateRows:
     """The documents that either run (query_id, doc_id, rank, score) found."""
     keys = ["query_id", "doc_id"]
     sides = [
@@ -45,7 +45,7 @@ def candidates_of(lexical: pa.Table, dense: pa.Table) -> Candidates:
     query = np.asarray(joined["query_id"].combine_chunks().dictionary_encode().indices, np.int64)
     names = ("lexical", "dense", "lexical_rank", "dense_rank")
     columns = [joined[name].cast(pa.float64()).to_numpy() for name in names]  # null becomes NaN
-    return Candidates(joined["query_id"], joined["doc_id"], query, *columns)
+    return CandidateRows(joined["query_id"], joined["doc_id"], query, *columns)
 
 
 def min_max(scores: Scores, query: Rows) -> Scores:
@@ -78,20 +78,20 @@ def reciprocal_ranks(ranks: Sequence[Scores], k: int) -> Scores:
     return np.asarray(np.nansum([1 / (k + rank) for rank in ranks], axis=0))
 
 
-def fused_scores(found: Candidates, by: str, weight: float, k: int) -> Scores:
+def fused_scores(found: CandidateRows, by: str, weight: float, k: int) -> Scores:
     """The scores of candidates, combined as a row of FUSION says."""
     if by == "ranks":
         return reciprocal_ranks([found.lexical_rank, found.dense_rank], k)
     return convex_sum(min_max(found.lexical, found.query), min_max(found.dense, found.query), weight)
 
 
-def fused_order(found: Candidates, scores: Scores) -> Rows:
+def fused_order(found: CandidateRows, scores: Scores) -> Rows:
     """Rows by query, the best score first; equal ones by the better of both ranks, then by document id."""
     better = np.fmin(found.lexical_rank, found.dense_rank)
     return np.lexsort((better, -scores, found.query))
 
 
-def fused_run(found: Candidates, scores: Scores, top_k: int) -> pa.Table:
+def fused_run(found: CandidateRows, scores: Scores, top_k: int) -> pa.Table:
     """A run (query_id, doc_id, rank from 1, score) of the best `top_k` candidates of each query."""
     order = fused_order(found, scores)
     query = found.query[order]
@@ -116,7 +116,7 @@ def ndcg(relevance: Float[Array, "query rank"], ideal: Float[Array, "query rank"
 
 
 def values_by_weight(
-    found: Candidates, relevance: Scores, ideal: Float[Array, "query rank"]
+    found: CandidateRows, relevance: Scores, ideal: Float[Array, "query rank"]
 ) -> Float[Array, "weight query"]:
     """nDCG@10 of each query at each of WEIGHTS.  relevance: of the rows; ideal: of the queries by their numbers."""
     lexical, dense = (min_max(scores, found.query) for scores in (found.lexical, found.dense))

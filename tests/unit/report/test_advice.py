@@ -36,7 +36,7 @@ def test_a_model_below_bm25_is_spoken_against_and_the_best_is_named():
     said = against(best, "dpr", "faq")
     assert best.best == "zero_shot_hybrid" and not best.is_usable("dpr")
     assert said and "noisyir search faq:zero_shot_hybrid 'your question'" in said
-    assert "BM25 0.710 (gain −0.190" in said and "the untrained model 0.520" in said
+    assert "BM25 0.710 (gain \N{MINUS SIGN}0.190" in said and "the untrained model 0.520" in said
     assert unusable(best, "dpr", "faq") == said
     assert against(best, "bm25", "faq") is None and against(best, "zero_shot", "faq") is None
 
@@ -62,7 +62,7 @@ def test_a_gain_within_chance_is_none(gain):
 
 
 def test_selection_is_by_dev_and_what_is_told_by_test():
-    """The system that is best on the test queries alone is not taken, so that the told value is no maximum of chance."""
+    """The best on the test queries alone is not taken, so that the told value is no maximum of chance."""
     test, dev = (standings(bm25=a, zero_shot=b, dev=d) for a, b, d in ((0.6, 0.5, False), (0.4, 0.5, True)))
     mixed = pa.concat_tables([test, dev.filter(pa.compute.equal(dev["split"], "dev"))])
     best = recommendation([mixed])
