@@ -32,13 +32,15 @@ HEADINGS = ["set", "queries", "vectors", "BM25", "vectors alone", "sum", "weight
 def settings_of(name: str, data: Path) -> dict[str, Any]:
     """The experiment of a set, but for how its runs are fused."""
     beir = {"kind": "beir", "path": str(data / "beir" / name)}
+    questions = {"kind": "squad", "path": str(data / "squad"), "hold_out": {"dev": 0.02, "test": 0.02}}
+    sql = {"kind": "staqc", "path": str(data / "staqc_sql" / "sql_annotated.jsonl")}
+    large = {**_STATIC, "batch_size": 512}
     given: dict[str, dict[str, Any]] = {
-        "squad": {"data": {"kind": "squad", "path": str(data / "squad"), "hold_out": {"dev": 0.02, "test": 0.02}},
-                  "train": {**_STATIC, "batch_size": 512}},
-        "staqc": {"data": {"kind": "staqc", "path": str(data / "staqc_sql"), "hold_out": {"dev": 0.1, "test": 0.1}}},
-        "pydocs": {"data": {"kind": "pydocs"}, "train": {**_STATIC, "batch_size": 512}},
+        "squad": {"data": questions, "train": large},
+        "staqc": {"data": sql},
+        "pydocs": {"data": {"kind": "pydocs"}, "train": large},
         "nfcorpus": {"data": beir},
-    }  # fmt: skip
+    }
     return {"name": f"hybrid_{name}", "methods": ["dpr"], "train": _STATIC, "data": beir, **given.get(name, {})}
 
 

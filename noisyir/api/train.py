@@ -60,7 +60,7 @@ def train(
     >>> trained.model.encode("how to wash a cup").shape
     (384,)
     >>> sorted(set(trained.measures["system"].to_pylist()))
-    ['bm25', 'dpr', 'zero_shot']
+    ['bm25', 'dpr', 'dpr_hybrid', 'zero_shot', 'zero_shot_hybrid']
     >>> trained.search("how to wash a cup", k=1)[0]["text"]
     'to wash it, take the cup and wash it well'
     """

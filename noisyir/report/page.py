@@ -8,7 +8,7 @@ import pyarrow as pa
 import yaml
 from markupsafe import Markup
 
-from noisyir.eval.recommendation import recommendation
+from noisyir.eval.recommendation import model_of, recommendation
 from noisyir.eval.significance import verdict
 from noisyir.report import charts
 from noisyir.report.advice import against, best_lines
@@ -88,12 +88,13 @@ def render(params: ReportParams, results: Results, dataset: Dataset, builds: Seq
 
 
 def verdicts(comparison: Sequence[Mapping[str, Any]], params: ReportParams) -> list[dict[str, Any]]:
-    """The last system against each other one, on the first measure and split, with what one seed lets one say."""
+    """The last system against each other one but hybrids, on the first measure and split, as far as one seed tells."""
     last, measure, split = comparison[-1]["system"], comparison[0]["measure"], comparison[0]["split"]
     return [
         {**row, "verdict": verdict(*_ends(row), seeds=1, alpha=params.alpha, min_gain=params.min_gain)}
         for row in comparison
-        if row["baseline"] is not None and (row["system"], row["measure"], row["split"]) == (last, measure, split)
+        if row["baseline"] is not None and model_of(row["baseline"]) == row["baseline"]
+        if (row["system"], row["measure"], row["split"]) == (last, measure, split)
     ]
 
 
