@@ -139,12 +139,6 @@ def newest_index(
     return found[-1]
 
 
-def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
-    """(index, corpus) to search with `model`, as `newest_index` finds them."""
-    index, corpus = newest_index(store, model, lambda one: one.searched).searched
-    return index, corpus
-
-
 def command_for(store: Store, folder: str) -> str | None:
     """The command of the newest run that had a build, as it was typed where that is known; None without a run."""
     run = next((run for run in store.runs.all() if folder in folders_of(run)), None)

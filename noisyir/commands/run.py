@@ -44,6 +44,9 @@ def run(
     why: Annotated[bool, flag("--why", "--dry-run: say of each step that would run what is new about it")] = False,
     engine: Engine = "local",
     no_track: Annotated[bool, flag("--no-track", "do not track and register with MLflow")] = False,
+    force: Annotated[
+        bool, flag("--force", "register the model, even if it is no better than without training")
+    ] = False,
     as_json: Json = False,
     store: StoreUrl = None,
 ) -> int:
@@ -61,6 +64,7 @@ def run(
 
     settings, machine = split_settings(overrides)
     opened = open_store(store)  # first: settings that are left out are chosen by data that may lie there
+    settings += ["register_if=always"] if force else []
     exp, runtime = experiments.load(experiment, settings), experiments.load_runtime(machine)
     choice = Choice(to=to, only=only, refresh=tuple(refresh or ()))
     if dry_run:
