@@ -267,8 +267,10 @@ class _Record:
 
     def earlier_facts(self) -> dict[str, str]:
         """Versions that an earlier run of the very same steps registered: nothing is registered twice."""
-        keys = {step.key for step in self.plan.steps}
+        keys, wanted = {step.key for step in self.plan.steps}, getattr(self.settings, "register_if", None)
         for run in self.store.runs.all():
+            if "refused" in run["facts"] and run["settings"].get("register_if") != wanted:
+                continue
             if run["status"] == "done" and run["facts"] and {s["key"] for s in run["steps"].values()} == keys:
                 return dict(run["facts"])
         return {}
