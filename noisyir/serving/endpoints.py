@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from noisyir import __version__
@@ -32,6 +32,7 @@ from noisyir.serving.traffic import Guard, Metrics, answer, read_body, refusal_o
 log = logging.getLogger("noisyir")
 
 _WITHOUT_SIDE = "input_type is missing: embedded as a passage"
+_OF_AUDIT = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 Asked = TypeVar("Asked", bound=BaseModel)
 
 
@@ -61,6 +62,7 @@ class Endpoints:
         }
         gets = {
             "/": self.page,
+            "/audit": self.audit,
             "/health": self.health,
             "/info": self.info,
             "/metrics": self.show_metrics,
@@ -140,7 +142,7 @@ class Endpoints:
         index = _check_store(live, request.path_params["id"])
         if asked.filters:
             raise RefusedError("documents have no attributes to filter by: leave filters out", None, "filters")
-        system = _system(index.systems, asked.ranking_options.ranker)
+        system = _system(live, index.systems, asked.ranking_options.ranker)
         queries = listed(asked.query)
         live.check_count(queries)
         found = await asyncio.gather(*(live.search(query, system, asked.max_num_results) for query in queries))
@@ -244,6 +246,13 @@ class Endpoints:
 
         return HTMLResponse(page(self.live.model, has_key=self.has_key), headers=HEADERS)
 
+    async def audit(self, request: Request) -> Response:
+        """GET /audit: the page of the audit of the model's data."""
+        page = self.live.model.audit_page
+        if page is None:
+            raise RefusedError("the model's data was not audited here: noisyir audit", 404)
+        return FileResponse(page, headers={"Content-Security-Policy": _OF_AUDIT, "Referrer-Policy": "no-referrer"})
+
     async def why(self, request: Request, asked: protocols.WhyRequest) -> Response:
         """Why a document was found: its place by each system, and its score without each word of the query."""
         from noisyir.serving.search_page import why
@@ -293,9 +302,9 @@ async def _check_tei(live: LiveModel, options: protocols.TeiOptions, texts: Sequ
                 raise RefusedError("a text is longer than the model reads: shorten it, or send truncate=true", 413)
 
 
-def _system(systems: Sequence[str], wanted: str) -> str:
+def _system(live: LiveModel, systems: Sequence[str], wanted: str) -> str:
     if wanted in ("auto", "none") or wanted.startswith("default"):
-        return systems[0]
+        return live.model.default
     if wanted not in systems:
         raise RefusedError(f"no ranker {wanted!r} here: {', '.join(systems)}", None, "ranking_options.ranker")
     return wanted
