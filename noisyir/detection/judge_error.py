@@ -143,7 +143,7 @@ _SUREST = 1e-6  # as sure as a judge is taken to be: log odds of 0 and 1 are wit
 _FLAT = 1e-3  # precision of a prior that hardly says anything, so that there is one answer where groups are pure
 
 
-class Group(NamedTuple):
+class SureGroup(NamedTuple):
     """Pairs about which a judge is about as sure: its mean, and the share that people call wrong with its interval."""
 
     pairs: int
@@ -153,7 +153,7 @@ class Group(NamedTuple):
     high: float
 
 
-class Calibration(NamedTuple):
+class JudgeCalibration(NamedTuple):
     """A judge's probabilities beside people's verdicts.
 
     says, wrong: means of its probabilities and of the verdicts.  error: the expected calibration error, which is the
@@ -167,12 +167,12 @@ class Calibration(NamedTuple):
     error: float
     by_chance: float
     p: float
-    groups: tuple[Group, ...]
+    groups: tuple[SureGroup, ...]
 
 
 def calibration(
     p_wrong: Float[Array, " pair"], is_wrong: Bool[Array, " pair"], confidence: float = 0.95
-) -> Calibration:
+) -> JudgeCalibration:
     """How far a judge's probabilities are those that they say, in groups of equally many pairs.
 
     Source: Naeini, Cooper and Hauskrecht, AAAI 2015 (expected calibration error); a mean of n errors of variance
@@ -184,11 +184,11 @@ def calibration(
     groups, chance, total = [], 0.0, len(order)
     for part in parts:
         says, wrong = float(p_wrong[part].mean()), float(is_wrong[part].mean())
-        groups.append(Group(len(part), says, wrong, *wilson(wrong, len(part), confidence)))
+        groups.append(SureGroup(len(part), says, wrong, *wilson(wrong, len(part), confidence)))
         chance += math.sqrt(2 / math.pi * float((p_wrong[part] * (1 - p_wrong[part])).sum())) / total
     error = sum(group.pairs * abs(group.says - group.wrong) for group in groups) / total
     p = _p_of_level_and_slope(p_wrong, is_wrong)
-    return Calibration(total, float(p_wrong.mean()), float(is_wrong.mean()), error, chance, p, tuple(groups))
+    return JudgeCalibration(total, float(p_wrong.mean()), float(is_wrong.mean()), error, chance, p, tuple(groups))
 
 
 def _p_of_level_and_slope(p_wrong: Float[Array, " pair"], is_wrong: Bool[Array, " pair"]) -> float:

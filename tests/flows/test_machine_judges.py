@@ -16,11 +16,12 @@ from noisyir.auditing.asking.address import KEY
 from noisyir.auditing.asking.answer_records import ModelJudgement
 from noisyir.auditing.asking.judges.endpoint import KEPT
 from noisyir.cli import main
-from tests.judge_server import Reaction, judge_server, verdict
+from tests.judge_server import Reaction, chances, decision, judge_server, says, verdict
 from tests.tiny_models import WORDS, tiny_classifier
 
 PAIRS, WRONG = 120, 40
 QUICK = ["runtime.threads=1", "runtime.device=cpu"]
+WORDS_ALONE = "ask.judge.answer=words"
 SECRET = "sk-never-to-be-seen-again"
 
 
@@ -74,7 +75,7 @@ def noisyir(home, tmp_path, monkeypatch, capsys):
 
     def run(*args):
         capsys.readouterr()
-        code = main([*map(str, args), *QUICK])
+        code = main([*map(str, args), *(QUICK if args[0] == "audit" else [])])
         return code, *capsys.readouterr()
 
     return run
@@ -88,7 +89,7 @@ def test_an_endpoint_is_asked_within_its_budget_and_its_word_is_kept_apart(noisy
     code, out, err = noisyir("audit", file, "--out", "plain")
     assert code == 0, err
     with judge_server(honest) as (server, url):
-        asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", 60, "ask.judge.price_in=0.5"]
+        asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", 60, "ask.judge.price_in=0.5", WORDS_ALONE]
         code, out, err = noisyir("audit", file, "--out", "asked", *asking)
         assert code == 0 and len(server.calls) == 60, err
         for name in ("audit.parquet", "audit.csv", "audit.html"):
@@ -118,6 +119,7 @@ def test_its_error_is_measured_on_what_people_judged_too_and_taken_out(noisyir, 
     sample.write_text("\n".join(["query_id,doc_id,verdict,weight", *lines]) + "\n")
     with judge_server(errs) as (_, url):
         asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", 100, "ask.random=0.3", "ask.checked=0.6"]
+        asking += [WORDS_ALONE]
         code, out, err = noisyir("audit", file, "--judgements", sample, "--out", "asked", *asking)
     assert code == 0, err
     said = judgements(tmp_path / "asked")
@@ -158,6 +160,7 @@ REFUSED = {
     "name of a classifier": (["--judge-model", "m", "--judge-name", "m"], "--judge-url needs --judge-name"),
     "password": (["--judge-url", "https://u:hunter2@h/v1", "--judge-name", "m"], "may hold no user, password or query"),
     "no budget": (["--judge-url", "https://h/v1", "--judge-name", "m", "--judge-budget", "much"], "number of calls"),
+    "host": (["--judge-url", "https://xn--/v1", "--judge-name", "m"], "names a host that cannot be"),
     "no model": (["--judge-model", "./nowhere"], "--judge-model=./nowhere is not a model"),
     "unknown setting": (["--judge-url", "https://h/v1", "--judge-name", "m", "ask.randon=1"], "did you mean random?"),
     "setting of another": (["--judge-url", "https://h/v1", "--judge-name", "m", "ask.judge.max_len=9"], "unknown key"),
@@ -183,11 +186,132 @@ def test_a_classifier_is_asked_by_its_folder(noisyir, file, tmp_path):
     assert re.search(r"judge       model:tiny-judge@[0-9a-f]{12}: asked 120 pairs, answered 120", out)
 
 
+def sampled(path, count, weight):
+    """A file of people's verdicts on so many pairs, drawn at random."""
+    rows = random.Random(1).sample(pairs(), count)
+    said = ["wrong" if is_wrong(f"{row['query']} {row['document']}") else "clean" for row in rows]
+    lines = [f"{row['query_id']},{row['doc_id']},{word},{weight}" for row, word in zip(rows, said, strict=True)]
+    path.write_text("\n".join(["query_id,doc_id,verdict,weight", *lines]) + "\n")
+    return path
+
+
+def unsure(text):
+    """The chance that a pair is right, by a judge who is on the right side nine times of ten and never quite sure."""
+    number = int(re.search(r"case (\d+)", text)[1])
+    return 0.5 + (0.1 + number % 7 / 20) * (-1 if is_wrong(text) != (number % 10 == 0) else 1)
+
+
+@pytest.mark.parametrize("path", ["", "/systemone"])
+def test_probabilities_are_stored_counted_and_checked(noisyir, file, tmp_path, path):
+    """Of a chat and of an endpoint of decisions; `judge-check` reads what the audit wrote."""
+    sample = sampled(tmp_path / "sample.csv", 60, 2.0)
+
+    def react(call, _):
+        return decision(call, unsure(call.text)) if path else chances(yes=unsure(call.text))
+
+    with judge_server(react) as (server, url):
+        asking = ["--judge-url", url + path, "--judge-name", "m", "--judge-budget", 100, "ask.random=0.4"]
+        code, out, err = noisyir("audit", file, "--judgements", sample, "--out", "asked", *asking)
+    assert code == 0 and len(server.calls) == 100, err
+    text = {(row["query_id"], row["doc_id"]): f"{row['query']} {row['document']}" for row in pairs()}
+    said = judgements(tmp_path / "asked")
+    assert all(one.p_wrong == pytest.approx(1 - unsure(text[one.query_id, one.doc_id])) for one in said)
+    assert {one.judge for one in said} == {"model:m@decision_v1" if path else "model:m@yes_no_v1"}
+    low, high = map(float, re.search(r"corrected +[\d.]+% \[([\d.]+)%, ([\d.]+)%\]", out).groups())
+    assert low < 100 / 3 < high and "its chances" in out
+
+    answers = tmp_path / "asked" / "model_judgements.jsonl"
+    code, out, err = noisyir("judge-check", answers, sample, "--json", "--within", 0.4)
+    found = json.loads(out)
+    assert code == 0 and found["good_enough"] and not err
+    assert found["both"] <= found["labels"] == 60 and found["both"] >= 40 and found["answers"] == len(said)
+    assert found["kappa"]["low"] < found["kappa"]["value"] < found["kappa"]["high"] and found["kappa"]["value"] > 0.5
+    for name in ("sensitivity", "specificity"):
+        assert 0.75 <= found[name]["value"] <= 1 and found[name]["low"] < found[name]["value"]
+    assert (
+        found["reach"]["limit"] < found["reach"]["alone"]
+        and sum(g["pairs"] for g in found["calibration"]["groups"]) == found["both"]
+    )
+    code, out, _ = noisyir("judge-check", sample, answers, "--within", 0.01)  # in the other order, and too much to ask
+    assert code == 3 and f"{found['both']} of its" in out and "within 1 takes about" in out
+
+
+def test_words_are_taken_where_there_is_no_probability_and_refused_where_one_was_promised(noisyir, file, tmp_path):
+    with judge_server(lambda call, _: says("Yes") if "logprobs" in call.body else honest(call, 0)) as (server, url):
+        asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", 30]
+        code, out, err = noisyir("audit", file, "--out", "asked", *asking)
+        assert code == 0 and len(server.calls) == 30, err
+        assert "its words were taken, for it gives no probability" in out
+        said = judgements(tmp_path / "asked")
+        assert (
+            len(said) == 29
+            and {one.p_wrong for one in said} == {None}
+            and {one.judge for one in said} == {"model:m@v1"}
+        )
+        server.calls.clear()
+        code, out, _ = noisyir("audit", file, "--out", "asked", *asking, "ask.judge.answer=probability")
+        (line,) = [line for line in out.splitlines() if line.startswith("stopped")]
+    assert code == 1 and len(server.calls) <= 4
+    assert "in words where a probability was promised; ask.judge.answer=words takes them" in line
+
+
+def test_an_endpoint_that_is_not_there_ends_with_1_however_small_the_budget(noisyir, file):
+    with judge_server(honest) as (_, url):
+        pass
+    asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", 3, "ask.judge.retries=0"]
+    code, out, _ = noisyir("audit", file, *asking)
+    assert code == 1 and "stopped     no question was answered; the last: not reached" in out
+
+
+def answered(path, judge="model:m@v1", prefix="q", **more):
+    rows = [
+        {
+            "query_id": f"{prefix}{n}",
+            "doc_id": f"d{n}",
+            "verdict": "wrong" if n % 3 else "clean",
+            "judge": judge,
+            **more,
+        }
+        for n in range(30)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_files_that_do_not_belong_together_are_told_in_a_line(noisyir, tmp_path):
+    answers = answered(tmp_path / "a.jsonl")
+    people = answered(tmp_path / "p.jsonl", judge="ann")
+    strangers = answered(tmp_path / "s.jsonl", judge="ann", prefix="x")
+    mixed = tmp_path / "mixed.jsonl"
+    mixed.write_text(answers.read_text() + answered(tmp_path / "b.jsonl", judge="model:n@v1", prefix="y").read_text())
+    odd = answered(tmp_path / "odd.jsonl", p_wrong=1.5)
+    (tmp_path / "junk.jsonl").write_text('{"a": 1}\n')
+    for files, said in {
+        (answers, strangers): "none of the 30 answers of model:m@v1 is about one of the 30 pairs that people judged",
+        (people, strangers): "holds no answer of a model",
+        (answers, odd): "p_wrong must be a probability from 0 to 1",
+        (mixed, people): "holds answers of model:m@v1 and of model:n@v1",
+        (tmp_path / "junk.jsonl", people): "lacks the column query_id, doc_id, verdict",
+        (answers, tmp_path / "nowhere.jsonl"): "nowhere.jsonl is not a file: set JUDGEMENTS",
+        (answers, answers): "holds no verdict of a person",
+    }.items():
+        code, out, err = noisyir("judge-check", *files)
+        assert code == 1 and not out and len(err.splitlines()) == 1 and said in err
+    half = tmp_path / "half.jsonl"
+    half.write_text(people.read_text() + strangers.read_text())
+    code, out, _ = noisyir("judge-check", answers, half)  # in part: how many is said
+    assert (
+        code == 0
+        and "30 of its 30 are among the 60 of people's" in out
+        and "agreement   100% [89%, 100%]; kappa 1.00 [0." in out
+    )
+
+
 def test_a_killed_command_goes_on_without_asking_again(noisyir, file, tmp_path, home):
     assert noisyir("audit", file)[0] == 0
     with judge_server(honest) as (server, url):
         server.react = lambda call, before: honest(call, before) if len(server.calls) < 25 else Reaction(hang=120)
-        asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", "60"]
+        asking = ["--judge-url", url, "--judge-name", "m", "--judge-budget", "60", WORDS_ALONE]
         command = [sys.executable, "-m", "noisyir.cli", "audit", str(file), "--out", "asked", *asking, *QUICK]
         environment = {**os.environ, "NOISYIR_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])}
         with subprocess.Popen(command, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:

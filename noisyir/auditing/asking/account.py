@@ -11,7 +11,7 @@ from noisyir.auditing.asking.judges import Answer, JudgeUsage
 from noisyir.detection.judge_error import (
     FEWEST_BY_PEOPLE,
     FEWEST_OF_A_KIND,
-    Calibration,
+    JudgeCalibration,
     JudgeError,
     RateByJudge,
     calibration,
@@ -57,7 +57,7 @@ class AskedReport(NamedTuple):
     decided: int
     said: RateByJudge | None
     error: JudgeError
-    calibration: Calibration | None
+    calibration: JudgeCalibration | None
     at_random: bool
     corrected: Corrected | None
     spent: JudgeUsage
@@ -192,7 +192,7 @@ def _error(both: Sequence[AskedPair]) -> JudgeError:
     return judge_error(says, np.array([people.wrong for _, people in decided], bool))
 
 
-def _calibration(both: Sequence[AskedPair]) -> Calibration | None:
+def _calibration(both: Sequence[AskedPair]) -> JudgeCalibration | None:
     """Of a judge that gives probabilities, on enough pairs that people judged, too."""
     known = [
         (one.answer.p_wrong, one.people.wrong)
@@ -226,7 +226,7 @@ def _corrected(
     return None
 
 
-def in_short(found: Calibration | None) -> list[str]:
+def in_short(found: JudgeCalibration | None) -> list[str]:
     """How far the judge's probabilities are to be believed, as a sentence, if it gave any."""
     if found is None:
         return []

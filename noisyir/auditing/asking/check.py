@@ -239,7 +239,7 @@ def _as_object(value: float, low: float, high: float) -> dict[str, Any]:
 
 
 def _known(value: Any) -> Any:
-    """What JSON can say: null for a number that is not known, also within."""
+    """The value for JSON: null in the place of a number that is not known, also within."""
     if isinstance(value, dict):
         return {name: _known(one) for name, one in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -37,12 +37,12 @@ class EndpointCall(NamedTuple):
 class Reply(NamedTuple):
     """The answer to one call.
 
-    outcome: answer; nothing (no verdict, or not in time); later (too busy, broken, not reached); refused (this question
-    alone); stop (whatever is asked, such as for a wrong key); words (in place of a probability).
+    outcome: answer; nothing (no verdict); silent (not in time); later (too busy, broken, not reached); refused (this
+    question alone); stop (whatever is asked, such as for a wrong key); words (in place of a probability).
     said: what is wrong, for people.  wait: seconds that the endpoint asks to wait.
     """
 
-    outcome: Literal["answer", "nothing", "later", "refused", "stop", "words"]
+    outcome: Literal["answer", "nothing", "silent", "later", "refused", "stop", "words"]
     answer: Answer | None = None
     said: str = ""
     usage: Usage | None = None
@@ -68,7 +68,7 @@ class Endpoint:
             ):
                 body = await _read(response)
         except TimeoutError:
-            return Reply("nothing", said=f"no answer within {self._seconds:g} s")
+            return Reply("silent", said=f"no answer within {self._seconds:g} s")
         except httpx.HTTPError as error:
             return Reply("later", said=f"not reached ({self._quoted(f'{type(error).__name__}: {error}')})")
         if body is None:
@@ -175,7 +175,7 @@ class Conversation:
                 self._in_a_row = 0
                 return reply
             self.spent.faults[reply.said] += 1
-            nothing, later = nothing + (reply.outcome == "nothing"), later + (reply.outcome == "later")
+            nothing, later = nothing + (reply.outcome in ("nothing", "silent")), later + (reply.outcome == "later")
             if self._gives_up(reply, nothing, later):
                 break
             await self._pause(reply, nothing + later)
@@ -184,7 +184,7 @@ class Conversation:
     async def _call(self, call: EndpointCall) -> Reply:
         self.spent.calls += 1
         reply = await self._endpoint.send(call)
-        self.spent.heard |= reply.outcome != "later"
+        self.spent.heard |= reply.outcome not in ("later", "silent")
         usage, most = reply.usage, call.most_tokens
         if usage:
             self.spent.prompt_tokens += usage.prompt_tokens

@@ -10,7 +10,7 @@ from noisyir.auditing.asking.judges.endpoint import EndpointJudge, QuestionForm
 from noisyir.auditing.asking.prompt import load_prompt
 
 
-class Decision(EndpointJudge):
+class DecisionEndpoint(EndpointJudge):
     """A decision model: TEI's `/v1/decide`, Jev's `/v1/systemone`, or OpenAI's `/v1/decisions`.
 
     Source: text-embeddings-inference, docs/source/en/decision_models.md; transformers, cli/serving/systemone.py.

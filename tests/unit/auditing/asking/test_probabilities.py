@@ -9,7 +9,7 @@ from noisyir.auditing.asking.answer import NoProbabilityError, decided, yes_or_n
 from noisyir.auditing.asking.budget import Budget
 from noisyir.auditing.asking.judges import Question, QuestionQueue
 from noisyir.auditing.asking.judges.chat import Chat
-from noisyir.auditing.asking.judges.decision import Decision
+from noisyir.auditing.asking.judges.decision import DecisionEndpoint
 from noisyir.auditing.asking.judges.endpoint import KEPT
 from noisyir.engine.runtime import Runtime
 from noisyir.errors import ConfigError
@@ -109,6 +109,15 @@ def test_an_endpoint_without_probabilities_is_asked_for_words(tmp_path, refusal)
         assert len(server.calls) == 13  # all was kept in words: nothing is tried
 
 
+def test_an_endpoint_that_is_slow_to_begin_is_not_taken_for_one_without_probabilities(tmp_path):
+    def react(_, __):
+        return Reaction(hang=20) if len(server.calls) == 1 else chances(yes=0.3)
+
+    with judge_server(react) as (server, url):
+        _, spent, judge = ask(Chat(url=url, **{**QUICK, "seconds": 0.5}), tmp_path)
+    assert judge == "model:m@yes_no_v1" and spent.in_words is None
+
+
 def test_words_where_a_probability_was_promised_end_asking(tmp_path):
     with judge_server(lambda *_: says("Yes, it is right.")) as (server, url):
         answers, spent, _ = ask(Chat(url=url, answer="probability", **{**QUICK, "at_once": 1}), tmp_path)
@@ -123,7 +132,7 @@ def test_words_where_a_probability_was_promised_end_asking(tmp_path):
 @pytest.mark.parametrize("path", ["decide", "systemone", "decisions"])
 def test_an_endpoint_of_decisions_is_asked_in_its_own_words(tmp_path, path):
     with judge_server(lambda call, _: decision(call, 0.3)) as (server, url):
-        answers, spent, judge = ask(Decision(url=f"{url}/{path}", price_in=1.0, **QUICK), tmp_path)
+        answers, spent, judge = ask(DecisionEndpoint(url=f"{url}/{path}", price_in=1.0, **QUICK), tmp_path)
     assert judge == "model:m@decision_v1" and {answer.p_wrong for answer in answers} == {0.7}
     assert {call.path for call in server.calls} == {f"/v1/{path}"} and spent.prompt_tokens == 12 * 90
     body = server.calls[0].body
@@ -138,14 +147,14 @@ def test_an_endpoint_of_decisions_is_asked_in_its_own_words(tmp_path, path):
 def test_an_endpoint_of_decisions_that_decides_without_a_number_ends_asking(tmp_path):
     reaction = Reaction(body=b'{"answers": {"right": {"type": "choice", "choice": "yes"}}}')
     with judge_server(lambda *_: reaction) as (_, url):
-        _, spent, _ = ask(Decision(url=f"{url}/decide", **{**QUICK, "at_once": 1}), tmp_path)
+        _, spent, _ = ask(DecisionEndpoint(url=f"{url}/decide", **{**QUICK, "at_once": 1}), tmp_path)
     assert spent.calls == 1 and "where a probability was promised" in spent.stopped
 
 
 def test_a_dead_endpoint_stops_however_small_the_budget(tmp_path):
     with judge_server(lambda *_: chances(yes=0.3)) as (_, url):
         ask(Chat(url=url, **QUICK), tmp_path, questions=PAIRS[:4])
-    for judge in (Chat(url=url, retries=1, **QUICK), Decision(url=f"{url}/decide", retries=1, **QUICK)):
+    for judge in (Chat(url=url, retries=1, **QUICK), DecisionEndpoint(url=f"{url}/decide", retries=1, **QUICK)):
         _, spent, _ = ask(judge, tmp_path, budget="3", questions=PAIRS)
         assert spent.calls and "no question was answered" in spent.stopped and "not reached" in spent.stopped
 
