@@ -63,7 +63,7 @@ class Soak:
             ["audit", str(self.data), "runtime.threads=1", "--out", str(self.site.home / "audit")],
             ["promote"],
             ["search", "demo", "oven"],
-            ["gc", "--keep-runs", str(_KEEP), "--wait", "60"],
+            ["gc", "--keep-runs", str(_KEEP), "--yes", "--wait", "60"],
             ["verify"],
             ["flow"],
             ["status"],
@@ -118,7 +118,7 @@ class Soak:
 
     def end(self) -> list[str]:
         """What is not as promised in the end, after a last gc and a last run."""
-        for words in (["gc", "--keep-runs", str(_KEEP), "--wait", "600"], ["verify"], ["status"]):
+        for words in (["gc", "--keep-runs", str(_KEEP), "--yes", "--wait", "600"], ["verify"], ["status"]):
             with suppress(AssertionError):
                 self.site.noisyir(*words)
                 continue
