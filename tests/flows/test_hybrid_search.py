@@ -83,7 +83,15 @@ def test_without_dev_queries_the_weight_is_one_half_and_a_line_says_so(noisyir, 
 
     own = shutil.copytree(data, tmp_path / "own")
     (own / "qrels" / "dev.tsv").unlink()
-    given = [*SETTINGS, "methods=[dpr]", "noise=null", "name=undev", f"data.path={own}", "--no-track"]
+    given = [
+        *SETTINGS,
+        "methods=[dpr]",
+        "noise=null",
+        "name=undev",
+        "train.patience=null",
+        f"data.path={own}",
+        "--no-track",
+    ]
     code, out, err = noisyir("run", "demo", *given)
     assert code == 0 and "expect a little less" in out, err
     assert any("no dev queries" in record.getMessage() for record in caplog.records) or "no dev queries" in err
