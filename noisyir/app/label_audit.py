@@ -149,7 +149,7 @@ class Audited:
             lines.append(_suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
         if self.exp.audited != "train":
             lines.append(
-                f"never changed  {self.exp.audited} is not cleaned and not trained on: audit.csv says what to look at"
+                f"unchanged     {self.exp.audited} is not cleaned and not trained on: audit.csv says what to look at"
             )
         return "\n".join(lines)
 

@@ -549,7 +549,7 @@ def test_the_judgements_of_a_test_split_are_audited_and_never_changed(noisyir, j
     assert len(most & wrong) >= 7
     right = {(row["query_id"], row["doc_id"]) for row in rows}
     assert not [row for row in rows for other in row["better"] if (row["query_id"], other) in right], "all are known"
-    assert "60 relevant judgements of test" in out and "never changed  test is not cleaned" in out
+    assert "60 relevant judgements of test" in out and "unchanged     test is not cleaned" in out
     assert "Which relevant judgements of test are wrong" in (tmp_path / "made/audit.html").read_text()
     listed = {(row["query_id"], row["doc_id"]) for row in read_csv(tmp_path / "made/negatives.csv")}
     assert len(listed) == 3 and {doc[-1] for _, doc in listed} == {"b"}, "those judged 0 that fit as well"
