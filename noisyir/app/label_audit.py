@@ -136,6 +136,10 @@ class Audited:
         confidence = self.exp.detect.confidence
         called = "flagged as wrong" if self.judgements else "flagged as suspect"
         lines = [f"\n{self.table.num_rows:,} {self._audited}, {self.flagged:,} {called}"]
+        if repeated := self.outcome.results["ingest"].meta.notes["source"].get("repeated_pairs"):
+            lines.append(
+                f"{'repeated':<14}{repeated:,} rows repeat an earlier pair, which counts once; see noisyir check"
+            )
         if self.judgements:
             lines.append(self.judgements["summary"])
         elif not self.flagged:
