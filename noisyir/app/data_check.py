@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 from noisyir.app.data_import import opened, settings_for
-from noisyir.data.checking import FAULTS, CheckedRecords, FaultExample, FoundFault, check
+from noisyir.data.checking import FAULTS, CheckedRecords, FoundFault, check
 from noisyir.errors import ConfigError
 
 _WIDTH, _NAME = 80, 22  # columns of a line, and of the names before it
@@ -98,16 +98,10 @@ def check_data(
     ConfigError for what cannot be set; DataError where nothing can be read.
     """
     settings = settings_for(source, kind=kind, columns=columns, beside=beside or {})
-    data = CheckedRecords.read(opened(settings), progress)
     path = Path(settings.get("path") or "")
-    root = f"{path if path.is_dir() else path.parent}/"
-    findings = [
-        replace(
-            found, examples=tuple(FaultExample(*(part.replace(root, "") for part in one)) for one in found.examples)
-        )
-        for found in check(data)
-    ]
+    root = path if path.is_dir() else path.parent
+    data = CheckedRecords.read(opened(settings), f"{root}/", progress)
     names = ("documents", "queries", "judgements", "negatives")
     sizes = {name: len(getattr(data, name)) for name in names}
     splits = Counter(str(one.split) for one in data.judgements)
-    return DataCheck(source, settings["kind"], sizes, splits, tuple(findings))
+    return DataCheck(source, settings["kind"], sizes, splits, tuple(check(data)))

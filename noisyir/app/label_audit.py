@@ -137,6 +137,10 @@ class Audited:
         confidence = self.exp.detect.confidence
         called = "flagged as wrong" if self.judgements else "flagged as suspect"
         lines = [f"\n{self.table.num_rows:,} {self._audited}, {self.flagged:,} {called}"]
+        if repeated := self.outcome.results["ingest"].meta.notes["source"].get("repeated_pairs"):
+            lines.append(
+                f"{'repeated':<14}{repeated:,} rows repeat an earlier pair, which counts once; see noisyir check"
+            )
         if self.judgements:
             lines.append(self.judgements["summary"])
         elif not self.flagged:
@@ -150,7 +154,7 @@ class Audited:
             lines.append(_suspects(self.outcome.results["audit_negatives"].meta.notes["suspects"]))
         if self.exp.audited != "train":
             lines.append(
-                f"never changed  {self.exp.audited} is not cleaned and not trained on: audit.csv says what to look at"
+                f"unchanged     {self.exp.audited} is not cleaned and not trained on: audit.csv says what to look at"
             )
         return "\n".join(lines)
 

@@ -123,20 +123,25 @@ class FoundFault:
 
 @dataclass
 class CheckedRecords:
-    """All records of a data set, in memory.  again: those with an id that was there before."""
+    """All records of a data set, in memory.
+
+    root: of the data's files, which places are told without.  again: records with an id that was there before.
+    """
 
     account: Exclusions
+    root: str = ""
     documents: dict[str, Document] = field(default_factory=dict)
     queries: dict[str, Query] = field(default_factory=dict)
     judgements: list[Judgement] = field(default_factory=list)
     negatives: list[Negative] = field(default_factory=list)
+    _places: dict[str, str] = field(default_factory=dict)
     again: dict[str, list[Text]] = field(default_factory=lambda: {"documents": [], "queries": []})
 
     @classmethod
-    def read(cls, source: Source, progress: Callable[[int], None] = lambda _: None) -> "CheckedRecords":
+    def read(cls, source: Source, root: str = "", progress: Callable[[int], None] = lambda _: None) -> "CheckedRecords":
         """Read all.  Faulty rows end nothing: they are in the account."""
         with lenient() as account:
-            found = cls(account)
+            found = cls(account, root)
             for number, record in enumerate(source.records()):
                 found._take(record)
                 if not number % 10_000:
@@ -145,6 +150,8 @@ class CheckedRecords:
 
     def _take(self, record: Text | Pair | Documents) -> None:
         self.account.kept()
+        if not isinstance(record, Documents):
+            record = record._replace(where=self.place(record.where))
         match record:
             case Documents(table, where, number):
                 self.account.of(where).read += table.num_rows
@@ -159,6 +166,10 @@ class CheckedRecords:
                 self.judgements.append(record)
             case Negative():
                 self.negatives.append(record)
+
+    def place(self, where: str) -> str:
+        """A place, told from the root; one text for all that are there."""
+        return self._places.setdefault(where, where.removeprefix(self.root))
 
     @cached_property
     def key(self) -> dict[str, dict[str, int]]:
@@ -243,7 +254,7 @@ def _rows(data: CheckedRecords) -> Iterator[FoundFault]:
     tallies = [(place, reason, tally) for place, of in data.account.files.items()
                for reason, tally in (*of.excluded.items(), *of.parts.items())]  # fmt: skip
     if tallies:
-        examples = [FaultExample(f"{place} {tally.first[0]}", reason) for place, reason, tally in tallies]
+        examples = [FaultExample(f"{data.place(place)} {tally.first[0]}", reason) for place, reason, tally in tallies]
         fault, read = FAULTS["rows"], sum(of.read for of in data.account.files.values())
         yield FoundFault("rows", sum(t.count for *_, t in tallies), read, *fault, tuple(examples[:_EXAMPLES]))
 

@@ -107,7 +107,8 @@ class JudgingOptions:
         with session_on(audited, folder, self.name) as session:
 
             def told() -> str:
-                return summary(session, self.command.with_judgements(folder / FILE), self.wrong)
+                command, cleans = self.command.with_judgements(folder / FILE), audited.exp.audited == "train"
+                return summary(session, command, self.wrong, cleans=cleans)
 
             if not has_display() if self.terminal is None else self.terminal:
                 judge_in_terminal(session)

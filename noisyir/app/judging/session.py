@@ -249,11 +249,11 @@ def random_order(scores: Float[Array, " pair"], rng: np.random.Generator) -> Ran
     return RandomOrder(by_stratum[order], sizes[stratum[by_stratum[order]]] / _ROUNDS)
 
 
-def summary(session: JudgingSession, command: str, wrong: float | None = None) -> str:
+def summary(session: JudgingSession, command: str, wrong: float | None = None, *, cleans: bool = True) -> str:
     """The file, what is known now, and the command that uses it.
 
     command: audits the same pairs by the answers.  wrong: say how many pairs to keep so that at most this share of them
-    is wrong.
+    is wrong.  cleans: whether the pairs may be cleaned by the answers.
     """
     own = session.journal.latest().get(session.judge, {})
     if not own:
@@ -262,7 +262,8 @@ def summary(session: JudgingSession, command: str, wrong: float | None = None) -
     lines = [f"{len(own):,} pairs judged by {session.judge}: {session.journal.path}", *told(known)]
     if wrong is not None:
         lines.append(told_guarantee(known.keeping(len(session.pairs.ids)), wrong))
-    return "\n".join([*lines, "", "To use the answers, with --apply to clean the pairs by them:", f"  {command}"])
+    apply = ", with --apply to clean the pairs by them" if cleans else ""
+    return "\n".join([*lines, "", f"To use the answers{apply}:", f"  {command}"])
 
 
 def told(known: Knowledge) -> list[str]:

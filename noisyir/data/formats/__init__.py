@@ -66,9 +66,9 @@ class Format(Variant, RecordParams):
         try:
             for record in self.open().records():
                 if isinstance(record, Judgement) and record.split == split:
-                    least = 1 if record.relevance is None else record.relevance
-                    if least >= self.min_relevance or least <= 0:
-                        (right if least > 0 else wrong).add(record.query_id)
+                    grade = self.min_relevance if record.relevance is None else record.relevance
+                    if grade >= self.min_relevance or grade <= 0:
+                        (right if grade > 0 else wrong).add(record.query_id)
                 elif isinstance(record, Negative):
                     wrong.add(record.query_id)
                 if not wrong.isdisjoint(right):

@@ -45,6 +45,18 @@ def test_a_call_twice_makes_nothing_again(found, pairs):
     assert again.table.equals(found.table)
 
 
+def test_the_judgements_of_a_test_split_are_audited_and_not_applied(pairs):
+    """A third of the pairs are those of the test split: these are audited, and a repeated row is told."""
+    rows = [{**row, "split": "test" if number % 3 == 0 else "train"} for number, row in enumerate(pairs)]
+    found = noisyir.audit([*rows, rows[0]], settings=CHEAP, split="test")
+    asked = [row["query"] for row in rows if row["split"] == "test"]
+    assert sorted(found.table["query"].to_pylist()) == sorted(asked)
+    assert pairs[3]["query"] in found.table["query"].to_pylist()[:2], "the wrong one of them"
+    assert "12 relevant judgements of test" in str(found) and "1 rows repeat an earlier pair" in str(found)
+    with pytest.raises(ConfigError, match=r"apply\(\) is for training pairs: test is never changed"):
+        found.judged(judged(found, pairs, 12)).apply(force=True)
+
+
 def test_without_judgements_there_is_no_rate_but_what_is_assumed(found):
     assert found.rate.value is None
     assert (found.rate.judged, 0 <= found.rate.low <= found.rate.high <= 1) == (0, True)
