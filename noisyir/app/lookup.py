@@ -148,7 +148,7 @@ def search_inputs(store: Store, model: Ref) -> tuple[Ref, Ref]:
 def command_for(store: Store, folder: str) -> str | None:
     """The command of the newest run that had a build, as it was typed where that is known; None without a run."""
     run = next((run for run in store.runs.all() if folder in folders_of(run)), None)
-    return run and (run.get("command") or f"noisyir run {run['experiment']}")
+    return str(run.get("command") or f"noisyir run {run['experiment']}") if run else None
 
 
 def folders_of(run: Mapping[str, Any]) -> set[str]:
