@@ -142,7 +142,7 @@ def newest_index(
 def command_for(store: Store, folder: str) -> str | None:
     """The command of the newest run that had a build, as it was typed where that is known; None without a run."""
     run = next((run for run in store.runs.all() if folder in folders_of(run)), None)
-    return (run.get("command") or f"noisyir run {run['experiment']}") if run else None
+    return str(run.get("command") or f"noisyir run {run['experiment']}") if run else None
 
 
 def folders_of(run: Mapping[str, Any]) -> set[str]:
