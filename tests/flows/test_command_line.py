@@ -15,6 +15,7 @@ from tests.tiny import write_beir
 SETTINGS = [
     "data.kind=beir",
     "methods=[dpr,npc]",
+    "register_if=always",
     "audit=null",
     "train.epochs=6",
     "train.patience=null",
