@@ -1,7 +1,6 @@
 """`noisyir.train`: a retriever from pairs as Python has them, measured beside BM25 and the untrained model."""
 
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,8 +13,8 @@ import pyarrow as pa
 from noisyir.api.given import Rows, as_file, documents_file, model_path
 from noisyir.api.running import Running, Settings, running
 from noisyir.app.answering import answer
+from noisyir.app.exports.sentence_transformers import write_folder
 from noisyir.app.lookup import Finished
-from noisyir.app.model_card import model_card
 from noisyir.app.own_data import doubt_of, experiment_for
 from noisyir.app.runs import Outcome
 from noisyir.app.systems import System, indexes_of
@@ -150,10 +149,8 @@ class Trained:
         if target.exists():
             raise StoreError(f"{target} exists already: name a new path")
         try:
-            shutil.copytree(self.path, target)
             run = Finished(self._exp.model_dump(mode="json"), dict(self._outcome.kept))
-            card = model_card(self._run.store, self._ref, run, target, licence)
-            (target / "README.md").write_text(card, encoding="utf-8")
+            write_folder(self._run.store, self._ref, run, target, licence)
             return target
         except OSError as error:
             raise StoreError(f"cannot write {target}: {error}") from error

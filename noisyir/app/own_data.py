@@ -30,10 +30,10 @@ def recommended(outcome: Outcome, store: Store, exp: Experiment) -> Recommendati
     if (mine := outcome.kept.get("standings")) is None:
         return None
     tables, met = [store.builds.table(mine)], {exp.seed}
-    made = recipe(exp, store, outcome.kept["comparison"])
+    made = recipe(exp, store, mine)
     for run in finished_runs(store, exp.name, "standings"):
         other = recorded_experiment(run.settings)
-        if other and other.seed not in met and recipe(other, store, run.results["comparison"]) == made:
+        if other and other.seed not in met and recipe(other, store, run.results["standings"]) == made:
             met.add(other.seed)
             tables.append(store.builds.table(run.results["standings"]))
     return recommendation(tables, exp.compare.confidence)

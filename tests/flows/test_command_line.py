@@ -13,8 +13,8 @@ import pytest
 from noisyir.cli import main
 from tests.tiny import write_beir
 
-SETTINGS = "data.kind=beir methods=[dpr,npc] audit=null train.epochs=3 train.patience=null train.batch_size=16".split()
-SETTINGS += ["train.learning_rate=0.01"]
+SETTINGS = "data.kind=beir methods=[dpr,npc] register_if=always audit=null train.epochs=3 train.patience=null".split()
+SETTINGS += ["train.batch_size=16", "train.learning_rate=0.01"]
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+from noisyir.app.lookup import Finished
 from noisyir.app.model_card import model_card
 from noisyir.app.systems import model_to_export
 from noisyir.engine.meta import Ref
@@ -21,11 +22,16 @@ def export(store: Store, name: str, target: Path, licence: str | None) -> str:
 
 
 def write_model(store: Store, name: str, target: Path, licence: str | None) -> Ref:
-    """Write the folder, its README.md and, where the run measured both, how to combine it with BM25; the model."""
+    """Write the folder of the model of this name; the model."""
     model, run = model_to_export(store, name)
+    write_folder(store, model, run, target, licence)
+    return model
+
+
+def write_folder(store: Store, model: Ref, run: Finished | None, target: Path, licence: str | None) -> None:
+    """The model, its README.md and, where its run measured it with BM25, how to combine the two."""
     shutil.copytree(store.builds.folder(model), target)
     (target / "README.md").write_text(model_card(store, model, run, target, licence), encoding="utf-8")
     exp = recorded_experiment(run.settings) if run else None
     if exp and run and (hybrid := combination(exp, store, run.results)):
         (target / HYBRID_FILE).write_text(json.dumps(hybrid, indent=1) + "\n", encoding="utf-8")
-    return model
