@@ -29,6 +29,7 @@ FAMILIES = {  # and how many trials a whole campaign makes of each
     "malformed": 1600,
     "nodes": 20,
     "fuzz": 480,
+    "serving": 600,
 }
 _TELL = 20  # trials after which it is said how far a family is
 
