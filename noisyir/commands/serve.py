@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from noisyir.commands import StoreUrl, argument, experiment_names, flag, option
 from noisyir.errors import ConfigError
 
 _DEFAULT_PORT = 8300
 _MODEL = "a folder, an experiment's model, EXPERIMENT:SYSTEM, a key, or models:/NAME@ALIAS"
+
+
+_Backend: TypeAlias = Literal["torch", "openvino", "openvino-qint8"]
 
 
 def run(
@@ -22,9 +25,7 @@ def run(
     workers: Annotated[int, option("N", "processes, each with a copy of the model")] = 1,
     threads: Annotated[int | None, option("N", "of each process (default: all cores, shared)")] = None,
     device: Annotated[str, option("DEVICE", "auto, cpu, cuda, cuda:1, ...")] = "auto",
-    backend: Annotated[
-        Literal["torch", "openvino", "openvino-qint8"], option("torch|openvino|openvino-qint8", "of transformers")
-    ] = "torch",
+    backend: Annotated[_Backend, option("torch|openvino|openvino-qint8", "of transformers")] = "torch",
     precision: Annotated[Literal["fp32", "bf16"], option("fp32|bf16", "of transformers")] = "fp32",
     wait_ms: Annotated[float, option("MS", "that a text waits for others, on a GPU a few")] = 0.0,
     max_items: Annotated[int, option("N", "texts of a request")] = 2048,
