@@ -31,7 +31,7 @@ def test_the_list_of_verbs_is_the_list_of_files(capsys):
 
 
 BENCHES = [f"bench {module.name}" for module in iter_modules(bench.__path__)]
-WITHOUT_STORE = ("check", "import", "init", "judge-check")  # they read and write files alone
+WITHOUT_STORE = ("check", "import", "judge-check")  # they read and write files alone
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "bench"] + BENCHES)
@@ -68,7 +68,7 @@ def completed(*words: str) -> list[str]:
 
 
 def test_shells_complete_verbs_experiments_suites_and_options():
-    assert completed("s") == ["search", "show", "status"]
+    assert completed("s") == ["search", "serve", "show", "status"]
     assert completed("run", "") == completed("search", "") == experiments.names()
     assert completed("run", "demo", "--engine", "p") == ["prefect"]
     assert "squad_hidden" in completed("bench", "noise", "--suite", "squad")
