@@ -34,6 +34,7 @@ from noisyir.retrieval.vector_search import Index, best, open_vectors
 from noisyir.stages.data.corrupt import CORRUPT
 from noisyir.stages.data.ingest import INGEST
 from noisyir.stages.detection.audit import AUDIT
+from noisyir.stages.retrieval.bm25 import BM25
 from noisyir.tracking.kinds import RETRIEVER
 from noisyir.tracking.registry import CHAMPION
 
@@ -108,9 +109,9 @@ class ServedIndex:
         )  # fmt: skip
         self._terms: LexicalSearcher | None = None
         if terms := terms_of(builds, found.corpus):
-            of_run = next((meta for meta in reversed(builds) if ("lexical_index", terms.ref("lexical_index")) in
-                           meta.input_refs()), None)  # fmt: skip
-            bm25 = Bm25Params(**(of_run.params if of_run else {}))
+            asked = [meta for meta in builds if meta.stage == BM25.name]
+            of = [meta for meta in asked if dict(meta.input_refs())["lexical_index"] == terms.ref("lexical_index")]
+            bm25 = Bm25Params(**(of[-1].params if of else {}))
             self._terms = open_lexical_index(
                 store.builds.folder(terms.ref("lexical_index")), k1=bm25.k1, b=bm25.b,
                 threads=options.cpu_threads, java_heap=Runtime().java_heap,
