@@ -82,7 +82,7 @@ class AskedReport(NamedTuple):
 
     def _in_words(self) -> list[str]:
         why = self.spent.in_words
-        return [f"{'in words':<12}its words were taken, for it gives no probability: {why}"] if why else []
+        return [f"{'in words':<12}its words were taken, for it gives no probability ({why})"] if why else []
 
     def _said(self) -> str:
         if self.said is None:

@@ -222,7 +222,7 @@ class EndpointJudge(MachineJudge):
             kept.add(self._kept(self._key(best, question), best, reply.answer))
         if reply.outcome not in ("nothing", "refused", "words"):
             return best
-        spent.in_words = reply.said
+        spent.in_words = "its reply has no log-probabilities" if reply.outcome == "words" else reply.said
         return others[0]
 
     def _key(self, form: QuestionForm, question: Question) -> str:
