@@ -120,7 +120,9 @@ def _answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=5):
             return True
-    except (urllib.error.URLError, OSError):
+    except urllib.error.HTTPError:  # such as transformers serve, which lists no models where no cache is
+        return True
+    except OSError:
         return False
 
 

@@ -42,7 +42,7 @@ class JudgeCheck:
     answers, labels: pairs that the judge answered, and that people judged wrong or clean; both: pairs of both; decided:
     of these, those that the judge did not leave open.  random: whether people's were drawn at random, each as likely
     as any other.
-    kappa: None where both only ever said one thing.  order: of the judge's probabilities.
+    kappa: None where the judge only ever said one thing.  order: of the judge's probabilities.
     within: the half-width of the rate that is wished for; needed: labels that it takes, None where none are enough or
     it is not known.  split: of these, so many of pairs that people call wrong, and so many of clean ones, where labels
     need not be a random sample.
@@ -167,7 +167,7 @@ def check_judge(answers: MachineAnswers, people: Judgements, within: float, conf
         decided=len(decided),
         random=even,
         agreement=(agreed, *_interval(agreed, len(decided), confidence)),
-        kappa=cohens_kappa(says, truth, confidence) if decided else None,
+        kappa=cohens_kappa(says, truth, confidence) if 0 < says.sum() < len(says) else None,
         sensitivity=_interval(error.sensitivity, error.wrong, confidence),
         specificity=_interval(error.specificity, error.clean, confidence),
         order=auroc(surely_wrong(sure), np.array([one.people is not None and one.people.wrong for one in sure], bool))
@@ -230,7 +230,7 @@ def _share(share: float, low: float, high: float) -> str:
 
 def _beyond_chance(kappa: Kappa | None) -> str:
     if kappa is None:
-        return "both only ever said one thing, which tells nothing"
+        return "no kappa, for the judge only ever said one thing"
     return f"kappa {kappa.value:.2f} [{kappa.low:.2f}, {kappa.high:.2f}]"
 
 
