@@ -12,7 +12,6 @@ from starlette.websockets import WebSocketClose
 
 from noisyir.serving.own_pages import foreign, name_in
 
-_CHECKED = (b"host", b"origin")
 _REFUSED = "noisyir: this server answers its own pages and programs alone (NOISYIR_ALLOWED_HOSTS names more hosts)\n"
 
 
@@ -38,7 +37,7 @@ class OwnPages:
 
     def is_own(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
         """Whether every Host is one of this server's names, and every Origin one of its pages."""
-        hosts, origins = ([value.decode("latin-1") for name, value in headers if name == kind] for kind in _CHECKED)
+        hosts, origins = ([v.decode("latin-1") for name, v in headers if name == kind] for kind in (b"host", b"origin"))
         return foreign(hosts, origins, self.names, self.origins) is None
 
 
